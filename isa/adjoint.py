@@ -1,0 +1,152 @@
+"""The adjoint of an instruction, derived from its tree.
+
+With cotangents, `d += f(a, b)` run backward is `d −= f` and then, for each operand, `ā += ∂f/∂a · d̄`: an
+update again, so differentiation mode is reversible too. Run forward it does the exact opposite, `ā −= …`.
+Cotangents are words in the same format: a product with a derivative is rounded as `fmul` rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import sqrt
+
+from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Erase, Exchange, Permute, Unerase, Update
+from retrograd.isa.entries import Function, Opcode
+from retrograd.isa.expr import ZERO, Expr, const, div_shift, fold, inputs, mul_shift, nodes, place, select
+from retrograd.isa.words import Format
+
+#: The cotangent companion of a place: "d" -> "d̄".
+BAR = "\u0304"
+
+
+class NoDerivative(Exception):
+    """The instruction carries no derivative; the message says why."""
+
+
+def bar(name: str) -> str:
+    """The name of the cotangent companion of a place."""
+    return name + BAR
+
+
+def _shift(node: Expr) -> int:
+    return node.param if isinstance(node.param, int) else 0
+
+
+def _scaled(c: Expr, node: Expr, left: bool) -> Expr:
+    if node.args[1].op != "const":
+        raise NoDerivative("a shift by a variable amount has no derivative")
+    return c << node.args[1] if left else c.sar(node.args[1])
+
+
+#: One line an operation: (node, c) -> what each operand's cotangent gains, given the node's cotangent c.
+#: None: the operation is flat or bitwise, and passes nothing on to that operand.
+PARTIALS: dict[str, Callable[[Expr, Expr], tuple[Expr | None, ...]]] = {
+    "add": lambda n, c: (c, c),
+    "sub": lambda n, c: (c, -c),
+    "shl": lambda n, c: (_scaled(c, n, True), None),
+    "sar": lambda n, c: (_scaled(c, n, False), None),
+    "eq": lambda n, c: (None, None),
+    "lt": lambda n, c: (None, None),
+    "ltu": lambda n, c: (None, None),
+    "select": lambda n, c: (None, select(n.args[0], c, ZERO), select(n.args[0], ZERO, c)),
+    "mulshift": lambda n, c: (mul_shift(c, n.args[1], _shift(n)), mul_shift(c, n.args[0], _shift(n))),
+    "divshift": lambda n, c: (
+        div_shift(c, n.args[1], _shift(n)),
+        -div_shift(mul_shift(c, n, _shift(n)), n.args[1], _shift(n)),
+    ),
+    "sqrtshift": lambda n, c: (select(n, div_shift(c, n, _shift(n) - 1), ZERO),),
+}
+
+
+def vector_jacobian(value: Expr, cotangent: Expr) -> dict[str, Expr]:
+    """place -> cotangent · ∂value/∂place, by the chain rule from the root of the tree down.
+
+    Raises NoDerivative where the tree holds an operation without one (bitwise operations, logical shifts).
+    """
+    gains: dict[Expr, Expr] = {value: cotangent}
+    out: dict[str, Expr] = {}
+    for node in reversed(list(nodes(value))):
+        c = gains.get(node)
+        if c is None or node.op == "const":
+            continue
+        if node.op == "input":
+            out[str(node.param)] = c
+            continue
+        if node.op not in PARTIALS:
+            raise NoDerivative(f"the operation {node.op!r} has no derivative")
+        for arg, gain in zip(node.args, PARTIALS[node.op](node, c), strict=True):
+            if gain is not None and inputs(arg):
+                gains[arg] = gains[arg] + gain if arg in gains else gain
+    return out
+
+
+def lift(opcode: Opcode, w: Format) -> Effects:
+    """What the opcode does to cotangents when it runs: x̄ := J⁻ᵀ x̄, J the Jacobian of its effects.
+
+    The effects read the words of the places before the instruction, and write companions only.
+    Raises NoDerivative with the reason.
+    """
+    entry = opcode.entry
+    if isinstance(entry, Function) and not entry.differentiable:
+        raise NoDerivative("an integer or bitwise function carries no derivative")
+    lifted: list[Update | Exchange | Permute] = []
+    for effect in opcode.effects(w):
+        match effect:
+            case Update(where, operator, value):
+                slope = UPDATE_OPERATORS[operator].slope
+                if slope is None:
+                    raise NoDerivative("an exclusive or carries no derivative")
+                # d' = d ± f has x̄' = J⁻ᵀ x̄, which takes ± ∂f/∂a · d̄ from ā.
+                for name, gain in vector_jacobian(value, place(bar(where))).items():
+                    if name not in ("imm", "br"):
+                        lifted.append(Update(bar(name), "sub" if slope > 0 else "add", gain))
+            case Exchange(left, right, when):
+                if "br" not in (left, right):
+                    lifted.append(Exchange(bar(left), bar(right), when))
+            case Permute(where, _, _, slope):
+                if where == "br":
+                    continue
+                if slope is None:
+                    raise NoDerivative("a permutation of bits carries no derivative")
+                if slope == -1:
+                    c = place(bar(where))
+                    lifted.append(Permute(bar(where), -c, -c, slope=-1))
+            case Erase() | Unerase():
+                raise NoDerivative("an erasure drops its cotangent")
+    return tuple(e for e in lifted if not (isinstance(e, Update) and e.value is const(0)))
+
+
+def real_value(root: Expr, w: Format, env: dict[str, float]) -> float:
+    """The tree over real numbers: no floor, no wrapping. For checking derivatives, not for computing."""
+
+    def combine(node: Expr, v: list[float]) -> float:
+        s = _shift(node)
+        match node.op:
+            case "const":
+                return float(w.signed(s))
+            case "input":
+                return env[str(node.param)]
+            case "add":
+                return v[0] + v[1]
+            case "sub":
+                return v[0] - v[1]
+            case "shl":
+                return v[0] * 2.0 ** v[1]
+            case "sar":
+                return v[0] / 2.0 ** v[1]
+            case "eq":
+                return float(v[0] == v[1])
+            case "lt":
+                return float(v[0] < v[1])
+            case "select":
+                return v[1] if v[0] else v[2]
+            case "mulshift":
+                return v[0] * v[1] / 2.0**s
+            case "divshift":
+                return float(Fraction(v[0]) * Fraction(2) ** s / Fraction(v[1]))
+            case "sqrtshift":
+                return sqrt(v[0] * 2.0**s)
+        raise NoDerivative(f"the operation {node.op!r} has no meaning over real numbers")
+
+    return fold(root, combine)

@@ -1,0 +1,85 @@
+"""Instructions as 64 bits: `op:8 rd:8 ra:8 rb:8 imm:32`, fields that an opcode does not use are zero."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from retrograd.isa.diagnostics import Diagnostic, ImageError
+from retrograd.isa.entries import Opcode
+from retrograd.isa.table import TABLE, Table
+
+CODE_SHIFT, RD_SHIFT, RA_SHIFT, RB_SHIFT = 56, 48, 40, 32
+IMMEDIATE_MIN, IMMEDIATE_MAX = -(1 << 31), (1 << 31) - 1
+
+
+class Instruction(NamedTuple):
+    """One instruction: an opcode and its operands; `imm` is signed."""
+
+    opcode: Opcode
+    rd: int = 0
+    ra: int = 0
+    rb: int = 0
+    imm: int = 0
+
+
+def encode(i: Instruction) -> int:
+    """The 64 bits of an instruction. Inverse: `decode`.
+
+    Raises ValueError for an operand out of its range, a used-up alias, or a field the opcode does not use.
+    """
+    for name in ("rd", "ra", "rb"):
+        if not 0 <= getattr(i, name) <= 255:
+            raise ValueError(f"{i.opcode.name}: {name} = {getattr(i, name)} is no register")
+    if not IMMEDIATE_MIN <= i.imm <= IMMEDIATE_MAX:
+        raise ValueError(f"{i.opcode.name}: constant {i.imm} does not fit in 32 bits")
+    fault = illegality(i)
+    if fault is not None:
+        raise ValueError(fault)
+    return (
+        i.opcode.code << CODE_SHIFT
+        | i.rd << RD_SHIFT
+        | i.ra << RA_SHIFT
+        | i.rb << RB_SHIFT
+        | (i.imm & 0xFFFFFFFF)
+    )  # fmt: skip
+
+
+def illegality(i: Instruction) -> str | None:
+    """Why the machine refuses the instruction at load, or None."""
+    for name in ("rd", "ra", "rb", "imm"):
+        if getattr(i, name) and name not in i.opcode.fields:
+            return f"{i.opcode.name}: field {name} is not used and must be zero, not {getattr(i, name)}"
+    for x, y in i.opcode.distinct:
+        if getattr(i, x) == getattr(i, y):
+            return f"{i.opcode.name}: {x} and {y} are both r{getattr(i, x)}, but {x} is written"
+    if i.opcode.negates_immediate and i.imm == IMMEDIATE_MIN:
+        return f"{i.opcode.name}: the offset −2^31 has no inverse in 32 bits"
+    return None
+
+
+def decode(word: int, table: Table = TABLE) -> Instruction:
+    """The instruction that 64 bits encode. Inverse: `encode`.
+
+    Raises ImageError RG0306 for bits that are no instruction.
+    """
+    opcode = table.by_code[word >> CODE_SHIFT & 255]
+    if opcode is None or not 0 <= word < 1 << 64:
+        raise ImageError(Diagnostic("RG0306", f"0x{word:016x} is no instruction: unknown opcode"))
+    immediate = word & 0xFFFFFFFF
+    i = Instruction(
+        opcode,
+        word >> RD_SHIFT & 255,
+        word >> RA_SHIFT & 255,
+        word >> RB_SHIFT & 255,
+        immediate - ((immediate & 0x80000000) << 1),
+    )
+    fault = illegality(i)
+    if fault is not None:
+        raise ImageError(Diagnostic("RG0306", f"0x{word:016x} is no instruction: {fault}"))
+    return i
+
+
+def inverse(i: Instruction, table: Table = TABLE) -> Instruction:
+    """The instruction that undoes `i`: the partner opcode on the same operands, a branch's offset negated."""
+    imm = -i.imm if i.opcode.negates_immediate else i.imm
+    return i._replace(opcode=table.inverse(i.opcode), imm=imm)

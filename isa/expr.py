@@ -1,0 +1,308 @@
+"""The expression tree: what an instruction computes, as data.
+
+Every node is one W-bit word, in every backend. Ordinary-looking Python builds the tree by overloaded
+operators; interpreters, compilers, hardware, proofs, derivatives and the manual are folds over it.
+
+Nodes are interned: two equal trees are one object, so `is` is equality, a shared subexpression is
+computed once by every fold, and a fold over a deep tree costs its number of distinct nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import isqrt
+from typing import TypeVar
+
+from retrograd.isa.words import Format
+
+T = TypeVar("T")
+
+#: Every kind of node: operation -> (arity, meaning). W is the word width; s is the node's parameter.
+OPERATIONS: dict[str, tuple[int, str]] = {
+    "const": (0, "s mod 2^W"),
+    "input": (0, "the word in the place named s"),
+    "add": (2, "(x + y) mod 2^W"),
+    "sub": (2, "(x - y) mod 2^W"),
+    "and": (2, "bitwise x and y"),
+    "or": (2, "bitwise x or y"),
+    "xor": (2, "bitwise x xor y"),
+    "shl": (2, "x * 2^(y mod W) mod 2^W"),
+    "shr": (2, "floor(x / 2^(y mod W)), x unsigned"),
+    "sar": (2, "floor(x / 2^(y mod W)), x signed"),
+    "eq": (2, "1 if x = y else 0"),
+    "lt": (2, "1 if x < y else 0, signed"),
+    "ltu": (2, "1 if x < y else 0, unsigned"),
+    "select": (3, "y if x != 0 else z"),
+    "mulshift": (2, "floor(x * y / 2^s) mod 2^W, signed, exact before the floor; 0 <= s <= 2W"),
+    "divshift": (2, "floor(x * 2^s / y) mod 2^W, signed, exact before the floor; 0 if y = 0; |s| <= W"),
+    "sqrtshift": (1, "floor(sqrt(x * 2^s)) mod 2^W; 0 if x < 0; 0 <= s <= W"),
+}
+
+
+class Expr:
+    """One node: an operation, its operands, and a parameter (a constant, a shift, a place's name)."""
+
+    __slots__ = ("args", "op", "param")
+    op: str
+    args: tuple[Expr, ...]
+    param: int | str | None
+
+    _interned: dict[tuple[str, tuple[Expr, ...], int | str | None], Expr] = {}
+
+    def __new__(cls, op: str, args: tuple[Expr, ...] = (), param: int | str | None = None) -> Expr:
+        key = (op, args, param)
+        node = cls._interned.get(key)
+        if node is None:
+            arity, _ = OPERATIONS[op]
+            if len(args) != arity:
+                raise TypeError(f"{op} takes {arity} operands, not {len(args)}")
+            node = object.__new__(cls)
+            node.op, node.args, node.param = op, args, param
+            cls._interned[key] = node
+        return node
+
+    def __reduce__(self) -> tuple[type[Expr], tuple[str, tuple[Expr, ...], int | str | None]]:
+        return Expr, (self.op, self.args, self.param)
+
+    def __repr__(self) -> str:
+        return f"<Expr {formula(self)}>"
+
+    def __bool__(self) -> bool:
+        # `if a < b` on trees would silently take one branch for all values; `select` is what is meant.
+        raise TypeError("an expression has no truth value while it is built: use select(c, x, y)")
+
+    def __add__(self, other: Word) -> Expr:
+        return Expr("add", (self, lift(other)))
+
+    def __sub__(self, other: Word) -> Expr:
+        return Expr("sub", (self, lift(other)))
+
+    def __neg__(self) -> Expr:
+        return Expr("sub", (ZERO, self))
+
+    def __mul__(self, other: Word) -> Expr:
+        return mul_shift(self, lift(other), 0)
+
+    def __and__(self, other: Word) -> Expr:
+        return Expr("and", (self, lift(other)))
+
+    def __or__(self, other: Word) -> Expr:
+        return Expr("or", (self, lift(other)))
+
+    def __xor__(self, other: Word) -> Expr:
+        return Expr("xor", (self, lift(other)))
+
+    def __invert__(self) -> Expr:
+        return Expr("xor", (self, const(-1)))
+
+    def __lshift__(self, other: Word) -> Expr:
+        return Expr("shl", (self, lift(other)))
+
+    def shr(self, other: Word) -> Expr:
+        """Shift right, filling with zeros."""
+        return Expr("shr", (self, lift(other)))
+
+    def sar(self, other: Word) -> Expr:
+        """Shift right, filling with the sign."""
+        return Expr("sar", (self, lift(other)))
+
+    def eq(self, other: Word) -> Expr:
+        return Expr("eq", (self, lift(other)))
+
+    def ne(self, other: Word) -> Expr:
+        return self.eq(other).eq(0)
+
+    def lt(self, other: Word) -> Expr:
+        """1 if self < other, signed."""
+        return Expr("lt", (self, lift(other)))
+
+    def ge(self, other: Word) -> Expr:
+        return self.lt(other).eq(0)
+
+    def ltu(self, other: Word) -> Expr:
+        """1 if self < other, unsigned."""
+        return Expr("ltu", (self, lift(other)))
+
+    def geu(self, other: Word) -> Expr:
+        return self.ltu(other).eq(0)
+
+
+Word = Expr | int
+
+
+def const(value: int) -> Expr:
+    """The word value mod 2^W; the width is known only to the fold."""
+    return Expr("const", (), value)
+
+
+def lift(value: Word) -> Expr:
+    return value if isinstance(value, Expr) else const(value)
+
+
+def place(name: str) -> Expr:
+    """The word in the place `name` before the instruction."""
+    return Expr("input", (), name)
+
+
+def select(condition: Word, then: Word, otherwise: Word) -> Expr:
+    """`then` if condition != 0 else `otherwise`; both are evaluated, so both must be total."""
+    return Expr("select", (lift(condition), lift(then), lift(otherwise)))
+
+
+def mul_shift(x: Word, y: Word, shift: int) -> Expr:
+    """floor(x*y / 2^shift) mod 2^W, signed: shift 0 is the low word of the product, W the high word."""
+    return Expr("mulshift", (lift(x), lift(y)), shift)
+
+
+def div_shift(x: Word, y: Word, shift: int) -> Expr:
+    """floor(x * 2^shift / y) mod 2^W, signed. A negative shift divides further: floor(x / (y * 2^-shift))."""
+    return Expr("divshift", (lift(x), lift(y)), shift)
+
+
+def sqrt_shift(x: Word, shift: int) -> Expr:
+    """floor(sqrt(x * 2^shift)), for x >= 0."""
+    return Expr("sqrtshift", (lift(x),), shift)
+
+
+def rotate_left(x: Expr, amount: Expr) -> Expr:
+    """x rotated left by amount mod W; shifts take their amount mod W, so amount 0 needs no case."""
+    return (x << amount) | x.shr(-amount)
+
+
+ZERO = const(0)
+ONE = const(1)
+
+
+def nodes(*roots: Expr) -> Iterator[Expr]:
+    """Every distinct node below the roots, operands before users."""
+    seen: set[Expr] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((arg, False) for arg in reversed(node.args))
+
+
+def fold(root: Expr, combine: Callable[[Expr, list[T]], T]) -> T:
+    """combine(node, results of its operands), from the leaves up, once per distinct node."""
+    done: dict[Expr, T] = {}
+    for node in nodes(root):
+        done[node] = combine(node, [done[arg] for arg in node.args])
+    return done[root]
+
+
+def inputs(*roots: Expr) -> frozenset[str]:
+    """The names of the places that the trees read."""
+    return frozenset(str(n.param) for n in nodes(*roots) if n.op == "input")
+
+
+def substitute(root: Expr, replacements: Mapping[str, Expr]) -> Expr:
+    """The tree with every input named in `replacements` replaced."""
+
+    def combine(node: Expr, args: list[Expr]) -> Expr:
+        if node.op == "input":
+            return replacements.get(str(node.param), node)
+        return Expr(node.op, tuple(args), node.param)
+
+    return fold(root, combine)
+
+
+def apply_operation(w: Format, op: str, param: int, v: list[int]) -> int:
+    """One node's value from its operands' words: the definition of every operation but `input`."""
+    match op:
+        case "const":
+            return param & w.mask
+        case "add":
+            return (v[0] + v[1]) & w.mask
+        case "sub":
+            return (v[0] - v[1]) & w.mask
+        case "and":
+            return v[0] & v[1]
+        case "or":
+            return v[0] | v[1]
+        case "xor":
+            return v[0] ^ v[1]
+        case "shl":
+            return (v[0] << (v[1] % w.width)) & w.mask
+        case "shr":
+            return v[0] >> (v[1] % w.width)
+        case "sar":
+            return (w.signed(v[0]) >> (v[1] % w.width)) & w.mask
+        case "eq":
+            return int(v[0] == v[1])
+        case "lt":
+            return int(w.signed(v[0]) < w.signed(v[1]))
+        case "ltu":
+            return int(v[0] < v[1])
+        case "select":
+            return v[1] if v[0] else v[2]
+        case "mulshift":
+            return ((w.signed(v[0]) * w.signed(v[1])) >> param) & w.mask
+        case "divshift":
+            if v[1] == 0:
+                return 0
+            top, bottom = w.signed(v[0]) << max(param, 0), w.signed(v[1]) << max(-param, 0)
+            return (top // bottom) & w.mask
+        case "sqrtshift":
+            return 0 if v[0] & w.sign else isqrt(v[0] << param) & w.mask
+    raise ValueError(f"no meaning for operation {op!r}")
+
+
+def evaluate(root: Expr, w: Format, env: Mapping[str, int]) -> int:
+    """The word that the tree denotes where place `name` holds `env[name]`: the definition itself, slowly."""
+
+    def combine(node: Expr, args: list[int]) -> int:
+        if node.op == "input":
+            return env[str(node.param)] & w.mask
+        return apply_operation(w, node.op, node.param if isinstance(node.param, int) else 0, args)
+
+    return fold(root, combine)
+
+
+_INFIX = {"add": "+", "sub": "−", "and": "∧", "or": "∨", "xor": "⊕", "shl": "<<", "shr": ">>ᵤ", "sar": ">>"}
+_RELATION = {"eq": "=", "lt": "<", "ltu": "<ᵤ"}
+_NEGATED = {"eq": "≠", "lt": "≥", "ltu": "≥ᵤ"}
+
+
+def formula(root: Expr, names: Mapping[str, str] | None = None) -> str:
+    """The tree in mathematical notation, for the manual and for messages."""
+
+    def bracket(text: str) -> str:
+        return f"({text})" if " " in text and not (text[0] in "⌊√" and text.count("⌊") == 1) else text
+
+    def combine(node: Expr, v: list[str]) -> str:
+        match node.op:
+            case "const":
+                return str(node.param).replace("-", "−")
+            case "input":
+                return (names or {}).get(str(node.param), str(node.param))
+            case "sub" if node.args[0] is ZERO:
+                return "−" + bracket(v[1])
+            case "xor" if node.args[1] is const(-1):
+                return "¬" + bracket(v[0])
+            case "eq" if node.args[1] is ZERO and node.args[0].op in _RELATION:
+                inner = node.args[0]
+                left, right = (fold(arg, combine) for arg in inner.args)
+                return f"{bracket(left)} {_NEGATED[inner.op]} {bracket(right)}"
+            case "add" | "sub" | "and" | "or" | "xor" | "shl" | "shr" | "sar":
+                return f"{bracket(v[0])} {_INFIX[node.op]} {bracket(v[1])}"
+            case "eq" | "lt" | "ltu":
+                return f"{bracket(v[0])} {_RELATION[node.op]} {bracket(v[1])}"
+            case "select":
+                return f"{v[1]} if {v[0]} else {v[2]}"
+            case "mulshift":
+                product = f"{bracket(v[0])}·{bracket(v[1])}"
+                return product if node.param == 0 else f"⌊{product} / 2^{node.param}⌋"
+            case "divshift":
+                shift = node.param if isinstance(node.param, int) else 0
+                top = bracket(v[0]) + (f"·2^{shift}" if shift > 0 else "")
+                return f"⌊{top} / {bracket(v[1])}{f'·2^{-shift}' if shift < 0 else ''}⌋"
+            case "sqrtshift":
+                return f"⌊√({bracket(v[0])}·2^{node.param})⌋"
+        raise ValueError(f"no notation for operation {node.op!r}")
+
+    return fold(root, combine)

@@ -1,0 +1,88 @@
+"""Program: code, data, symbols and where they came from. What assembler, compiler and machines exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+from retrograd.isa.diagnostics import Diagnostic, Span, VerificationError
+from retrograd.isa.encoding import Instruction, decode, encode, inverse
+from retrograd.isa.table import TABLE, Table
+from retrograd.isa.words import Format
+
+#: More than any program; what an image or a text may ask for without being asked back.
+MAX_CODE = 1 << 24
+MAX_DATA = 1 << 26
+
+
+@dataclass(frozen=True)
+class SourceMap:
+    """instruction address -> span: `spans[pc]` is (index into `files`, line, column, end), or None."""
+
+    files: tuple[str, ...] = ()
+    spans: Sequence[tuple[int, int, int, int] | None] = ()
+
+    def span(self, pc: int) -> Span | None:
+        if not 0 <= pc < len(self.spans):
+            return None
+        found = self.spans[pc]
+        return None if found is None else Span(self.files[found[0]], *found[1:])
+
+
+@dataclass(frozen=True)
+class Program:
+    """`~program` runs what the program does, backward: the inverses of its instructions, last first.
+
+    `code` holds encoded instructions, `data` the first words of memory, `memory` its size in words (at least
+    that of the data), `labels` code addresses and `data_labels` memory addresses by name.
+    """
+
+    code: Sequence[int]
+    data: Sequence[int] = ()
+    memory: int = 0
+    format: Format = Format()
+    labels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    data_labels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    source: SourceMap = field(default=SourceMap(), compare=False, repr=False)
+    table: Table = field(default=TABLE, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", tuple(self.code))
+        object.__setattr__(self, "data", tuple(self.data))
+        object.__setattr__(self, "memory", max(self.memory, len(self.data)))
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The code decoded. Raises ImageError RG0306, naming the address, for an illegal encoding."""
+        return tuple(decode(word, self.table) for word in self.code)
+
+    @cached_property
+    def start(self) -> int:
+        """The address of the one `start`. Raises VerificationError RG0204."""
+        return self._only("start", "RG0204")
+
+    @cached_property
+    def finish(self) -> int:
+        """The address of the one `finish`. Raises VerificationError RG0205."""
+        return self._only("finish", "RG0205")
+
+    def _only(self, name: str, code: str) -> int:
+        found = [pc for pc, i in enumerate(self.instructions) if i.opcode.name == name]
+        if len(found) != 1:
+            span = self.source.span(found[1]) if len(found) > 1 else None
+            raise VerificationError(Diagnostic(code, f"the program has {len(found)} `{name}`, not one", span))
+        return found[0]
+
+    def __invert__(self) -> Program:
+        """The inverse program: ~~p == p. An instruction at address p moves to n−1−p."""
+        last = len(self.code) - 1
+        code = [encode(inverse(i, self.table)) for i in reversed(self.instructions)]
+        spans = tuple(reversed(self.source.spans))
+        return replace(
+            self,
+            code=code,
+            labels={name: last - pc for name, pc in self.labels.items()},
+            source=SourceMap(self.source.files, spans),
+        )

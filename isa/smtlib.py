@@ -1,0 +1,138 @@
+"""Fold: the expression tree as SMT-LIB 2 (QF_UFBV), for proofs by any solver.
+
+Square roots are uninterpreted functions: what is proved then holds whatever the function computes, which
+is all that reversibility needs of `d ⊕= f(a)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrograd.isa.effects import Unerase
+from retrograd.isa.entries import Guard, Opcode
+from retrograd.isa.expr import Expr, inputs, nodes, place, substitute
+from retrograd.isa.table import TABLE, Table
+from retrograd.isa.words import Format
+
+
+def _constant(value: int, width: int) -> str:
+    return f"(_ bv{value % (1 << width)} {width})"
+
+
+def _term(node: Expr, v: list[str], w: Format) -> str:
+    width = w.width
+    s = node.param if isinstance(node.param, int) else 0
+    zero, one = _constant(0, width), _constant(1, width)
+
+    def bit(predicate: str) -> str:
+        return f"(ite {predicate} {one} {zero})"
+
+    def amount(text: str) -> str:
+        return f"(bvand {text} {_constant(width - 1, width)})"
+
+    def wide(text: str, by: int) -> str:
+        return f"((_ sign_extend {by}) {text})"
+
+    def low(text: str, shift: int = 0) -> str:
+        return f"((_ extract {shift + width - 1} {shift}) {text})"
+
+    match node.op:
+        case "const":
+            return _constant(s, width)
+        case "input":
+            return str(node.param)
+        case "add" | "sub" | "and" | "or" | "xor":
+            return f"(bv{node.op} {v[0]} {v[1]})"
+        case "shl":
+            return f"(bvshl {v[0]} {amount(v[1])})"
+        case "shr":
+            return f"(bvlshr {v[0]} {amount(v[1])})"
+        case "sar":
+            return f"(bvashr {v[0]} {amount(v[1])})"
+        case "eq":
+            return bit(f"(= {v[0]} {v[1]})")
+        case "lt":
+            return bit(f"(bvslt {v[0]} {v[1]})")
+        case "ltu":
+            return bit(f"(bvult {v[0]} {v[1]})")
+        case "select":
+            return f"(ite (= {v[0]} {zero}) {v[2]} {v[1]})"
+        case "mulshift":
+            by = 2 * width  # room for a shift of 2W
+            return low(f"(bvmul {wide(v[0], by)} {wide(v[1], by)})", s)
+        case "divshift":
+            # bvsdiv truncates: floor is one less where the remainder is nonzero and the signs differ.
+            by = 2 * width
+            top, bottom = wide(v[0], by), wide(v[1], by)
+            if s > 0:
+                top = f"(bvshl {top} {_constant(s, 3 * width)})"
+            if s < 0:
+                bottom = f"(bvshl {bottom} {_constant(-s, 3 * width)})"
+            inexact = f"(not (= (bvsrem {top} {bottom}) {_constant(0, 3 * width)}))"
+            opposite = f"(xor (bvslt {v[0]} {zero}) (bvslt {v[1]} {zero}))"
+            less = f"(ite (and {inexact} {opposite}) {_constant(1, 3 * width)} {_constant(0, 3 * width)})"
+            return f"(ite (= {v[1]} {zero}) {zero} {low(f'(bvsub (bvsdiv {top} {bottom}) {less})')})"
+        case "sqrtshift":
+            return f"(isqrt{s} {v[0]})"
+    raise ValueError(f"no SMT-LIB for operation {node.op!r}")
+
+
+def define(roots: Sequence[Expr], w: Format, prefix: str = "t") -> tuple[list[str], list[str]]:
+    """(commands, one name per root): every distinct node defined once, inputs and roots declared."""
+    sort = f"(_ BitVec {w.width})"
+    order = list(nodes(*roots))
+    commands = [f"(declare-const {name} {sort})" for name in sorted(inputs(*roots))]
+    shifts = sorted({n.param for n in order if n.op == "sqrtshift" and isinstance(n.param, int)})
+    commands += [f"(declare-fun isqrt{s} ({sort}) {sort})" for s in shifts]
+    names: dict[Expr, str] = {}
+    for node in order:
+        term = _term(node, [names[arg] for arg in node.args], w)
+        if node.op in ("input", "const"):
+            names[node] = term
+        else:
+            names[node] = f"{prefix}{len(names)}"
+            commands.append(f"(define-fun {names[node]} () {sort} {term})")
+    return commands, [names[root] for root in roots]
+
+
+def reversibility(opcode: Opcode, w: Format, table: Table = TABLE) -> str:
+    """SMT-LIB text that is unsatisfiable iff the inverse undoes the opcode wherever neither traps.
+
+    The negated law: guards hold before, and after, yet some place differs once the inverse has run, or the
+    inverse traps where the instruction did not. An inverse that is a mark of erasure is exempt from the last.
+    """
+    partner = table.inverse(opcode)
+    # An instruction that turns the machine round is met by its inverse running the other way: as itself.
+    undo = opcode if opcode.turns else partner
+    negate = opcode.negates_immediate and not opcode.turns
+    after = dict(opcode.transition(w))
+    constant = {"imm": -place("imm")} if negate else {}
+
+    def then(tree: Expr) -> Expr:
+        return substitute(tree, {**after, **constant})
+
+    restored = {name: then(tree) for name, tree in undo.transition(w).items()}
+    names = sorted(set(after) | set(restored))
+    finals = [restored.get(name, after.get(name, place(name))) for name in names]
+    can_trap = not any(isinstance(e, Unerase) for e in undo.effects(w))
+
+    def holds(op: Opcode) -> list[Expr]:
+        def relevant(g: Guard) -> bool:
+            return g.mode == "always"
+
+        return [op.guard_predicate(g, w) for g in op.guards(w) if relevant(g)]
+
+    first, second = holds(opcode), [then(tree) for tree in holds(undo)]
+    trees = [*finals, *(place(n) for n in names), *first, *second]
+    commands, out = define(trees, w)
+    n, zero = len(names), _constant(0, w.width)
+    changed = [f"(not (= {x} {y}))" for x, y in zip(out[:n], out[n : 2 * n], strict=True)]
+    true_first = [f"(not (= {x} {zero}))" for x in out[2 * n : 2 * n + len(first)]]
+    traps = [f"(= {x} {zero})" for x in out[2 * n + len(first) :]]
+    if can_trap:
+        wrong = [*changed, *traps]
+        assume = true_first
+    else:
+        wrong, assume = changed, [*true_first, *(f"(not {t})" for t in traps)]
+    body = " ".join(["true", *assume]), " ".join(["false", *wrong])
+    return "\n".join([*commands, f"(assert (and {body[0]}))", f"(assert (or {body[1]}))"])

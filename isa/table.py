@@ -1,0 +1,254 @@
+"""The instruction table: the definition of the machine, one entry per instruction.
+
+An entry states what cannot be computed: a name, a place among the opcodes, what it does, and where that has
+no value. Inverse, adjoint, operands, alias rule, encoding, syntax, laws and manual follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from retrograd.isa.effects import Erase, Exchange, Permute, Update
+from retrograd.isa.entries import (
+    NOT_JUMPING,
+    Bijection,
+    Entry,
+    Function,
+    Guard,
+    Opcode,
+    a,
+    b,
+    br,
+    d,
+    imm,
+    m,
+    opcodes_of,
+)
+from retrograd.isa.expr import (
+    Expr,
+    div_shift,
+    mul_shift,
+    rotate_left,
+    select,
+    sqrt_shift,
+)
+from retrograd.isa.words import Format
+
+
+def _magnitude(x: Expr) -> Expr:
+    return select(x.lt(0), -x, x)
+
+
+def _fits(high: Expr, low: Expr, w: Format) -> Expr:
+    """1 where the two-word number (high, low) is just the sign extension of its low word."""
+    return high.eq(low.sar(w.width - 1))
+
+
+def _nonzero_divisor(w: Format) -> tuple[Guard, ...]:
+    return (Guard(b.ne(0), "RG0402", culprit=b),)
+
+
+def _product_fits(w: Format) -> tuple[Guard, ...]:
+    low, high = mul_shift(a, b, w.frac), mul_shift(a, b, w.frac + w.width)
+    return (Guard(_fits(high, low, w), "RG0404", mode="overflow", culprit=a),)
+
+
+def _quotient_fits(w: Format) -> tuple[Guard, ...]:
+    low, high = div_shift(a, b, w.frac), div_shift(a, b, w.frac - w.width)
+    return (*_nonzero_divisor(w), Guard(_fits(high, low, w), "RG0404", mode="overflow", culprit=a))
+
+
+def _not_negative(w: Format) -> tuple[Guard, ...]:
+    return (Guard(a.ge(0), "RG0403", culprit=a),)
+
+
+def _magnitude_fits(w: Format) -> tuple[Guard, ...]:
+    return (Guard(a.ne(w.sign), "RG0404", mode="overflow", culprit=a),)
+
+
+def _integer_fits(w: Format) -> tuple[Guard, ...]:
+    return (Guard((a << w.frac).sar(w.frac).eq(a), "RG0404", mode="overflow", culprit=a),)
+
+
+#: condition -> (predicate, in words)
+CONDITIONS: dict[str, tuple[Expr | None, str]] = {
+    "": (None, "always"),
+    ".eq": (a.eq(b), "ra = rb"),
+    ".ne": (a.ne(b), "ra ≠ rb"),
+    ".lt": (a.lt(b), "ra < rb, signed"),
+    ".ge": (a.ge(b), "ra ≥ rb, signed"),
+    ".ltu": (a.ltu(b), "ra < rb, unsigned"),
+    ".geu": (a.geu(b), "ra ≥ rb, unsigned"),
+}
+
+
+def _branch(index: int, condition: str) -> Bijection:
+    predicate, words = CONDITIONS[condition]
+    step = imm if predicate is None else select(predicate, imm, 0)
+    return Bijection(
+        f"goto{condition}", 0xE0 + 2 * index, "branches", lambda w: (Update("br", "add", step),),
+        f"Jump to `target` if {words}; `from` joins the jump with the path from above: its condition must hold "
+        "exactly when control came by the jump.",
+        inverse_name=f"from{condition}", negates_immediate=True, guards=lambda w: (NOT_JUMPING,),
+    )  # fmt: skip
+
+
+_LANDING = br.eq(0) | br.eq(-imm)
+_LEAVING = br.eq(0) | br.eq(imm)
+
+INT, FIXED, LOG = "integer", "fixed", "lognum"
+
+ENTRIES: tuple[Entry, ...] = (
+    # moves
+    Function("mov", 0x04, "moves", lambda w: a, "Update by a register.",
+             shorthand="{}", immediate_form="imm"),
+    Function("imm", 0x08, "moves", lambda w: imm, "Update by a constant, sign-extended from 32 bits."),
+    Function("immhi", 0x0C, "moves", lambda w: imm << (w.width // 2),
+             "Update by a constant shifted to the upper half of the word."),
+    # memory
+    Function("ld", 0x10, "memory", lambda w: m, "Update a register by a memory word."),
+    Function("st", 0x14, "memory", lambda w: b, "Update a memory word by a register.", target="m"),
+    # integer
+    Function("mul", 0x18, INT, lambda w: a * b, "Product, low word.",
+             differentiable=False, immediate_form="muli"),
+    Function("div", 0x1C, INT, lambda w: div_shift(a, b, 0), "Quotient, floored.",
+             guards=_nonzero_divisor, differentiable=False),
+    Function("mod", 0x20, INT, lambda w: a - div_shift(a, b, 0) * b, "Remainder of the floored quotient: has the divisor's sign.",
+             guards=_nonzero_divisor, differentiable=False),
+    Function("and", 0x24, INT, lambda w: a & b, "Bitwise and.", differentiable=False, immediate_form="andi"),
+    Function("or", 0x28, INT, lambda w: a | b, "Bitwise or.", differentiable=False, immediate_form="ori"),
+    Function("shl", 0x2C, INT, lambda w: a << b, "Shift left by rb mod W.", differentiable=False, immediate_form="shli"),
+    Function("shr", 0x30, INT, lambda w: a.shr(b), "Shift right by rb mod W, filling with zeros.",
+             differentiable=False, immediate_form="shri"),
+    Function("sar", 0x34, INT, lambda w: a.sar(b), "Shift right by rb mod W, filling with the sign.",
+             differentiable=False, immediate_form="sari"),
+    Function("slt", 0x38, INT, lambda w: a.lt(b), "1 if less, signed.", differentiable=False),
+    Function("sltu", 0x3C, INT, lambda w: a.ltu(b), "1 if less, unsigned.", differentiable=False),
+    Function("seq", 0x40, INT, lambda w: a.eq(b), "1 if equal.", differentiable=False),
+    Function("min", 0x44, INT, lambda w: select(a.lt(b), a, b), "The smaller, signed.", differentiable=False),
+    Function("max", 0x48, INT, lambda w: select(a.lt(b), b, a), "The larger, signed.", differentiable=False),
+    Function("abs", 0x4C, INT, lambda w: _magnitude(a), "Magnitude; that of −2^(W−1) wraps to itself.",
+             differentiable=False),
+    Function("muli", 0x50, INT, lambda w: a * imm, "Product with a constant, low word.", differentiable=False),
+    Function("andi", 0x54, INT, lambda w: a & imm, "Bitwise and with a constant.", differentiable=False),
+    Function("ori", 0x58, INT, lambda w: a | imm, "Bitwise or with a constant.", differentiable=False),
+    Function("shli", 0x5C, INT, lambda w: a << imm, "Shift left by a constant mod W.", differentiable=False),
+    Function("shri", 0x60, INT, lambda w: a.shr(imm), "Shift right by a constant mod W, filling with zeros.",
+             differentiable=False),
+    Function("sari", 0x64, INT, lambda w: a.sar(imm), "Shift right by a constant mod W, filling with the sign.",
+             differentiable=False),
+    # fixed point
+    Function("fmov", 0x68, FIXED, lambda w: a, "Update by a fixed-point register, the sum checked for overflow.",
+             checked=True, shorthand="f{}"),
+    Function("fmul", 0x6C, FIXED, lambda w: mul_shift(a, b, w.frac), "Product, exact and then floored.",
+             guards=_product_fits, checked=True),
+    Function("fdiv", 0x70, FIXED, lambda w: div_shift(a, b, w.frac), "Quotient, exact and then floored.",
+             guards=_quotient_fits, checked=True),
+    Function("fsqrt", 0x74, FIXED, lambda w: sqrt_shift(a, w.frac), "Square root, exact and then floored.",
+             guards=_not_negative, checked=True),
+    Function("fabs", 0x78, FIXED, lambda w: _magnitude(a), "Magnitude.", guards=_magnitude_fits, checked=True),
+    # conversions
+    Function("itof", 0x90, "conversions", lambda w: a << w.frac, "Integer to fixed.",
+             guards=_integer_fits, differentiable=False, checked=True),
+    Function("ftoi", 0x94, "conversions", lambda w: a.sar(w.frac), "Fixed to integer, floored.", differentiable=False),
+    # lognum
+    Function("lmov", 0xA0, LOG, lambda w: a, "Product or quotient with a lognum, exact: logarithms add, signs add mod 2.",
+             updates=("mul", "div"), shorthand="l{}"),
+    # bijections
+    Bijection("neg", 0xC0, "bijections", lambda w: (Permute("d", -d, -d, slope=-1),), "Negate."),
+    Bijection("not", 0xC2, "bijections", lambda w: (Permute("d", ~d, ~d, slope=-1),), "Complement every bit."),
+    Bijection("rol", 0xC4, "bijections", lambda w: (Permute("d", rotate_left(d, a), rotate_left(d, -a)),),
+              "Rotate the bits left (`ror`: right) by ra mod W.", inverse_name="ror", immediate_form="roli"),
+    Bijection("roli", 0xC6, "bijections", lambda w: (Permute("d", rotate_left(d, imm), rotate_left(d, -imm)),),
+              "Rotate the bits left (`rori`: right) by a constant mod W.", inverse_name="rori"),
+    Bijection("swap", 0xC8, "bijections", lambda w: (Exchange("d", "a"),), "Exchange two registers."),
+    Bijection("cswap", 0xCA, "bijections", lambda w: (Exchange("d", "a", when=b),),
+              "Exchange two registers if rb ≠ 0 (Fredkin)."),
+    Bijection("exch", 0xCC, "bijections", lambda w: (Exchange("d", "m"),), "Exchange a register with a memory word."),
+    # ancillas and erasure
+    Bijection("assertz", 0xD4, "ancillas", lambda w: (), "Promise that rd = 0, so that it may be freed; trap if not.",
+              guards=lambda w: (Guard(d.eq(0), "RG0407", culprit=d),)),
+    Bijection("erase", 0xD6, "ancillas", lambda w: (Erase("d"),),
+              "Clear rd, losing W bits. Its partner `unerase` is what an erase is met as backward: it always traps.",
+              inverse_name="unerase"),
+    # branches
+    *(_branch(i, condition) for i, condition in enumerate(CONDITIONS)),
+    Bijection("call", 0xF0, "branches", lambda w: (Update("br", "add", imm),),
+              "Run the subroutine at `target`. Its `swapbr` takes the jump and sends it back here, where it ends.",
+              negates_immediate=True,
+              guards=lambda w: (Guard(_LANDING, "RG0405", inverted_code="RG0406", culprit=br),)),
+    Bijection("uncall", 0xF2, "branches", lambda w: (Permute("br", imm - br, imm - br),),
+              "Turn round and run the subroutine at `target` backward; it comes back here, which turns round again.",
+              negates_immediate=True, turns=True,
+              guards=lambda w: (Guard(_LEAVING, "RG0405", inverted_code="RG0406", culprit=br),)),
+    Bijection("swapbr", 0xF4, "branches", lambda w: (Exchange("d", "br"),),
+              "Exchange a register with the branch register: the entry and the exit of a subroutine."),
+    Bijection("start", 0xF8, "branches", lambda w: (), "Where a program begins; running backward halts here.",
+              inverse_name="finish", halts="finish"),
+)  # fmt: skip
+
+
+class Table:
+    """Entries by opcode and by name; refuses entries that overlap or that could not be reversible.
+
+    Raises ValueError naming the entries at fault.
+    """
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries = tuple(entries)
+        self.by_code: list[Opcode | None] = [None] * 256
+        self.by_name: dict[str, Opcode] = {}
+        self.shorthands: dict[str, Opcode] = {}
+        for entry in self.entries:
+            for opcode in opcodes_of(entry):
+                self._add(opcode)
+        for opcode in self:
+            if opcode.inverse_name not in self.by_name:
+                raise ValueError(f"{opcode.name}: its inverse {opcode.inverse_name!r} is missing")
+            form = opcode.entry.immediate_form
+            if form is not None and not any(e.name == form for e in self.entries):
+                raise ValueError(f"{opcode.name}: its immediate form {form!r} is missing")
+
+    def _add(self, opcode: Opcode) -> None:
+        if not 0 < opcode.code < 256:
+            raise ValueError(f"{opcode.name}: opcode 0x{opcode.code:x} is not in 0x01..0xff")
+        holder = self.by_code[opcode.code]
+        if holder is not None:
+            raise ValueError(f"{opcode.name}: opcode 0x{opcode.code:02x} is already that of {holder.name}")
+        if opcode.name in self.by_name:
+            raise ValueError(f"{opcode.name}: the name is taken")
+        opcode.transition(Format())  # raises where an effect reads what it writes
+        self.by_code[opcode.code] = opcode
+        self.by_name[opcode.name] = opcode
+        if isinstance(opcode.entry, Function) and opcode.entry.shorthand is not None:
+            self.shorthands[opcode.entry.shorthand.format(opcode.update)] = opcode
+
+    def __iter__(self) -> Iterator[Opcode]:
+        """The opcodes, by number."""
+        return (opcode for opcode in self.by_code if opcode is not None)
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def __getitem__(self, name: str) -> Opcode:
+        return self.by_name[name]
+
+    def inverse(self, opcode: Opcode) -> Opcode:
+        """The opcode of the inverse instruction."""
+        return self.by_name[opcode.inverse_name]
+
+    def immediate_form(self, opcode: Opcode) -> Opcode | None:
+        """The opcode that takes a constant where this one takes its last register."""
+        form = opcode.entry.immediate_form
+        if form is None:
+            return None
+        partner = next(entry for entry in self.entries if entry.name == form)
+        return self.by_code[partner.code + opcode.code - opcode.entry.code]
+
+    def extended(self, *entries: Entry) -> Table:
+        """A copy of the table with more entries."""
+        return Table((*self.entries, *entries))
+
+
+#: The machine.
+TABLE = Table(ENTRIES)

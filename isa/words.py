@@ -1,0 +1,62 @@
+"""Words and number formats: W-bit words, and fixed-point values inside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+#: Widths the definition is parameterised over. 4 and 8 are for exhaustive laws, 16 for SMT,
+#: 32 for small hardware, 64 for real programs. Powers of two, so that a shift amount is a bit field.
+WIDTHS = (4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class Format:
+    """value = word / 2^frac, word in two's complement with `width` bits.
+
+    >>> q = Format(width=64, frac=32)
+    >>> hex(q.from_real(1.5)), q.to_real(q.from_real(-0.25))
+    ('0x180000000', Fraction(-1, 4))
+
+    Raises ValueError for a width not in `WIDTHS`, or a `frac` outside 0 <= frac < width.
+    """
+
+    width: int = 64
+    frac: int = 32
+    #: 2^W - 1
+    mask: int = field(init=False, repr=False, compare=False)
+    #: 2^(W-1), the sign bit
+    sign: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.width not in WIDTHS:
+            raise ValueError(f"width must be one of {WIDTHS}, not {self.width}")
+        if not 0 <= self.frac < self.width:
+            raise ValueError(f"frac must be in 0..{self.width - 1}, not {self.frac}")
+        object.__setattr__(self, "mask", (1 << self.width) - 1)
+        object.__setattr__(self, "sign", 1 << (self.width - 1))
+
+    def __str__(self) -> str:
+        return f"Q{self.width - self.frac}.{self.frac}"
+
+    def wrap(self, value: int) -> int:
+        """value mod 2^W, the word that holds it."""
+        return value & self.mask
+
+    def signed(self, word: int) -> int:
+        """The integer in [-2^(W-1), 2^(W-1)) that `word` holds in two's complement."""
+        return ((word & self.mask) ^ self.sign) - self.sign
+
+    def to_real(self, word: int) -> Fraction:
+        """word / 2^F, exactly."""
+        return Fraction(self.signed(word), 1 << self.frac)
+
+    def from_real(self, value: float | int | Fraction) -> int:
+        """The word nearest to value * 2^F, ties to even.
+
+        Raises OverflowError when the value does not fit, ValueError for a NaN.
+        """
+        scaled = round(Fraction(value) * (1 << self.frac))
+        if not -self.sign <= scaled < self.sign:
+            raise OverflowError(f"{value} is outside the range of {self}")
+        return scaled & self.mask
