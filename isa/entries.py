@@ -211,6 +211,13 @@ class Opcode:
                     pass
         return inputs(*trees)
 
+    def distance(self, offset: int) -> int:
+        """target − source of a branch from its constant, and the constant from that.
+
+        The jump is taken in the direction that the branch leaves behind: after turning round, backward.
+        """
+        return -offset if self.turns else offset
+
     @cached_property
     def erased_words(self) -> int:
         """How many words it erases."""

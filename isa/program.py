@@ -23,6 +23,15 @@ class SourceMap:
 
     files: tuple[str, ...] = ()
     spans: Sequence[tuple[int, int, int, int] | None] = ()
+    #: the lines of each file, where the sources are at hand; for showing, never stored in images
+    texts: tuple[Sequence[str], ...] = ()
+
+    def line(self, span: Span | None) -> str | None:
+        """The text of the line that a span points into, if known."""
+        if span is None or span.file not in self.files[: len(self.texts)]:
+            return None
+        lines = self.texts[self.files.index(span.file)]
+        return lines[span.line - 1] if span.line <= len(lines) else None
 
     def span(self, pc: int) -> Span | None:
         if not 0 <= pc < len(self.spans):
@@ -84,5 +93,5 @@ class Program:
             self,
             code=code,
             labels={name: last - pc for name, pc in self.labels.items()},
-            source=SourceMap(self.source.files, spans),
+            source=replace(self.source, spans=spans),
         )

@@ -1,0 +1,181 @@
+"""The static verifier: that a program can run backward everywhere, before it runs at all.
+
+Control flow is reversible iff every instruction has as many ways in as it has ways out in the other
+direction: jumps are paired with the branches they land on, and control falls from one instruction to the next
+only where it can also fall back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrograd.isa.diagnostics import Diagnostic, ImageError, VerificationError
+from retrograd.isa.encoding import Instruction
+from retrograd.isa.program import Program
+from retrograd.isa.syntax import write
+
+
+def findings(program: Program, *, strict: bool = False) -> list[Diagnostic]:
+    """Everything wrong with the program; warnings have severity "warning"."""
+    try:
+        code = program.instructions
+    except ImageError as error:
+        return list(error.diagnostics)
+    found = [*_ends(program), *_pairs(program), *_falls(program)]
+    if not found:
+        regions = _regions(program)
+        found += [*_subroutines(program, regions), *_borders(program, regions)]
+    if not found:
+        found += _unreachable(program)
+    if strict:
+        found += [
+            _at(program, pc, "RG0211", f"`{write(i)}` erases {program.format.width} bits")
+            for pc, i in enumerate(code)
+            if i.opcode.erased_words
+        ]
+    return found
+
+
+def verify(program: Program, *, strict: bool = False) -> list[Diagnostic]:
+    """The warnings. Raises VerificationError with every error found."""
+    found = findings(program, strict=strict)
+    errors = [d for d in found if d.severity == "error"]
+    if errors:
+        raise VerificationError(*errors)
+    return found
+
+
+def _at(program: Program, pc: int, code: str, message: str, hint: str | None = None, **more: str) -> Diagnostic:
+    span = program.source.span(pc)
+    where = "" if span is not None else f" (at address {pc})"
+    return Diagnostic(code, message + where, span, hint, program.source.line(span), **more)
+
+
+def _is_jump(i: Instruction) -> bool:
+    return i.opcode.entry.name.startswith("goto")
+
+
+def _targets(program: Program) -> Iterator[tuple[int, int, Instruction]]:
+    """(source, target, instruction) of every instruction with a target."""
+    for pc, i in enumerate(program.instructions):
+        if "target" in i.opcode.operands:
+            yield pc, pc + i.opcode.distance(i.imm), i
+
+
+def _ends(program: Program) -> Iterator[Diagnostic]:
+    for name, code in (("start", "RG0204"), ("finish", "RG0205")):
+        places = [pc for pc, i in enumerate(program.instructions) if i.opcode.name == name]
+        if not places:
+            yield Diagnostic(code, f"the program has no `{name}`")
+        for pc in places[1:]:
+            yield _at(program, pc, code, f"a second `{name}`; the first is at address {places[0]}")
+
+
+def _pairs(program: Program) -> Iterator[Diagnostic]:
+    """Every jump lands on the partner that names it; every call lands on a `swapbr`."""
+    code = program.instructions
+    for pc, target, i in _targets(program):
+        if not 0 <= target < len(code):
+            message = f"`{write(i)}` reaches address {target}, outside the code of {len(code)} instructions"
+            yield _at(program, pc, "RG0203", message)
+            continue
+        other = code[target]
+        if not _is_jump(i):
+            if other.opcode.name != "swapbr":
+                yield _at(program, pc, "RG0207", f"`{i.opcode.name}` reaches `{write(other)}`, not a `swapbr`")
+            continue
+        wanted = "from" if i.opcode.name.startswith("goto") else "goto"
+        if not other.opcode.name.startswith(wanted) or not _is_jump(other):
+            yield _at(program, pc, "RG0201", f"the other end is `{write(other)}`, not a `{wanted}`")
+        elif target + other.imm != pc:
+            message = f"the `{wanted}` at the other end names address {target + other.imm}, not {pc}"
+            yield _at(program, pc, "RG0202", message)
+
+
+def _falls(program: Program) -> Iterator[Diagnostic]:
+    """Control leaves an instruction downward iff it can enter the next from above."""
+    code = program.instructions
+    leaves = [i.opcode.name not in ("goto", "finish") for i in code]
+    enters = [i.opcode.name not in ("from", "start") for i in code]
+    for pc in range(len(code) + 1):
+        above, below = pc > 0 and leaves[pc - 1], pc < len(code) and enters[pc]
+        if above and not below:
+            what = f"falls into `{write(code[pc])}`" if pc < len(code) else "runs off the end of the code"
+            yield _at(program, pc - 1, "RG0206", f"after `{write(code[pc - 1])}` control {what}")
+        elif below and not above:
+            what = f"backs into `{write(code[pc - 1])}`" if pc else "backs off the beginning of the code"
+            yield _at(program, pc, "RG0206", f"running backward from `{write(code[pc])}` control {what}")
+
+
+def _regions(program: Program) -> list[tuple[int, int, int]]:
+    """(first, entry, last) of each subroutine: the innermost unconditional pair around its `swapbr`."""
+    found: list[tuple[int, int, int]] = []
+    open_pairs: list[tuple[int, int]] = []
+    for pc, i in enumerate(program.instructions):
+        while open_pairs and open_pairs[-1][1] <= pc:
+            open_pairs.pop()
+        if i.opcode.name in ("from", "goto") and i.imm > 0:
+            open_pairs.append((pc, pc + i.imm))
+        elif i.opcode.name == "swapbr":
+            first, last = open_pairs[-1] if open_pairs else (pc, pc)
+            found.append((first, pc, last))
+    return found
+
+
+def _subroutines(program: Program, regions: list[tuple[int, int, int]]) -> Iterator[Diagnostic]:
+    """The Pendulum convention: `from … swapbr r; neg r … goto`, or its mirror image."""
+    code = program.instructions
+    for first, entry, last in regions:
+        link = code[entry].rd
+        if first == last:
+            yield _at(program, entry, "RG0208", "no unconditional `from` and `goto` enclose this `swapbr`")
+            continue
+        beside = entry + 1 if code[first].opcode.name == "from" else entry - 1
+        if code[beside].opcode.name != "neg" or code[beside].rd != link:
+            side = "after" if beside > entry else "before"
+            message = f"`neg r{link}` is missing {side} this `swapbr`: the return would go astray"
+            yield _at(program, entry, "RG0208", message)
+
+
+def _borders(program: Program, regions: list[tuple[int, int, int]]) -> Iterator[Diagnostic]:
+    """No jump enters or leaves a subroutine except through its `swapbr`."""
+    code = program.instructions
+    owner: list[int | None] = [None] * len(code)
+    for index, (first, entry, last) in enumerate(regions):
+        for pc in range(first, last + 1):
+            if owner[pc] is not None:
+                yield _at(program, entry, "RG0209", "this subroutine overlaps another")
+                return
+            owner[pc] = index
+    for pc, target, i in _targets(program):
+        if _is_jump(i) and owner[pc] != owner[target]:
+            yield _at(program, pc, "RG0209", f"`{write(i)}` crosses the border of a subroutine")
+    for pc in (program.start, program.finish):
+        if owner[pc] is not None:
+            yield _at(program, pc, "RG0209", f"`{write(code[pc])}` stands inside a subroutine")
+
+
+def _unreachable(program: Program) -> Iterator[Diagnostic]:
+    """Instructions that no path meets; one warning for each run of them."""
+    code = program.instructions
+    reached = [False] * len(code)
+    work = [program.start, program.finish]
+    while work:
+        pc = work.pop()
+        if not 0 <= pc < len(code) or reached[pc]:
+            continue
+        reached[pc] = True
+        i = code[pc]
+        name = i.opcode.name
+        if "target" in i.opcode.operands:
+            work.append(pc + i.opcode.distance(i.imm))
+        # What follows and what precedes it: a body is met from either side, so both count as paths.
+        if name not in ("goto", "finish"):
+            work.append(pc + 1)
+        if name not in ("from", "start"):
+            work.append(pc - 1)
+    for pc, met in enumerate(reached):
+        if not met and (pc == 0 or reached[pc - 1]):
+            end = next((q for q in range(pc, len(code)) if reached[q]), len(code))
+            message = f"{end - pc} instruction{'s' * (end - pc > 1)} from here cannot be reached"
+            yield _at(program, pc, "RG0210", message, severity="warning")

@@ -1,0 +1,331 @@
+"""The reference machine: the living definition of a step, in plain Python over ints.
+
+    i = code[PC];  execute i if DIR = +1, the inverse of i if DIR = −1
+    PC += DIR · (BR if BR ≠ 0 else 1)
+
+Everything faster is tested against this. Every step can be undone at every reachable point, and a trap
+leaves the machine as it was before the faulting instruction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError
+from retrograd.isa.encoding import Instruction, inverse
+from retrograd.isa.program import Program
+from retrograd.isa.syntax import write
+from retrograd.simulator.semantics import Fault, Handler, handler
+
+REGISTERS = 256
+#: words of data memory that a machine grants unless told otherwise
+MEMORY_LIMIT = 1 << 26
+
+_PLAIN, _TURNS, _HALTS = 0, 1, 2
+#: handler, rd, ra, rb, imm as a word, and whether it turns or halts
+_Decoded = tuple[Handler, int, int, int, int, int]
+
+
+class Stop(Enum):
+    """Why a run stopped without a trap."""
+
+    HALTED = "halted"
+    LIMIT = "limit"
+    BREAKPOINT = "breakpoint"
+    CONDITION = "condition"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended, and after how many steps."""
+
+    stop: Stop
+    steps: int
+
+
+class Trap(RetrogradError):
+    """An instruction that could not execute; the machine stands before it and can go back."""
+
+    def __init__(self, diagnostic: Diagnostic, pc: int, direction: int, value: int | None) -> None:
+        super().__init__(diagnostic)
+        self.pc = pc
+        self.direction = direction
+        #: the operand's word that the guard refused, where there is one
+        self.value = value
+
+
+class Machine:
+    """R[0..255], M[0..N), PC, BR, DIR, and a program.
+
+    `backward=True` starts at `finish` with DIR = −1. `overflow=False` lets fixed-point results wrap;
+    `strict=True` refuses `erase`. Raises InputError RG0421 where the program wants more memory than
+    `memory_limit`, ImageError RG0306 for an illegal encoding, VerificationError without one start and finish.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        backward: bool = False,
+        memory: int | None = None,
+        overflow: bool = True,
+        strict: bool = False,
+        memory_limit: int = MEMORY_LIMIT,
+    ) -> None:
+        size = max(program.memory if memory is None else memory, len(program.data))
+        if size > memory_limit:
+            message = f"the program needs {size} words of memory; this machine grants {memory_limit}"
+            raise InputError(Diagnostic("RG0421", message))
+        self.program = program
+        self.format = program.format
+        self.registers = [0] * REGISTERS
+        self.memory = list(program.data) + [0] * (size - len(program.data))
+        self.br = 0
+        self.direction = -1 if backward else 1
+        self.pc = program.finish if backward else program.start
+        modes = {"overflow"} if overflow else set()
+        modes |= {"strict"} if strict else set()
+        self._modes = frozenset(modes)
+        #: how often each instruction was executed, by direction and address
+        self.executed = {+1: [0] * len(program.code), -1: [0] * len(program.code)}
+        forward = program.instructions
+        backwards = [inverse(i, program.table) for i in forward]
+        self._decoded = {+1: self._decode(forward), -1: self._decode(backwards)}
+
+    def _decode(self, code: Iterable[Instruction]) -> list[_Decoded]:
+        w, modes = self.format, self._modes
+        out: list[_Decoded] = []
+        for i in code:
+            o = i.opcode
+            kind = _HALTS if o.halts else _TURNS if o.turns else _PLAIN
+            out.append((handler(o, w, modes), i.rd, i.ra, i.rb, i.imm & w.mask, kind))
+        return out
+
+    # ---------------------------------------------------------------- state
+
+    def load(self, address: int, words: Iterable[int]) -> None:
+        """M[address…] = words. Raises InputError RG0505 where they do not fit."""
+        block = [word & self.format.mask for word in words]
+        if address < 0 or address + len(block) > len(self.memory):
+            end = address + len(block) - 1
+            message = f"words {address} to {end} do not fit in a memory of {len(self.memory)} words"
+            raise InputError(Diagnostic("RG0505", message))
+        self.memory[address : address + len(block)] = block
+
+    def state(self) -> tuple[tuple[int, ...], tuple[int, ...], int, int, int]:
+        """(registers, memory, PC, BR, DIR): equal states behave alike for ever."""
+        return tuple(self.registers), tuple(self.memory), self.pc, self.br, self.direction
+
+    @property
+    def at_end(self) -> bool:
+        """Standing where the next step in this direction halts."""
+        return self._meets(self.direction)
+
+    @property
+    def at_origin(self) -> bool:
+        """Standing where there is no step to take back."""
+        return self._meets(-self.direction)
+
+    def _meets(self, direction: int) -> bool:
+        code = self._decoded[direction]
+        return self.br == 0 and 0 <= self.pc < len(code) and code[self.pc][5] == _HALTS
+
+    def counts(self, direction: int | None = None) -> dict[str, int]:
+        """Executed instructions by the name of what was executed, in one direction or both."""
+        total: Counter[str] = Counter()
+        for way in (+1, -1) if direction is None else (direction,):
+            for i, n in zip(self.program.instructions, self.executed[way], strict=True):
+                if n:
+                    total[i.opcode.name if way > 0 else i.opcode.inverse_name] += n
+        return dict(total)
+
+    @property
+    def retired(self) -> int:
+        """Executed instructions, both directions together."""
+        return sum(self.executed[+1]) + sum(self.executed[-1])
+
+    @property
+    def erased_bits(self) -> int:
+        """Bits lost to erase instructions."""
+        table = self.program.table
+        return sum(n * table[name].erased_words for name, n in self.counts().items()) * self.format.width
+
+    # ---------------------------------------------------------------- motion
+
+    def turn(self) -> None:
+        """Face the other way: the next step takes back the last. An involution."""
+        self.pc -= self.direction * (self.br or 1)
+        self.direction = -self.direction
+
+    def step(self) -> bool:
+        """Execute one instruction; False where it halts instead. Raises Trap, having changed nothing."""
+        return self._loop(1) == 1
+
+    def step_back(self) -> bool:
+        """Take back one step, DIR unchanged; False where there is none to take back.
+
+        The exact inverse of `step`: undo the PC update, then undo the instruction. Raises Trap where the
+        instruction cannot be undone (an erase), having changed nothing.
+        """
+        if self.at_origin:
+            return False
+        direction, pc = self.direction, self.pc - self.direction * (self.br or 1)
+        execute, d, a, b, imm, kind = self._fetch(pc, -direction)
+        try:
+            self.br = execute(self.registers, self.memory, self.br, d, a, b, imm)
+        except Fault as fault:
+            raise self._trap(fault.code, pc, -direction, fault.value) from None
+        self.executed[-direction][pc] += 1
+        self.pc = pc
+        if kind == _TURNS:
+            self.direction = -direction
+        return True
+
+    def run(
+        self,
+        max_steps: int | None = None,
+        *,
+        breakpoints: Collection[int] = (),
+        until: Callable[[Machine], bool] | None = None,
+        observe: Callable[[Machine, int], None] | None = None,
+    ) -> Outcome:
+        """Step until the machine halts, reaches a breakpoint or a condition, or has taken `max_steps`.
+
+        `until(machine)` and the breakpoints are looked at after every step; `observe(machine, pc)` is called
+        after the instruction at `pc` has executed. Raises Trap; the machine can go on from there, either way.
+        """
+        if not breakpoints and until is None and observe is None:
+            taken = self._loop(max_steps)
+            return Outcome(Stop.LIMIT if taken == max_steps and not self.at_end else Stop.HALTED, taken)
+        return self._watch(self.step, max_steps, breakpoints, until, observe)
+
+    def run_back(
+        self,
+        max_steps: int | None = None,
+        *,
+        breakpoints: Collection[int] = (),
+        until: Callable[[Machine], bool] | None = None,
+        observe: Callable[[Machine, int], None] | None = None,
+    ) -> Outcome:
+        """Take back steps until there are no more: `run` with `step_back` for `step`."""
+        if not breakpoints and until is None and observe is None:
+            if self.at_origin:
+                return Outcome(Stop.HALTED, 0)
+            self.turn()
+            halted = False
+            before = self.retired
+            try:
+                self._loop(max_steps)
+                halted = self.at_end
+            finally:
+                taken = self.retired - before
+                if halted and taken != max_steps:
+                    # Met backward, `start` does nothing; to take it back is only to stand on it again.
+                    self.direction = -self.direction
+                    self.executed[-self.direction][self.pc] += 1
+                    taken += 1
+                else:
+                    self.turn()
+            return Outcome(Stop.HALTED if self.at_origin else Stop.LIMIT, taken)
+        return self._watch(self.step_back, max_steps, breakpoints, until, observe)
+
+    def _watch(
+        self,
+        move: Callable[[], bool],
+        max_steps: int | None,
+        breakpoints: Collection[int],
+        until: Callable[[Machine], bool] | None,
+        observe: Callable[[Machine, int], None] | None,
+    ) -> Outcome:
+        steps = 0
+        while steps != max_steps:
+            executed_at = self.pc if move == self.step else self.pc - self.direction * (self.br or 1)
+            if not move():
+                return Outcome(Stop.HALTED, steps)
+            steps += 1
+            if observe is not None:
+                observe(self, executed_at)
+            if self.pc in breakpoints:
+                return Outcome(Stop.BREAKPOINT, steps)
+            if until is not None and until(self):
+                return Outcome(Stop.CONDITION, steps)
+        return Outcome(Stop.LIMIT, steps)
+
+    def _loop(self, max_steps: int | None) -> int:
+        """The step, over and over, with the state in local variables."""
+        registers, memory = self.registers, self.memory
+        pc, br, direction = self.pc, self.br, self.direction
+        code, hits = self._decoded[direction], self.executed[direction]
+        size = len(code)
+        left = -1 if max_steps is None else max_steps
+        limit = left
+        try:
+            while left:
+                if not 0 <= pc < size:
+                    raise Fault("RG0410", pc)
+                execute, d, a, b, imm, kind = code[pc]
+                if kind == _HALTS and not br:
+                    break
+                br = execute(registers, memory, br, d, a, b, imm)
+                hits[pc] += 1
+                if kind:
+                    direction = -direction
+                    code, hits = self._decoded[direction], self.executed[direction]
+                pc += direction * br if br else direction
+                left -= 1
+        except Fault as fault:
+            raise self._trap(fault.code, pc, direction, fault.value) from None
+        finally:
+            self.pc, self.br, self.direction = pc, br, direction
+        return limit - left
+
+    def _fetch(self, pc: int, direction: int) -> _Decoded:
+        if not 0 <= pc < len(self._decoded[direction]):
+            raise self._trap("RG0410", pc, direction, pc)
+        return self._decoded[direction][pc]
+
+    def _trap(self, code: str, pc: int, direction: int, value: int | None) -> Trap:
+        program = self.program
+        span = program.source.span(pc)
+        way = "forward" if direction > 0 else "backward"
+        if 0 <= pc < len(program.code):
+            i = program.instructions[pc]
+            executed = i if direction > 0 else inverse(i, program.table)
+            where = f"pc {pc}, `{write(i)}` running {way}"
+            if direction < 0 and executed != i:
+                where += f" as `{write(executed)}`"
+        else:
+            where = f"pc {pc}, running {way}"
+        detail = _describe(code, value, self)
+        diagnostic = Diagnostic(code, f"{detail} (at {where})", span, line=program.source.line(span))
+        return Trap(diagnostic, pc, direction, value)
+
+
+def _describe(code: str, value: int | None, machine: Machine) -> str:
+    """What went wrong, with the word that made it so."""
+    w = machine.format
+    size = len(machine.memory)
+    shown = "" if value is None else f"{w.signed(value)}"
+    fixed = "" if value is None else f"{float(w.to_real(value))}"
+    match code:
+        case "RG0401":
+            return f"address {value} is outside the memory of {size} words"
+        case "RG0403":
+            return f"the argument {fixed} is outside the function's domain"
+        case "RG0404":
+            return f"fixed-point overflow in {w}, with operand {fixed}"
+        case "RG0405":
+            return f"control arrived by a jump (BR = {shown}), and this instruction does not end it"
+        case "RG0406" if machine.br == 0:
+            return "control came from above, but the comefrom's condition says that it came by the jump"
+        case "RG0406":
+            return f"control came by the jump (BR = {machine.br}), but the comefrom's condition says otherwise"
+        case "RG0407":
+            return f"the ancilla holds {shown}, not zero: freeing it would erase {w.width} bits"
+        case "RG0410":
+            return f"PC = {value} is outside the code"
+    return KINDS[code].title
+
