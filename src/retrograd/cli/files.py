@@ -1,0 +1,205 @@
+"""Files in and out: programs as text or image, memory as text, NumPy arrays or raw words."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from retrograd.assembler.assemble import assemble
+from retrograd.assembler.constants import BadConstant, evaluate
+from retrograd.assembler.image import MAGIC, from_image
+from retrograd.assembler.sources import decode_text
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.isa.program import Program
+from retrograd.isa.words import Format
+
+#: raw types -> (bytes a word, byte order); `word` has the format's own width
+_RAW = {
+    "u8": (1, "little"), "u16": (2, "little"), "u16be": (2, "big"), "u32": (4, "little"), "u32be": (4, "big"),
+    "u64": (8, "little"), "u64be": (8, "big"),
+}  # fmt: skip
+TYPES = ("text", "textq", "npy", "npyq", "word", *_RAW)
+_SUFFIXES = {".npy": "npy", ".txt": "text"}
+#: bytes that one data file may have: far more than the largest memory
+_MAX_FILE = 1 << 30
+
+
+def fail(code: str, message: str, hint: str | None = None) -> InputError:
+    """An InputError with one diagnostic."""
+    return InputError(Diagnostic(code, message, hint=hint))
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of a file, of standard input for "-". Raises InputError RG0501."""
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read(_MAX_FILE)
+        if Path(path).stat().st_size > _MAX_FILE:
+            raise fail("RG0501", f"{path} is larger than {_MAX_FILE} bytes")
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise fail("RG0501", f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a file. Raises InputError RG0501."""
+    try:
+        Path(path).write_bytes(data)
+    except (OSError, ValueError) as error:
+        raise fail("RG0501", f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def load_program(path: str, include: Sequence[str] = (), *, check: bool = True) -> Program:
+    """The program in a file, assembly text or image by content; verified unless `check` is off."""
+    data = read_bytes(path)
+    if data.startswith(MAGIC[:4]):
+        program = from_image(data)
+        if check:
+            from retrograd.assembler.verify import verify  # noqa: PLC0415
+
+            verify(program)
+        return program
+    name = "<stdin>" if path == "-" else path
+    source = None if path == "-" else Path(path)
+    text = decode_text(data, name)
+    return assemble(text, name=name, path=source, include=[Path(p) for p in include], check=check)
+
+
+def constant(text: str, w: Format, labels: Mapping[str, int], code: str, option: str) -> int:
+    """The word that a constant of the command line denotes. Raises InputError `code`."""
+    try:
+        value = evaluate(text, w, labels.get)
+    except BadConstant as error:
+        raise fail(code, f"{option}: {error.message}") from None
+    if not -w.sign <= value <= w.mask:
+        raise fail(code, f"{option}: {value} does not fit in {w.width} bits")
+    return value & w.mask
+
+
+@dataclass(frozen=True)
+class Region:
+    """A piece of memory and the file it comes from or goes to."""
+
+    address: int
+    count: int | None
+    path: str
+    type: str
+
+    @classmethod
+    def parse(cls, text: str, program: Program, option: str) -> Region:
+        """[WHERE[:COUNT]=]FILE[,TYPE]. Raises InputError RG0503."""
+        where, path = "", text
+        found = re.match(r"([A-Za-z_][\w.]*|\d\w*)?(?::([^=]+))?=", text)
+        count = None
+        if found is not None:
+            where, path = found.group(1) or "", text[found.end() :]
+            if found.group(2) is not None:
+                option_text = f"{option} {text}"
+                count = constant(found.group(2), program.format, program.data_labels, "RG0503", option_text)
+        head, _, kind = path.rpartition(",")
+        if head and kind in TYPES:
+            path = head
+        elif head and re.fullmatch(r"[a-z]+\d*[a-z]*", kind) and not Path(path).exists():
+            raise fail("RG0503", f"{option} {text}: unknown type `{kind}`", nearest(kind, TYPES))
+        else:
+            kind = _SUFFIXES.get(Path(path).suffix, "word")
+        if not path:
+            raise fail("RG0503", f"{option} {text}: the file is missing")
+        return cls(_address(where, program, f"{option} {text}"), count, path, kind)
+
+
+def _address(where: str, program: Program, option: str) -> int:
+    if not where:
+        return 0
+    if where in program.data_labels:
+        return program.data_labels[where]
+    if where[0].isdecimal():
+        return constant(where, program.format, {}, "RG0503", option)
+    raise fail("RG0503", f"{option}: no data label is named `{where}`", nearest(where, program.data_labels))
+
+
+def read_words(region: Region, w: Format) -> list[int]:
+    """The words that a data file holds. Raises InputError RG0501, RG0504."""
+    path, kind = region.path, region.type
+    if kind in ("npy", "npyq"):
+        return _read_npy(path, w)
+    data = read_bytes(path)
+    if kind in ("text", "textq"):
+        out = []
+        try:
+            pieces = data.decode().split()
+        except UnicodeDecodeError:
+            raise fail("RG0504", f"{path} is not text", "give its type, such as ,u8") from None
+        for index, piece in enumerate(pieces):
+            text = piece if kind == "text" or piece.endswith("q") else piece + "q"
+            out.append(constant(text, w, {}, "RG0504", f"{path}, number {index}"))
+        return out
+    size, order = _RAW.get(kind, (max(1, w.width // 8), "little"))
+    data += b"\0" * (-len(data) % size)
+    words = [int.from_bytes(data[i : i + size], order) for i in range(0, len(data), size)]  # type: ignore[arg-type]
+    for index, word in enumerate(words):
+        if word > w.mask:
+            raise fail("RG0504", f"{path}: word {index} is {word}, more than {w.width} bits")
+    return words
+
+
+def _read_npy(path: str, w: Format) -> list[int]:
+    import numpy as np  # noqa: PLC0415
+
+    try:
+        array = np.load(path, allow_pickle=False).ravel()
+    except (OSError, ValueError, EOFError) as error:
+        code = "RG0501" if isinstance(error, OSError) else "RG0504"
+        raise fail(code, f"{path} is not a NumPy array file: {error}") from None
+    if array.dtype.kind not in "iuf":
+        raise fail("RG0504", f"{path} holds {array.dtype}, neither integers nor real numbers")
+    out = []
+    for index, value in enumerate(array.tolist()):
+        try:
+            word = w.from_real(value) if isinstance(value, float) else value
+        except (OverflowError, ValueError):
+            raise fail("RG0504", f"{path}: element {index} is {value}, which {w} cannot hold") from None
+        if not -w.sign <= word <= w.mask:
+            raise fail("RG0504", f"{path}: element {index} is {value}, more than {w.width} bits")
+        out.append(word & w.mask)
+    return out
+
+
+def write_words(region: Region, words: Sequence[int], w: Format) -> None:
+    """Write words to a data file: numbers signed, `q` types as real numbers. Raises InputError."""
+    path, kind = region.path, region.type
+    if kind == "text":
+        write_bytes(path, "".join(f"{w.signed(word)}\n" for word in words).encode())
+    elif kind == "textq":
+        write_bytes(path, "".join(f"{real_text(w.to_real(word))}\n" for word in words).encode())
+    elif kind in ("npy", "npyq"):
+        import numpy as np  # noqa: PLC0415
+
+        if kind == "npy":
+            array = np.array([w.signed(word) for word in words], dtype=np.int64)
+        else:
+            array = np.array([float(w.to_real(word)) for word in words], dtype=np.float64)
+        try:
+            np.save(path, array, allow_pickle=False)
+        except OSError as error:
+            raise fail("RG0501", f"{path}: {error.strerror or error}") from None
+    else:
+        size, order = _RAW.get(kind, (max(1, w.width // 8), "little"))
+        for index, word in enumerate(words):
+            if word >= 1 << 8 * size:
+                message = f"{path}: word {index} is {word}, more than the {8 * size} bits of {kind}"
+                raise fail("RG0504", message, "choose a wider type")
+        write_bytes(path, b"".join(word.to_bytes(size, order) for word in words))  # type: ignore[arg-type]
+
+
+def real_text(value: Fraction) -> str:
+    """A fixed-point value in decimal, exactly: its denominator is a power of two, so the digits end."""
+    digits = value.denominator.bit_length() - 1
+    scaled = abs(value.numerator) * 5**digits
+    whole, rest = divmod(scaled, 10**digits)
+    fraction = str(rest).rjust(digits, "0").rstrip("0") if digits else ""
+    return f"{'-' if value < 0 else ''}{whole}" + (f".{fraction}" if fraction else "")

@@ -1,0 +1,135 @@
+"""The command line: `retrograd COMMAND …`. Each command's work is imported when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from retrograd import __version__
+
+#: exit codes, also in --help: what a script can act on
+OK, BAD_INPUT, TRAPPED, LIMIT = 0, 2, 3, 4
+
+_EPILOG = """\
+exit codes: 0 ok, 2 bad input (usage, assembly, image, data), 3 trap, 4 step limit, 130 interrupted
+`retrograd explain CODE` explains any error; `retrograd demo` shows the whole in a minute."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    top = argparse.ArgumentParser(
+        prog="retrograd",
+        description="Programs that run backward, exactly: assemble, run and inspect reversible programs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"retrograd {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name, help=text, description=text[0].upper() + text[1:] + ".", epilog=_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+
+    def program(p: argparse.ArgumentParser) -> None:
+        p.add_argument("program", metavar="PROG", help="assembly text or a binary image, told apart by content; - for stdin")
+        p.add_argument("-I", "--include", metavar="DIR", action="append", default=[], help="folder that .include may read")
+
+    p = command("demo", "encrypt a message by running forward, decrypt it by running backward")
+
+    p = command("run", "run a program, forward or backward, to its end or its first trap")
+    program(p)
+    p.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], dest="sets",
+                   help="set a register or the word at a data label; VALUE is a constant such as 42, 0x2a or 1.5q")
+    p.add_argument("--mem", metavar="[WHERE=]FILE[,TYPE]", action="append", default=[],
+                   help="load memory at a data label or address (default 0) from a file")
+    p.add_argument("--out", metavar="[WHERE[:COUNT]=]FILE[,TYPE]", action="append", default=[],
+                   help="save memory after the run; TYPE: text textq npy npyq word u8 u16 u16be u32 u32be u64 u64be "
+                        "(default: by suffix .txt .npy, else word)")
+    p.add_argument("--backward", action="store_true", help="start at `finish` and run back to `start`")
+    p.add_argument("--inverse", action="store_true", help="run the inverse program instead")
+    p.add_argument("--max-steps", metavar="N", help="stop after N steps (exit code 4)")
+    p.add_argument("--break", metavar="WHERE", action="append", default=[], dest="breaks",
+                   help="stop before the instruction at a label or address")
+    p.add_argument("--memory", metavar="WORDS", help="size of the data memory, if larger than the program's own")
+    p.add_argument("--memory-limit", metavar="WORDS", help="refuse programs that want more memory")
+    p.add_argument("--no-overflow", action="store_true", help="let fixed-point results wrap instead of trapping")
+    p.add_argument("--strict", action="store_true", help="refuse to erase")
+    p.add_argument("--trace", action="store_true", help="print every step and what it changed, on stderr")
+    p.add_argument("--json", action="store_true", help="print the outcome as JSON (schema retrograd.run/1)")
+
+    p = command("asm", "assemble text into a binary image")
+    program(p)
+    p.add_argument("-o", "--output", metavar="FILE", required=True, help="the image to write")
+
+    p = command("dis", "print a program as assembly text that assembles to the same program")
+    program(p)
+    p.add_argument("--addresses", action="store_true", help="add addresses and encodings as comments")
+    p.add_argument("--inverse", action="store_true", help="print the inverse program")
+
+    p = command("verify", "check that a program can run backward everywhere, without running it")
+    program(p)
+    p.add_argument("--strict", action="store_true", help="refuse erase too")
+    p.add_argument("--json", action="store_true", help="print the findings as JSON (schema retrograd.findings/1)")
+
+    p = command("isa", "describe the instruction set, or one instruction")
+    p.add_argument("name", nargs="?", help="an instruction, such as mul, mul.add or goto.lt")
+    p.add_argument("--json", action="store_true", help="the whole table as JSON (schema retrograd.isa/1)")
+    p.add_argument("--markdown", action="store_true", help="the manual as Markdown")
+
+    p = command("explain", "explain an error code")
+    p.add_argument("code", nargs="?", metavar="RG…", help="a code such as RG0108; none lists them all")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. No input shows a traceback."""
+    options = parser().parse_args(arguments)
+    from retrograd.isa.diagnostics import RetrogradError  # noqa: PLC0415 - keeps --help quick
+
+    try:
+        return _dispatch(options)
+    except RetrogradError as error:
+        from retrograd.cli.report import show_errors  # noqa: PLC0415
+
+        return show_errors(error, as_json=getattr(options, "json", False))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away; stop without a word, as other tools do.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except (RecursionError, MemoryError):
+        print("error: the input is too large for this machine", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _dispatch(options: argparse.Namespace) -> int:
+    # ruff: noqa: PLC0415 - each command pays for its own imports only
+    match options.command:
+        case "run":
+            from retrograd.cli.run import run
+
+            return run(options)
+        case "demo":
+            from retrograd.cli.demo import demo
+
+            return demo()
+        case "asm" | "dis" | "verify":
+            from retrograd.cli import translate
+
+            return {"asm": translate.asm, "dis": translate.dis, "verify": translate.verify_program}[options.command](
+                options
+            )
+        case _:
+            from retrograd.cli import reference
+
+            return reference.isa(options) if options.command == "isa" else reference.explain(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""What people and programs see: tables, traces, errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from retrograd.cli.main import BAD_INPUT, TRAPPED
+from retrograd.isa.diagnostics import Diagnostic, RetrogradError
+from retrograd.isa.syntax import write
+from retrograd.simulator.machine import Machine, Trap
+
+_ROWS = 16
+_WORDS = 8
+
+
+def as_dict(d: Diagnostic) -> dict[str, Any]:
+    """A diagnostic for JSON."""
+    place = None if d.span is None else d.span._asdict()
+    return {
+        "code": d.code, "severity": d.severity, "title": d.kind.title, "message": d.message,
+        "span": place, "why": d.kind.why, "fix": d.hint or d.kind.fix,
+    }  # fmt: skip
+
+
+def show_errors(error: RetrogradError, *, as_json: bool) -> int:
+    """Print an error's findings; returns the exit code that goes with it."""
+    code = TRAPPED if isinstance(error, Trap) else BAD_INPUT
+    if as_json:
+        print(json.dumps({"schema": "retrograd.findings/1", "findings": [as_dict(d) for d in error.diagnostics]}))
+    else:
+        print("\n\n".join(d.render() for d in error.diagnostics), file=sys.stderr)
+        if len(error.diagnostics) > 1:
+            print(f"\n{len(error.diagnostics)} errors", file=sys.stderr)
+    return code
+
+
+def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Rows in aligned columns; those numbered in `right` are set to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    flush = set(right)
+    lines = []
+    for row in rows:
+        cells = [c.rjust(n) if i in flush else c.ljust(n) for i, (c, n) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def registers_table(machine: Machine) -> str:
+    """The registers that are not zero."""
+    w = machine.format
+    rows = [["register", "decimal", "hexadecimal", str(w)]]
+    for index, word in enumerate(machine.registers):
+        if word:
+            rows.append(
+                [f"r{index}", str(w.signed(word)), f"0x{word:0{w.width // 4}x}", f"{float(w.to_real(word)):.10g}"]
+            )
+    return columns(rows, right=(1, 3)) if len(rows) > 1 else "all registers are zero"
+
+
+def memory_table(machine: Machine) -> str:
+    """The first words from each data label; of unlabelled memory, how many words are not zero."""
+    w, memory = machine.format, machine.memory
+    if not memory:
+        return ""
+    stops = sorted({*machine.program.data_labels.values(), len(memory)})
+    rows = [["label", "address", "words"]]
+    for name, address in sorted(machine.program.data_labels.items(), key=lambda item: item[1])[:_ROWS]:
+        end = next((s for s in stops if s > address), len(memory))
+        shown = [str(w.signed(word)) for word in memory[address : min(end, address + _WORDS)]]
+        more = " …" if end - address > _WORDS else ""
+        rows.append([name, str(address), " ".join(shown) + more])
+    nonzero = sum(word != 0 for word in memory)
+    total = f"memory: {len(memory)} words, {nonzero} not zero"
+    return f"{columns(rows, right=(1,))}\n{total}" if len(rows) > 1 else total
+
+
+class Tracer:
+    """Prints every step and what it changed; the `observe` of a run."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.registers = list(machine.registers)
+        self.memory = list(machine.memory)
+        self.br = machine.br
+        self.count = 0
+
+    def __call__(self, machine: Machine, pc: int) -> None:
+        w = machine.format
+        i = machine.program.instructions[pc]
+        changes = []
+        for index, (old, new) in enumerate(zip(self.registers, machine.registers, strict=True)):
+            if old != new:
+                changes.append(f"r{index}: {w.signed(old)} → {w.signed(new)}")
+                self.registers[index] = new
+        if "m" in i.opcode.writes:
+            address = (machine.registers[i.ra] + i.imm) & w.mask
+            old, new = self.memory[address], machine.memory[address]
+            if old != new:
+                changes.append(f"M[{address}]: {w.signed(old)} → {w.signed(new)}")
+                self.memory[address] = new
+        if self.br != machine.br:
+            changes.append(f"BR: {self.br} → {machine.br}")
+            self.br = machine.br
+        self.count += 1
+        arrow = "→" if machine.direction > 0 else "←"
+        print(f"{self.count:>8} {arrow} {pc:>6}  {write(i):<36} {', '.join(changes)}".rstrip(), file=sys.stderr)
+
+
+def outcome_dict(machine: Machine, stop: str, steps: int, trap: Trap | None) -> dict[str, Any]:
+    """The outcome of a run for programs: schema retrograd.run/1; words as signed integers."""
+    w = machine.format
+    return {
+        "schema": "retrograd.run/1",
+        "format": {"width": w.width, "frac": w.frac},
+        "stop": stop,
+        "steps": steps,
+        "pc": machine.pc,
+        "br": machine.br,
+        "direction": machine.direction,
+        "registers": {f"r{i}": w.signed(word) for i, word in enumerate(machine.registers) if word},
+        "memory": {
+            "words": len(machine.memory),
+            "nonzero": {str(i): w.signed(word) for i, word in enumerate(machine.memory) if word},
+            "labels": dict(machine.program.data_labels),
+        },
+        "executed": {"forward": machine.counts(+1), "backward": machine.counts(-1)},
+        "erased_bits": machine.erased_bits,
+        "trap": None if trap is None else {**as_dict(trap.diagnostics[0]), "pc": trap.pc, "value": trap.value},
+    }

@@ -1,0 +1,151 @@
+"""`retrograd run`: a program on the reference machine, forward or backward."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+
+from retrograd.cli.files import Region, constant, fail, load_program, read_words, write_words
+from retrograd.cli.main import LIMIT, OK, TRAPPED
+from retrograd.cli.report import Tracer, memory_table, outcome_dict, registers_table
+from retrograd.isa.diagnostics import KINDS, nearest
+from retrograd.isa.program import Program
+from retrograd.simulator.machine import MEMORY_LIMIT, Machine, Outcome, Stop, Trap
+
+#: steps between two looks at the clock
+_CHUNK = 500_000
+
+
+def run(options: argparse.Namespace) -> int:
+    """Load, run, show; returns the exit code."""
+    program = load_program(options.program, options.include)
+    if options.inverse:
+        program = ~program
+    machine = Machine(
+        program,
+        backward=options.backward,
+        memory=_count(options.memory, "--memory", program),
+        overflow=not options.no_overflow,
+        strict=options.strict,
+        memory_limit=_count(options.memory_limit, "--memory-limit", program) or MEMORY_LIMIT,
+    )
+    for text in options.mem:
+        region = Region.parse(text, program, "--mem")
+        if region.count is not None:
+            raise fail("RG0503", f"--mem {text}: a count belongs to --out")
+        machine.load(region.address, read_words(region, program.format))
+    for text in options.sets:
+        _set(machine, text)
+    outputs = [Region.parse(text, program, "--out") for text in options.out]
+    for region in outputs:
+        _extent(machine, region)
+    breakpoints = frozenset(_breakpoint(text, program) for text in options.breaks)
+    limit = _count(options.max_steps, "--max-steps", program)
+    observe = Tracer(machine) if options.trace else None
+
+    trap: Trap | None = None
+    before = machine.retired
+    try:
+        outcome = _run_with_progress(machine, limit, breakpoints, observe)
+        stop, steps = outcome.stop.value, outcome.steps
+    except Trap as caught:
+        trap, stop, steps = caught, "trap", machine.retired - before
+    for region in outputs:
+        write_words(region, machine.memory[region.address : _extent(machine, region)], program.format)
+    if options.json:
+        print(json.dumps(outcome_dict(machine, stop, steps, trap), indent=2))
+    else:
+        _show(machine, stop, steps, trap)
+    return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
+
+
+def _run_with_progress(
+    machine: Machine,
+    limit: int | None,
+    breakpoints: frozenset[int],
+    observe: Callable[[Machine, int], None] | None,
+) -> Outcome:
+    """`run` in pieces, with a line of progress on a terminal once it has taken a second."""
+    begun = time.monotonic()
+    steps = 0
+    shown = False
+    try:
+        while True:
+            piece = _CHUNK if limit is None else min(_CHUNK, limit - steps)
+            outcome = machine.run(piece, breakpoints=breakpoints, observe=observe)
+            steps += outcome.steps
+            if outcome.stop is not Stop.LIMIT or steps == limit:
+                return Outcome(outcome.stop, steps)
+            elapsed = time.monotonic() - begun
+            if elapsed > 1 and sys.stderr.isatty() and observe is None:
+                share = "" if limit is None else f" of {limit / 1e6:.1f}"
+                print(f"\r{steps / 1e6:.1f}{share} M steps, {steps / elapsed / 1e6:.2f} M/s ", end="", file=sys.stderr)
+                shown = True
+    finally:
+        if shown:
+            print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+
+
+def _show(machine: Machine, stop: str, steps: int, trap: Trap | None) -> None:
+    if trap is not None:
+        print(trap, file=sys.stderr)
+        print("the machine stands before this instruction and can run back from here", file=sys.stderr)
+    elif stop == Stop.LIMIT.value:
+        print(f"error[RG0420]: stopped by the limit of {steps} steps\n  fix: {KINDS['RG0420'].fix}", file=sys.stderr)
+    way = "forward" if machine.direction > 0 else "backward"
+    where = f"at pc {machine.pc}" + (f", BR = {machine.br}" if machine.br else "")
+    erased = f"{machine.erased_bits} bits erased"
+    print(f"{stop} {where} after {steps} steps, running {way}; {erased}\n")
+    print(registers_table(machine))
+    memory = memory_table(machine)
+    if memory:
+        print("\n" + memory)
+
+
+def _count(text: str | None, option: str, program: Program) -> int | None:
+    if text is None:
+        return None
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise fail("RG0507", f"{option}: `{text}` is no number") from None
+    if value < 0:
+        raise fail("RG0507", f"{option}: {value} is negative")
+    return value
+
+
+def _set(machine: Machine, text: str) -> None:
+    """NAME=VALUE: a register, or the word at a data label."""
+    name, equals, value = text.partition("=")
+    labels = machine.program.data_labels
+    option = f"--set {text}"
+    if not equals:
+        raise fail("RG0502", f"{option}: `=` is missing")
+    word = constant(value, machine.format, labels, "RG0502", option)
+    if name[:1] == "r" and name[1:].isdecimal() and int(name[1:]) < len(machine.registers):
+        machine.registers[int(name[1:])] = word
+    elif name in labels:
+        machine.load(labels[name], [word])
+    else:
+        raise fail("RG0502", f"{option}: `{name}` is neither a register nor a data label", nearest(name, labels))
+
+
+def _breakpoint(text: str, program: Program) -> int:
+    if text in program.labels:
+        return program.labels[text]
+    if text.isdecimal() and int(text) < len(program.code):
+        return int(text)
+    hint = nearest(text, program.labels)
+    raise fail("RG0507", f"--break {text}: neither a label nor an address of the code", hint)
+
+
+def _extent(machine: Machine, region: Region) -> int:
+    """The end of a region to save: its count, else the next data label, else the end of memory."""
+    later = [a for a in machine.program.data_labels.values() if a > region.address]
+    end = min([*later, len(machine.memory)]) if region.count is None else region.address + region.count
+    if end > len(machine.memory) or region.address > len(machine.memory):
+        raise fail("RG0505", f"--out {region.path}: words up to {end}, in a memory of {len(machine.memory)}")
+    return end
