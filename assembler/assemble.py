@@ -28,12 +28,14 @@ from retrograd.isa.encoding import (
 from retrograd.isa.entries import Opcode
 from retrograd.isa.program import MAX_CODE, MAX_DATA, Program, SourceMap
 from retrograd.isa.table import TABLE, Table
-from retrograd.isa.words import WIDTHS, Format
+from retrograd.isa.words import Q32_32, WIDTHS, Format
 
 MAX_ERRORS = 50
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _LINE = re.compile(r"\s*(?:([A-Za-z_][\w.]*)\s*:)?\s*([A-Za-z_.][\w.]*)?(.*)", re.DOTALL)
+#: a line whose operands are all names: by far the commonest, read in one match where they are registers
+_REGISTERS_ONLY = re.compile(r"\s*([a-z][\w.]*)\s+(\w+)(?:\s*,\s*(\w+)(?:\s*,\s*(\w+))?)?[ \t]*(?:;|$)")
 _MEMORY = re.compile(r"\[\s*([A-Za-z_]\w*)\s*(?:([+-])\s*(.+?))?\s*\]$")
 _DISTANCE = re.compile(r"\.([+-]\d{1,10})$")
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
@@ -55,6 +57,8 @@ class _Form(NamedTuple):
     #: exchange the two registers
     mirrored: bool
     distinct: tuple[tuple[int, int], ...]
+    #: where its registers go, if it has no other operand
+    shifts: tuple[int, ...]
 
 
 class _Fixup(NamedTuple):
@@ -88,10 +92,12 @@ class _Wrong(Exception):
 def _forms(table: Table) -> dict[str, _Form]:
     def form(o: Opcode, mirrored: bool = False) -> _Form:
         constant = table.immediate_form(o)
+        shifts = tuple(_FIELD_SHIFT[kind] for kind in o.operands if kind in _FIELD_SHIFT)
+        if len(shifts) < len(o.operands) or mirrored:
+            shifts = ()
         pairs = tuple((_FIELD_SHIFT[x], _FIELD_SHIFT[y]) for x, y in o.distinct)
-        return _Form(
-            o, o.code << CODE_SHIFT, o.operands, None if constant is None else form(constant), mirrored, pairs
-        )
+        code = o.code << CODE_SHIFT
+        return _Form(o, code, o.operands, None if constant is None else form(constant), mirrored, pairs, shifts)
 
     out = {o.name: form(o) for o in table}
     out |= {name: form(o) for name, o in table.shorthands.items()}
@@ -188,6 +194,8 @@ class _Assembler:
                 code.append(word)
                 spans.append((index, number, column, end))
                 continue
+            if not self.in_data and self._registers_only(line, number):
+                continue
             self.line_number = number
             try:
                 self._line(line)
@@ -202,6 +210,31 @@ class _Assembler:
                 )
         if outer[0] is not None:
             self.file, self.line_number = outer[0], outer[1]
+
+    def _registers_only(self, line: str, number: int) -> bool:
+        """Encode a line of an instruction on registers; False for any other, and for any fault."""
+        found = _REGISTERS_ONLY.match(line)
+        if found is None:
+            return False
+        form = self.forms.get(found[1])
+        count = found.lastindex
+        if form is None or count is None or len(form.shifts) != count - 1:
+            return False
+        word = form.bits
+        registers = self.registers
+        for group, shift in enumerate(form.shifts, 2):
+            register = registers.get(found[group])
+            if register is None:
+                return False
+            word |= register << shift
+        for x, y in form.distinct:
+            if (word >> x ^ word >> y) & 255 == 0:
+                return False
+        column, end = found.start(1) + 1, found.end(count) + 1
+        self.known_lines[line] = (word, column, end)
+        self.code.append(word)
+        self.spans.append((self.file.index, number, column, end))
+        return True
 
     def _line(self, line: str) -> None:
         text = line
@@ -242,9 +275,7 @@ class _Assembler:
                 hint = f"write the update too: {', '.join(f'`{u}`' for u in updates)}"
             raise _Wrong("RG0101", f"unknown instruction `{word}`", start, start + len(word), hint)
 
-    def _instruction(
-        self, line: str, form: _Form, name: str, start: int, rest: str, column: int, alone: bool
-    ) -> None:
+    def _instruction(self, line: str, form: _Form, name: str, start: int, rest: str, column: int, alone: bool) -> None:
         parts = rest.split(",") if rest and not rest.isspace() else []
         operands = form.operands
         if len(parts) != len(operands):
@@ -299,9 +330,7 @@ class _Assembler:
             hint = "use ld, st or exch for memory"
         return _Wrong("RG0103", f"`{text}` is not a register", begin, end, hint)
 
-    def _constant_operand(
-        self, opcode: Opcode, kind: str, part: str, at: int, word: int
-    ) -> tuple[int, _Fixup | None]:
+    def _constant_operand(self, opcode: Opcode, kind: str, part: str, at: int, word: int) -> tuple[int, _Fixup | None]:
         """The word with a memory operand, constant or target filled in, or a note to do so later."""
         text = part.strip()
         begin = at + len(part) - len(part.lstrip())
@@ -328,18 +357,17 @@ class _Assembler:
         return self._immediate(opcode, "", part, at, word)
 
     def _immediate(self, opcode: Opcode, sign: str, text: str, at: int, word: int) -> tuple[int, _Fixup | None]:
-        plain = text.strip()
-        if plain.isdecimal() and plain.isascii() and len(plain) < 19:
-            value = -int(plain) if sign else int(plain)
-        else:
-            known = self._try(text, at)
-            if known is None:
-                return word, _Fixup(len(self.code), "imm" + sign, text, at, opcode)
-            value = -known if sign else known
+        known = self._try(text, at)
+        if known is None:
+            return word, _Fixup(len(self.code), "imm" + sign, text, at, opcode)
+        value = -known if sign else known
         return word | self._fits_immediate(value, at, len(text)) & 0xFFFFFFFF, None
 
     def _try(self, text: str, at: int) -> int | None:
         """The value of a constant expression, None where it names what is not defined yet."""
+        plain = text.strip()
+        if plain.isdecimal() and plain.isascii() and len(plain) < 19:
+            return int(plain)
         try:
             return evaluate(text, self.format, self._lookup)
         except BadConstant as e:
@@ -710,7 +738,7 @@ def assemble(
     path: Path | None = None,
     include: Iterable[Path] = (),
     table: Table = TABLE,
-    format: Format = Format(),
+    format: Format = Q32_32,
     check: bool = True,
 ) -> Program:
     """The program that the text denotes, verified unless `check` is off. Inverse: `disassemble`.

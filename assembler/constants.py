@@ -84,7 +84,7 @@ def evaluate(text: str, w: Format, symbol: Callable[[str], int | None]) -> int:
             if len(word) > _MAX_BITS // 4:
                 raise BadConstant("RG0105", "the number is too long", at, at + len(word))
             try:
-                return int(word, 0)
+                return int(word, 0 if word[:1] == "0" and word[1:2].isalpha() else 10)
             except ValueError:
                 raise BadConstant("RG0104", f"`{word}` is no number", at, at + len(word)) from None
         if kind == "real":

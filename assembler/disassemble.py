@@ -40,7 +40,9 @@ def _code_names(program: Program) -> dict[str, int]:
     size = len(program.code)
     taken = set(program.data_labels)
     names = {
-        name: pc for name, pc in program.labels.items() if _NAME.fullmatch(name) and 0 <= pc <= size and name not in taken
+        name: pc
+        for name, pc in program.labels.items()
+        if _NAME.fullmatch(name) and 0 <= pc <= size and name not in taken
     }
     labelled = set(names.values())
     targets = {

@@ -1,8 +1,8 @@
 """Binary images: Program <-> bytes, little-endian, every length checked before anything is allocated.
 
-    magic 8 · version u16 · width u8 · frac u8 · memory u64 · sections u32
-    section: tag 4 · length u64 · bytes      CODE DATA LBLS DLBS SRCM, in this order, each at most once
-    crc32 u32 of all that comes before
+magic 8 · version u16 · width u8 · frac u8 · memory u64 · sections u32
+section: tag 4 · length u64 · bytes      CODE DATA LBLS DLBS SRCM, in this order, each at most once
+crc32 u32 of all that comes before
 """
 
 from __future__ import annotations
@@ -191,4 +191,3 @@ def _read_source(body: memoryview, instructions: int) -> SourceMap:
             raise _error("RG0307", "section SRCM points outside its files")
         spans.append(None if span == _NOWHERE else span)
     return SourceMap(tuple(files), spans)
-

@@ -132,9 +132,9 @@ def real_value(root: Expr, w: Format, env: dict[str, float]) -> float:
             case "sub":
                 return v[0] - v[1]
             case "shl":
-                return v[0] * 2.0 ** v[1]
+                return v[0] * float(2.0 ** v[1])
             case "sar":
-                return v[0] / 2.0 ** v[1]
+                return v[0] / float(2.0 ** v[1])
             case "eq":
                 return float(v[0] == v[1])
             case "lt":

@@ -153,9 +153,7 @@ def substitute_in(effects: Sequence[Effect], replacements: Mapping[str, Expr]) -
             case Exchange(left, right, when):
                 out.append(Exchange(left, right, None if when is None else substitute(when, replacements)))
             case Permute(where, forward, backward, slope):
-                out.append(
-                    Permute(where, substitute(forward, replacements), substitute(backward, replacements), slope)
-                )
+                out.append(Permute(where, substitute(forward, replacements), substitute(backward, replacements), slope))
             case Erase() | Unerase():
                 out.append(effect)
     return tuple(out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Literal
 
 from retrograd.isa.effects import (
@@ -162,16 +162,16 @@ class Opcode:
         """Executing it stops the machine."""
         return isinstance(self.entry, Bijection) and self.entry.halts == self.name
 
-    @lru_cache(maxsize=None)  # noqa: B019 - opcodes live as long as their table
+    @cache  # noqa: B019 - opcodes live as long as their table
     def effects(self, w: Format) -> Effects:
         return self._effects(w)
 
-    @lru_cache(maxsize=None)  # noqa: B019
+    @cache  # noqa: B019
     def transition(self, w: Format) -> dict[str, Expr]:
         """place -> its word afterwards."""
         return transition(self.effects(w), w)
 
-    @lru_cache(maxsize=None)  # noqa: B019
+    @cache  # noqa: B019
     def guards(self, w: Format) -> Guards:
         """All guards, those included that every instruction has for what it is."""
         implied: list[Guard] = []
@@ -312,4 +312,3 @@ def opcodes_of(entry: Entry) -> list[Opcode]:
             return [_function_opcode(entry, i, update) for i, update in enumerate(entry.updates)]
         case Bijection():
             return _bijection_opcodes(entry)
-

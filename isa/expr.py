@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import isqrt
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from retrograd.isa.words import Format
 
@@ -47,7 +47,7 @@ class Expr:
     args: tuple[Expr, ...]
     param: int | str | None
 
-    _interned: dict[tuple[str, tuple[Expr, ...], int | str | None], Expr] = {}
+    _interned: ClassVar[dict[tuple[str, tuple[Expr, ...], int | str | None], Expr]] = {}
 
     def __new__(cls, op: str, args: tuple[Expr, ...] = (), param: int | str | None = None) -> Expr:
         key = (op, args, param)

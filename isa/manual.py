@@ -15,15 +15,25 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from itertools import groupby, product
-from os.path import commonprefix
+from itertools import groupby, product, takewhile
 from pathlib import Path
+from string import ascii_letters
 from textwrap import fill
 from typing import Any
 
 from retrograd.isa.adjoint import NoDerivative, bar, lift
 from retrograd.isa.diagnostics import KINDS
-from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Erase, Exchange, Permute, Unerase, Update, substitute_in
+from retrograd.isa.effects import (
+    UPDATE_OPERATORS,
+    Effects,
+    Erase,
+    Exchange,
+    Permute,
+    Unerase,
+    Update,
+    UpdateOperator,
+    substitute_in,
+)
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Entry, Function, Opcode, imm, opcodes_of
 from retrograd.isa.expr import OPERATIONS, ZERO, Expr, fold, formula, inputs, nodes, place, select
@@ -58,7 +68,7 @@ def _token(symbol: str) -> int:
 def _linear(values: Sequence[int]) -> str | None:
     """p·W + q·F + c, in few and small coefficients, that has these values at the probes; or None."""
     halves = [Fraction(k, 2) for k in (0, 2, -2, 1, 4)]
-    choices = sorted(product(halves, (0, 1, -1, 2), range(-2, 3)), key=lambda t: sum(map(abs, t)))
+    choices = sorted(product(halves, (0, 1, -1, 2), range(-2, 3)), key=lambda t: abs(t[0]) + abs(t[1]) + abs(t[2]))
     for p, q, c in choices:
         if all(p * w.width + q * w.frac + c == v for w, v in zip(PROBES, values, strict=True)):
             named = ((Fraction(q), "F"), (p, "W"), (Fraction(c), ""))
@@ -93,8 +103,11 @@ def _symbol(values: Sequence[int]) -> str | None:
     return None
 
 
-def _generalised(*versions: Expr) -> Expr:
-    """One tree from the same tree at every probe, with tokens for the numbers that vary; the first if that fails."""
+def _generalise(versions: Sequence[Expr], name: str = "f") -> Expr:
+    """One tree from the same tree at every probe, with tokens for the numbers that vary.
+
+    A tree that is long, or that depends on the format otherwise, becomes `name(what it reads)`.
+    """
     done: dict[tuple[Expr, ...], Expr] = {}
 
     def walk(same: tuple[Expr, ...]) -> Expr:
@@ -114,10 +127,13 @@ def _generalised(*versions: Expr) -> Expr:
         done[same] = Expr(first.op, tuple(map(walk, zip(*(n.args for n in same), strict=True))), param)
         return done[same]
 
-    try:
-        return walk(versions)
-    except LookupError:
-        return versions[0]
+    if sum(1 for _ in nodes(versions[0])) <= LONGEST:
+        try:
+            return walk(tuple(versions))
+        except LookupError:
+            pass
+    read = inputs(versions[0])
+    return place(f"{name}({', '.join(written for p, written in NAMES.items() if p in read)})")
 
 
 def _minus(x: Expr) -> Expr | None:
@@ -143,17 +159,21 @@ def tidy(root: Expr) -> Expr:
         minus = _minus(y)
         return x + y if minus is None else x - minus
 
+    def negate(x: Expr) -> Expr:
+        minus = _minus(x)
+        if minus is not None:
+            return minus
+        if x.op == "select" and ZERO in x.args[1:]:
+            return select(x.args[0], negate(x.args[1]), negate(x.args[2]))
+        return -x
+
     def combine(node: Expr, args: list[Expr]) -> Expr:
         match node.op, args:
             case "add", [x, y]:
                 return add(x, y)
             case "sub", [x, y]:
                 minus = _minus(y)
-                if minus is not None:
-                    return add(x, minus)
-                if x is ZERO and y.op == "select" and ZERO in y.args[1:]:
-                    return select(y.args[0], combine(-y.args[1], [ZERO, y.args[1]]), combine(-y, [ZERO, y.args[2]]))
-                return x - y
+                return negate(y) if x is ZERO else x - y if minus is None else add(x, minus)
             case "select", [c, x, y]:
                 return select(c if _is_truth(c) else c.ne(0), x, y)
         return Expr(node.op, tuple(args), node.param)
@@ -174,22 +194,15 @@ def write(tree: Expr) -> str:
     return unicodedata.normalize("NFC", text.replace("M[ra+imm]", "M[ra + imm]"))
 
 
-def _is_long(tree: Expr) -> bool:
-    return sum(1 for _ in nodes(tree)) > LONGEST
-
-
-def _write_value(tree: Expr, name: str) -> str:
-    if _is_long(tree):
-        return f"{name}({', '.join(NAMES[p] for p in NAMES if p in inputs(tree))})"
-    text = write(tidy(tree))
-    return f"[{text}]" if tree.op in RELATIONS else text
+def _write_value(tree: Expr) -> str:
+    tidied = tidy(tree)
+    text = write(tidied)
+    return f"[{text}]" if tidied.op in RELATIONS else f"({text})" if tidied.op == "select" else text
 
 
 def _write_condition(tree: Expr) -> str:
     if tree is ZERO:
         return "never"
-    if _is_long(tree):
-        return "computed from the operands"
     return write(tidy(tree if _is_truth(tree) else tree.ne(0)))
 
 
@@ -206,20 +219,30 @@ def _trees(effects: Effects) -> Iterator[Expr]:
                 yield ZERO
 
 
+def _write_update(operator: str, value: Expr) -> str:
+    """`⊕= value`, or `⊕= x if c` where the value is zero unless c; a sign goes into the operator."""
+    if operator in ("add", "sub"):
+        value = tidy(value)
+        minus = _minus(value)
+        if minus is not None and value is not ZERO:
+            operator, value = UPDATE_OPERATORS[operator].undone_by, minus
+        if value.op == "select" and value.args[2] is ZERO:
+            condition, then, _ = value.args
+            return f"{UPDATE_OPERATORS[operator].symbol} {_write_value(then)} if {_write_condition(condition)}"
+    return f"{UPDATE_OPERATORS[operator].symbol} {_write_value(value)}"
+
+
 def _write_effects(make: Callable[[Format], Effects], name: str) -> tuple[str, ...]:
     """One formula per effect, the numbers that depend on the format written as functions of W and F."""
     versions = [make(w) for w in PROBES]
-    trees = [_generalised(*same) for same in zip(*map(_trees, versions), strict=True)]
+    trees = [_generalise(same, name) for same in zip(*map(_trees, versions), strict=True)]
     out = []
     for effect, tree in zip(versions[0], trees, strict=True):
         match effect:
             case Update(where, operator, _):
-                minus = None if _is_long(tree) else _minus(tidy(tree))
-                if minus is not None and operator in ("add", "sub"):
-                    operator, tree = UPDATE_OPERATORS[operator].undone_by, minus
-                out.append(f"{_place(where)} {UPDATE_OPERATORS[operator].symbol} {_write_value(tree, name)}")
+                out.append(f"{_place(where)} {_write_update(operator, tree)}")
             case Permute(where, _, _):
-                out.append(f"{_place(where)} := {_write_value(tree, name)}")
+                out.append(f"{_place(where)} := {_write_value(tree)}")
             case Exchange(left, right, when):
                 condition = "" if when is None else f" if {_write_condition(tree)}"
                 out.append(f"{_place(left)} ↔ {_place(right)}{condition}")
@@ -282,6 +305,17 @@ def _syntax(opcode: Opcode) -> str:
     return f"{opcode.name} {operands}".strip()
 
 
+def _fits(opcode: Opcode, predicate: Expr) -> str | None:
+    """`rd + v fits`, if that is what the predicate says: every checked update has such a guard."""
+    entry, w = opcode.entry, PROBES[0]
+    if not isinstance(entry, Function) or opcode.update is None:
+        return None
+    update, old, value = UPDATE_OPERATORS[opcode.update], place(entry.target), entry.value(w)
+    if update.fits is None or update.fits(w, old, value) is not predicate:
+        return None
+    return f"{write(update.combine(w, old, place('v') if value.args else value))} fits"
+
+
 def describe(opcode: Opcode, table: Table = TABLE) -> Description:
     """The facts about one opcode of the table."""
     entry, inverse = opcode.entry, table.inverse(opcode)
@@ -305,8 +339,9 @@ def describe(opcode: Opcode, table: Table = TABLE) -> Description:
     if "[ra+imm]" in opcode.operands:
         traps.append(Trap("RG0401", KINDS["RG0401"].title, "0 ≤ ra + imm < N", "before", "always"))
     predicates = [[named(w, g.predicate) for g in opcode.guards(w)] for w in PROBES]
-    guards = zip(opcode.guards(PROBES[0]), map(_generalised, *predicates), strict=True)
-    traps += [Trap(g.code, KINDS[g.code].title, _write_condition(tree), g.when, g.mode) for g, tree in guards]
+    for guard, same in zip(opcode.guards(PROBES[0]), zip(*predicates, strict=True), strict=True):
+        condition = _fits(opcode, guard.predicate) or _write_condition(_generalise(same, "valid"))
+        traps.append(Trap(guard.code, KINDS[guard.code].title, condition, guard.when, guard.mode))
     derivative: tuple[str, ...] | None = None
     reason = None
     try:
@@ -316,7 +351,7 @@ def describe(opcode: Opcode, table: Table = TABLE) -> Description:
     value = None
     if isinstance(entry, Function):
         used = any(re.search(r"\bv\b", text) for text in (*(t.condition for t in traps), *(derivative or ())))
-        value = _write_value(_generalised(*map(entry.value, PROBES)), entry.name) if used else None
+        value = _write_value(_generalise([entry.value(w) for w in PROBES], entry.name)) if used else None
     immediate_form = table.immediate_form(opcode)
     return Description(
         name=opcode.name, code=opcode.code, group=opcode.group, doc=opcode.doc, syntax=_syntax(opcode),
@@ -331,6 +366,12 @@ def describe(opcode: Opcode, table: Table = TABLE) -> Description:
     )  # fmt: skip
 
 
+def _fits_if(update: UpdateOperator) -> str | None:
+    """What must hold of x and v so that `x ⊕ v` is the exact result."""
+    x, v, fits = place("x"), place("v"), update.fits
+    return None if fits is None else _write_condition(_generalise([fits(w, x, v) for w in PROBES]))
+
+
 def as_json(table: Table = TABLE) -> dict[str, Any]:
     """The table as JSON-serialisable data, for tools in other languages; `schema` names its version."""
     return {
@@ -338,7 +379,7 @@ def as_json(table: Table = TABLE) -> dict[str, Any]:
         "widths": list(WIDTHS),
         "encoding": [["op", 63, 56], ["rd", 55, 48], ["ra", 47, 40], ["rb", 39, 32], ["imm", 31, 0]],
         "updates": [
-            {"name": u.name, "symbol": u.symbol, "undone_by": u.undone_by, "slope": u.slope}
+            {"name": u.name, "symbol": u.symbol, "undone_by": u.undone_by, "slope": u.slope, "fits": _fits_if(u)}
             for u in UPDATE_OPERATORS.values()
         ],
         "opcodes": [asdict(describe(opcode, table)) for opcode in table],
@@ -347,18 +388,24 @@ def as_json(table: Table = TABLE) -> dict[str, Any]:
 
 # --------------------------------------------------------------------------- one entry, as lines of facts
 
+NOTHING = "changes nothing"
 MODES = {"always": "", "overflow": "checking machine only", "strict": "strict mode only"}
 
 
-def _stem(entry: Entry) -> str:
-    """The name that entries differing only in a condition share: `goto` of `goto.lt`."""
-    return entry.name.split(".")[0]
+def _stem(name: str) -> str:
+    """What opcodes differing only in update or condition share: `goto` of `goto.lt`, `mul` of `mul.add`."""
+    return name.partition(".")[0]
 
 
 def _families(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
     """Entries of one stem together, such as a branch under all its conditions."""
-    for _, family in groupby(entries, _stem):
+    for _, family in groupby(entries, lambda entry: _stem(entry.name)):
         yield tuple(family)
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    agreeing = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
+    return "".join(letters[0] for letters in agreeing)
 
 
 def _family_doc(family: Sequence[Entry]) -> str:
@@ -366,9 +413,9 @@ def _family_doc(family: Sequence[Entry]) -> str:
     docs = [entry.doc for entry in family]
     if len(set(docs)) == 1:
         return docs[0]
-    start = commonprefix(docs)
-    end = commonprefix([doc[len(start) :][::-1] for doc in docs])[::-1]
-    return f"{start.rsplit(' ', 1)[0]} …{re.sub(r'^[\w=≠<≥]*', '', end)}"
+    start = _common_start(docs)
+    end = _common_start([doc[len(start) :][::-1] for doc in docs])[::-1].lstrip(ascii_letters)
+    return f"{start.rsplit(' ', 1)[0]} …{end}"
 
 
 def _shared(facts: Sequence[Description], said: Callable[[Description], Iterable[str]]) -> list[str]:
@@ -376,7 +423,8 @@ def _shared(facts: Sequence[Description], said: Callable[[Description], Iterable
     holders: dict[str, list[Description]] = {}
     for fact in facts:
         for statement in said(fact):
-            holders.setdefault(statement, []).append(fact)
+            if statement:
+                holders.setdefault(statement, []).append(fact)
     return [
         text if len(held) == len(facts) else f"{_opcode_names(held, facts)}: {text}" for text, held in holders.items()
     ]
@@ -386,8 +434,8 @@ def _opcode_names(held: Sequence[Description], facts: Sequence[Description]) -> 
     """`fmul.add`, or `goto.*` where all opcodes of that stem are meant."""
     names: dict[str, None] = {}
     for fact in held:
-        stem = fact.name.split(".")[0]
-        family = [f for f in facts if f.name.split(".")[0] == stem]
+        stem = _stem(fact.name)
+        family = [f for f in facts if _stem(f.name) == stem]
         whole = len(family) > 1 and all(f in held for f in family)
         names[f"`{stem}.*`" if whole else f"`{fact.name}`"] = None
     return ", ".join(names)
@@ -402,8 +450,8 @@ def _trap_text(trap: Trap, link: Callable[[str], str]) -> str:
 
 def _derivative_text(fact: Description) -> str:
     if fact.derivative is None:
-        return f"none: {fact.no_derivative}"
-    return ", ".join(f"`{update}`" for update in fact.derivative) or "nothing to move"
+        return f"none ({fact.no_derivative})"
+    return ", ".join(f"`{update}`" for update in fact.derivative) or "unchanged"
 
 
 def _facts(
@@ -413,36 +461,37 @@ def _facts(
     implied = Trap("RG0405", KINDS["RG0405"].title, _write_condition(NOT_JUMPING.predicate), "before", "always")
 
     def traps(fact: Description) -> list[str]:
-        plain = "target" not in fact.operands and "BR" not in " ".join(fact.formula)
+        plain = "BR" not in " ".join(fact.formula)
         return [_trap_text(t, link) for t in fact.traps if all_traps or not (plain and t == implied)]
 
-    def immediate(fact: Description) -> list[str]:
-        return [] if fact.immediate_form is None else [f"`{fact.name}` with a constant is `{fact.immediate_form}`"]
+    def direction(fact: Description) -> list[str]:
+        return ["flips DIR"] if fact.turns else ["stops the machine"] if fact.halts else []
 
-    rows: tuple[tuple[str, Callable[[Description], Iterable[str]]], ...] = (
-        ("Must differ", lambda f: [", ".join(f"`{x} ≠ {y}`" for x, y in f.distinct)] if f.distinct else []),
-        ("Traps", traps),
-        ("Cotangents", lambda f: [_derivative_text(f)]),
-        ("Where", lambda f: [] if f.value is None else [f"`v = {f.value}`"]),
-        ("Direction", lambda f: ["flips DIR"] if f.turns else ["stops the machine"] if f.halts else []),
-        ("Bits erased", lambda f: [f"{f.erased_words}·W" if f.erased_words > 1 else "W"] if f.erased_words else []),
-        ("Shorthand", lambda f: [f"`{s}` is `{f.name}`" for s in f.shorthands]),
-        ("Constant", immediate),
-    )
-    for title, said in rows:
-        # Statements that name their opcode already need no second mention of it.
-        named = title in ("Shorthand", "Constant")
-        statements = [s for f in facts for s in said(f)] if named else _shared(facts, said)
-        if statements:
-            yield title, statements
+    def erased(fact: Description) -> list[str]:
+        return [] if not fact.erased_words else ["W" if fact.erased_words == 1 else f"{fact.erased_words}·W"]
+
+    yield from _present("Must differ", _shared(facts, lambda f: [", ".join(f"`{x} ≠ {y}`" for x, y in f.distinct)]))
+    yield from _present("Where", list(dict.fromkeys(f"`v = {f.value}`" for f in facts if f.value is not None)))
+    yield from _present("Traps", _shared(facts, traps))
+    yield from _present("Cotangents", _shared(facts, lambda f: [_derivative_text(f)]))
+    yield from _present("Direction", _shared(facts, direction))
+    yield from _present("Bits erased", _shared(facts, erased))
+    yield from _present("Shorthand", [", ".join(f"`{s}` is `{f.name}`" for f in facts for s in f.shorthands)])
+    constant = [f"`{f.name}` becomes `{f.immediate_form}`" for f in facts if f.immediate_form is not None]
+    yield from _present("With a constant", [", ".join(constant)])
+
+
+def _present(title: str, statements: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    if any(statements):
+        yield title, [s for s in statements if s]
 
 
 def _effect(fact: Description) -> str:
-    return "; ".join(fact.formula) or "(changes nothing)"
+    return "; ".join(fact.formula) or NOTHING
 
 
 def _inverse(fact: Description) -> str:
-    return f"{fact.inverse}{', −imm' if fact.inverse_negates_immediate else ''}"
+    return f"`{fact.inverse}`{' with −imm' if fact.inverse_negates_immediate else ''}"
 
 
 # ---------------------------------------------------------------------------------------------- terminal
@@ -463,12 +512,11 @@ def entry_page(name: str, table: Table = TABLE) -> str:
     rows = [(f.syntax, f"0x{f.code:02x}", _effect(f)) for f in facts]
     out = [f"{name}  ({facts[0].group})", "", fill(doc, 100, initial_indent="  ", subsequent_indent="  "), ""]
     out += [f"  {line}" for line in _columns(rows)]
-    undo = [(f"{f.name}", _inverse(f), "; ".join(f.inverse_formula) or "(changes nothing)") for f in facts]
-    sections = [("Inverse", [f"{x} is undone by {y}: {z}" for x, y, z in undo])]
-    sections += [(title, [s.replace("`", "") for s in said]) for title, said in _facts(facts, str, all_traps=True)]
+    undo = [(f.name, f"by {_inverse(f)}", "; ".join(f.inverse_formula) or NOTHING) for f in facts]
+    sections = [("Undone", list(_columns(undo))), *_facts(facts, str, all_traps=True)]
     for title, statements in sections:
-        out += ["", f"  {title}", *(f"    {s}" for s in statements)]
-    return "\n".join(out) + "\n"
+        out += ["", f"  {title}", *(f"    {s.replace('`', '')}" for s in statements)]
+    return "\n".join(out)
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -494,7 +542,7 @@ def summary(table: Table = TABLE) -> str:
     out = []
     for group, numbered in groupby(enumerate(table.entries), lambda item: item[1].group):
         out += [_group_title(group), *(f"  {lines[i]}" for i, _ in numbered), ""]
-    return "\n".join(out)
+    return "\n".join(out).rstrip()
 
 
 def explain(code: str) -> str:
@@ -503,7 +551,7 @@ def explain(code: str) -> str:
     paragraphs = [f"{kind.code}: {kind.title}"]
     for title, text in (("why", kind.why), ("fix", kind.fix)):
         paragraphs.append(fill(f"{title}: {text}", 100, initial_indent="  ", subsequent_indent="       "))
-    return "\n".join(paragraphs) + "\n"
+    return "\n".join(paragraphs)
 
 
 # ---------------------------------------------------------------------------------------------- markdown
@@ -522,7 +570,7 @@ GROUPS = {
     "bijections": ("Bijections", "Instructions that are no updates, but permute the states of the machine all the same."),
     "ancillas": ("Ancillas and erasure", "An ancilla is a register borrowed at zero and returned at zero. Returning it "
                  "uncomputed costs nothing; erasing it costs its bits, and the machine counts them."),
-    "branches": ("Branches", "These alone change BR; all else that runs needs BR = 0. See *Control flow* above."),
+    "branches": ("Branches", "Only branches change BR, and nothing else runs while a jump is under way. See *Control flow* above."),
 }  # fmt: skip
 
 
@@ -532,7 +580,7 @@ def _group_title(group: str) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(cells) + " |" for cells in lines]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in lines]
 
 
 def _code(text: str) -> str:
@@ -554,9 +602,9 @@ def _link(code: str) -> str:
 
 def _entry_section(family: Sequence[Entry], table: Table) -> list[str]:
     facts = [describe(table[o.name], table) for entry in family for o in opcodes_of(entry)]
-    stems = dict.fromkeys(f.name.split(".")[0] for f in facts)
+    stems = dict.fromkeys(_stem(f.name) for f in facts)
     out = ["### " + ", ".join(f"`{stem}`" for stem in stems), "", _family_doc(family), ""]
-    rows = [(_code(f.syntax), f"`{f.code:02x}`", _code(_effect(f)), _code(_inverse(f))) for f in facts]
+    rows = [(_code(f.syntax), f"`{f.code:02x}`", _code("; ".join(f.formula)) or NOTHING, _inverse(f)) for f in facts]
     out += [*_table(("Instruction", "Opcode", "Effect", "Inverse"), rows), ""]
     for title, statements in _facts(facts, _link, all_traps=False):
         if len(statements) == 1:
@@ -579,10 +627,11 @@ def _updates() -> list[str]:
     rows = []
     for u in UPDATE_OPERATORS.values():
         make = u.combine
-        meaning = write(_generalised(*(make(w, place("x"), place("v")) for w in PROBES)))
+        meaning = write(_generalise([make(w, place("x"), place("v")) for w in PROBES]))
         slope = {1: "+1", -1: "−1", None: "none"}[u.slope]
-        rows.append((f"`.{u.name}`", f"`x {u.symbol} v`", f"`x := {meaning}`", f"`.{u.undone_by}`", slope))
-    return _table(("Suffix", "Written", "Meaning", "Undone by", "∂x′/∂v"), rows)
+        fits = _code(_fits_if(u) or "")
+        rows.append((f"`.{u.name}`", f"`x {u.symbol} v`", f"`x := {meaning}`", f"`.{u.undone_by}`", slope, fits))
+    return _table(("Suffix", "Written", "Meaning", "Undone by", "∂x′/∂v", "Fits if"), rows)
 
 
 def _notation() -> list[str]:
@@ -601,10 +650,6 @@ def _encoding_example(table: Table) -> list[str]:
             word = encode(Instruction(opcode, rd=1, ra=2, rb=3))
             return [f"For example, `{opcode.name} r1, r2, r3` is `0x{word:016x}`.", ""]
     return []
-
-
-def _real(value: Fraction) -> str:
-    return f"{float(value):.6g}".replace("-", "−")
 
 
 _MACHINE = """\
@@ -655,7 +700,7 @@ _NUMBERS = """
 - **Lognum**: the top bit is the sign of x, the other W − 1 bits are log₂|x| in two's complement with F bits of fraction.
   Multiplication and division are exact. Zero has no lognum.
 
-The width is a parameter: hardware may be built narrower, and the laws of the table are proved exhaustively at 4 and
+The width is a parameter: hardware may be narrower, and the laws of the table are checked on every state at 4 and
 8 bits. Immediates are 32 bits, sign-extended to the word.
 """
 
@@ -708,7 +753,7 @@ backward. Pairing is verified before a program runs; the traps below guard it wh
 """
 
 _ENCODING = """
-Updates of fixed-point numbers are also checked for overflow, by the checking machine.
+The last column is what the checking machine tests of an update of fixed-point numbers; below, `rd + v fits` says it.
 
 ## Encoding
 
@@ -725,11 +770,12 @@ turned round when it jumps, is source − target. Opcode 00 is not an instructio
 _READING = """
 ## How to read an entry
 
-*Effect* is what the instruction does when executed forward, *Inverse* the instruction that undoes it, which is what
-the machine executes in its place when running backward; "−imm" means that it carries the negated immediate.
-*Must differ* lists operands that may not name the same register: what an instruction writes it must not also read.
-*Traps* give the condition that must hold; the checking machine tests more than the plain one. An instruction that is
-not a branch also traps ({jumping}) unless BR = 0; that is not repeated.
+*Effect* is what the instruction does when executed forward, *Inverse* the instruction that undoes it, on the same
+operands: what the machine executes in its place when running backward. "With −imm" means that its immediate is
+negated. *Must differ* lists operands that may not name the same register: what an instruction writes it must not
+also read. *Where* says what v stands for, the value that the instruction adds. *Traps* give the condition that must
+hold; the checking machine tests more than the plain one. An instruction that is not a branch also traps unless BR = 0
+({jumping}); that is not repeated.
 
 *Cotangents* are the updates that the instruction makes, beside its effect, with D = 1: ā, b̄, d̄, m̄ are the cotangents
 of ra, rb, rd, M[ra + imm], and the words are those before the instruction. They follow from the effect: `rd += f(ra)`
@@ -738,19 +784,19 @@ cotangent to 1, and run backward with D = 1: for each `.add` on the way, the mac
 gives.
 
 A formula is over W-bit words, and exact inside ⌊ ⌋. Relations are 1 if true and 0 if not, written [x < y] where the
-number is meant.
+number is meant. `x += y if c` does nothing unless c. Two cotangents that are one word (ra = rb) are updated in turn.
 
 """
 
 
 def manual(table: Table = TABLE, w: Format = Format()) -> str:  # noqa: B008 - a Format is frozen
     """The instruction set manual in Markdown; `w` is the format that examples of ranges are given for."""
-    low, high, unit = w.to_real(w.sign), w.to_real(w.sign - 1), Fraction(1, 1 << w.frac)
+    whole = w.width - w.frac - 1
     out = [
         HEADER + _MACHINE,
         f"A machine has a format: words of W bits, W one of {', '.join(map(str, WIDTHS))}, of which F are fraction. "
-        f"The default is W = {w.width}, F = {w.frac}, written {w}: fixed-point numbers from {_real(low)} "
-        f"to {_real(high)} in steps of 2^−{w.frac} ≈ {_real(unit)}.",
+        f"This manual's examples have W = {w.width}, F = {w.frac}, written {w}: fixed-point numbers from −2^{whole} "
+        f"to 2^{whole} − 2^−{w.frac}, in steps of 2^−{w.frac}.",
         _NUMBERS + _CONTROL + "\n".join(_updates()),
         _ENCODING,
         *_encoding_example(table),
@@ -788,8 +834,8 @@ def errors(table: Table = TABLE) -> str:
     for family in _families(table.entries):
         for opcode in (o for entry in family for o in opcodes_of(entry)):
             for trap in describe(table[opcode.name], table).traps:
-                raised.setdefault(trap.code, {})[opcode.name.split(".")[0]] = None
-    everything = {o.name.split(".")[0] for o in table}
+                raised.setdefault(trap.code, {})[_stem(opcode.name)] = None
+    everything = {_stem(o.name) for o in table}
     out = [
         HEADER + "# Errors",
         "",
@@ -804,9 +850,13 @@ def errors(table: Table = TABLE) -> str:
             out += [f"### {_heading_of(kind.code)}", "", kind.why, "", f"**Fix:** {kind.fix}", ""]
             found = raised.get(kind.code, {})
             if found:
-                few = len(found) <= len(everything) // 2
-                named = ", ".join(f"`{name}`" for name in found) if few else "any instruction that is not a branch"
-                out += [f"**Raised by:** {named}.", ""]
+                named, others = list(found), sorted(everything - set(found))
+                if len(others) < len(named):
+                    named, others = others, named
+                    prefix = "any instruction but "
+                else:
+                    prefix = ""
+                out += [f"**Raised by:** {prefix}{', '.join(f'`{name}`' for name in named)}.", ""]
     return "\n".join(out).rstrip() + "\n"
 
 

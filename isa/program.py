@@ -10,7 +10,7 @@ from types import MappingProxyType
 from retrograd.isa.diagnostics import Diagnostic, Span, VerificationError
 from retrograd.isa.encoding import Instruction, decode, encode, inverse
 from retrograd.isa.table import TABLE, Table
-from retrograd.isa.words import Format
+from retrograd.isa.words import Q32_32, Format
 
 #: More than any program; what an image or a text may ask for without being asked back.
 MAX_CODE = 1 << 24
@@ -51,7 +51,7 @@ class Program:
     code: Sequence[int]
     data: Sequence[int] = ()
     memory: int = 0
-    format: Format = Format()
+    format: Format = Q32_32
     labels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     data_labels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     source: SourceMap = field(default=SourceMap(), compare=False, repr=False)

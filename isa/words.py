@@ -60,3 +60,7 @@ class Format:
         if not -self.sign <= scaled < self.sign:
             raise OverflowError(f"{value} is outside the range of {self}")
         return scaled & self.mask
+
+
+#: Q32.32, the format of programs that name no other
+Q32_32 = Format()

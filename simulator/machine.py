@@ -328,4 +328,3 @@ def _describe(code: str, value: int | None, machine: Machine) -> str:
         case "RG0410":
             return f"PC = {value} is outside the code"
     return KINDS[code].title
-

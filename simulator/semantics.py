@@ -7,7 +7,7 @@ trap has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from math import isqrt
 
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode
@@ -68,7 +68,7 @@ def handler_source(opcode: Opcode, w: Format, modes: frozenset[str]) -> str:
     return "def handler(R, M, br, d, a, b, imm):\n" + "".join(f"    {line}\n" for line in body)
 
 
-@lru_cache(maxsize=None)
+@cache
 def handler(opcode: Opcode, w: Format, modes: frozenset[str]) -> Handler:
     """The opcode as a Python function."""
     scope: dict[str, Handler] = {}

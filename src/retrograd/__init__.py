@@ -1,11 +1,11 @@
 """Retrograd: programs that run backward, exactly.
 
-    >>> import retrograd as rg
-    >>> machine = rg.Machine(rg.assemble("start\\n add r1, 5\\n mul.add r2, r1, r1\\n finish"))
-    >>> machine.run().steps, machine.registers[2]
-    (3, 25)
-    >>> machine.run_back().steps, machine.registers[2]
-    (3, 0)
+>>> import retrograd as rg
+>>> machine = rg.Machine(rg.assemble("start\\n add r1, 5\\n mul.add r2, r1, r1\\n finish"))
+>>> machine.run().steps, machine.registers[2]
+(3, 25)
+>>> machine.run_back().steps, machine.registers[2]
+(3, 0)
 """
 
 from __future__ import annotations

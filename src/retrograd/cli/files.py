@@ -59,7 +59,7 @@ def load_program(path: str, include: Sequence[str] = (), *, check: bool = True) 
     if data.startswith(MAGIC[:4]):
         program = from_image(data)
         if check:
-            from retrograd.assembler.verify import verify  # noqa: PLC0415
+            from retrograd.assembler.verify import verify
 
             verify(program)
         return program
@@ -148,7 +148,7 @@ def read_words(region: Region, w: Format) -> list[int]:
 
 
 def _read_npy(path: str, w: Format) -> list[int]:
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     try:
         array = np.load(path, allow_pickle=False).ravel()
@@ -177,7 +177,7 @@ def write_words(region: Region, words: Sequence[int], w: Format) -> None:
     elif kind == "textq":
         write_bytes(path, "".join(f"{real_text(w.to_real(word))}\n" for word in words).encode())
     elif kind in ("npy", "npyq"):
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         if kind == "npy":
             array = np.array([w.signed(word) for word in words], dtype=np.int64)

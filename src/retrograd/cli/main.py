@@ -35,25 +35,51 @@ def parser() -> argparse.ArgumentParser:
         )  # fmt: skip
 
     def program(p: argparse.ArgumentParser) -> None:
-        p.add_argument("program", metavar="PROG", help="assembly text or a binary image, told apart by content; - for stdin")
-        p.add_argument("-I", "--include", metavar="DIR", action="append", default=[], help="folder that .include may read")
+        p.add_argument(
+            "program", metavar="PROG", help="assembly text or a binary image, told apart by content; - for stdin"
+        )
+        p.add_argument(
+            "-I", "--include", metavar="DIR", action="append", default=[], help="folder that .include may read"
+        )
 
     p = command("demo", "encrypt a message by running forward, decrypt it by running backward")
 
     p = command("run", "run a program, forward or backward, to its end or its first trap")
     program(p)
-    p.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], dest="sets",
-                   help="set a register or the word at a data label; VALUE is a constant such as 42, 0x2a or 1.5q")
-    p.add_argument("--mem", metavar="[WHERE=]FILE[,TYPE]", action="append", default=[],
-                   help="load memory at a data label or address (default 0) from a file")
-    p.add_argument("--out", metavar="[WHERE[:COUNT]=]FILE[,TYPE]", action="append", default=[],
-                   help="save memory after the run; TYPE: text textq npy npyq word u8 u16 u16be u32 u32be u64 u64be "
-                        "(default: by suffix .txt .npy, else word)")
+    p.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        dest="sets",
+        help="set a register or the word at a data label; VALUE is a constant such as 42, 0x2a or 1.5q",
+    )
+    p.add_argument(
+        "--mem",
+        metavar="[WHERE=]FILE[,TYPE]",
+        action="append",
+        default=[],
+        help="load memory at a data label or address (default 0) from a file",
+    )
+    p.add_argument(
+        "--out",
+        metavar="[WHERE[:COUNT]=]FILE[,TYPE]",
+        action="append",
+        default=[],
+        help="save memory after the run; TYPE: text textq npy npyq word u8 u16 u16be u32 u32be u64 u64be "
+        "(default: by suffix .txt .npy, else word)",
+    )
     p.add_argument("--backward", action="store_true", help="start at `finish` and run back to `start`")
     p.add_argument("--inverse", action="store_true", help="run the inverse program instead")
     p.add_argument("--max-steps", metavar="N", help="stop after N steps (exit code 4)")
-    p.add_argument("--break", metavar="WHERE", action="append", default=[], dest="breaks",
-                   help="stop before the instruction at a label or address")
+    p.add_argument(
+        "--break",
+        metavar="WHERE",
+        action="append",
+        default=[],
+        dest="breaks",
+        help="stop before the instruction at a label or address",
+    )
     p.add_argument("--memory", metavar="WORDS", help="size of the data memory, if larger than the program's own")
     p.add_argument("--memory-limit", metavar="WORDS", help="refuse programs that want more memory")
     p.add_argument("--no-overflow", action="store_true", help="let fixed-point results wrap instead of trapping")
@@ -88,12 +114,12 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. No input shows a traceback."""
     options = parser().parse_args(arguments)
-    from retrograd.isa.diagnostics import RetrogradError  # noqa: PLC0415 - keeps --help quick
+    from retrograd.isa.diagnostics import RetrogradError
 
     try:
         return _dispatch(options)
     except RetrogradError as error:
-        from retrograd.cli.report import show_errors  # noqa: PLC0415
+        from retrograd.cli.report import show_errors
 
         return show_errors(error, as_json=getattr(options, "json", False))
     except KeyboardInterrupt:
@@ -109,7 +135,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(options: argparse.Namespace) -> int:
-    # ruff: noqa: PLC0415 - each command pays for its own imports only
     match options.command:
         case "run":
             from retrograd.cli.run import run

@@ -1,0 +1,43 @@
+# make check runs every check there is, except the long tests: make slow.
+PYTHON ?= python
+# The root folders are sub-packages of `retrograd`; links lay them out as mypy expects them.
+TREE = build/tree/retrograd
+
+.PHONY: check format lint types test slow docs examples benchmark clean
+
+check: lint types docs examples test
+
+format:
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+lint:
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+
+types: $(TREE)
+	MYPYPATH=build/tree $(PYTHON) -m mypy -p retrograd --cache-dir build/mypy
+	$(PYTHON) -m mypy benchmarks docs/run_examples.py --cache-dir build/mypy-tools --ignore-missing-imports
+
+$(TREE): Makefile
+	rm -rf build/tree && mkdir -p $(TREE)
+	for f in src/retrograd/*; do ln -s ../../../$$f $(TREE)/; done
+	for d in isa assembler simulator; do ln -s ../../../$$d $(TREE)/; done
+
+docs:
+	$(PYTHON) -m retrograd.isa.manual --check docs
+
+examples:
+	$(PYTHON) docs/run_examples.py README.md docs/*.md examples/*.md
+
+test:
+	$(PYTHON) -m pytest
+
+slow:
+	$(PYTHON) -m pytest -m slow
+
+benchmark:
+	$(PYTHON) -m benchmarks
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

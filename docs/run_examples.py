@@ -1,0 +1,85 @@
+"""Run the examples in Markdown files and compare what they print.
+
+A block marked `console` holds commands after `$ ` and their output; a block marked `python` is a session with
+`>>> ` prompts. In output, a line `…` stands for any lines, and `…` within a line for any text.
+Commands run in a temporary copy of examples/, in order, so that later ones see the files of earlier ones.
+
+    python docs/run_examples.py README.md docs/*.md
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def matches(expected: str, got: str) -> bool:
+    """Whether the output is as written, `…` standing for anything."""
+    pattern = ".*?".join(re.escape(piece) for piece in expected.rstrip().split("…"))
+    # A table's columns line up with what is in it; how many blanks they take is not the example's point.
+    pattern = re.sub(r"(\\ )+", r"\\s+", pattern)
+    return re.fullmatch(pattern, got.rstrip(), re.DOTALL) is not None
+
+
+def run_console(block: str, folder: Path) -> list[str]:
+    """What the commands of a block print that is not written there."""
+    wrong = []
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        environment = {**os.environ, "COLUMNS": "120", "PYTHONUTF8": "1"}
+        environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=environment, check=False, text=True, encoding="utf-8",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        if not matches(expected, done.stdout):
+            wrong.append(f"$ {command}\nexpected:\n{expected}\ngot:\n{done.stdout}")
+    return wrong
+
+
+def run_python(block: str, name: str, scope: dict[str, object]) -> list[str]:
+    """What a session prints that is not written there."""
+    test = doctest.DocTestParser().get_doctest(block, scope, name, name, 0)
+    out: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner.run(test, out=out.append, clear_globs=False)
+    scope.update(test.globs)
+    return ["".join(out)] if out else []
+
+
+def main(names: list[str]) -> int:
+    """Run every block of the files; returns 1 if any printed something else."""
+    failures = blocks = 0
+    for name in names:
+        text = Path(name).read_text("utf-8")
+        scope: dict[str, object] = {}
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "work"
+            shutil.copytree(ROOT / "examples", folder / "examples")
+            here = Path.cwd()
+            for kind, block in _BLOCK.findall(text):
+                blocks += 1
+                if kind == "console":
+                    wrong = run_console(block, folder)
+                else:
+                    os.chdir(folder)
+                    wrong = run_python(block, name, scope)
+                    os.chdir(here)
+                failures += len(wrong)
+                for report in wrong:
+                    print(f"{name}:\n{report}\n", file=sys.stderr)
+    print(f"{blocks} example blocks, {failures} wrong")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
