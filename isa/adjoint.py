@@ -11,9 +11,19 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import sqrt
 
-from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Erase, Exchange, Permute, Unerase, Update
+from retrograd.isa.effects import (
+    UPDATE_OPERATORS,
+    Effect,
+    Effects,
+    Erase,
+    Exchange,
+    Permute,
+    Unerase,
+    Update,
+    transition,
+)
 from retrograd.isa.entries import Function, Opcode
-from retrograd.isa.expr import ZERO, Expr, const, div_shift, fold, inputs, mul_shift, nodes, place, select
+from retrograd.isa.expr import ZERO, Expr, div_shift, fold, inputs, mul_shift, nodes, place, select, substitute
 from retrograd.isa.words import Format
 
 #: The cotangent companion of a place: "d" -> "d̄".
@@ -39,6 +49,15 @@ def _scaled(c: Expr, node: Expr, left: bool) -> Expr:
     return c << node.args[1] if left else c.sar(node.args[1])
 
 
+def _quotient_partials(n: Expr, c: Expr) -> tuple[Expr, Expr]:
+    # ∂(a·2^s/b): 2^s/b and −(a·2^s/b)/b. The quotient itself serves in the second, which needs its digits:
+    # with s < 0, which only guards use, the floor has taken them.
+    s, divisor = _shift(n), n.args[1]
+    if s < 0:
+        raise NoDerivative("a quotient floored below its last place has no derivative")
+    return div_shift(c, divisor, s), -div_shift(mul_shift(c, n, s), divisor, s)
+
+
 #: One line an operation: (node, c) -> what each operand's cotangent gains, given the node's cotangent c.
 #: None: the operation is flat or bitwise, and passes nothing on to that operand.
 PARTIALS: dict[str, Callable[[Expr, Expr], tuple[Expr | None, ...]]] = {
@@ -51,10 +70,7 @@ PARTIALS: dict[str, Callable[[Expr, Expr], tuple[Expr | None, ...]]] = {
     "ltu": lambda n, c: (None, None),
     "select": lambda n, c: (None, select(n.args[0], c, ZERO), select(n.args[0], ZERO, c)),
     "mulshift": lambda n, c: (mul_shift(c, n.args[1], _shift(n)), mul_shift(c, n.args[0], _shift(n))),
-    "divshift": lambda n, c: (
-        div_shift(c, n.args[1], _shift(n)),
-        -div_shift(mul_shift(c, n, _shift(n)), n.args[1], _shift(n)),
-    ),
+    "divshift": lambda n, c: _quotient_partials(n, c),
     "sqrtshift": lambda n, c: (select(n, div_shift(c, n, _shift(n) - 1), ZERO),),
 }
 
@@ -91,7 +107,11 @@ def lift(opcode: Opcode, w: Format) -> Effects:
     if isinstance(entry, Function) and not entry.differentiable:
         raise NoDerivative("an integer or bitwise function carries no derivative")
     lifted: list[Update | Exchange | Permute] = []
+    done: list[Effect] = []
     for effect in opcode.effects(w):
+        # The trees of a later effect read what the earlier ones left.
+        now = transition(done, w)
+        done.append(effect)
         match effect:
             case Update(where, operator, value):
                 slope = UPDATE_OPERATORS[operator].slope
@@ -99,11 +119,12 @@ def lift(opcode: Opcode, w: Format) -> Effects:
                     raise NoDerivative("an exclusive or carries no derivative")
                 # d' = d ± f has x̄' = J⁻ᵀ x̄, which takes ± ∂f/∂a · d̄ from ā.
                 for name, gain in vector_jacobian(value, place(bar(where))).items():
-                    if name not in ("imm", "br"):
-                        lifted.append(Update(bar(name), "sub" if slope > 0 else "add", gain))
+                    if name not in ("imm", "br") and gain is not ZERO:
+                        lifted.append(Update(bar(name), "sub" if slope > 0 else "add", substitute(gain, now)))
             case Exchange(left, right, when):
                 if "br" not in (left, right):
-                    lifted.append(Exchange(bar(left), bar(right), when))
+                    condition = None if when is None else substitute(when, now)
+                    lifted.append(Exchange(bar(left), bar(right), condition))
             case Permute(where, _, _, slope):
                 if where == "br":
                     continue
@@ -114,7 +135,7 @@ def lift(opcode: Opcode, w: Format) -> Effects:
                     lifted.append(Permute(bar(where), -c, -c, slope=-1))
             case Erase() | Unerase():
                 raise NoDerivative("an erasure drops its cotangent")
-    return tuple(e for e in lifted if not (isinstance(e, Update) and e.value is const(0)))
+    return tuple(lifted)
 
 
 def real_value(root: Expr, w: Format, env: dict[str, float]) -> float:

@@ -274,35 +274,36 @@ def formula(root: Expr, names: Mapping[str, str] | None = None) -> str:
     def bracket(text: str) -> str:
         return f"({text})" if " " in text and not (text[0] in "⌊√" and text.count("⌊") == 1) else text
 
-    def combine(node: Expr, v: list[str]) -> str:
+    # (text, text of its negation where it is a relation)
+    def combine(node: Expr, results: list[tuple[str, str]]) -> tuple[str, str]:
+        v = [text for text, _ in results]
         match node.op:
             case "const":
-                return str(node.param).replace("-", "−")
+                return str(node.param).replace("-", "−"), ""
             case "input":
-                return (names or {}).get(str(node.param), str(node.param))
+                return (names or {}).get(str(node.param), str(node.param)), ""
             case "sub" if node.args[0] is ZERO:
-                return "−" + bracket(v[1])
+                return "−" + bracket(v[1]), ""
             case "xor" if node.args[1] is const(-1):
-                return "¬" + bracket(v[0])
-            case "eq" if node.args[1] is ZERO and node.args[0].op in _RELATION:
-                inner = node.args[0]
-                left, right = (fold(arg, combine) for arg in inner.args)
-                return f"{bracket(left)} {_NEGATED[inner.op]} {bracket(right)}"
+                return "¬" + bracket(v[0]), ""
+            case "eq" if node.args[1] is ZERO and results[0][1]:
+                return results[0][1], results[0][0]
             case "add" | "sub" | "and" | "or" | "xor" | "shl" | "shr" | "sar":
-                return f"{bracket(v[0])} {_INFIX[node.op]} {bracket(v[1])}"
+                return f"{bracket(v[0])} {_INFIX[node.op]} {bracket(v[1])}", ""
             case "eq" | "lt" | "ltu":
-                return f"{bracket(v[0])} {_RELATION[node.op]} {bracket(v[1])}"
+                x, y = bracket(v[0]), bracket(v[1])
+                return f"{x} {_RELATION[node.op]} {y}", f"{x} {_NEGATED[node.op]} {y}"
             case "select":
-                return f"{v[1]} if {v[0]} else {v[2]}"
+                return f"{v[1]} if {v[0]} else {v[2]}", ""
             case "mulshift":
                 product = f"{bracket(v[0])}·{bracket(v[1])}"
-                return product if node.param == 0 else f"⌊{product} / 2^{node.param}⌋"
+                return (product if node.param == 0 else f"⌊{product} / 2^{node.param}⌋"), ""
             case "divshift":
                 shift = node.param if isinstance(node.param, int) else 0
                 top = bracket(v[0]) + (f"·2^{shift}" if shift > 0 else "")
-                return f"⌊{top} / {bracket(v[1])}{f'·2^{-shift}' if shift < 0 else ''}⌋"
+                return f"⌊{top} / {bracket(v[1])}{f'·2^{-shift}' if shift < 0 else ''}⌋", ""
             case "sqrtshift":
-                return f"⌊√({bracket(v[0])}·2^{node.param})⌋"
+                return f"⌊√({bracket(v[0])}·2^{node.param})⌋", ""
         raise ValueError(f"no notation for operation {node.op!r}")
 
-    return fold(root, combine)
+    return fold(root, combine)[0]

@@ -61,19 +61,23 @@ RELATIONS = ("eq", "lt", "ltu")
 _TOKENS: dict[str, int] = {}
 
 
+#: (p, q, c) of p·W + q·F + c, the simplest first
+_COEFFICIENTS = sorted(
+    product(map(Fraction, (0, 1, -1, 0.5, 2)), map(Fraction, (0, 1, -1, 2)), map(Fraction, range(-2, 3))),
+    key=lambda t: abs(t[0]) + abs(t[1]) + abs(t[2]),
+)
+
+
 def _token(symbol: str) -> int:
     return _TOKENS.setdefault(symbol, 10**40 + len(_TOKENS))
 
 
 def _linear(values: Sequence[int]) -> str | None:
     """p·W + q·F + c, in few and small coefficients, that has these values at the probes; or None."""
-    halves = [Fraction(k, 2) for k in (0, 2, -2, 1, 4)]
-    choices = sorted(product(halves, (0, 1, -1, 2), range(-2, 3)), key=lambda t: abs(t[0]) + abs(t[1]) + abs(t[2]))
-    for p, q, c in choices:
+    for p, q, c in _COEFFICIENTS:
         if all(p * w.width + q * w.frac + c == v for w, v in zip(PROBES, values, strict=True)):
-            named = ((Fraction(q), "F"), (p, "W"), (Fraction(c), ""))
-            terms = sorted((t for t in named if t[0]), key=lambda t: t[0] < 0)  # what is taken away comes last
-            text = " ".join(f"{'−' if k < 0 else '+'} {_times(abs(k), symbol)}" for k, symbol in terms)
+            terms = sorted(((q, "F"), (p, "W"), (c, "")), key=lambda t: t[0] < 0)  # what is taken away comes last
+            text = " ".join(f"{'−' if k < 0 else '+'} {_times(abs(k), symbol)}" for k, symbol in terms if k)
             return text.removeprefix("+ ")
     return None
 

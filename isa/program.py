@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from retrograd.isa.diagnostics import Diagnostic, Span, VerificationError
+from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
 from retrograd.isa.encoding import Instruction, decode, encode, inverse
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Q32_32, Format
@@ -65,7 +65,15 @@ class Program:
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
         """The code decoded. Raises ImageError RG0306, naming the address, for an illegal encoding."""
-        return tuple(decode(word, self.table) for word in self.code)
+        out: list[Instruction] = []
+        try:
+            for word in self.code:
+                out.append(decode(word, self.table))
+        except ImageError as error:
+            found = error.diagnostics[0]
+            span = self.source.span(len(out))
+            raise ImageError(Diagnostic(found.code, f"address {len(out)}: {found.message}", span)) from None
+        return tuple(out)
 
     @cached_property
     def start(self) -> int:

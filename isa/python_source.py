@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from retrograd.isa.expr import Expr, nodes
 from retrograd.isa.words import Format
 
+#: nesting that Python's own parser takes without complaint, with room to spare
+_MAX_DEPTH = 24
+
 
 def emit(roots: Sequence[Expr], w: Format, names: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """(statements, one expression per root): Python source that computes the trees.
@@ -21,9 +24,12 @@ def emit(roots: Sequence[Expr], w: Format, names: Mapping[str, str]) -> tuple[li
     uses = Counter(arg for node in nodes(*roots) for arg in node.args)
     statements: list[str] = []
     source: dict[Expr, str] = {}
+    depth: dict[Expr, int] = {}
     for node in nodes(*roots):
         text = _operation(node, [source[arg] for arg in node.args], w, names)
-        if uses[node] > 1 and node.op not in ("const", "input"):
+        depth[node] = 1 + max((depth[arg] for arg in node.args), default=0)
+        if (uses[node] > 1 or depth[node] > _MAX_DEPTH) and node.op not in ("const", "input"):
+            depth[node] = 0
             name = f"t{len(statements)}"
             statements.append(f"{name} = {text}")
             text = name

@@ -19,6 +19,11 @@ def _constant(value: int, width: int) -> str:
     return f"(_ bv{value % (1 << width)} {width})"
 
 
+def _symbol(name: str) -> str:
+    """The name as SMT-LIB takes it: cotangents carry a bar, which only a quoted symbol may."""
+    return name if name.isascii() else f"|{name}|"
+
+
 def _term(node: Expr, v: list[str], w: Format) -> str:
     width = w.width
     s = node.param if isinstance(node.param, int) else 0
@@ -40,7 +45,7 @@ def _term(node: Expr, v: list[str], w: Format) -> str:
         case "const":
             return _constant(s, width)
         case "input":
-            return str(node.param)
+            return _symbol(str(node.param))
         case "add" | "sub" | "and" | "or" | "xor":
             return f"(bv{node.op} {v[0]} {v[1]})"
         case "shl":
@@ -81,7 +86,7 @@ def define(roots: Sequence[Expr], w: Format, prefix: str = "t") -> tuple[list[st
     """(commands, one name per root): every distinct node defined once, inputs and roots declared."""
     sort = f"(_ BitVec {w.width})"
     order = list(nodes(*roots))
-    commands = [f"(declare-const {name} {sort})" for name in sorted(inputs(*roots))]
+    commands = [f"(declare-const {_symbol(name)} {sort})" for name in sorted(inputs(*roots))]
     shifts = sorted({n.param for n in order if n.op == "sqrtshift" and isinstance(n.param, int)})
     commands += [f"(declare-fun isqrt{s} ({sort}) {sort})" for s in shifts]
     names: dict[Expr, str] = {}

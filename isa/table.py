@@ -221,7 +221,10 @@ class Table:
         self.by_code[opcode.code] = opcode
         self.by_name[opcode.name] = opcode
         if isinstance(opcode.entry, Function) and opcode.entry.shorthand is not None:
-            self.shorthands[opcode.entry.shorthand.format(opcode.update)] = opcode
+            name = opcode.entry.shorthand.format(opcode.update)
+            if name in self.shorthands or name in self.by_name:
+                raise ValueError(f"{opcode.name}: the shorthand {name!r} is taken")
+            self.shorthands[name] = opcode
 
     def __iter__(self) -> Iterator[Opcode]:
         """The opcodes, by number."""
