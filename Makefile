@@ -17,7 +17,7 @@ lint:
 
 types: $(TREE)
 	MYPYPATH=build/tree $(PYTHON) -m mypy -p retrograd --cache-dir build/mypy
-	$(PYTHON) -m mypy benchmarks docs/run_examples.py --cache-dir build/mypy-tools --ignore-missing-imports
+	$(PYTHON) -m mypy benchmarks tools --cache-dir build/mypy-tools --ignore-missing-imports
 
 $(TREE): Makefile
 	rm -rf build/tree && mkdir -p $(TREE)
@@ -26,9 +26,10 @@ $(TREE): Makefile
 
 docs:
 	$(PYTHON) -m retrograd.isa.manual --check docs
+	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 
 examples:
-	$(PYTHON) docs/run_examples.py README.md docs/*.md examples/*.md
+	$(PYTHON) tools/run_examples.py README.md docs/*.md examples/*.md
 
 test:
 	$(PYTHON) -m pytest

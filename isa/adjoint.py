@@ -22,21 +22,13 @@ from retrograd.isa.effects import (
     Update,
     transition,
 )
-from retrograd.isa.entries import Function, Opcode
+from retrograd.isa.entries import Bijection, Function, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, div_shift, fold, inputs, mul_shift, nodes, place, select, substitute
 from retrograd.isa.words import Format
-
-#: The cotangent companion of a place: "d" -> "d̄".
-BAR = "\u0304"
 
 
 class NoDerivative(Exception):
     """The instruction carries no derivative; the message says why."""
-
-
-def bar(name: str) -> str:
-    """The name of the cotangent companion of a place."""
-    return name + BAR
 
 
 def _shift(node: Expr) -> int:
@@ -106,6 +98,8 @@ def lift(opcode: Opcode, w: Format) -> Effects:
     entry = opcode.entry
     if isinstance(entry, Function) and not entry.differentiable:
         raise NoDerivative("an integer or bitwise function carries no derivative")
+    if isinstance(entry, Bijection) and entry.lifted is not None:
+        return entry.lifted(w, opcode.name != entry.name)
     lifted: list[Update | Exchange | Permute] = []
     done: list[Effect] = []
     for effect in opcode.effects(w):
@@ -118,7 +112,10 @@ def lift(opcode: Opcode, w: Format) -> Effects:
                 if slope is None:
                     raise NoDerivative("an exclusive or carries no derivative")
                 # d' = d ± f has x̄' = J⁻ᵀ x̄, which takes ± ∂f/∂a · d̄ from ā.
-                for name, gain in vector_jacobian(value, place(bar(where))).items():
+                c = place(bar(where))
+                named = entry.partials if isinstance(entry, Function) else None
+                gains = vector_jacobian(value, c) if named is None else named(w, c)
+                for name, gain in gains.items():
                     if name not in ("imm", "br") and gain is not ZERO:
                         lifted.append(Update(bar(name), "sub" if slope > 0 else "add", substitute(gain, now)))
             case Exchange(left, right, when):

@@ -37,7 +37,8 @@ def _kinds(*rows: tuple[str, str, str, str]) -> dict[str, Kind]:
     return kinds
 
 
-#: RG01 assembly text, RG02 the verifier, RG03 binary images, RG04 traps and limits, RG05 the command line.
+#: RG01 assembly text, RG02 the verifier, RG03 binary images, RG04 traps and limits, RG05 the command line,
+#: RG06 numbers.
 #: A code, once released, keeps its meaning; a retired one is not reused.
 KINDS = _kinds(
     ("RG0101", "unknown mnemonic", "No instruction, alias or sugar has this name.",
@@ -126,6 +127,7 @@ KINDS = _kinds(
     ("RG0409", "an erased word cannot come back", "Running backward met an erase: what it lost is nowhere to be found.",
      "Run forward again, or replace the erase by uncomputing."),
     ("RG0410", "execution left the code", "PC is outside the program.", "Verify the program: it falls or jumps out of its code."),
+    ("RG0411", "lognum of zero", "Zero has no logarithm, so no lognum.", "Test for zero, or for equal magnitudes, with a branch first."),
     ("RG0420", "step limit reached", "The run used up its allowance of steps; the machine can go on from here, either way.",
      "Allow more with --max-steps."),
     ("RG0421", "memory limit exceeded", "The program asks for more data memory than this machine allows.",
@@ -141,6 +143,10 @@ KINDS = _kinds(
     ("RG0506", "no such thing to explain", "Neither an error code nor an instruction has this name.",
      "`retrograd explain` lists the codes, `retrograd isa` the instructions."),
     ("RG0507", "bad number on the command line", "A number is out of its range or is no number.", "See --help."),
+    ("RG0601", "number does not fit", "The format has no word for a number of this size.",
+     "Scale the numbers, or choose a format with more bits before the point."),
+    ("RG0602", "not a real number", "Words hold real numbers; NaN, complex numbers and objects have no word.",
+     "Convert or replace the element."),
 )  # fmt: skip
 
 

@@ -189,3 +189,15 @@ def transition(effects: Sequence[Effect], w: Format) -> dict[str, Expr]:
             case Erase(where) | Unerase(where):
                 now[where] = ZERO
     return now
+
+
+def sums_fit(effects: Sequence[Effect], w: Format) -> list[Expr]:
+    """For each update that could overflow, a predicate on the words before all effects: it does not."""
+    out: list[Expr] = []
+    for index, effect in enumerate(effects):
+        if isinstance(effect, Update):
+            fits = UPDATE_OPERATORS[effect.operator].fits
+            if fits is not None:
+                now = transition(effects[:index], w)
+                out.append(fits(w, now.get(effect.place, place(effect.place)), substitute(effect.value, now)))
+    return out

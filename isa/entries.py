@@ -30,6 +30,16 @@ from retrograd.isa.words import Format
 d, a, b = place("d"), place("a"), place("b")
 m, imm, br = place("m"), place("imm"), place("br")
 
+
+#: what marks the cotangent companion of a place: "d" -> "d̄"
+BAR = "\u0304"
+
+
+def bar(name: str) -> str:
+    """The name of the cotangent companion of a place."""
+    return name + BAR
+
+
 #: place -> the field of the encoding that names it
 REGISTER_FIELDS = {"d": "rd", "a": "ra", "b": "rb"}
 
@@ -90,6 +100,8 @@ class Function:
     guards: Callable[[Format], Guards] = no_guards
     #: False: integer or bitwise, carries no derivative
     differentiable: bool = True
+    #: place -> cotangent · ∂value/∂place, where the tree's own chain rule would follow tables and roundings
+    partials: Callable[[Format, Expr], dict[str, Expr]] | None = None
     #: the words are fixed-point numbers: the checking machine traps where a sum overflows
     checked: bool = False
     #: short name by update: "f{}" makes fadd of fmov.add
@@ -118,6 +130,8 @@ class Bijection:
     turns: bool = False
     #: the one of the pair that halts the machine
     halts: str | None = None
+    #: (format, backward) -> what it does to cotangents, where that is simpler than what its effects do one by one
+    lifted: Callable[[Format, bool], Effects] | None = None
     immediate_form: str | None = None
 
 

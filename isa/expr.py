@@ -9,9 +9,9 @@ computed once by every fold, and a fold over a deep tree costs its number of dis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isqrt
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from retrograd.isa.words import Format
 
@@ -36,7 +36,11 @@ OPERATIONS: dict[str, tuple[int, str]] = {
     "mulshift": (2, "floor(x * y / 2^s) mod 2^W, signed, exact before the floor; 0 <= s <= 2W"),
     "divshift": (2, "floor(x * 2^s / y) mod 2^W, signed, exact before the floor; 0 if y = 0; |s| <= W"),
     "sqrtshift": (1, "floor(sqrt(x * 2^s)) mod 2^W; 0 if x < 0; 0 <= s <= W"),
+    "table": (1, "entry number x mod n of the table s, mod 2^W; n is a power of two"),
 }
+
+
+Parameter = int | str | tuple[int, ...] | None
 
 
 class Expr:
@@ -45,11 +49,11 @@ class Expr:
     __slots__ = ("args", "op", "param")
     op: str
     args: tuple[Expr, ...]
-    param: int | str | None
+    param: Parameter
 
-    _interned: ClassVar[dict[tuple[str, tuple[Expr, ...], int | str | None], Expr]] = {}
+    _interned: ClassVar[dict[tuple[str, tuple[Expr, ...], Parameter], Expr]] = {}
 
-    def __new__(cls, op: str, args: tuple[Expr, ...] = (), param: int | str | None = None) -> Expr:
+    def __new__(cls, op: str, args: tuple[Expr, ...] = (), param: Parameter = None) -> Expr:
         key = (op, args, param)
         node = cls._interned.get(key)
         if node is None:
@@ -61,7 +65,7 @@ class Expr:
             cls._interned[key] = node
         return node
 
-    def __reduce__(self) -> tuple[type[Expr], tuple[str, tuple[Expr, ...], int | str | None]]:
+    def __reduce__(self) -> tuple[type[Expr], tuple[str, tuple[Expr, ...], Parameter]]:
         return Expr, (self.op, self.args, self.param)
 
     def __repr__(self) -> str:
@@ -164,6 +168,13 @@ def sqrt_shift(x: Word, shift: int) -> Expr:
     return Expr("sqrtshift", (lift(x),), shift)
 
 
+def look_up(index: Word, values: Sequence[int]) -> Expr:
+    """values[index mod n]: a read-only table; n, the number of values, is a power of two."""
+    if not values or len(values) & (len(values) - 1):
+        raise ValueError(f"a table has a power of two of entries, not {len(values)}")
+    return Expr("table", (lift(index),), tuple(values))
+
+
 def rotate_left(x: Expr, amount: Expr) -> Expr:
     """x rotated left by amount mod W; shifts take their amount mod W, so amount 0 needs no case."""
     return (x << amount) | x.shr(-amount)
@@ -211,8 +222,12 @@ def substitute(root: Expr, replacements: Mapping[str, Expr]) -> Expr:
     return fold(root, combine)
 
 
-def apply_operation(w: Format, op: str, param: int, v: list[int]) -> int:
+def apply_operation(w: Format, op: str, param: int | tuple[int, ...], v: list[int]) -> int:
     """One node's value from its operands' words: the definition of every operation but `input`."""
+    if isinstance(param, tuple):
+        if op != "table":
+            raise ValueError(f"no meaning for operation {op!r}")
+        return param[v[0] % len(param)] & w.mask
     match op:
         case "const":
             return param & w.mask
@@ -258,7 +273,7 @@ def evaluate(root: Expr, w: Format, env: Mapping[str, int]) -> int:
     def combine(node: Expr, args: list[int]) -> int:
         if node.op == "input":
             return env[str(node.param)] & w.mask
-        return apply_operation(w, node.op, node.param if isinstance(node.param, int) else 0, args)
+        return apply_operation(w, node.op, 0 if node.param is None or isinstance(node.param, str) else node.param, args)
 
     return fold(root, combine)
 
@@ -268,42 +283,66 @@ _RELATION = {"eq": "=", "lt": "<", "ltu": "<ᵤ"}
 _NEGATED = {"eq": "≠", "lt": "≥", "ltu": "≥ᵤ"}
 
 
+#: how loosely a text hangs together; what is looser than its surroundings allow gets brackets
+_ATOM, _SIGNED, _PRODUCT, _SUM, _BITS, _TRUTH, _CHOICE = range(7)
+
+
+class _Text(NamedTuple):
+    text: str
+    level: int = _ATOM
+    #: the negation of a relation
+    negated: str = ""
+
+    def within(self, level: int) -> str:
+        if self.level <= level:
+            return self.text
+        return f"[{self.text}]" if self.level == _TRUTH else f"({self.text})"
+
+
 def formula(root: Expr, names: Mapping[str, str] | None = None) -> str:
-    """The tree in mathematical notation, for the manual and for messages."""
+    """The tree in mathematical notation, for the manual and for messages; [x < y] is 1 or 0.
 
-    def bracket(text: str) -> str:
-        return f"({text})" if " " in text and not (text[0] in "⌊√" and text.count("⌊") == 1) else text
+    A parameter may also be a text that stands for a number, such as `F`, or `−F` where it is negative.
+    """
 
-    # (text, text of its negation where it is a relation)
-    def combine(node: Expr, results: list[tuple[str, str]]) -> tuple[str, str]:
-        v = [text for text, _ in results]
+    def combine(node: Expr, v: list[_Text]) -> _Text:
+        number = str(node.param).replace("-", "−")
         match node.op:
             case "const":
-                return str(node.param).replace("-", "−"), ""
+                return _Text(number, _SIGNED if number.startswith("−") else _ATOM)
             case "input":
-                return (names or {}).get(str(node.param), str(node.param)), ""
+                return _Text((names or {}).get(str(node.param), str(node.param)))
             case "sub" if node.args[0] is ZERO:
-                return "−" + bracket(v[1]), ""
+                return _Text("−" + v[1].within(_ATOM), _SIGNED)
             case "xor" if node.args[1] is const(-1):
-                return "¬" + bracket(v[0]), ""
-            case "eq" if node.args[1] is ZERO and results[0][1]:
-                return results[0][1], results[0][0]
-            case "add" | "sub" | "and" | "or" | "xor" | "shl" | "shr" | "sar":
-                return f"{bracket(v[0])} {_INFIX[node.op]} {bracket(v[1])}", ""
+                return _Text("¬" + v[0].within(_ATOM), _SIGNED)
+            case "eq" if node.args[1] is ZERO and v[0].negated:
+                return _Text(v[0].negated, _TRUTH, v[0].text)
+            case "add" | "sub":
+                return _Text(f"{v[0].within(_SUM)} {_INFIX[node.op]} {v[1].within(_PRODUCT)}", _SUM)
+            case "and" | "or" if v[0].level == v[1].level == _TRUTH:
+                return _Text(f"({v[0].text}) {_INFIX[node.op]} ({v[1].text})", _BITS)
+            case "and" | "or" | "xor" | "shl" | "shr" | "sar":
+                return _Text(f"{v[0].within(_PRODUCT)} {_INFIX[node.op]} {v[1].within(_PRODUCT)}", _BITS)
             case "eq" | "lt" | "ltu":
-                x, y = bracket(v[0]), bracket(v[1])
-                return f"{x} {_RELATION[node.op]} {y}", f"{x} {_NEGATED[node.op]} {y}"
+                x, y = v[0].within(_SUM), v[1].within(_SUM)
+                return _Text(f"{x} {_RELATION[node.op]} {y}", _TRUTH, f"{x} {_NEGATED[node.op]} {y}")
             case "select":
-                return f"{v[1]} if {v[0]} else {v[2]}", ""
+                return _Text(f"{v[1].within(_BITS)} if {v[0].within(_TRUTH)} else {v[2].within(_BITS)}", _CHOICE)
             case "mulshift":
-                product = f"{bracket(v[0])}·{bracket(v[1])}"
-                return (product if node.param == 0 else f"⌊{product} / 2^{node.param}⌋"), ""
+                product = f"{v[0].within(_PRODUCT)}·{v[1].within(_ATOM)}"
+                return _Text(product, _PRODUCT) if node.param == 0 else _Text(f"⌊{product} / 2^{number}⌋")
             case "divshift":
-                shift = node.param if isinstance(node.param, int) else 0
-                top = bracket(v[0]) + (f"·2^{shift}" if shift > 0 else "")
-                return f"⌊{top} / {bracket(v[1])}{f'·2^{-shift}' if shift < 0 else ''}⌋", ""
+                top, bottom = v[0].within(_PRODUCT), v[1].within(_ATOM)
+                if number.startswith("−"):
+                    bottom = f"({v[1].within(_PRODUCT)}·2^{number[1:]})"
+                elif node.param != 0:
+                    top += f"·2^{number}"
+                return _Text(f"⌊{top} / {bottom}⌋")
             case "sqrtshift":
-                return f"⌊√({bracket(v[0])}·2^{node.param})⌋", ""
+                return _Text(f"⌊√({v[0].within(_PRODUCT)}·2^{number})⌋")
+            case "table" if isinstance(node.param, tuple):
+                return _Text(f"T{len(node.param)}[{v[0].text}]")
         raise ValueError(f"no notation for operation {node.op!r}")
 
-    return fold(root, combine)[0]
+    return fold(root, combine).text

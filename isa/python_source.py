@@ -86,4 +86,8 @@ def _operation(node: Expr, v: list[str], w: Format, names: Mapping[str, str]) ->
             return f"(({top} // {bottom}) & {mask} if {v[1]} else 0)"
         case "sqrtshift":
             return f"(0 if {v[0]} & {sign} else isqrt({v[0]} << {s}) & {mask})"
+        case "table" if isinstance(node.param, tuple):
+            # A tuple of constants is a constant to Python's compiler: no table is built at run time.
+            entries = "".join(f"{entry & mask}," for entry in node.param)
+            return f"({entries})[{v[0]} & {len(node.param) - 1}]"
     raise ValueError(f"no Python source for operation {node.op!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retrograd.isa.effects import Unerase
+from retrograd.isa.effects import Effect, Unerase, inverse, inverse_effect, transition
 from retrograd.isa.entries import Guard, Opcode
 from retrograd.isa.expr import Expr, inputs, nodes, place, substitute
 from retrograd.isa.table import TABLE, Table
@@ -79,6 +79,12 @@ def _term(node: Expr, v: list[str], w: Format) -> str:
             return f"(ite (= {v[1]} {zero}) {zero} {low(f'(bvsub (bvsdiv {top} {bottom}) {less})')})"
         case "sqrtshift":
             return f"(isqrt{s} {v[0]})"
+        case "table" if isinstance(node.param, tuple):
+            index = f"(bvand {v[0]} {_constant(len(node.param) - 1, width)})"
+            text = _constant(node.param[0], width)
+            for number, entry in enumerate(node.param[1:], 1):
+                text = f"(ite (= {index} {_constant(number, width)}) {_constant(entry, width)} {text})"
+            return text
     raise ValueError(f"no SMT-LIB for operation {node.op!r}")
 
 
@@ -100,6 +106,18 @@ def define(roots: Sequence[Expr], w: Format, prefix: str = "t") -> tuple[list[st
     return commands, [names[root] for root in roots]
 
 
+def _stepwise(effects: Sequence[Effect], w: Format) -> tuple[list[Expr], list[Expr]]:
+    """For each effect on its own, the words after it and its inverse, and the words that they should be."""
+    finals: list[Expr] = []
+    originals: list[Expr] = []
+    for effect in effects:
+        after = transition((effect,), w)
+        for name, tree in transition((inverse_effect(effect),), w).items():
+            finals.append(substitute(tree, after))
+            originals.append(place(name))
+    return finals, originals
+
+
 def reversibility(opcode: Opcode, w: Format, table: Table = TABLE) -> str:
     """SMT-LIB text that is unsatisfiable iff the inverse undoes the opcode wherever neither traps.
 
@@ -117,8 +135,14 @@ def reversibility(opcode: Opcode, w: Format, table: Table = TABLE) -> str:
         return substitute(tree, {**after, **constant})
 
     restored = {name: then(tree) for name, tree in undo.transition(w).items()}
-    names = sorted(set(after) | set(restored))
-    finals = [restored.get(name, after.get(name, place(name))) for name in names]
+    effects = opcode.effects(w)
+    if len(effects) > 1 and undo.effects(w) == inverse(effects):
+        # The inverse of a sequence is the sequence of inverses: enough that each step undoes its own.
+        finals, originals = _stepwise(effects, w)
+    else:
+        names = sorted(set(after) | set(restored))
+        finals = [restored.get(name, after.get(name, place(name))) for name in names]
+        originals = [place(name) for name in names]
     can_trap = not any(isinstance(e, Unerase) for e in undo.effects(w))
 
     def holds(op: Opcode) -> list[Expr]:
@@ -128,9 +152,9 @@ def reversibility(opcode: Opcode, w: Format, table: Table = TABLE) -> str:
         return [op.guard_predicate(g, w) for g in op.guards(w) if relevant(g)]
 
     first, second = holds(opcode), [then(tree) for tree in holds(undo)]
-    trees = [*finals, *(place(n) for n in names), *first, *second]
+    trees = [*finals, *originals, *first, *second]
     commands, out = define(trees, w)
-    n, zero = len(names), _constant(0, w.width)
+    n, zero = len(finals), _constant(0, w.width)
     changed = [f"(not (= {x} {y}))" for x, y in zip(out[:n], out[n : 2 * n], strict=True)]
     true_first = [f"(not (= {x} {zero}))" for x in out[2 * n : 2 * n + len(first)]]
     traps = [f"(= {x} {zero})" for x in out[2 * n + len(first) :]]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from retrograd.isa.effects import Erase, Exchange, Permute, Update
+from retrograd.isa import derivatives, functions
+from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Update, sums_fit
 from retrograd.isa.entries import (
     NOT_JUMPING,
     Bijection,
@@ -25,6 +26,7 @@ from retrograd.isa.entries import (
     opcodes_of,
 )
 from retrograd.isa.expr import (
+    ZERO,
     Expr,
     div_shift,
     mul_shift,
@@ -70,6 +72,58 @@ def _integer_fits(w: Format) -> tuple[Guard, ...]:
     return (Guard((a << w.frac).sar(w.frac).eq(a), "RG0404", mode="overflow", culprit=a),)
 
 
+def _available(w: Format) -> tuple[Guard, ...]:
+    """Formats too short for the transcendental functions refuse them."""
+    return () if functions.available(w) else (Guard(ZERO, "RG0403", culprit=a),)
+
+
+def _fits_word(fits: Expr, w: Format) -> tuple[Guard, ...]:
+    return (*_available(w), Guard(fits, "RG0404", mode="overflow", culprit=a))
+
+
+def _positive(w: Format) -> tuple[Guard, ...]:
+    return (Guard(ZERO.lt(a), "RG0403", culprit=a), *_fits_word(functions.log(a, w)[1], w))
+
+
+def _some_angle(w: Format) -> tuple[Guard, ...]:
+    return (Guard((a | b).ne(0), "RG0403", culprit=a), *_fits_word(functions.atan2(a, b, w)[1], w))
+
+
+def _some_lognum(w: Format) -> tuple[Guard, ...]:
+    return (Guard(a.ne(0), "RG0411", culprit=a), *_fits_word(functions.fixed_to_lognum(a, w)[1], w))
+
+
+def _sum_guards(second: Expr, w: Format) -> tuple[Guard, ...]:
+    _, fits, some = functions.lognum_sum(a, second, w)
+    return (*_available(w), Guard(some, "RG0411", culprit=a), Guard(fits, "RG0404", mode="overflow", culprit=a))
+
+
+def _rotate(w: Format) -> Effects:
+    """(d, a) := the vector (d, a) rotated by b radians: quarter turns, then three lifting shears.
+
+    (I. Daubechies, W. Sweldens, Factoring wavelet transforms into lifting steps, J. Fourier Anal. Appl. 4, 1998.)
+    """
+    r = functions.rotation(b, w)
+    first, second = select(r.first_negated, -d, d), select(r.second_negated, -a, a)
+    tilt = functions.shear(r.t, a, w.width)
+    return (
+        Exchange("d", "a", when=r.exchanged),
+        Permute("d", first, first),
+        Permute("a", second, second),
+        Update("d", "sub", tilt),
+        Update("a", "add", functions.shear(r.s, d, w.width - 1)),
+        Update("d", "sub", tilt),
+    )
+
+
+def _rotation_fits(w: Format) -> tuple[Guard, ...]:
+    """The sums within the shears fit too: true of vectors shorter than 0.92 · 2^(W−1)."""
+    predicate = d.ne(w.sign) & a.ne(w.sign)
+    for fits in sums_fit(_rotate(w), w):
+        predicate = predicate & fits
+    return (*_available(w), Guard(predicate, "RG0404", mode="overflow", culprit=d))
+
+
 #: condition -> (predicate, in words)
 CONDITIONS: dict[str, tuple[Expr | None, str]] = {
     "": (None, "always"),
@@ -85,9 +139,10 @@ CONDITIONS: dict[str, tuple[Expr | None, str]] = {
 def _branch(index: int, condition: str) -> Bijection:
     predicate, words = CONDITIONS[condition]
     step = imm if predicate is None else select(predicate, imm, 0)
+    moment = words if predicate is None else f"if {words}"
     return Bijection(
         f"goto{condition}", 0xE0 + 2 * index, "branches", lambda w: (Update("br", "add", step),),
-        f"Jump to `target` if {words}; `from` joins the jump with the path from above: its condition must hold "
+        f"Jump to `target` {moment}; `from` joins the jump with the path from above: its condition must hold "
         "exactly when control came by the jump.",
         inverse_name=f"from{condition}", negates_immediate=True, guards=lambda w: (NOT_JUMPING,),
     )  # fmt: skip
@@ -147,11 +202,32 @@ ENTRIES: tuple[Entry, ...] = (
     Function("fsqrt", 0x74, FIXED, lambda w: sqrt_shift(a, w.frac), "Square root, exact and then floored.",
              guards=_not_negative, checked=True),
     Function("fabs", 0x78, FIXED, lambda w: _magnitude(a), "Magnitude.", guards=_magnitude_fits, checked=True),
+    Function("fexp", 0x7C, FIXED, lambda w: functions.exp(a, w)[0], "e^ra, to nearest.", checked=True,
+             guards=lambda w: _fits_word(functions.exp(a, w)[1], w), partials=derivatives.exp),
+    Function("flog", 0x80, FIXED, lambda w: functions.log(a, w)[0], "Natural logarithm, to nearest.", checked=True,
+             guards=_positive, partials=derivatives.log),
+    Function("fsin", 0x84, FIXED, lambda w: functions.sin(a, w), "Sine of radians, to nearest.", checked=True,
+             guards=_available, partials=derivatives.sin),
+    Function("fcos", 0x88, FIXED, lambda w: functions.cos(a, w), "Cosine of radians, to nearest.", checked=True,
+             guards=_available, partials=derivatives.cos),
+    Function("fatan2", 0x8C, FIXED, lambda w: functions.atan2(a, b, w)[0],
+             "The angle of the vector (rb, ra) in (−π, π], to nearest.", checked=True,
+             guards=_some_angle, partials=derivatives.atan2),
     # conversions
     Function("itof", 0x90, "conversions", lambda w: a << w.frac, "Integer to fixed.",
              guards=_integer_fits, differentiable=False, checked=True),
     Function("ftoi", 0x94, "conversions", lambda w: a.sar(w.frac), "Fixed to integer, floored.", differentiable=False),
+    Function("ltof", 0x98, "conversions", lambda w: functions.lognum_to_fixed(a, w)[0], "Lognum to fixed, to nearest.",
+             checked=True, guards=lambda w: _fits_word(functions.lognum_to_fixed(a, w)[1], w),
+             partials=derivatives.lognum_to_fixed),
     # lognum
+    Function("ftol", 0x9C, LOG, lambda w: functions.fixed_to_lognum(a, w)[0], "Product or quotient with a fixed-point number.",
+             updates=("mul", "div"), guards=_some_lognum, partials=derivatives.fixed_to_lognum),
+    Function("ladd", 0xA4, LOG, lambda w: functions.lognum_sum(a, b, w)[0], "Product or quotient with a sum of lognums.",
+             updates=("mul", "div"), guards=lambda w: _sum_guards(b, w), partials=derivatives.lognum_sum),
+    Function("lsub", 0xA8, LOG, lambda w: functions.lognum_sum(a, b ^ w.sign, w)[0],
+             "Product or quotient with a difference of lognums.",
+             updates=("mul", "div"), guards=lambda w: _sum_guards(b ^ w.sign, w), partials=derivatives.lognum_difference),
     Function("lmov", 0xA0, LOG, lambda w: a, "Product or quotient with a lognum, exact: logarithms add, signs add mod 2.",
              updates=("mul", "div"), shorthand="l{}"),
     # bijections
@@ -165,6 +241,9 @@ ENTRIES: tuple[Entry, ...] = (
     Bijection("cswap", 0xCA, "bijections", lambda w: (Exchange("d", "a", when=b),),
               "Exchange two registers if rb ≠ 0 (Fredkin)."),
     Bijection("exch", 0xCC, "bijections", lambda w: (Exchange("d", "m"),), "Exchange a register with a memory word."),
+    Bijection("rot", 0xD0, "bijections", _rotate,
+              "Rotate the vector (rd, ra) by rb radians (`irot`: back). Exact to undo, whatever its rounding.",
+              inverse_name="irot", guards=_rotation_fits, lifted=lambda w, backward: derivatives.rotation(_rotate(w), w, backward)),
     # ancillas and erasure
     Bijection("assertz", 0xD4, "ancillas", lambda w: (), "Promise that rd = 0, so that it may be freed; trap if not.",
               guards=lambda w: (Guard(d.eq(0), "RG0407", culprit=d),)),
@@ -183,7 +262,7 @@ ENTRIES: tuple[Entry, ...] = (
               guards=lambda w: (Guard(_LEAVING, "RG0405", inverted_code="RG0406", culprit=br),)),
     Bijection("swapbr", 0xF4, "branches", lambda w: (Exchange("d", "br"),),
               "Exchange a register with the branch register: the entry and the exit of a subroutine."),
-    Bijection("start", 0xF8, "branches", lambda w: (), "Where a program begins; running backward halts here.",
+    Bijection("start", 0xF8, "branches", lambda w: (), "`start` is where a program begins and where running backward halts; `finish` is the other end.",
               inverse_name="finish", halts="finish"),
 )  # fmt: skip
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from retrograd.isa.program import Program
     from retrograd.isa.table import TABLE, Table
     from retrograd.isa.words import Format
+    from retrograd.numbers import fixed, lognum
     from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
 
 __version__ = "0.1.0"
@@ -55,6 +56,8 @@ _HOMES = {
     "TABLE": "isa.table",
     "Table": "isa.table",
     "Format": "isa.words",
+    "fixed": "numbers",
+    "lognum": "numbers",
     "Machine": "simulator.machine",
     "Outcome": "simulator.machine",
     "Stop": "simulator.machine",
@@ -82,7 +85,9 @@ __all__ = [
     "decode",
     "disassemble",
     "encode",
+    "fixed",
     "from_image",
+    "lognum",
     "to_image",
     "verify",
 ]

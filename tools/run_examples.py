@@ -4,7 +4,7 @@ A block marked `console` holds commands after `$ ` and their output; a block mar
 `>>> ` prompts. In output, a line `…` stands for any lines, and `…` within a line for any text.
 Commands run in a temporary copy of examples/, in order, so that later ones see the files of earlier ones.
 
-    python docs/run_examples.py README.md docs/*.md
+    python tools/run_examples.py README.md docs/*.md
 """
 
 from __future__ import annotations

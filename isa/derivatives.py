@@ -1,0 +1,119 @@
+"""Derivatives of the functions whose trees go by tables: cotangent · ∂value/∂operand, one line each.
+
+The chain rule over such a tree would differentiate its table look-ups and roundings. Cotangents are fixed-point
+words, that of a lognum is ∂L/∂ln|x|; products are floored as `fmul` floors.
+"""
+
+from __future__ import annotations
+
+from retrograd.isa import functions
+from retrograd.isa.effects import (
+    UPDATE_OPERATORS,
+    Effect,
+    Effects,
+    Erase,
+    Exchange,
+    Permute,
+    Unerase,
+    Update,
+    inverse,
+    transition,
+)
+from retrograd.isa.entries import a, b, bar, d
+from retrograd.isa.expr import Expr, div_shift, mul_shift, place, select, substitute
+from retrograd.isa.words import Format
+
+Partials = dict[str, Expr]
+
+
+def exp(w: Format, c: Expr) -> Partials:
+    """e^a"""
+    return {"a": mul_shift(c, functions.exp(a, w)[0], w.frac)}
+
+
+def log(w: Format, c: Expr) -> Partials:
+    """1 / a"""
+    return {"a": div_shift(c, a, w.frac)}
+
+
+def sin(w: Format, c: Expr) -> Partials:
+    """cos a"""
+    return {"a": mul_shift(c, functions.cos(a, w), w.frac)}
+
+
+def cos(w: Format, c: Expr) -> Partials:
+    """-sin a"""
+    return {"a": -mul_shift(c, functions.sin(a, w), w.frac)}
+
+
+def atan2(w: Format, c: Expr) -> Partials:
+    """b / (a² + b²) and -a / (a² + b²)
+
+    As 1 / (b + a·(a/b)) and its like, dividing by the larger operand, so that no square leaves the word.
+    """
+    far = select(a.lt(0), -a, a).ltu(select(b.lt(0), -b, b))
+    big, small = select(far, b, a), select(far, a, b)
+    ratio = div_shift(small, big, w.frac)
+    # Halves: |big + small·ratio| can be twice |big|.
+    half = big.sar(1) + mul_shift(small.sar(1), ratio, w.frac)
+    by_big = div_shift(c, half, w.frac - 1)
+    by_small = mul_shift(by_big, ratio, w.frac)
+    return {"a": select(far, by_big, by_small), "b": -select(far, by_small, by_big)}
+
+
+def lognum_to_fixed(w: Format, c: Expr) -> Partials:
+    """∂x/∂ln|x| = x"""
+    return {"a": mul_shift(c, functions.lognum_to_fixed(a, w)[0], w.frac)}
+
+
+def fixed_to_lognum(w: Format, c: Expr) -> Partials:
+    """∂ln|x|/∂x = 1 / a"""
+    return {"a": div_shift(c, a, w.frac)}
+
+
+def _shares(second: Expr, w: Format, c: Expr) -> Partials:
+    total = functions.lognum_sum(a, second, w)[0]
+    quotient = UPDATE_OPERATORS["div"].combine
+
+    def share(x: Expr) -> Expr:
+        return mul_shift(c, functions.lognum_to_fixed(quotient(w, x, total), w)[0], w.frac)
+
+    return {"a": share(a), "b": share(second)}
+
+
+def lognum_sum(w: Format, c: Expr) -> Partials:
+    """∂ln|a+b|/∂ln|a| = a / (a+b), and b / (a+b)"""
+    return _shares(b, w, c)
+
+
+def lognum_difference(w: Format, c: Expr) -> Partials:
+    """∂ln|a−b|/∂ln|a| = a / (a−b), and −b / (a−b)"""
+    return _shares(b ^ w.sign, w, c)
+
+
+def rotation(effects: Effects, w: Format, backward: bool) -> Effects:
+    """Both cotangents are rotated; the angle's loses d·ā − a·d̄, taken at the rotated point in either direction.
+
+    A rotation leaves that number as it is, but not its rounding: taken at one point, it is undone bit for bit.
+    """
+    d_bar, a_bar = place(bar("d")), place(bar("a"))
+    turned = mul_shift(d, a_bar, w.frac) - mul_shift(a, d_bar, w.frac)
+    companions = tuple(_on_companions(effect) for effect in effects)
+    if backward:
+        return (Update(bar("b"), "add", turned), *inverse(companions))
+    at_rotated_point = substitute(turned, transition(effects, w))
+    return (*companions, Update(bar("b"), "sub", at_rotated_point))
+
+
+def _on_companions(effect: Effect) -> Effect:
+    """The effect on d̄ and ā in place of d and a."""
+    companions = {name: place(bar(name)) for name in ("d", "a")}
+    match effect:
+        case Exchange(left, right, when):
+            return Exchange(bar(left), bar(right), when)
+        case Permute(where, forward, backward, slope):
+            return Permute(bar(where), substitute(forward, companions), substitute(backward, companions), slope)
+        case Update(where, operator, value):
+            return Update(bar(where), operator, substitute(value, companions))
+        case Erase() | Unerase():
+            raise ValueError("a rotation erases nothing")

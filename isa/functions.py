@@ -1,0 +1,482 @@
+"""Exponential, logarithm, angles and lognumbers, as expression trees of integer operations.
+
+One method serves them all. The argument is reduced, exactly or to more bits than a word holds, to a table
+index and a small remainder d in units of 2^-(W+K): K bits finer than a word of fraction, which the smallness
+of d makes room for. The table's entry, split into a high word and K further bits, takes a correction computed
+by a Taylor series in d; series end where their next term is below the last of those bits. The result is
+rounded once. So the error before rounding is a few units of 2^-(W-2) relative to 1, and all arithmetic is
+adds, shifts, products and (for tan and atan) a quotient: bit-identical on every backend.
+
+W: width; F: fraction bits; K: index bits. The functions exist for formats with 2 <= F <= W-2; in others
+their guards always trap. Measured errors: docs/numbers.md. Method: table look-up with correction, as in
+P. T. P. Tang, Table-driven implementation of the exponential function, ACM TOMS 15 (1989).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import factorial
+from typing import NamedTuple
+
+from retrograd.isa import constants as exact
+from retrograd.isa.expr import (
+    ONE,
+    ZERO,
+    Expr,
+    const,
+    div_shift,
+    look_up,
+    mul_shift,
+    select,
+)
+from retrograd.isa.words import Format
+
+
+def available(w: Format) -> bool:
+    """Whether the format has room for the functions: some fraction, and ±1."""
+    return 2 <= w.frac <= w.width - 2
+
+
+def index_bits(w: Format) -> int:
+    """K, the bits of a table's index."""
+    return min(exact.BITS, w.frac - 2, w.width // 2)
+
+
+# ------------------------------------------------------------------ constants in words
+
+
+def _to_places(value: int, places: int) -> int:
+    """value / 2^128 in units of 2^-places, to nearest."""
+    drop = exact.PLACES - places
+    return (value + (1 << (drop - 1))) >> drop
+
+
+def _rational(value: Fraction, places: int) -> Expr:
+    return const(round(value * (1 << places)))
+
+
+def _entries(table: tuple[int, ...], w: Format, *, middle: bool = False) -> list[int]:
+    """The 2^K entries that the format uses of a table of 2^6 (and of its far end, if it has one)."""
+    step = 1 << (exact.BITS - index_bits(w))
+    return list(table[step // 2 if middle else 0 :: step])
+
+
+class _Split(NamedTuple):
+    """A table's entry in two words: high in units of 2^-places, low in units of the remainder."""
+
+    high: Expr
+    low: Expr
+
+
+def _split(index: Expr, values: list[int], places: int, unit: int) -> _Split:
+    """Entries (in units of 2^-128) as high·2^-places + low·2^-unit, 0 <= low."""
+    highs = [v >> (exact.PLACES - places) for v in values]
+    lows = [_to_places(v, unit) - (h << (unit - places)) for v, h in zip(values, highs, strict=True)]
+    return _Split(look_up(index, highs), look_up(index, lows))
+
+
+def _round_off(x: Expr, bits: int) -> Expr:
+    """x / 2^bits to nearest, ties up; x + half must not overflow."""
+    return x if bits == 0 else (x + (1 << (bits - 1))).sar(bits)
+
+
+def _horner(coefficients: list[Fraction], x: Expr, unit: int, places: int) -> Expr:
+    """Σ cᵢ xⁱ in units of 2^-places, for x in units of 2^-unit."""
+    total = _rational(coefficients[-1], places)
+    for c in reversed(coefficients[:-1]):
+        total = _rational(c, places) + mul_shift(x, total, unit)
+    return total
+
+
+def _terms(bound: Fraction, coefficient: Callable[[int], Fraction], small: Fraction) -> list[Fraction]:
+    """c₀, c₁ … up to where the next cₙ·boundⁿ is below `small`."""
+    out = [coefficient(0)]
+    while abs(coefficient(len(out))) * bound ** len(out) >= small:
+        out.append(coefficient(len(out)))
+    return out
+
+
+# ------------------------------------------------------------------ reduction
+
+
+class Reduced(NamedTuple):
+    """A number as segment + remainder: `segment` counts steps of 2^-K, `rest` is signed, in 2^-(W+K)."""
+
+    segment: Expr
+    rest: Expr
+
+
+def _segments(high: Expr, low: Expr, w: Format) -> Reduced:
+    """(high, low) in units of 2^-K and 2^-(W+K), low unsigned, with the segment rounded to nearest."""
+    return Reduced(high + low.shr(w.width - 1), low)
+
+
+def _reduce_product(x: Expr, constant: int, extra: int, w: Format) -> Reduced:
+    """x / 2^F · constant, in segments of 2^-(K+extra) and a remainder in units of 2^-(W+K+extra).
+
+    The constant is taken in two words, the first as large as a word holds, so that the remainder is within a few
+    units of the exact product for every x; what is left of the first word's carry goes to the segment.
+    """
+    width, k = w.width, index_bits(w) + extra
+    # As many places as leave the first word below 2^(W-1), then W-2 more.
+    first_places = width - 1 - max(0, constant.bit_length() - exact.PLACES)
+    first_places += max(0, exact.PLACES - constant.bit_length())
+    first = constant >> (exact.PLACES - first_places)
+    rest = constant - (first << (exact.PLACES - first_places))
+    second = rest >> (exact.PLACES - first_places - (width - 2))
+    shift = first_places + w.frac - width - k
+    low = mul_shift(x, first, shift)
+    high = mul_shift(x, first, shift + width)
+    more = mul_shift(x, second, shift + width - 2)
+    total = low + more
+    return _segments(high + more.sar(width - 1) + total.ltu(more), total, w)
+
+
+def _reduce_word(x: Expr, w: Format) -> Reduced:
+    """x / 2^F itself, exactly, in segments of 2^-K."""
+    gap = w.frac - index_bits(w)
+    return _segments(x.sar(gap), x << (w.width - gap), w)
+
+
+# ------------------------------------------------------------------ exponential
+
+
+class Power(NamedTuple):
+    """2^exponent · mantissa / 2^(W-1), the mantissa unsigned, from a little below 2^(W-1) to 2^W."""
+
+    mantissa: Expr
+    exponent: Expr
+
+
+def _power_of_two(y: Reduced, w: Format) -> Power:
+    """2^y."""
+    width, k = w.width, index_bits(w)
+    unit = width + k
+    ln2 = Fraction(exact.LN_2, 1 << exact.PLACES)
+    bound = Fraction(1, 2 << k)
+    # 2^d − 1 = d·(ln2 + d·ln2²/2 + …), |d| <= 2^-(K+1)
+    series = _terms(bound, lambda n: ln2 ** (n + 1) / factorial(n + 1), Fraction(1, 1 << (width - 1)))
+    p = mul_shift(y.rest, _horner(series, y.rest, unit, width - 2), width - 2)
+    entry = _split(y.segment & ((1 << k) - 1), _entries(exact.EXP2, w), width - 2, unit - 1)
+    # In units of 2^-(W+K-1): the product may reach 0.69·2^-K, a bit more than 2^-(W+K) leaves room for.
+    correction = mul_shift(entry.high, p, width - 1) + entry.low
+    return Power((entry.high << 1) + _round_off(correction, k), y.segment.sar(k))
+
+
+def _scale(p: Power, w: Format) -> tuple[Expr, Expr]:
+    """(the word nearest to the power, 1 if it fits): tiny ones round to 0."""
+    down = const(w.width - 1 - w.frac) - p.exponent
+    rounded = (p.mantissa.shr(down - 1) + 1).shr(1)
+    value = select(down.eq(0), p.mantissa, select(down.ltu(w.width + 1), rounded, ZERO))
+    return value, down.ge(0) & value.ge(0)
+
+
+def exp(x: Expr, w: Format) -> tuple[Expr, Expr]:
+    """(e^x, 1 if it fits)."""
+    if not available(w):
+        return ZERO, ZERO
+    return _scale(_power_of_two(_reduce_product(x, exact.LOG2_E, 0, w), w), w)
+
+
+# ------------------------------------------------------------------ logarithm
+
+
+def _log_places(w: Format) -> int:
+    """Fraction bits that leave room for any exponent."""
+    return w.width - w.width.bit_length() - 1
+
+
+class _Normalised(NamedTuple):
+    """word · 2^exponent, the top bit of the word set (unless the number is 0)."""
+
+    word: Expr
+    exponent: Expr
+
+
+def _normalise(x: Expr, w: Format) -> _Normalised:
+    """x unsigned = word · 2^exponent, by shifts of W/2, W/4 … 1."""
+    shift, count = w.width // 2, ZERO
+    while shift:
+        short = x.ltu(1 << (w.width - shift))
+        x, count = select(short, x << shift, x), count + select(short, shift, 0)
+        shift //= 2
+    return _Normalised(x, -count)
+
+
+def _log2(v: _Normalised, w: Format) -> Expr:
+    """log2 of v.word · 2^v.exponent, in units of 2^-`_log_places`."""
+    width, k, places = w.width, index_bits(w), _log_places(w)
+    # Beyond F + 12 places the argument is cut: neighbours that differ then differ by more than the
+    # arithmetic's own error, which makes the function monotone.
+    cut = max(0, width - 2 - (w.frac + 12))
+    m = v.word.shr(1) & -(1 << cut)
+    index = v.word.shr(width - 1 - k)
+    reciprocals = _entries(exact.RECIPROCAL, w, middle=True)
+    c = look_up(index, [x >> (exact.PLACES - (width - 2)) for x in reciprocals])
+    logs = [_to_places(x, places) for x in _entries(exact.LOG2_RECIPROCAL, w, middle=True)]
+    r = mul_shift(m, c, width - 2) - (1 << (width - 2))
+    # ln(1 + r) = r·(1 − r/2 + r²/3 − …); half a segment, and what the 12 places of c leave
+    small = Fraction(1, 1 << min(width - 2, w.frac + 18))
+    series = _terms(Fraction(1, 2 << k) + Fraction(1, 1 << 11), lambda n: Fraction((-1) ** n, n + 1), small)
+    log1p = mul_shift(r, _horner(series, r, width - 2, width - 3), width - 3)
+    part = mul_shift(log1p, _to_places(exact.LOG2_E, width - 2), 2 * width - 4 - places)
+    return ((v.exponent + (width - 1)) << places) + look_up(index, logs) + part
+
+
+def log(x: Expr, w: Format) -> tuple[Expr, Expr]:
+    """(ln x, 1 if it fits), for x > 0."""
+    if not available(w):
+        return ZERO, ZERO
+    v = _normalise(x, w)
+    log2 = _log2(_Normalised(v.word, v.exponent - w.frac), w)
+    places = _log_places(w)
+    # ln 2 < 1, so the product cannot leave the word; its rounding is the only one but the last.
+    return _rescale(mul_shift(log2, _to_places(exact.LN_2, w.width - 1), w.width - 1), places, w)
+
+
+def _rescale(x: Expr, places: int, w: Format) -> tuple[Expr, Expr]:
+    """(x from units of 2^-places to 2^-F, to nearest; 1 if it fits)."""
+    if places >= w.frac:
+        return _round_off(x, places - w.frac), ONE
+    up = w.frac - places
+    return x << up, (x << up).sar(up).eq(x)
+
+
+# ------------------------------------------------------------------ angles
+
+
+class _Wave(NamedTuple):
+    """sin and cos as table word + correction in units of 2^-(W+K-1); and what tan needs."""
+
+    sin: _Split
+    cos: _Split
+    #: the remainder δ in radians, and δ² in units of 2^-(W-1+2K)
+    delta: Expr
+    square: Expr
+    segment: Expr
+
+
+def _wave(x: Expr, w: Format, places: int, sines: list[int], cosines: list[int]) -> _Wave:
+    """sin and cos of table angle + δ, with table words in units of 2^-places."""
+    width, k = w.width, index_bits(w)
+    unit = width + k - 1
+    y = _reduce_product(x, exact.TURNS_PER_RADIAN, 2, w)
+    # |δ| <= 2π·2^-(K+3) < 0.79·2^-K
+    delta = mul_shift(y.rest, _to_places(exact.PI >> 2, width - 1), width - 1)
+    square = mul_shift(delta, delta, width - 1)
+    square_unit = width - 1 + 2 * k
+    bound, small = Fraction(5, 8) / (1 << 2 * k), Fraction(1, 1 << (width + 1))
+    # sin δ = δ + δ·δ²·(−1/6 + δ²/120 − …), 1 − cos δ = δ²·(1/2 − δ²/24 + …)
+    odd = _terms(bound, lambda n: Fraction((-1) ** (n + 1), factorial(2 * n + 3)), small)
+    even = _terms(bound, lambda n: Fraction((-1) ** n, factorial(2 * n + 2)), small)
+    s = delta + mul_shift(
+        delta, mul_shift(square, _horner(odd, square, square_unit, width - 1), width - 1), square_unit
+    )
+    v = mul_shift(square, _horner(even, square, square_unit, width - 1), width - 1).sar(k)
+    index = y.segment & ((1 << k) - 1)
+    sine, cosine = _split(index, sines, places, unit), _split(index, cosines, places, unit)
+    return _Wave(
+        _Split(sine.high, sine.low + mul_shift(cosine.high, s, places) - mul_shift(sine.high, v, places)),
+        _Split(cosine.high, cosine.low - mul_shift(sine.high, s, places) - mul_shift(cosine.high, v, places)),
+        delta,
+        square,
+        y.segment,
+    )
+
+
+def _sin_of_quadrant(x: Expr, ahead: int, w: Format) -> Expr:
+    """sin(x + ahead quarter turns)."""
+    k, places = index_bits(w), w.width - 2
+    quarter = _entries(exact.SIN, w)
+    wave = _wave(x, w, places, quarter[:-1], quarter[:0:-1])
+    quadrant = wave.segment.shr(k) + ahead
+    odd = quadrant & 1
+    high = select(odd, wave.cos.high, wave.sin.high)
+    low = select(odd, wave.cos.low, wave.sin.low)
+    value = high + _round_off(low, k + 1)
+    signed = select(quadrant & 2, -value, value)
+    return _round_off(signed, places - w.frac)
+
+
+def sin(x: Expr, w: Format) -> Expr:
+    """sin x, x in radians."""
+    return _sin_of_quadrant(x, 0, w) if available(w) else ZERO
+
+
+def cos(x: Expr, w: Format) -> Expr:
+    """cos x, x in radians."""
+    return _sin_of_quadrant(x, 1, w) if available(w) else ZERO
+
+
+def atan2(y: Expr, x: Expr, w: Format) -> tuple[Expr, Expr]:
+    """(the angle of (x, y) in (−π, π], 1 if it fits), for (x, y) != (0, 0)."""
+    if not available(w):
+        return ZERO, ZERO
+    width, k = w.width, index_bits(w)
+    ay, ax = select(y.lt(0), -y, y), select(x.lt(0), -x, x)
+    steep = ax.ltu(ay)
+    big, small = select(steep, ay, ax), select(steep, ax, ay)
+    lift = -_normalise(big, w).exponent
+    big, small = (big << lift).shr(2), (small << lift).shr(2)
+    # The nearest table slope c = j/2^K; then tan of the remaining angle is (small − c·big) / (big + c·small).
+    j = _round_off(div_shift(small, big, k + 1), 1)
+    z = div_shift(small - mul_shift(big, j, k), big + mul_shift(small, j, k), width - 2)
+    square = mul_shift(z, z, width - 2)
+    bound = Fraction(1, 1 << 2 * (k + 1))
+    series = _terms(bound, lambda n: Fraction((-1) ** n, 2 * n + 1), Fraction(1, 1 << (w.frac + 18)))
+    rest = mul_shift(z, _horner(series, square, width - 2, width - 3), width - 3)
+    places = width - 4  # room for ±π, and for the half that rounding adds
+    table = [_to_places(v, places) for v in _entries(exact.ATAN, w)]
+    table += [0] * ((2 << k) - len(table))
+    first = look_up(j, table) + _round_off(rest, 2)
+    octant = select(steep, const(_to_places(exact.PI >> 1, places)) - first, first)
+    turned = select(x.lt(0), const(_to_places(exact.PI, places)) - octant, octant)
+    return _rescale(select(y.lt(0), -turned, turned), places, w)
+
+
+# ------------------------------------------------------------------ rotation
+
+
+class Rotation(NamedTuple):
+    """A rotation as quarter turns and three shears: t = tan(θ/2)·2^W, s = sin θ·2^(W−1), |θ| <= π/4."""
+
+    #: 1 where the two words are exchanged, and where each is negated after that
+    exchanged: Expr
+    first_negated: Expr
+    second_negated: Expr
+    t: Expr
+    s: Expr
+
+
+def rotation(x: Expr, w: Format) -> Rotation:
+    """The parts of a rotation by x radians. Whatever the rounding of t and s, shears are undone exactly."""
+    if not available(w):
+        return Rotation(ZERO, ZERO, ZERO, ZERO, ZERO)
+    width, k = w.width, index_bits(w)
+    n = 1 << k
+    unit = width + k - 1
+    quarter = _entries(exact.SIN, w)
+    # Index j stands for the angle j or, from half way, j − 2^K: an eighth of a turn to either side.
+    eighth = _entries(exact.TAN_HALF, w)
+    before = [j < (n + 1) // 2 for j in range(n)]
+    sines = [quarter[j] if near else -quarter[n - j] for j, near in enumerate(before)]
+    cosines = [quarter[n - j] if near else quarter[j] for j, near in enumerate(before)]
+    tangents = [eighth[j] if near else -eighth[n - j] for j, near in enumerate(before)]
+    wave = _wave_for_shears(x, w, sines, cosines)
+    index = wave.segment & (n - 1)
+    quadrant = (wave.segment + n // 2).shr(k)
+    s = wave.sin.high + _round_off(wave.sin.low, k)
+
+    # tan(a + b) = tan a + (1 + tan² a)·tan b / (1 − tan a·tan b), with b = δ/2
+    half_square = wave.square.sar(2)
+    bound, small = Fraction(5, 32) / (1 << 2 * k), Fraction(1, 1 << (width + 1))
+    tan_series = _terms(bound, _tan_coefficient, small)
+    half = wave.delta  # δ/2 in units of 2^-(unit+1)
+    tan_b = half + mul_shift(
+        half,
+        mul_shift(
+            half_square, _horner(tan_series[1:] or [Fraction(0)], half_square, width - 1 + 2 * k, width - 1), width - 1
+        ),
+        width - 1 + 2 * k,
+    )
+    tangent = _split(index, tangents, width, unit + 1)
+    secant = look_up(index, [_to_places((1 << exact.PLACES) + (v * v >> exact.PLACES), width - 2) for v in tangents])
+    numerator = mul_shift(secant, tan_b, width - 2)
+    denominator = const(1 << (width - 2)) - mul_shift(tangent.high, tan_b, width + unit + 1 - (width - 2))
+    t = tangent.high + _round_off(tangent.low + div_shift(numerator, denominator, width - 2), unit + 1 - width)
+    return Rotation(quadrant & 1, (quadrant + 1).shr(1) & 1, quadrant.shr(1) & 1, t, s)
+
+
+def _wave_for_shears(x: Expr, w: Format, sines: list[int], cosines: list[int]) -> _Wave:
+    """`_wave` with the sine's word in units of 2^-(W-1): below sin(π/4 + a segment), all fit."""
+    wave = _wave(x, w, w.width - 2, sines, cosines)
+    k = index_bits(w)
+    index = wave.segment & ((1 << k) - 1)
+    fine = [v >> (exact.PLACES - (w.width - 1)) for v in sines]
+    coarse = [v >> (exact.PLACES - (w.width - 2)) for v in sines]
+    # The correction was counted from the coarse word; what the finer one adds is taken off again.
+    added = [(f - 2 * c) << k for f, c in zip(fine, coarse, strict=True)]
+    return wave._replace(sin=_Split(look_up(index, fine), wave.sin.low - look_up(index, added)))
+
+
+def _tan_coefficient(n: int) -> Fraction:
+    """The coefficient of y^(2n+1) in tan y = y + y³/3 + 2y⁵/15 + …, from tan' = 1 + tan²."""
+    c = [Fraction(1)]
+    for i in range(1, n + 1):
+        c.append(sum((c[j] * c[i - 1 - j] for j in range(i)), Fraction(0)) / (2 * i + 1))
+    return c[n]
+
+
+def shear(factor: Expr, x: Expr, places: int) -> Expr:
+    """factor·x / 2^places, to nearest with ties up: the product's bit below the last decides."""
+    return mul_shift(factor, x, places) + (mul_shift(factor, x, places - 1) & 1)
+
+
+# ------------------------------------------------------------------ lognumbers
+
+
+def log_part(x: Expr) -> Expr:
+    """log2|x| of a lognum: the word without its sign bit, signed."""
+    return (x << 1).sar(1)
+
+
+def _lognum(sign: Expr, log2: Expr, w: Format) -> Expr:
+    """A lognum from a sign (its top bit) and log2|x|."""
+    return (sign & w.sign) | (log2 & (w.mask ^ w.sign))
+
+
+def lognum_to_fixed(x: Expr, w: Format) -> tuple[Expr, Expr]:
+    """(±2^log2|x|, 1 if it fits)."""
+    if not available(w):
+        return ZERO, ZERO
+    value, fits = _scale(_power_of_two(_reduce_word(log_part(x), w), w), w)
+    return select(x.lt(0), -value, value), fits
+
+
+def fixed_to_lognum(x: Expr, w: Format) -> tuple[Expr, Expr]:
+    """(the lognum of x, 1 if it fits), for x != 0."""
+    if not available(w):
+        return ZERO, ZERO
+    v = _normalise(select(x.lt(0), -x, x), w)
+    log2, fits = _rescale(_log2(_Normalised(v.word, v.exponent - w.frac), w), _log_places(w), w)
+    return _lognum(x, log2, w), fits & log_part(log2).eq(log2)
+
+
+def lognum_sum(x: Expr, y: Expr, w: Format) -> tuple[Expr, Expr, Expr]:
+    """(x + y as a lognum, 1 if it fits, 1 if it is not zero).
+
+    log2|x + y| = max + log2(1 ± 2^-d), d = |log2|x| − log2|y||. Where signs differ and d is small, 1 − 2^-d
+    has lost its leading bits: there it is computed as d·ln2·(1 − d·ln2/2 + …), from d, which is exact.
+    """
+    if not available(w):
+        return ZERO, ZERO, ZERO
+    width, k = w.width, index_bits(w)
+    lx, ly = log_part(x), log_part(y)
+    below = lx.lt(ly)
+    top = select(below, ly, lx)
+    d = top - select(below, lx, ly)
+    differ = ((x ^ y) & w.sign).ne(0)
+
+    p = _power_of_two(_reduce_word(-d, w), w)
+    down = -p.exponent
+    u = select(down.ltu(width - 1), p.mantissa.shr(down + 1), ZERO)
+    one = const(1 << (width - 2))
+    plain = select(differ, one - u, one + u)
+
+    # (1 − e^-v)/v·ln2 with v = d·ln2 < 2^-K, times d
+    ln2 = Fraction(exact.LN_2, 1 << exact.PLACES)
+    small = Fraction(1, 1 << min(width - 2, w.frac + 18))
+    series = _terms(Fraction(1, 1 << k), lambda n: (-1) ** n * ln2 ** (n + 1) / factorial(n + 1), small)
+    slope = _horner(series, d, w.frac, width - 2)
+    scaled = _normalise(d, w)
+    near = differ & d.ltu(1 << (w.frac - k))
+    magnitude = select(near, mul_shift(scaled.word.shr(1), slope, width - 2), plain)
+    exponent = select(near, scaled.exponent + (1 - w.frac), 2 - width)
+
+    v = _normalise(magnitude, w)
+    rest, small_fits = _rescale(_log2(_Normalised(v.word, v.exponent + exponent), w), _log_places(w), w)
+    total = top + rest
+    sign = select(below, y, x)
+    fits = small_fits & log_part(total).eq(total)
+    return _lognum(sign, total, w), fits, (differ & d.eq(0)).eq(0)

@@ -1,0 +1,283 @@
+"""How the manual writes trees and effects: in the places' names and in W and F, not in one format's numbers.
+
+A tree is built for several formats, the probes; a number that differs from one to the other is written as the
+function of W and F that has these values. What is too long to read is named by its caller instead.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import groupby, product
+
+from retrograd.isa.adjoint import bar
+from retrograd.isa.effects import (
+    UPDATE_OPERATORS,
+    Effect,
+    Effects,
+    Erase,
+    Exchange,
+    Permute,
+    Unerase,
+    Update,
+    transition,
+    written,
+)
+from retrograd.isa.expr import ZERO, Expr, fold, formula, inputs, place, select
+from retrograd.isa.words import Format
+
+_PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "M[ra + imm]", "br": "BR", "imm": "imm", "v": "v"}
+
+#: place -> how the manual writes it, in the order in which it lists them; each with its cotangent
+NAMES = {name: text for p, word in _PLACES.items() for name, text in ((p, word), (bar(p), bar(p)))}
+
+#: A number that depends on the format is found by building the tree for each of these and comparing. The
+#: functions that go by tables exist in all of them; one leaves few bits before the point.
+PROBES = (Format(64, 32), Format(64, 59), Format(32, 16), Format(32, 5), Format(16, 8), Format(16, 4))
+
+#: A tree with more operations and operands than this, each counted as often as it would be written, is not printed.
+LONGEST = 40
+
+RELATIONS = ("eq", "lt", "ltu")
+
+# ---------------------------------------------------------------------------------------- numbers in W and F
+
+#: (p, q, c) of p·W + q·F + c, the simplest first
+_COEFFICIENTS = sorted(
+    product(map(Fraction, (0, 1, -1, 0.5, 2)), map(Fraction, (0, 1, -1, 2)), map(Fraction, range(-2, 3))),
+    key=lambda t: abs(t[0]) + abs(t[1]) + abs(t[2]),
+)
+
+
+def _linear(values: Sequence[int]) -> str | None:
+    """p·W + q·F + c, in few and small coefficients, that has these values at the probes; or None."""
+    for p, q, c in _COEFFICIENTS:
+        if all(p * w.width + q * w.frac + c == v for w, v in zip(PROBES, values, strict=True)):
+            terms = sorted(((q, "F"), (p, "W"), (c, "")), key=lambda t: t[0] < 0)  # what is taken away comes last
+            text = " ".join(f"{'−' if k < 0 else '+'} {_times(abs(k), symbol)}" for k, symbol in terms if k)
+            return text.removeprefix("+ ")
+    return None
+
+
+def _times(k: Fraction, symbol: str) -> str:
+    if not symbol:
+        return str(k)
+    return symbol if k == 1 else f"{symbol}/{1 / k}" if k < 1 else f"{k}{symbol}"
+
+
+def _symbol(values: Sequence[int]) -> str | None:
+    """The function of W and F that has these positive values at the probes: linear, 2^linear or 2^linear − 1."""
+
+    def bracketed(text: str) -> str:
+        return f"({text})" if " " in text or "/" in text else text
+
+    linear = _linear(values)
+    if linear is not None:
+        return bracketed(linear)
+    for lowered in (0, 1):
+        exponents = [(v + lowered).bit_length() - 1 for v in values]
+        if all(v + lowered == 1 << e for v, e in zip(values, exponents, strict=True)):
+            power = _linear(exponents)
+            if power is not None:
+                text = f"2^{bracketed(power)}"
+                return f"({text} − 1)" if lowered else text
+    return None
+
+
+def is_short(tree: Expr) -> bool:
+    """The tree can be read when written out. One that goes by a table cannot: its entries do not show."""
+    return fold(tree, lambda n, sizes: sum(sizes, LONGEST + 1 if n.op == "table" else 1)) <= LONGEST
+
+
+def generalise(make: Callable[[Format], Expr]) -> Expr | None:
+    """One tree from the same tree at every probe, its parameters symbols of W and F where they vary.
+
+    None where it is long, or depends on the format otherwise. A long tree is built at one probe only.
+    """
+    done: dict[tuple[Expr, ...], Expr] = {}
+
+    def walk(same: tuple[Expr, ...]) -> Expr:
+        if same in done:
+            return done[same]
+        first = same[0]
+        if any((n.op, len(n.args)) != (first.op, len(first.args)) for n in same):
+            raise LookupError("the tree's shape depends on the format")
+        param = first.param
+        if any(n.param != param for n in same):
+            values = [n.param for n in same if isinstance(n.param, int)]
+            negative = values[0] < 0
+            symbol = _symbol([abs(v) for v in values]) if all((v < 0) == negative for v in values) else None
+            if symbol is None:
+                raise LookupError("a number depends on the format in an unforeseen way")
+            param = f"−{symbol}" if negative else symbol
+        done[same] = Expr(first.op, tuple(map(walk, zip(*(n.args for n in same), strict=True))), param)
+        return done[same]
+
+    first = make(PROBES[0])
+    if not is_short(first):
+        return None
+    try:
+        return walk((first, *map(make, PROBES[1:])))
+    except LookupError:
+        return None
+
+
+def call(name: str, reads: Iterable[str]) -> str:
+    """`name(ra, rb)`: how a function is named of which only the places that it reads are told."""
+    return f"{name}({', '.join(text for p, text in NAMES.items() if p in reads)})"
+
+
+# ------------------------------------------------------------------------------------------- trees, tidied
+
+
+def _minus(x: Expr) -> Expr | None:
+    """−x where it can be written without a sign."""
+    if x is ZERO:
+        return ZERO
+    if x.op == "sub" and x.args[0] is ZERO:
+        return x.args[1]
+    if x.op == "select":
+        then, otherwise = _minus(x.args[1]), _minus(x.args[2])
+        return None if then is None or otherwise is None else select(x.args[0], then, otherwise)
+    return None
+
+
+def tidy(root: Expr) -> Expr:
+    """An equal tree that reads better: −−x is x, x − −y is x + y, x + 0 is x, `if x` is `if x ≠ 0`."""
+
+    def add(x: Expr, y: Expr) -> Expr:
+        if x is ZERO or y is ZERO:
+            return y if x is ZERO else x
+        if x.op == y.op == "select" and x.args[0] is y.args[0] and ZERO in (*x.args[1:], *y.args[1:]):
+            return select(x.args[0], add(x.args[1], y.args[1]), add(x.args[2], y.args[2]))
+        minus = _minus(y)
+        return x + y if minus is None else x - minus
+
+    def negate(x: Expr) -> Expr:
+        minus = _minus(x)
+        if minus is not None:
+            return minus
+        if x.op == "select" and ZERO in x.args[1:]:
+            return select(x.args[0], negate(x.args[1]), negate(x.args[2]))
+        return -x
+
+    def combine(node: Expr, args: list[Expr]) -> Expr:
+        match node.op, args:
+            case "add", [x, y]:
+                return add(x, y)
+            case "sub", [x, y]:
+                minus = _minus(y)
+                return negate(y) if x is ZERO else x - y if minus is None else add(x, minus)
+            case "select", [c, x, y]:
+                return select(c if _is_truth(c) else c.ne(0), x, y)
+        return Expr(node.op, tuple(args), node.param)
+
+    return fold(root, combine)
+
+
+def _is_truth(x: Expr) -> bool:
+    """The tree reads as a statement, true or false."""
+    return x.op in RELATIONS or (x.op in ("and", "or") and all(map(_is_truth, x.args)))
+
+
+def write(tree: Expr) -> str:
+    """The tree in the manual's notation."""
+    return unicodedata.normalize("NFC", formula(tree, NAMES))
+
+
+def write_value(tree: Expr) -> str:
+    """The tree as a number: a relation as [x < y], a choice in brackets."""
+    tidied = tidy(tree)
+    text = write(tidied)
+    return f"[{text}]" if tidied.op in RELATIONS else f"({text})" if tidied.op == "select" else text
+
+
+def write_condition(tree: Expr) -> str:
+    """The tree as a statement that is true where it is not 0."""
+    if tree is ZERO:
+        return "never"
+    return write(tidy(tree if _is_truth(tree) else tree.ne(0)))
+
+
+# ------------------------------------------------------------------------------------------------- effects
+
+
+def _tree(effect: Effect) -> Expr:
+    """The tree in the effect's formula; 0 where it has none."""
+    match effect:
+        case Update(_, _, value):
+            return value
+        case Permute(_, forward, _):
+            return forward
+        case Exchange(_, _, when) if when is not None:
+            return when
+        case Exchange() | Erase() | Unerase():
+            return ZERO
+
+
+def _write_update(operator: str, value: Expr) -> str:
+    """`⊕= value`, or `⊕= x if c` where the value is zero unless c; a sign goes into the operator."""
+    if operator in ("add", "sub"):
+        value = tidy(value)
+        minus = _minus(value)
+        if minus is not None and value is not ZERO:
+            operator, value = UPDATE_OPERATORS[operator].undone_by, minus
+        if value.op == "select" and value.args[2] is ZERO:
+            condition, then, _ = value.args
+            return f"{UPDATE_OPERATORS[operator].symbol} {write_value(then)} if {write_condition(condition)}"
+    return f"{UPDATE_OPERATORS[operator].symbol} {write_value(value)}"
+
+
+def _write_effect(effect: Effect, tree: Expr) -> str:
+    match effect:
+        case Update(where, operator, _):
+            return f"{_place(where)} {_write_update(operator, tree)}"
+        case Permute(where, _, _):
+            return f"{_place(where)} := {write_value(tree)}"
+        case Exchange(left, right, when):
+            condition = "" if when is None else f" if {write_condition(tree)}"
+            return f"{_place(left)} ↔ {_place(right)}{condition}"
+        case Erase(where):
+            return f"{_place(where)} := 0"
+        case Unerase(where):
+            return f"{_place(where)} := ?"
+
+
+def name_of_run(name: str) -> Callable[[Effects], str]:
+    """For `write_effects`: a run of effects is called `name(what it reads)`."""
+
+    def unwritten(run: Effects) -> str:
+        trees = map(_tree, run) if len(run) == 1 else transition(run, PROBES[0]).values()
+        return call(name, inputs(*trees))
+
+    return unwritten
+
+
+def write_effects(make: Callable[[Format], Effects], unwritten: Callable[[Effects], str]) -> tuple[str, ...]:
+    """One formula per effect. Where its tree cannot be written out, `unwritten` gives the text in its place.
+
+    Neighbours of that kind which read what they change are one formula: `(rd, ra) := name(rd, ra, rb)`.
+    """
+    at = cache(make)
+    effects = at(PROBES[0])
+
+    def tree_of(index: int) -> Expr | None:
+        return generalise(lambda w: _tree(at(w)[index]))
+
+    trees = list(map(tree_of, range(len(effects))))
+    out: list[str] = []
+    for known, pairs in groupby(zip(effects, trees, strict=True), key=lambda pair: pair[1] is not None):
+        same = list(pairs)
+        run = tuple(effect for effect, _ in same)
+        changed = [p for p in NAMES if p in written(run)]
+        if not known and len(run) > 1 and inputs(*map(_tree, run)) & {*changed}:
+            out.append(f"({', '.join(map(_place, changed))}) := {unwritten(run)}")
+        else:
+            out += [_write_effect(e, place(unwritten((e,))) if tree is None else tree) for e, tree in same]
+    return tuple(out)
+
+
+def _place(name: str) -> str:
+    return write(place(name))

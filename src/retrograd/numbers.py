@@ -1,0 +1,115 @@
+"""The number types of the machine, for Python and NumPy: real numbers <-> words.
+
+`fixed` and `lognum` name the types; their functions convert whole arrays and say which element is at fault.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.words import Q32_32, Format
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+Rounding = Literal["nearest", "floor"]
+
+
+def _fail(code: str, what: str, index: tuple[int, ...]) -> InputError:
+    where = "" if not index else f"element {index[0] if len(index) == 1 else index}: "
+    return InputError(Diagnostic(code, where + what))
+
+
+def _reals(values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iufb":
+        raise _fail("RG0602", f"{array.dtype} is no type of real numbers", ())
+    return array.astype(np.float64)
+
+
+def _first(wrong: NDArray[np.bool_]) -> tuple[int, ...] | None:
+    """The index of the first True."""
+    if not wrong.any():
+        return None
+    return tuple(int(i) for i in np.argwhere(wrong)[0])
+
+
+def _words(scaled: NDArray[np.float64], low: float, high: float) -> NDArray[np.uint64]:
+    """Integral floats in [low, high) as two's complement, masked to the width that `high` tells."""
+    words = scaled.astype(np.int64).astype(np.uint64)
+    return words & np.uint64(int(high) - int(low) - 1)
+
+
+class fixed:
+    """value = word / 2^F, word in two's complement: `to_words` and `to_reals` are inverse up to rounding."""
+
+    @staticmethod
+    def to_words(values: ArrayLike, format: Format = Q32_32, rounding: Rounding = "nearest") -> NDArray[np.uint64]:
+        """round(value * 2^F), ties to even, or floored; an array of the same shape.
+
+        Raises InputError RG0601 naming the first element that does not fit, RG0602 for a NaN or another type.
+        Trap: a float64 has 53 bits, a word may have 64; integers beyond 2^53 lose their last bits before this.
+        """
+        reals = _reals(values)
+        at = _first(np.isnan(reals))
+        if at is not None:
+            raise _fail("RG0602", "NaN is not a number", at)
+        # Scaling by a power of two is exact, or overflows to an infinity that the range check finds.
+        with np.errstate(over="ignore"):
+            scaled = reals * 2.0**format.frac
+        scaled = np.rint(scaled) if rounding == "nearest" else np.floor(scaled)
+        low, high = -float(format.sign), float(format.sign)
+        at = _first((scaled < low) | (scaled >= high))
+        if at is not None:
+            raise _fail("RG0601", f"{reals[at]!s} does not fit {format}", at)
+        return _words(scaled, low, high)
+
+    @staticmethod
+    def to_reals(words: ArrayLike, format: Format = Q32_32) -> NDArray[np.float64]:
+        """word / 2^F, as near as a float64 comes."""
+        return _signed(words, format.width).astype(np.float64) / 2.0**format.frac
+
+
+class lognum:
+    """value = ±2^(log / 2^F): the sign in the top bit, log2|value| below it. Zero has no lognum."""
+
+    @staticmethod
+    def to_words(values: ArrayLike, format: Format = Q32_32) -> NDArray[np.uint64]:
+        """The sign bit over round(log2|value| * 2^F), for an array of the same shape.
+
+        Raises InputError RG0601 naming the first element whose logarithm does not fit (infinities among them),
+        RG0411 for a zero, RG0602 for a NaN or another type.
+        """
+        reals = _reals(values)
+        at = _first(np.isnan(reals))
+        if at is not None:
+            raise _fail("RG0602", "NaN is not a number", at)
+        at = _first(reals == 0)
+        if at is not None:
+            raise _fail("RG0411", "zero has no lognum", at)
+        scaled = np.rint(np.log2(np.abs(reals)) * 2.0**format.frac)
+        high = float(format.sign // 2)
+        at = _first((scaled < -high) | (scaled >= high))
+        if at is not None:
+            raise _fail("RG0601", f"{reals[at]!s} does not fit a lognum of {format}", at)
+        sign = np.where(reals < 0, np.uint64(format.sign), np.uint64(0))
+        return _words(scaled, -high, high) | sign
+
+    @staticmethod
+    def to_reals(words: ArrayLike, format: Format = Q32_32) -> NDArray[np.float64]:
+        """±2^(log / 2^F), as near as a float64 comes; beyond its range an infinity or 0."""
+        array = np.asarray(words).astype(np.uint64)
+        log = _signed(array, format.width - 1).astype(np.float64) / 2.0**format.frac
+        with np.errstate(over="ignore", under="ignore"):
+            size = np.exp2(log)
+        return np.where((array & np.uint64(format.sign)) != 0, -size, size)
+
+
+def _signed(words: ArrayLike, width: int) -> NDArray[np.int64]:
+    """The low `width` bits as signed integers."""
+    array: NDArray[Any] = np.asarray(words).astype(np.uint64)
+    up = np.uint64(64 - width)
+    return (array << up).view(np.int64) >> np.int64(64 - width)

@@ -1,0 +1,27 @@
+"""Fixtures for every folder of tests. Test files cannot import each other, so what they share comes from here."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+_GENERATOR = Path(__file__).parent / "programs" / "generator.py"
+
+
+@pytest.fixture(scope="session")
+def generator() -> ModuleType:
+    """The module tests/programs/generator.py: `generator.generate(seed)` is a random program that terminates."""
+    name = "retrograd_tests_generator"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, _GENERATOR)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        # Dataclasses look their module up by name while it is being executed.
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]

