@@ -36,8 +36,9 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _LINE = re.compile(r"\s*(?:([A-Za-z_][\w.]*)\s*:)?\s*([A-Za-z_.][\w.]*)?(.*)", re.DOTALL)
 #: a line whose operands are all names: by far the commonest, read in one match where they are registers
 _REGISTERS_ONLY = re.compile(r"\s*([a-z][\w.]*)\s+(\w+)(?:\s*,\s*(\w+)(?:\s*,\s*(\w+))?)?[ \t]*(?:;|$)")
-_MEMORY = re.compile(r"\[\s*([A-Za-z_]\w*)\s*(?:([+-])\s*(.+?))?\s*\]$")
+_MEMORY = re.compile(r"\[\s*([A-Za-z_][\w.]*)\s*")
 _DISTANCE = re.compile(r"\.([+-]\d{1,10})$")
+_OPERAND = re.compile(r"((?:'(?:\\.|[^\\])'|[^,])*),")
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 _REGISTERS = {f"r{i}": i for i in range(256)}
 _FIELD_SHIFT = {"rd": RD_SHIFT, "ra": RA_SHIFT, "rb": RB_SHIFT}
@@ -174,6 +175,12 @@ class _Assembler:
     def _report_at(self, where: tuple[int, int, int, int], code: str, message: str, hint: str | None = None) -> None:
         index, line, column, end = where
         file = self.files[index]
+        text = file.lines[line - 1]
+        # Operands come with the blanks around them; the caret does not.
+        while column < end - 1 and text[column - 1 : column].isspace():
+            column += 1
+        while end - 1 > column and text[end - 2 : end - 1].isspace():
+            end -= 1
         self._report(code, message, Span(file.name, line, column, end), file.lines[line - 1], hint)
 
     # ------------------------------------------------------------ first pass
@@ -200,10 +207,10 @@ class _Assembler:
             try:
                 self._line(line)
             except _Wrong as e:
-                self._report(e.code, e.message, Span(name, number, e.start + 1, e.end + 1), line, e.hint)
+                self._report_at((file.index, number, e.start + 1, e.end + 1), e.code, e.message, e.hint)
             except BadConstant as e:
                 hint = nearest(e.name, self._symbols()) if e.name else None
-                self._report(e.code, e.message, Span(name, number, e.start + 1, e.end + 1), line, hint)
+                self._report_at((file.index, number, e.start + 1, e.end + 1), e.code, e.message, hint)
             if len(code) > MAX_CODE:
                 raise AssemblyError(
                     *self.errors, Diagnostic("RG0116", f"more than {MAX_CODE} instructions", Span(name, number))
@@ -276,7 +283,7 @@ class _Assembler:
             raise _Wrong("RG0101", f"unknown instruction `{word}`", start, start + len(word), hint)
 
     def _instruction(self, line: str, form: _Form, name: str, start: int, rest: str, column: int, alone: bool) -> None:
-        parts = rest.split(",") if rest and not rest.isspace() else []
+        parts = _split_operands(rest) if rest and not rest.isspace() else []
         operands = form.operands
         if len(parts) != len(operands):
             syntax = f"`{name} {', '.join(operands)}`".replace(" `", "`")
@@ -308,9 +315,7 @@ class _Assembler:
             word ^= (ra ^ rb) << RA_SHIFT | (ra ^ rb) << RB_SHIFT
         for x, y in form.distinct:
             if (word >> x ^ word >> y) & 255 == 0:
-                raise _Wrong(
-                    "RG0108", f"`{name}` writes a register that it also reads", column, column + len(rest.rstrip())
-                )
+                raise self._aliased(name, word >> x & 255, parts, column)
         end = column + len(rest.rstrip()) + 1
         if fixup is not None:
             self.fixups.append(fixup)
@@ -318,6 +323,19 @@ class _Assembler:
             self.known_lines[line] = (word, start + 1, end)
         self.code.append(word)
         self.spans.append((self.file.index, self.line_number, start + 1, end))
+
+    def _aliased(self, name: str, register: int, parts: list[str], column: int) -> _Wrong:
+        """The fault of naming twice what is written once, at the second of the two."""
+        at, seen = column, False
+        for part in parts:
+            found = _NAME.search(part)
+            if found is not None and self.registers.get(found[0]) == register:
+                if seen:
+                    message = f"`{name}` writes r{register} and also names it a second time"
+                    return _Wrong("RG0108", message, at + found.start(), at + found.end())
+                seen = True
+            at += len(part) + 1
+        return _Wrong("RG0108", f"`{name}` names r{register} twice", column, at)
 
     def _no_register(self, part: str, at: int) -> _Wrong:
         text = part.strip()
@@ -336,31 +354,29 @@ class _Assembler:
         begin = at + len(part) - len(part.lstrip())
         if kind == "[ra+imm]":
             found = _MEMORY.match(text)
-            number = self.registers.get(found.group(1)) if found else None
-            if found is None or number is None:
-                message = f"`{text}` is not a memory operand" if text else "a memory operand is missing here"
+            number = self.registers.get(found[1]) if found and text.endswith("]") else None
+            inside = text[found.end() : -1] if found else ""
+            if number is None or (inside and inside[0] not in "+-"):
+                message = f"`{text[:40]}` is not a memory operand" if text else "a memory operand is missing here"
                 raise _Wrong("RG0103", message, begin, begin + max(len(text), 1), "write [ra], [ra + 4] or [ra - name]")
             word |= number << RA_SHIFT
-            if found.group(3) is None:
-                return word, None
-            sign = "-" if found.group(2) == "-" else ""
-            return self._immediate(opcode, sign, found.group(3), begin + found.start(3), word)
+            # The sign belongs to the expression: [r1 - 5 + 1] is four words below r1.
+            return self._immediate(opcode, inside, begin + len(text) - 1 - len(inside), word) if inside else (word, None)
         if kind == "target":
             distance = _DISTANCE.match(text)
             if distance is not None:
-                offset = opcode.distance(int(distance.group(1)))
-                return word | self._fits_immediate(offset, begin, len(text)) & 0xFFFFFFFF, None
+                offset = self._fits_jump(opcode, int(distance.group(1)), begin, len(text))
+                return word | offset & 0xFFFFFFFF, None
             if _NAME.fullmatch(text) is None:
                 message = f"`{text}` is not a label" if text else "a label is missing here"
                 raise _Wrong("RG0103", message, begin, begin + max(len(text), 1))
             return word, _Fixup(len(self.code), "target", text, begin, opcode)
-        return self._immediate(opcode, "", part, at, word)
+        return self._immediate(opcode, part, at, word)
 
-    def _immediate(self, opcode: Opcode, sign: str, text: str, at: int, word: int) -> tuple[int, _Fixup | None]:
-        known = self._try(text, at)
-        if known is None:
-            return word, _Fixup(len(self.code), "imm" + sign, text, at, opcode)
-        value = -known if sign else known
+    def _immediate(self, opcode: Opcode, text: str, at: int, word: int) -> tuple[int, _Fixup | None]:
+        value = self._try(text, at)
+        if value is None:
+            return word, _Fixup(len(self.code), "imm", text, at, opcode)
         return word | self._fits_immediate(value, at, len(text)) & 0xFFFFFFFF, None
 
     def _try(self, text: str, at: int) -> int | None:
@@ -391,6 +407,14 @@ class _Assembler:
                 hint = "`add`, `sub` and `xor` take any word; others need it in a register"
             raise _Wrong("RG0105", f"{value} does not fit in {width} bits", at, at + length, hint)
         return ((value & (1 << width) - 1) ^ (1 << width - 1)) - (1 << width - 1)
+
+    def _fits_jump(self, opcode: Opcode, distance: int, at: int, length: int) -> int:
+        """The constant of a branch: BR must hold it, and its negative, which is the way back."""
+        limit = min(self.format.sign, 1 << 31)
+        if not -limit < distance < limit:
+            message = f"a jump of {distance} instructions does not fit BR: {min(self.format.width, 32)} bits, both ways"
+            raise _Wrong("RG0105", message, at, at + length)
+        return opcode.distance(distance)
 
     def _wide_update(self, form: _Form, parts: list[str], start: int, column: int, length: int) -> None:
         """`add rd, constant`: one instruction where 32 bits hold it, else two for the two halves."""
@@ -453,9 +477,10 @@ class _Assembler:
     # ------------------------------------------------------------ directives
 
     def _arguments(self, rest: str, column: int, count: int, syntax: str) -> list[tuple[str, int]]:
-        parts = rest.split(",") if rest.strip() else []
+        parts = _split_operands(rest) if rest.strip() else []
         if len(parts) != count:
-            raise _Wrong("RG0102", f"expected `{syntax}`", column, column + max(len(rest.rstrip()), 1))
+            end = column + max(len(rest.rstrip()), 1)
+            raise _Wrong("RG0102", f"expected `{syntax}`", column, end, f"write `{syntax}`")
         out, at = [], column
         for part in parts:
             out.append((part.strip(), at + len(part) - len(part.lstrip())))
@@ -524,7 +549,7 @@ class _Assembler:
     def _word(self, rest: str, column: int) -> None:
         self._need_data(column)
         at = column
-        for part in rest.split(","):
+        for part in _split_operands(rest):
             value = self._try(part, at)
             if value is None:
                 where = (self.file.index, self.line_number, at + 1, at + len(part) + 1)
@@ -664,7 +689,9 @@ class _Assembler:
     def finish(self) -> Program:
         """Fill in what the first pass left, and build the program. Raises AssemblyError."""
         if self.procedure is not None:
-            self._report_at(self.procedure[3], "RG0115", f"the procedure `{self.procedure[0]}` has no `endproc`")
+            name = self.procedure[0]
+            self._report_at(self.procedure[3], "RG0115", f"the procedure `{name}` has no `endproc`")
+            self.labels[f"{name}.bottom"] = len(self.code)
         for fixup in self.fixups:
             index, line, _, _ = self.spans[fixup.address]
             begin = fixup.column + len(fixup.text) - len(fixup.text.lstrip())
@@ -697,9 +724,13 @@ class _Assembler:
                 hint = nearest(text, self.labels)
                 raise _Wrong("RG0106", f"the label `{text}` is {kind}", at, at + len(text), hint)
             assert fixup.opcode is not None
-            return fixup.opcode.distance(self.labels[text] - fixup.address)
-        value = self._value(text, at)
-        return self._fits_immediate(-value if fixup.kind == "imm-" else value, at, len(text))
+            return self._fits_jump(fixup.opcode, self.labels[text] - fixup.address, at, len(text))
+        return self._fits_immediate(self._value(text, at), at, len(text))
+
+
+def _split_operands(text: str) -> list[str]:
+    """The pieces between commas; a comma in quotes is none."""
+    return text.split(",") if "'" not in text else _OPERAND.findall(text + ",")
 
 
 def _moved(e: BadConstant, by: int) -> BadConstant:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from retrograd.isa.words import Format
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<real>(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?q\b)"
+    r"\s*(?:(?P<real>(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?q\b)"
     r"|(?P<int>0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|\d[\d_]*)(?![\w.])"
     r"|(?P<char>'(?:\\.|[^'\\])')"
     r"|(?P<name>[A-Za-z_][\w.]*)"

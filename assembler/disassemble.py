@@ -7,7 +7,8 @@ import re
 from retrograd.isa.program import Program
 from retrograd.isa.syntax import write
 
-_NAME = re.compile(r"(?!r\d+$)[A-Za-z_][\w.]*")
+#: what the assembler takes for a label: a name that is no register
+_NAME = re.compile(r"(?!r(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$)[A-Za-z_][\w.]*")
 _DATA_PER_LINE = 8
 
 

@@ -50,15 +50,15 @@ def _labels(labels: Mapping[str, int]) -> bytes:
     out = bytearray()
     for name, value in labels.items():
         text = name.encode()
-        out += struct.pack("<QH", value, len(text)) + text
+        out += struct.pack("<QI", value, len(text)) + text
     return bytes(out)
 
 
 def _source(source: SourceMap) -> bytes:
     out = bytearray(struct.pack("<I", len(source.files)))
     for name in source.files:
-        text = name.encode("utf-8", "replace")[:0xFFFF]
-        out += struct.pack("<H", len(text)) + text
+        text = name.encode("utf-8", "replace")
+        out += struct.pack("<I", len(text)) + text
     for span in source.spans:
         out += struct.pack("<4I", *(span or _NOWHERE))
     return bytes(out)
@@ -146,10 +146,10 @@ def _read_labels(sections: Mapping[bytes, memoryview], tag: bytes) -> dict[str, 
     out: dict[str, int] = {}
     at = 0
     while at < len(body):
-        if at + 10 > len(body):
+        if at + 12 > len(body):
             raise _error("RG0307", f"section {tag.decode()} ends within an entry")
-        value, length = struct.unpack_from("<QH", body, at)
-        name, at = _read_text(body, at + 10, length, tag)
+        value, length = struct.unpack_from("<QI", body, at)
+        name, at = _read_text(body, at + 12, length, tag)
         if name in out or not name:
             raise _error("RG0307", f"section {tag.decode()} names {name!r} twice" if name else "an empty label")
         if value > MAX_DATA:
@@ -176,10 +176,10 @@ def _read_source(body: memoryview, instructions: int) -> SourceMap:
     files: list[str] = []
     at = 4
     for _ in range(count):
-        if at + 2 > len(body):
+        if at + 4 > len(body):
             raise _error("RG0307", "section SRCM ends within a name")
-        (length,) = struct.unpack_from("<H", body, at)
-        name, at = _read_text(body, at + 2, length, b"SRCM")
+        (length,) = struct.unpack_from("<I", body, at)
+        name, at = _read_text(body, at + 4, length, b"SRCM")
         files.append(name)
     if len(body) == at:
         return SourceMap(tuple(files))

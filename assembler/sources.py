@@ -29,7 +29,10 @@ def decode_text(data: bytes, name: str) -> str:
 
 def read_include(path: str, including: Path, roots: tuple[Path, ...]) -> tuple[Path, str] | Diagnostic:
     """The file that an `.include` names, or what is wrong with it (without a span)."""
-    candidates = [(including / path).resolve(), *((root / path).resolve() for root in roots)]
+    try:
+        candidates = [(including / path).resolve(), *((root / path).resolve() for root in roots)]
+    except (OSError, RuntimeError, ValueError) as error:  # a link that leads to itself, a name with a NUL
+        return Diagnostic("RG0110", f"`{path}` cannot be read: {getattr(error, 'strerror', None) or error}")
     allowed = [c for c in candidates if any(c.is_relative_to(root) for root in roots)]
     if not allowed or Path(path).is_absolute():
         return Diagnostic("RG0112", f"`{path}` is outside the program's folder")

@@ -130,10 +130,9 @@ def _subroutines(program: Program, regions: list[tuple[int, int, int]]) -> Itera
         if first == last:
             yield _at(program, entry, "RG0208", "no unconditional `from` and `goto` enclose this `swapbr`")
             continue
-        beside = entry + 1 if code[first].opcode.name == "from" else entry - 1
-        if code[beside].opcode.name != "neg" or code[beside].rd != link:
-            side = "after" if beside > entry else "before"
-            message = f"`neg r{link}` is missing {side} this `swapbr`: the return would go astray"
+        beside = [code[pc] for pc in (entry - 1, entry + 1)]
+        if not any(i.opcode.name == "neg" and i.rd == link for i in beside):
+            message = f"`neg r{link}` is missing next to this `swapbr`: the return would go astray"
             yield _at(program, entry, "RG0208", message)
 
 

@@ -62,7 +62,7 @@ PARTIALS: dict[str, Callable[[Expr, Expr], tuple[Expr | None, ...]]] = {
     "ltu": lambda n, c: (None, None),
     "select": lambda n, c: (None, select(n.args[0], c, ZERO), select(n.args[0], ZERO, c)),
     "mulshift": lambda n, c: (mul_shift(c, n.args[1], _shift(n)), mul_shift(c, n.args[0], _shift(n))),
-    "divshift": lambda n, c: _quotient_partials(n, c),
+    "divshift": _quotient_partials,
     "sqrtshift": lambda n, c: (select(n, div_shift(c, n, _shift(n) - 1), ZERO),),
 }
 

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import groupby, takewhile
 from string import ascii_letters
 from typing import Any
@@ -21,6 +22,7 @@ from retrograd.isa.expr import ZERO, Expr, fold, inputs, place, substitute
 from retrograd.isa.notation import (
     NAMES,
     PROBES,
+    after,
     call,
     generalise,
     name_of_run,
@@ -96,18 +98,17 @@ def _fits(opcode: Opcode, predicate: Expr) -> str | None:
     return f"{write(update.combine(w, old, place('v') if value.args else value))} fits"
 
 
-def _value_named(opcode: Opcode, w: Format) -> Callable[[Expr], Expr]:
-    """A tree -> the tree with `v` where it repeats the function's value."""
-    value = opcode.entry.value(w) if isinstance(opcode.entry, Function) else ZERO
-    if not value.args:
-        return lambda tree: tree
-    return lambda tree: fold(tree, lambda n, args: place("v") if n is value else Expr(n.op, tuple(args), n.param))
+def _named(opcode: Opcode, w: Format) -> Callable[[Expr], Expr]:
+    """A tree -> the tree with `v` for the function's value, `rd′` for what a bijection leaves in rd."""
+    if isinstance(opcode.entry, Function):
+        known = {opcode.entry.value(w): place("v")}
+    else:
+        known = {word: place(after(p)) for p, word in opcode.transition(w).items()}
 
+    def combine(node: Expr, args: list[Expr]) -> Expr:
+        return known[node] if node.args and node in known else Expr(node.op, tuple(args), node.param)
 
-def trap_codes(opcode: Opcode) -> list[str]:
-    """The codes of the opcode's traps, one for each of `Description.traps`."""
-    addressed = ["RG0401"] if "[ra+imm]" in opcode.operands else []
-    return addressed + [guard.code for guard in opcode.guards(PROBES[0])]
+    return lambda tree: fold(tree, combine)
 
 
 def _traps(opcode: Opcode) -> Iterator[Trap]:
@@ -116,11 +117,13 @@ def _traps(opcode: Opcode) -> Iterator[Trap]:
     for index, guard in enumerate(opcode.guards(PROBES[0])):
 
         def predicate(w: Format, index: int = index) -> Expr:
-            return _value_named(opcode, w)(opcode.guards(w)[index].predicate)
+            return _named(opcode, w)(opcode.guards(w)[index].predicate)
 
         condition = _fits(opcode, guard.predicate)
         if condition is None:
             tree = generalise(predicate)
+            if tree is not None and tree.op == "const" and tree is not ZERO:
+                continue  # it holds in every format
             condition = None if tree is None else write_condition(tree)
         yield Trap(guard.code, KINDS[guard.code].title, condition, guard.when, guard.mode)
 
@@ -137,7 +140,7 @@ def _derivative(opcode: Opcode) -> tuple[str, ...]:
     """The updates of cotangents; a partial derivative that cannot be written out is `∂v/∂ra`."""
 
     def cotangents(w: Format) -> Effects:
-        named = _value_named(opcode, w)
+        named = _named(opcode, w)
         effects = lift(opcode, w)
         return tuple(Update(e.place, e.operator, named(e.value)) if isinstance(e, Update) else e for e in effects)
 
@@ -160,6 +163,7 @@ def _partials_doc(entry: Entry) -> str | None:
     return re.sub(r"(?<![a-z])([abm])(?![a-z])", lambda p: NAMES[p[1]], doc.splitlines()[0]).replace("-", "−")
 
 
+@cache
 def describe(opcode: Opcode, table: Table = TABLE) -> Description:
     """The facts about one opcode of the table."""
     entry, inverse = opcode.entry, table.inverse(opcode)
@@ -238,7 +242,8 @@ GROUPS = {
                "without a copy, use `exch`."),
     "integer": ("Integer", "Two's complement, wrapping. None of these carries a derivative."),
     "fixed": ("Fixed point", "A word stands for word / 2^F. Results are exact and then floored to a word, or rounded "
-              "where the entry says so. The checking machine traps where the exact result does not fit; otherwise it wraps, and is still reversible."),
+              "where the entry says so. The checking machine traps where the exact result does not fit; otherwise it "
+              "wraps, and is still reversible."),
     "conversions": ("Conversions", "Between number formats."),
     "lognum": ("Logarithmic numbers", "A lognum is a sign bit above log₂|x| in fixed point. Multiplying and dividing in "
                "place lose nothing, which is why the updates here are `.mul` and `.div`."),

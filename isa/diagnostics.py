@@ -43,7 +43,7 @@ def _kinds(*rows: tuple[str, str, str, str]) -> dict[str, Kind]:
 KINDS = _kinds(
     ("RG0101", "unknown mnemonic", "No instruction, alias or sugar has this name.",
      "`retrograd isa` lists the instructions; updates are written as a suffix, such as `mul.add`."),
-    ("RG0102", "wrong number of operands", "Every instruction has a fixed list of operands.",
+    ("RG0102", "wrong number of operands", "Every instruction and directive has a fixed list of operands.",
      "`retrograd isa NAME` shows the instruction's syntax."),
     ("RG0103", "bad operand", "The operand is not of the kind that this position takes.",
      "Registers are r0 to r255 or a name given by `.reg`; memory operands are written [ra + constant]."),
@@ -52,7 +52,7 @@ KINDS = _kinds(
      "Write a constant expression here; what depends on a register belongs in an instruction."),
     ("RG0105", "constant out of range", "An immediate has 32 bits, sign-extended to the word; "
      "a data word has as many bits as the format's width.",
-     "Use the short forms `add`, `sub` or `xor`, which take any word and become two instructions where needed."),
+     "Write a constant that fits, or use a format with wider words."),
     ("RG0106", "undefined symbol", "No label, `.equ` or `.reg` defines this name.", "Define it, or mend its spelling."),
     ("RG0107", "duplicate symbol", "A name stands for one thing in a program, includes counted in.",
      "Rename one of the two."),
@@ -219,5 +219,7 @@ class InputError(RetrogradError):
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """`did you mean …`, or None where nothing is near."""
+    if len(word) > 64:  # the comparison takes quadratic time
+        return None
     found = get_close_matches(word, list(names), n=1, cutoff=0.6)
     return f"did you mean `{found[0]}`?" if found else None

@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from textwrap import fill
 
+from retrograd.isa import functions
 from retrograd.isa.description import (
     GROUPS,
     NOTHING,
@@ -30,7 +31,6 @@ from retrograd.isa.description import (
     statements,
     stem,
     syntax,
-    trap_codes,
 )
 from retrograd.isa.diagnostics import KINDS
 from retrograd.isa.effects import UPDATE_OPERATORS
@@ -231,7 +231,7 @@ _NUMBERS = """
 - **Lognum**: the top bit is the sign of x, the other W − 1 bits are log₂|x| in two's complement with F bits of fraction.
   Multiplication and division are exact. Zero has no lognum.
 
-Exponentials, logarithms and angles need 4 ≤ F ≤ W − 4: instructions that compute them trap in other formats (RG0403).
+Exponentials, logarithms and angles need {least} ≤ F ≤ W − {rest}: in other formats, instructions that compute them trap.
 
 The width is a parameter: hardware may be narrower, and the laws of the table are checked on every state at 4 and
 8 bits. Immediates are 32 bits, sign-extended to the word.
@@ -311,10 +311,10 @@ hold, or after a colon what is wrong; the checking machine tests more than the p
 branch also traps unless BR = 0 ({jumping}); that is not repeated.
 
 *Cotangents* are the updates that the instruction makes, beside its effect, with D = 1: ā, b̄, d̄, m̄ are the cotangents
-of ra, rb, rd, M[ra + imm], and the words are those before the instruction. They follow from the effect: `rd += f(ra)`
-takes `∂f/∂ra·d̄` from ā, and `rd −= f(ra)` gives it. To find a gradient, run forward with D = 0, set the result's
-cotangent to 1, and run backward with D = 1: for each `.add` on the way, the machine then executes the `.sub`, which
-gives.
+of ra, rb, rd, M[ra + imm], and the words are those before the instruction, or after it where primed. They follow from
+the effect: `rd += f(ra)` takes `∂f/∂ra·d̄` from ā, and `rd −= f(ra)` gives it. To find a gradient, run forward with
+D = 0, set the result's cotangent to 1, and run backward with D = 1: for each `.add` on the way, the machine then
+executes the `.sub`, which gives.
 
 A formula is over W-bit words, and exact inside ⌊ ⌋. Relations are 1 if true and 0 if not, written [x < y] where the
 number is meant. `x += y if c` does nothing unless c. Two cotangents that are one word (ra = rb) are updated in turn. A
@@ -326,12 +326,13 @@ function too long to write is named after its instruction, as in `rd += name(ra)
 def manual(table: Table = TABLE, w: Format = Format()) -> str:  # noqa: B008 - a Format is frozen
     """The instruction set manual in Markdown; `w` is the format that examples of ranges are given for."""
     whole = w.width - w.frac - 1
+    fractions = [f for f in range(w.width) if functions.available(Format(w.width, f))]
     out = [
         HEADER + _MACHINE,
         f"A machine has a format: words of W bits, W one of {', '.join(map(str, WIDTHS))}, of which F are fraction. "
         f"This manual's examples have W = {w.width}, F = {w.frac}, written {w}: fixed-point numbers from −2^{whole} "
         f"to 2^{whole} − 2^−{w.frac}, in steps of 2^−{w.frac}.",
-        _NUMBERS + _CONTROL + "\n".join(_updates()),
+        _NUMBERS.format(least=fractions[0], rest=w.width - fractions[-1]) + _CONTROL + "\n".join(_updates()),
         _ENCODING,
         *_encoding_example(table),
         f"{len(table)} of the 255 opcodes are in use. An opcode and its inverse differ in at most one bit.",
@@ -368,8 +369,8 @@ def errors(table: Table = TABLE) -> str:
     raised: dict[str, dict[str, None]] = {}
     for family in families(table.entries):
         for opcode in (o for entry in family for o in opcodes_of(entry)):
-            for code in trap_codes(table[opcode.name]):
-                raised.setdefault(code, {})[stem(opcode.name)] = None
+            for trap in describe(table[opcode.name], table).traps:
+                raised.setdefault(trap.code, {})[stem(opcode.name)] = None
     everything = {stem(o.name) for o in table}
     out = [
         HEADER + "# Errors",

@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import cache
 from itertools import groupby, product
 
-from retrograd.isa.adjoint import bar
 from retrograd.isa.effects import (
     UPDATE_OPERATORS,
     Effect,
@@ -25,17 +24,28 @@ from retrograd.isa.effects import (
     transition,
     written,
 )
+from retrograd.isa.entries import bar
 from retrograd.isa.expr import ZERO, Expr, fold, formula, inputs, place, select
 from retrograd.isa.words import Format
 
 _PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "M[ra + imm]", "br": "BR", "imm": "imm", "v": "v"}
 
+
+def after(name: str) -> str:
+    """The name of the word in a place after the instruction."""
+    return name + "′"
+
+
 #: place -> how the manual writes it, in the order in which it lists them; each with its cotangent
-NAMES = {name: text for p, word in _PLACES.items() for name, text in ((p, word), (bar(p), bar(p)))}
+NAMES = {
+    name: text
+    for p, word in _PLACES.items()
+    for name, text in ((p, word), (bar(p), bar(p)), (after(p), after(word)))
+}  # fmt: skip
 
 #: A number that depends on the format is found by building the tree for each of these and comparing. The
-#: functions that go by tables exist in all of them; one leaves few bits before the point.
-PROBES = (Format(64, 32), Format(64, 59), Format(32, 16), Format(32, 5), Format(16, 8), Format(16, 4))
+#: functions that go by tables exist in all of them; one has next to no bits before the point.
+PROBES = (Format(64, 32), Format(64, 62), Format(32, 16), Format(32, 5), Format(16, 8), Format(16, 4))
 
 #: A tree with more operations and operands than this, each counted as often as it would be written, is not printed.
 LONGEST = 40

@@ -68,12 +68,20 @@ class Program:
         out: list[Instruction] = []
         try:
             for word in self.code:
-                out.append(decode(word, self.table))
+                out.append(self._within_word(decode(word, self.table)))
         except ImageError as error:
             found = error.diagnostics[0]
             span = self.source.span(len(out))
             raise ImageError(Diagnostic(found.code, f"address {len(out)}: {found.message}", span)) from None
         return tuple(out)
+
+    def _within_word(self, i: Instruction) -> Instruction:
+        """The instruction, whose constant must mean the same in this width: narrow words would cut it."""
+        low = -self.format.sign + i.opcode.negates_immediate
+        if not low <= i.imm < self.format.sign:
+            message = f"{i.opcode.name}: the constant {i.imm} does not fit in {self.format.width} bits"
+            raise ImageError(Diagnostic("RG0306", message))
+        return i
 
     @cached_property
     def start(self) -> int:
@@ -100,6 +108,7 @@ class Program:
         return replace(
             self,
             code=code,
-            labels={name: last - pc for name, pc in self.labels.items()},
+            # A label at the very end names no instruction, and stays there.
+            labels={name: pc if pc > last else last - pc for name, pc in self.labels.items()},
             source=replace(self.source, spans=spans),
         )

@@ -82,7 +82,7 @@ def _term(node: Expr, v: list[str], w: Format) -> str:
         case "table" if isinstance(node.param, tuple):
             index = f"(bvand {v[0]} {_constant(len(node.param) - 1, width)})"
             text = _constant(node.param[0], width)
-            for number, entry in enumerate(node.param[1:], 1):
+            for number, entry in enumerate(node.param[1 : 1 << width], 1):  # no word reaches further
                 text = f"(ite (= {index} {_constant(number, width)}) {_constant(entry, width)} {text})"
             return text
     raise ValueError(f"no SMT-LIB for operation {node.op!r}")

@@ -252,7 +252,8 @@ class Machine:
                 return Outcome(Stop.BREAKPOINT, steps)
             if until is not None and until(self):
                 return Outcome(Stop.CONDITION, steps)
-        return Outcome(Stop.LIMIT, steps)
+        at_rest = self.at_end if move == self.step else self.at_origin
+        return Outcome(Stop.HALTED if at_rest else Stop.LIMIT, steps)
 
     def _loop(self, max_steps: int | None) -> int:
         """The step, over and over, with the state in local variables."""
@@ -277,6 +278,7 @@ class Machine:
                 pc += direction * br if br else direction
                 left -= 1
         except Fault as fault:
+            self.pc, self.br, self.direction = pc, br, direction  # the message tells of them
             raise self._trap(fault.code, pc, direction, fault.value) from None
         finally:
             self.pc, self.br, self.direction = pc, br, direction

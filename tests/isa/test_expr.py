@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 from math import isqrt
@@ -27,6 +28,7 @@ from retrograd.isa.expr import (
     fold,
     formula,
     inputs,
+    look_up,
     mul_shift,
     nodes,
     place,
@@ -39,6 +41,7 @@ from retrograd.isa.words import WIDTHS, Format
 
 PLACES = ("a", "b", "d", "imm")
 COMPUTING = [op for op in OPERATIONS if op not in ("const", "input")]
+Parameter = int | tuple[int, ...] | None
 a, b, d = place("a"), place("b"), place("d")
 
 
@@ -59,7 +62,14 @@ def words_of(w: Format) -> st.SearchStrategy[int]:
     return st.sampled_from([0, 1, 2, w.mask, w.sign, w.sign - 1, w.width]) | st.integers(0, w.mask)
 
 
-def parameters_of(op: str, w: Format) -> st.SearchStrategy[int | None]:
+def tables_of(w: Format) -> st.SearchStrategy[tuple[int, ...]]:
+    """Up to 8 entries, and no more than a word can count; some below 0 or too large for a word."""
+    entries = words_of(w) | st.integers(-(2**70), 2**70)
+    sizes = st.sampled_from([1, 2, 4, 8])
+    return sizes.flatmap(lambda n: st.lists(entries, min_size=n, max_size=n)).map(tuple)
+
+
+def parameters_of(op: str, w: Format) -> st.SearchStrategy[Parameter]:
     """The parameters that OPERATIONS declares legal."""
     match op:
         case "mulshift":
@@ -68,6 +78,8 @@ def parameters_of(op: str, w: Format) -> st.SearchStrategy[int | None]:
             return st.integers(-w.width, w.width)
         case "sqrtshift":
             return st.integers(0, w.width)
+        case "table":
+            return tables_of(w)
     return st.none()
 
 
@@ -137,6 +149,13 @@ def test_a_tree_has_no_truth_value() -> None:
         _ = not a
 
 
+def test_a_table_has_a_power_of_two_of_entries() -> None:
+    assert look_up(a, [3, 4]) is Expr("table", (a,), (3, 4))
+    for size in (0, 3, 6, 65):
+        with pytest.raises(ValueError, match=f"not {size}"):
+            look_up(a, range(size))
+
+
 def test_arity_is_checked() -> None:
     for op, (arity, _) in OPERATIONS.items():
         with pytest.raises(TypeError, match=f"{op} takes {arity} operands"):
@@ -185,9 +204,13 @@ def test_operators_build_what_they_look_like(name: str) -> None:
 # ---------------------------------------------------------------- meaning, defined a second time
 
 
-def golden(op: str, s: int, width: int, v: list[int]) -> int:
+def golden(op: str, s: Parameter, width: int, v: list[int]) -> int:
     """The meaning column of OPERATIONS over the rationals, sharing no code with the definition."""
     modulus: int = 2**width
+    if isinstance(s, tuple):
+        assert op == "table"
+        return s[v[0] - v[0] // len(s) * len(s)] % modulus
+    s = s or 0
 
     def signed(x: int) -> int:
         return x - modulus if x >= modulus // 2 else x
@@ -236,7 +259,12 @@ def is_floor_of_root(r: int, x: int) -> bool:
     return r * r <= x < (r + 1) * (r + 1)
 
 
-def legal_parameters(op: str, width: int) -> range | tuple[int]:
+#: every size that a word of 4 bits can count, with entries of every kind
+TABLES = tuple(tuple(k * k * 7 - 40 for k in range(2**size)) for size in range(5))
+
+
+def legal_parameters(op: str, width: int) -> Sequence[Parameter]:
+    """The parameters that OPERATIONS declares legal, all but for tables, of which there are examples."""
     match op:
         case "const":
             return range(-(2**width), 2 ** (width + 1))
@@ -246,7 +274,9 @@ def legal_parameters(op: str, width: int) -> range | tuple[int]:
             return range(-width, width + 1)
         case "sqrtshift":
             return range(width + 1)
-    return (0,)
+        case "table":
+            return TABLES
+    return (None,)
 
 
 @pytest.mark.parametrize("op", [op for op in OPERATIONS if op != "input"])
@@ -255,8 +285,8 @@ def test_every_operation_means_what_it_says_on_all_words(op: str) -> None:
     w = Format(4, 2)
     for s in legal_parameters(op, 4):
         for v in product(range(16), repeat=OPERATIONS[op][0]):
-            found = apply_operation(w, op, s, list(v))
-            if op == "sqrtshift":
+            found = apply_operation(w, op, s or 0, list(v))
+            if isinstance(s, int) and op == "sqrtshift":
                 assert is_floor_of_root(found, v[0] << s) if v[0] < 8 else found == 0, (s, v)
             else:
                 assert found == golden(op, s, 4, list(v)), (s, v)
@@ -269,9 +299,9 @@ def test_every_operation_means_what_it_says_on_all_words(op: str) -> None:
 def test_every_operation_means_what_it_says(op: str, width: int, data: st.DataObject) -> None:
     w = Format(width, width // 2)
     v = [data.draw(words_of(w)) for _ in range(OPERATIONS[op][0])]
-    s = data.draw(parameters_of(op, w)) or 0
-    found = apply_operation(w, op, s, v)
-    if op != "sqrtshift":
+    s = data.draw(parameters_of(op, w))
+    found = apply_operation(w, op, s or 0, v)
+    if op != "sqrtshift" or not isinstance(s, int):
         assert found == golden(op, s, width, v)
     elif v[0] >= w.sign:
         assert found == 0
@@ -349,12 +379,12 @@ def test_python_source_agrees_on_all_words(op: str) -> None:
     arity = OPERATIONS[op][0]
     args = (a, b, d)[:arity]
     for s in legal_parameters(op, 4):
-        tree = Expr(op, args, s if op.endswith("shift") else None)
+        tree = Expr(op, args, s)
         statements, (out,) = python_source.emit([tree], w, {"a": "a", "b": "b", "d": "d"})
         assert statements == []
         run = eval(f"lambda a=0, b=0, d=0: {out}", {"isqrt": isqrt})
         for v in product(range(16), repeat=arity):
-            assert run(*v) == apply_operation(w, op, s, list(v)), (s, v)
+            assert run(*v) == apply_operation(w, op, s or 0, list(v)), (s, v)
 
 
 def run_smt(tree: Expr, w: Format, env: dict[str, int]) -> int:
@@ -396,12 +426,12 @@ def test_smtlib_agrees_on_all_words(op: str, s: int) -> None:
         domain: tuple[tuple[int, ...], ...] = tuple(product((0, 1, 8, 15), range(16), range(0, 16, 5)))
     else:
         domain = tuple(product(range(16), repeat=arity))
-    tree = Expr(op, (a, b, d)[:arity], s if op.endswith("shift") else None)
+    tree = Expr(op, (a, b, d)[:arity], s)
     commands, (out,) = smtlib.define([tree], w)
     agreements = []
     for v in domain:
         held = " ".join(f"(= {name} (_ bv{word} 4))" for name, word in zip("abd", v, strict=False))
-        agreements.append(f"(=> (and true {held}) (= {out} (_ bv{apply_operation(w, op, s, list(v))} 4)))")
+        agreements.append(f"(=> (and true {held}) (= {out} (_ bv{apply_operation(w, op, s or 0, list(v))} 4)))")
     solver = z3.Solver()
     solver.from_string("\n".join([*commands, f"(assert (not (and {' '.join(agreements)})))"]))
     assert solver.check() == z3.unsat
@@ -484,14 +514,56 @@ def test_deep_trees_are_no_trouble(depth: int) -> None:
         (a * b, "a·b"),
         (mul_shift(a, b, 32), "⌊a·b / 2^32⌋"),
         (div_shift(a, b, 32), "⌊a·2^32 / b⌋"),
-        (div_shift(a, b, -32), "⌊a / b·2^32⌋"),
+        (div_shift(a, b, -32), "⌊a / (b·2^32)⌋"),
         (sqrt_shift(a, 32), "⌊√(a·2^32)⌋"),
         (select(a, b, d), "b if a else d"),
+        (look_up(a + b, range(64)), "T64[a + b]"),
+        (a - b - d, "a − b − d"),
+        (a - (b - d), "a − (b − d)"),
+        (-(a + b), "−(a + b)"),
+        ((a + b) * -d, "(a + b)·(−d)"),
+        (a * b * d, "a·b·d"),
+        (a * (b * d), "a·(b·d)"),
+        (a + b * d, "a + b·d"),
+        ((a & b) | d, "(a ∧ b) ∨ d"),
+        (~(a ^ b), "¬(a ⊕ b)"),
+        ((a & b).eq(d), "(a ∧ b) = d"),
+        (a.lt(b) & b.lt(d), "(a < b) ∧ (b < d)"),
+        (a.lt(b) + 1, "[a < b] + 1"),
+        (a.lt(b).eq(d), "[a < b] = d"),
+        (mul_shift(a, b, 3) - d, "⌊a·b / 2^3⌋ − d"),
+        (div_shift(a + b, d, 0), "⌊(a + b) / d⌋"),
+        (div_shift(a, b * d, -3), "⌊a / (b·d·2^3)⌋"),
+        (select(a.lt(b), select(a, b, d), a), "(b if a else d) if a < b else a"),
+        (Expr("mulshift", (a, b), "F"), "⌊a·b / 2^F⌋"),
+        (Expr("divshift", (a, b), "(F + 1)"), "⌊a·2^(F + 1) / b⌋"),
+        (Expr("divshift", (a, b), "−(W − F)"), "⌊a / (b·2^(W − F))⌋"),
     ],
 )
 def test_formula(tree: Expr, text: str) -> None:
     assert formula(tree) == text
     assert repr(tree) == f"<Expr {text}>"
+
+
+def test_what_reads_the_same_means_the_same() -> None:
+    """Many trees of two levels over two words and a negative constant: no bracket is missing."""
+
+    def level(pool: list[Expr]) -> list[Expr]:
+        out = [-x for x in pool] + [~x for x in pool] + [x.ne(0) for x in pool] + [sqrt_shift(x, 2) for x in pool]
+        for x, y in product(pool, repeat=2):
+            out += [x + y, x - y, x & y, x | y, x ^ y, x << y, x.shr(y), x.sar(y), x.eq(y), x.lt(y), x.ge(y), x.ltu(y)]
+            out += [x * y, *(mul_shift(x, y, 3), div_shift(x, y, 0), div_shift(x, y, 2), div_shift(x, y, -2))]
+            out += [select(x, y, a), select(a, x, y), select(x, b, y)]
+        return out
+
+    w = Format(8, 4)
+    states = [{"a": x, "b": y} for x, y in [(0, 0), (1, 2), (200, 3), (7, 255), (128, 129), (90, 0), (0, 5)]]
+    said: dict[str, Expr] = {}
+    for tree in level([a, b, const(-1), *random.Random(1).sample(level([a, b]), 40)]):
+        other = said.setdefault(formula(tree), tree)
+        if other is not tree:
+            for state in states:
+                assert evaluate(tree, w, state) == evaluate(other, w, state), formula(tree)
 
 
 def test_formula_takes_names() -> None:
@@ -524,7 +596,7 @@ def test_formula_costs_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_every_fold_handles_every_operation(op: str) -> None:
     w = Format(16, 8)
-    named: dict[str, int | str] = {"const": 3, "input": "a"}
+    named: dict[str, int | str | tuple[int, ...]] = {"const": 3, "input": "a", "table": (7, -1, 2, 0)}
     parameter = named.get(op, 4 if op.endswith("shift") else None)
     tree = Expr(op, (a, b, d)[: OPERATIONS[op][0]], parameter)
     env = {"a": 5, "b": 3, "d": 2, "imm": 0}

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.verify import verify
-from retrograd.isa import manual
+from retrograd.isa import description, functions, manual, notation
 from retrograd.isa.adjoint import NoDerivative, lift
 from retrograd.isa.diagnostics import KINDS
-from retrograd.isa.effects import Exchange, Permute, Update
+from retrograd.isa.effects import Effects, Exchange, Permute, Update, written
 from retrograd.isa.encoding import Instruction, encode
-from retrograd.isa.entries import Function, Opcode, a, b
-from retrograd.isa.expr import ZERO, Expr, const, evaluate, fold, inputs, mul_shift, nodes, select
+from retrograd.isa.entries import Function, Guard, Opcode, a, b, d
+from retrograd.isa.expr import ONE, ZERO, Expr, const, evaluate, fold, inputs, look_up, mul_shift, nodes, select
 from retrograd.isa.table import TABLE
-from retrograd.isa.words import Format
+from retrograd.isa.words import WIDTHS, Format
 from retrograd.simulator.machine import Machine
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -60,24 +60,22 @@ def trees(opcode: Opcode, w: Format) -> Iterator[Expr]:
     yield from (guard.predicate for guard in opcode.guards(w))
 
 
-def is_named(tree: Expr) -> bool:
-    """The manual gives the tree a name instead of writing it out."""
-    return tree.op == "input" and "(" in str(tree.param)
+def is_symbol(node: Expr) -> bool:
+    """The node's parameter is a text in W and F."""
+    return node.op != "input" and isinstance(node.param, str)
 
 
 def replaced(tree: Expr, w: Format) -> Expr:
     """The tree with the symbols for W and F replaced by what they say at w."""
-    numbers = {}
-    for symbol, token in manual._TOKENS.items():
-        python = (
-            symbol.replace("−", "-").replace("^", "**").replace("/", "//").replace("2F", "2*F").replace("2W", "2*W")
-        )
-        numbers[token] = lambda python=python: int(eval(python, {"W": w.width, "F": w.frac}))
+    python = {"−": "-", "^": "**", "/": "//", "2F": "2*F", "2W": "2*W"}
 
     def combine(node: Expr, args: list[Expr]) -> Expr:
         param = node.param
-        if isinstance(param, int) and abs(param) in numbers:
-            param = (1 if param > 0 else -1) * numbers[abs(param)]()
+        if is_symbol(node):
+            text = str(param)
+            for mark, meaning in python.items():
+                text = text.replace(mark, meaning)
+            param = int(eval(text, {"W": w.width, "F": w.frac}))
         return Expr(node.op, tuple(args), param)
 
     return fold(tree, combine)
@@ -93,7 +91,7 @@ def test_the_documents_are_fresh(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("opcode", OPCODES, ids=NAMES)
 def test_every_opcode_has_its_row(opcode: Opcode) -> None:
-    row = f"| `{manual.describe(opcode).syntax}` | `{opcode.code:02x}` | "
+    row = f"| `{description.describe(opcode).syntax}` | `{opcode.code:02x}` | "
     assert TEXT.count(row) == 1
     line = next(line for line in TEXT.splitlines() if line.startswith(row))
     assert line.endswith(f"`{opcode.inverse_name}`{' with −imm' if opcode.negates_immediate else ''} |")
@@ -156,7 +154,7 @@ def test_no_internal_number_is_printed() -> None:
 def test_tidying_keeps_the_value(opcode: Opcode) -> None:
     w, rng = Format(8, 3), random.Random(opcode.code)
     for tree in trees(opcode, w):
-        read, tidied = inputs(tree), manual.tidy(tree)
+        read, tidied = inputs(tree), notation.tidy(tree)
         assert inputs(tidied) <= read
         for _ in range(30):
             state = {name: rng.choice([0, 1, 0x80, 0xFF, rng.getrandbits(8)]) for name in read}
@@ -178,7 +176,7 @@ def test_tidying_keeps_the_value_of_any_tree(seed: int) -> None:
     changed = 0
     for _ in range(100):
         tree = grow(rng.randint(1, 4))
-        tidied = manual.tidy(tree)
+        tidied = notation.tidy(tree)
         changed += tidied is not tree
         for x, y in [(0, 0), (0, 3), (5, 5), (8, 1), (15, 8), (rng.getrandbits(4), rng.getrandbits(4))]:
             state = {"a": x, "b": y}
@@ -190,12 +188,16 @@ def test_tidying_keeps_the_value_of_any_tree(seed: int) -> None:
 def test_symbols_stand_for_the_right_numbers(w: Format) -> None:
     seen = 0
     for opcode in OPCODES:
-        for versions in zip(*(trees(opcode, probe) for probe in (*manual.PROBES, w)), strict=True):
-            general = manual._generalise(versions[:-1])
-            if is_named(general):
+        versions = {probe: list(trees(opcode, probe)) for probe in (*notation.PROBES, w)}
+        if len(versions[w]) != len(versions[notation.PROBES[0]]):
+            assert not functions.available(w)  # one more guard, which always traps
+            continue
+        for index, expected in enumerate(versions[w]):
+            general = notation.generalise(lambda at, index=index, versions=versions: versions[at][index])
+            if general is None:
                 continue
-            seen += any(isinstance(n.param, int) and abs(n.param) in manual._TOKENS.values() for n in nodes(general))
-            assert replaced(general, w) is versions[-1], (opcode, general)
+            seen += any(map(is_symbol, nodes(general)))
+            assert replaced(general, w) is expected, (opcode, general)
     assert seen > 10
 
 
@@ -220,12 +222,12 @@ def test_symbols_stand_for_the_right_numbers(w: Format) -> None:
     ],
 )
 def test_formulas_read_as_one_would_write_them(name: str, formula: str) -> None:
-    assert manual.describe(TABLE[name]).formula == (formula,)
+    assert description.describe(TABLE[name]).formula == (formula,)
 
 
 @pytest.mark.parametrize("opcode", OPCODES, ids=NAMES)
 def test_the_inverse_has_the_formula_of_the_inverse(opcode: Opcode) -> None:
-    here, there = manual.describe(opcode), manual.describe(TABLE.inverse(opcode))
+    here, there = description.describe(opcode), description.describe(TABLE.inverse(opcode))
     assert there.inverse == opcode.name
     if not opcode.negates_immediate:
         assert here.inverse_formula == there.formula
@@ -233,16 +235,16 @@ def test_the_inverse_has_the_formula_of_the_inverse(opcode: Opcode) -> None:
 
 
 def test_a_negated_immediate_shows_in_the_inverse() -> None:
-    assert manual.describe(TABLE["goto"]).inverse_formula == ("BR −= imm",)
-    assert manual.describe(TABLE["uncall"]).inverse_formula == ("BR := −imm − BR",)
+    assert description.describe(TABLE["goto"]).inverse_formula == ("BR −= imm",)
+    assert description.describe(TABLE["uncall"]).inverse_formula == ("BR := −imm − BR",)
 
 
 def test_cotangents_are_given_or_the_reason_why_not() -> None:
-    assert manual.describe(TABLE["ld.sub"]).derivative == ("m̄ += d̄",)
-    assert manual.describe(TABLE["fabs.sub"]).derivative == ("ā += (−d̄ if ra < 0 else d̄)",)
-    assert manual.describe(TABLE["mov.xor"]).no_derivative == "an exclusive or carries no derivative"
+    assert description.describe(TABLE["ld.sub"]).derivative == ("m̄ += d̄",)
+    assert description.describe(TABLE["fabs.sub"]).derivative == ("ā += (−d̄ if ra < 0 else d̄)",)
+    assert description.describe(TABLE["mov.xor"]).no_derivative == "an exclusive or carries no derivative"
     for opcode in OPCODES:
-        fact = manual.describe(opcode)
+        fact = description.describe(opcode)
         assert (fact.derivative is None) == (fact.no_derivative is not None)
         if fact.derivative is None:
             with pytest.raises(NoDerivative, match=re.escape(str(fact.no_derivative))):
@@ -250,15 +252,18 @@ def test_cotangents_are_given_or_the_reason_why_not() -> None:
 
 
 def test_traps_name_their_condition_moment_and_mode() -> None:
-    traps = {(t.code, t.condition, t.when, t.mode) for t in manual.describe(TABLE["fdiv.add"]).traps}
+    traps = {(t.code, t.condition, t.when, t.mode) for t in description.describe(TABLE["fdiv.add"]).traps}
     assert ("RG0402", "rb ≠ 0", "before", "always") in traps
     assert ("RG0404", "rd + v fits", "before", "overflow") in traps
-    assert [(t.code, t.when) for t in manual.describe(TABLE["from.eq"]).traps] == [("RG0406", "after")]
-    assert ("RG0401", "0 ≤ ra + imm < N") in {(t.code, t.condition) for t in manual.describe(TABLE["st.add"]).traps}
+    assert [(t.code, t.when) for t in description.describe(TABLE["from.eq"]).traps] == [("RG0406", "after")]
+    assert ("RG0401", "0 ≤ ra + imm < N") in {
+        (t.code, t.condition) for t in description.describe(TABLE["st.add"]).traps
+    }
     assert "RG0406 contradicted comefrom, unless BR = 0 afterwards\n" in manual.entry_page("from.eq")
     assert "erase: RG0408 erase in strict mode, always (strict mode only)\n" in manual.entry_page("erase")
     for opcode in OPCODES:
-        assert {g.code for g in opcode.guards(Format())} <= {t.code for t in manual.describe(opcode).traps}
+        guards = [g for g in opcode.guards(Format()) if g.predicate is not ONE]
+        assert {g.code for g in guards} <= {t.code for t in description.describe(opcode).traps}
 
 
 # --------------------------------------------------------------------------------------- the prose's programs
@@ -310,7 +315,7 @@ def test_every_name_has_a_page(name: str) -> None:
     assert "`" not in page.replace("`target`", "").replace("`from`", "").split("\n\n", 2)[2]
     opcode = TABLE.shorthands.get(name) or TABLE.by_name.get(name)
     if opcode is not None:
-        fact = manual.describe(opcode)
+        fact = description.describe(opcode)
         assert f"  {fact.syntax}" in page
         assert f"0x{fact.code:02x}" in page
         assert all(trap.code in page for trap in fact.traps)
@@ -375,20 +380,82 @@ def test_an_entry_more_shows_everywhere() -> None:
 
 def test_a_tree_that_cannot_be_written_is_named() -> None:
     shaped = Function("shaped", FMHALF.code, "curious", lambda w: a if w.width == 64 else a + 1, "Two shapes.")
-    assert manual.describe(TABLE.extended(shaped)["shaped.add"], TABLE.extended(shaped)).formula == (
+    assert description.describe(TABLE.extended(shaped)["shaped.add"], TABLE.extended(shaped)).formula == (
         "rd += shaped(ra)",
     )
 
     def polynomial(w: Format) -> Expr:
         value = a
-        for k in range(2 * manual.LONGEST):
+        for k in range(2 * notation.LONGEST):
             value = value * a + k
         return value
 
     deep = Function("deep", FMHALF.code, "curious", polynomial, "Many terms.")
     table = TABLE.extended(deep)
-    assert manual.describe(table["deep.add"], table).formula == ("rd += deep(ra)",)
-    assert manual.describe(table["deep.sub"], table).derivative == ("ā += ∂v(ra, d̄)",)
+    assert description.describe(table["deep.add"], table).formula == ("rd += deep(ra)",)
+    fact = description.describe(table["deep.sub"], table)
+    assert (fact.derivative, fact.value, fact.partials) == (("ā += ∂v/∂ra·d̄",), "deep(ra)", None)
+
+
+def test_a_long_derivative_is_said_in_the_words_of_its_own_function() -> None:
+    def partials(w: Format, c: Expr) -> dict[str, Expr]:
+        """the cosine of a - b, and its negative
+
+        More is not shown.
+        """
+        x = look_up(a - b, range(4))
+        return {"a": mul_shift(c, x, w.frac), "b": -c}
+
+    entry = Function("wave", FMHALF.code, "curious", lambda w: look_up(a, range(8)), "Wave.", partials=partials)
+    table = TABLE.extended(entry)
+    fact = description.describe(table["wave.sub"], table)
+    assert fact.formula == ("rd −= wave(ra)",)
+    assert fact.derivative == ("ā += ∂v/∂ra·d̄", "b̄ −= d̄")
+    assert fact.partials == "the cosine of ra − rb, and its negative"
+    assert "- **Derivative of v:** the cosine of ra − rb, and its negative\n" in manual.manual(table)
+
+
+def test_a_long_condition_is_said_in_the_words_of_its_error() -> None:
+    def guards(w: Format) -> tuple[Guard, ...]:
+        return (Guard(look_up(a, range(8)), "RG0404"), Guard(ONE, "RG0403"), Guard(a.ne(0), "RG0402"))
+
+    entry = Function("picky", FMHALF.code, "curious", lambda w: a, "Picky.", guards=guards)
+    table = TABLE.extended(entry)
+    traps = [(t.code, t.condition) for t in description.describe(table["picky.xor"], table).traps]
+    assert traps == [("RG0405", "BR = 0"), ("RG0404", None), ("RG0402", "ra ≠ 0")]
+    page = manual.entry_page("picky", table)
+    assert "    RG0404 fixed-point overflow: the exact result does not fit the format\n" in page
+
+
+def test_effects_too_long_to_write_are_one_formula_where_they_depend_on_each_other() -> None:
+    def unwritten(run: Effects) -> str:
+        return "f(" + ", ".join(written(run)) + ")"
+
+    def formulas(*effects: Exchange | Permute | Update) -> tuple[str, ...]:
+        return notation.write_effects(lambda w: effects, unwritten)
+
+    on_a, on_b = Update("d", "add", look_up(a, range(8))), Update("a", "sub", look_up(d, range(8)))
+    assert formulas(on_a) == ("rd += f(d)",)
+    assert formulas(on_b, on_a) == ("(rd, ra) := f(a, d)",)
+    assert formulas(on_a, Update("m", "add", look_up(b, range(8)))) == ("rd += f(d)", "M[ra + imm] += f(m)")
+    assert formulas(on_a, Exchange("a", "d"), on_b) == ("rd += f(d)", "ra ↔ rd", "ra −= f(a)")
+    assert notation.name_of_run("f")((on_a, on_b)) == "f(rd, ra)"
+
+
+@pytest.mark.parametrize("opcode", OPCODES, ids=NAMES)
+def test_every_formula_can_be_read(opcode: Opcode) -> None:
+    fact = description.describe(opcode)
+    texts = [*fact.formula, *fact.inverse_formula, *(fact.derivative or ()), fact.value or "", fact.partials or ""]
+    assert max(map(len, [*texts, *(t.condition or "" for t in fact.traps)])) <= 100
+    assert not any("T64" in text for text in texts)
+
+
+def test_the_formats_of_the_functions_that_go_by_tables_are_told() -> None:
+    found = re.search(r"need (\d) ≤ F ≤ W − (\d):", TEXT)
+    assert found is not None
+    for w in (Format(width, frac) for width in WIDTHS for frac in range(width)):
+        assert functions.available(w) == (int(found[1]) <= w.frac <= w.width - int(found[2]))
+    assert all(map(functions.available, notation.PROBES))
 
 
 # --------------------------------------------------------------------------------------------------- the command

@@ -6,9 +6,7 @@ import time
 from importlib.resources import files
 
 from retrograd.assembler.assemble import assemble
-from retrograd.assembler.disassemble import disassemble
 from retrograd.cli.main import OK
-from retrograd.isa.program import Program
 from retrograd.simulator.machine import Machine
 
 _KEY = (0x00010203, 0x04050607, 0x08090A0B, 0x0C0D0E0F)
@@ -23,23 +21,25 @@ def _bytes(machine: Machine, address: int, count: int) -> bytes:
     return b"".join(word.to_bytes(4, "big") for word in machine.memory[address : address + count])
 
 
-def _excerpt(program: Program, label: str, lines: int) -> str:
-    text = disassemble(program).splitlines()
-    at = text.index(f"{label}:") if f"{label}:" in text else text.index(".text")
-    return "\n".join("    " + line for line in text[at : at + lines])
+def _excerpt(text: str, label: str, lines: int) -> str:
+    """Some lines of a source, from a label on."""
+    found = text.splitlines()
+    at = next(i for i, line in enumerate(found) if line.startswith(f"{label}:"))
+    return "\n".join(found[at : at + lines])
 
 
 def demo() -> int:
     """Assemble, verify, run forward, run backward, and show that every bit is back."""
     folder = files("retrograd.examples")
-    program = assemble(folder.joinpath("xtea.rga").read_text("utf-8"), name="xtea.rga")
+    source = folder.joinpath("xtea.rga").read_text("utf-8")
+    program = assemble(source, name="xtea.rga")
     message = folder.joinpath("message.txt").read_bytes()
     message += b"\0" * (-len(message) % 8)
     text = program.data_labels["text"]
 
     print("Retrograd runs programs backward, exactly. This is the cipher XTEA in its assembly language;")
     print("it encrypts. Nobody wrote a decryption: that is the same program, run from its end to its start.\n")
-    print(_excerpt(program, "round", 12) + "\n    …\n")
+    print(_excerpt(source, "cycle", 11) + "\n        …\n")
 
     machine = Machine(program, strict=True)
     machine.load(program.data_labels["key"], _KEY)

@@ -1,0 +1,1 @@
+"""Programs to read first; `retrograd demo` runs one of them."""
