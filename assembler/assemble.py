@@ -47,6 +47,30 @@ _FIELD_SHIFT = {"rd": RD_SHIFT, "ra": RA_SHIFT, "rb": RB_SHIFT}
 _MIRRORED = {"gt": "lt", "le": "ge", "gtu": "ltu", "leu": "geu"}
 
 
+#: what is no instruction but stands for some: name -> (syntax, meaning)
+SUGAR = {
+    "push": ("push REGISTER, STACK", "exch REGISTER, [STACK] and add STACK, 1: onto a stack whose next word is zero"),
+    "pop": ("pop REGISTER, STACK", "sub STACK, 1 and exch REGISTER, [STACK]: the inverse of push"),
+    "proc": (
+        "proc NAME, LINK [, STACK]",
+        "the head of a subroutine: from NAME.bottom, (pop LINK), swapbr LINK, neg LINK, (push LINK)",
+    ),
+    "endproc": ("endproc", "the foot of a subroutine: goto NAME.top"),
+}
+
+
+def sugar_page(name: str) -> str | None:
+    """What a name stands for that the assembler takes and the machine does not have, or None."""
+    if name in SUGAR:
+        syntax, meaning = SUGAR[name]
+        return f"{name}  (assembler)\n\n  {syntax}\n    {meaning}"
+    way, _, condition = name.partition(".")
+    if way in ("goto", "from") and condition in _MIRRORED:
+        other = f"{way}.{_MIRRORED[condition]}"
+        return f"{name}  (assembler)\n\n  {name} ra, rb, target\n    {other} rb, ra, target"
+    return None
+
+
 class _Form(NamedTuple):
     """What the assembler needs of an opcode, at hand."""
 
@@ -361,7 +385,9 @@ class _Assembler:
                 raise _Wrong("RG0103", message, begin, begin + max(len(text), 1), "write [ra], [ra + 4] or [ra - name]")
             word |= number << RA_SHIFT
             # The sign belongs to the expression: [r1 - 5 + 1] is four words below r1.
-            return self._immediate(opcode, inside, begin + len(text) - 1 - len(inside), word) if inside else (word, None)
+            return (
+                self._immediate(opcode, inside, begin + len(text) - 1 - len(inside), word) if inside else (word, None)
+            )
         if kind == "target":
             distance = _DISTANCE.match(text)
             if distance is not None:
@@ -456,15 +482,16 @@ class _Assembler:
     def _symbols(self) -> list[str]:
         return [*self.labels, *self.data_labels, *self.constants]
 
-    def _claim(self, name: str, at: int) -> None:
-        """Reserve a name, which must be new."""
+    def _claim(self, name: str, at: int, length: int | None = None) -> None:
+        """Reserve a name, which must be new; it is told of at a column, under so many signs of the line."""
         where = self.file.index, self.line_number
+        end = at + (len(name) if length is None else length)
         if name in _REGISTERS:
-            raise _Wrong("RG0107", f"`{name}` is a register", at, at + len(name))
+            raise _Wrong("RG0107", f"`{name}` is a register", at, end)
         if name in self.defined_at:
             index, line = self.defined_at[name]
             message = f"`{name}` is already defined at {self.files[index].name}:{line}"
-            raise _Wrong("RG0107", message, at, at + len(name))
+            raise _Wrong("RG0107", message, at, end)
         self.defined_at[name] = where
 
     def _define_label(self, name: str, at: int) -> None:
@@ -594,7 +621,9 @@ class _Assembler:
             else:
                 out += body[i].encode("utf-8", "surrogatepass")
                 i += 1
-        self._store((byte & self.format.mask for byte in out), column)
+        widest = max(out, default=0)
+        self._fits_word(widest, at, len(body))
+        self._store(out, column)
 
     def _include(self, rest: str, column: int) -> None:
         body, at = self._quoted(rest, column)
@@ -604,13 +633,14 @@ class _Assembler:
         if isinstance(got, Diagnostic):
             raise _Wrong(got.code, got.message, at, at + max(len(body), 1))
         path, text = got
+        shown = str(Path(self.file.name).parent / body)
         if path in self.open:
             raise _Wrong("RG0111", f"`{body}` is being read already", at, at + len(body))
         if len(self.open) > MAX_DEPTH:
             raise _Wrong("RG0111", f"includes nest more than {MAX_DEPTH} deep", at, at + len(body))
         self.open.append(path)
         in_data = self.in_data
-        self.read(body, text, path)
+        self.read(shown, text, path)
         self.in_data = in_data
         self.open.pop()
 
@@ -659,7 +689,7 @@ class _Assembler:
         stack = self._register(*arguments[2]) if count == 3 else None
         self._name(name, at)
         for label in (f"{name}.top", name, f"{name}.bottom"):
-            self._claim(label, at)
+            self._claim(label, at, len(name))
         span = (self.file.index, self.line_number, at + 1, at + len(name) + 1)
         self.procedure = (name, link, stack, span)
         self.labels[f"{name}.top"] = len(self.code)

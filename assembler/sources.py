@@ -31,7 +31,9 @@ def read_include(path: str, including: Path, roots: tuple[Path, ...]) -> tuple[P
     """The file that an `.include` names, or what is wrong with it (without a span)."""
     try:
         candidates = [(including / path).resolve(), *((root / path).resolve() for root in roots)]
-    except (OSError, RuntimeError, ValueError) as error:  # a link that leads to itself, a name with a NUL
+    except RuntimeError:
+        return Diagnostic("RG0110", f"`{path}` cannot be read: its links go in circles")
+    except (OSError, ValueError) as error:
         return Diagnostic("RG0110", f"`{path}` cannot be read: {getattr(error, 'strerror', None) or error}")
     allowed = [c for c in candidates if any(c.is_relative_to(root) for root in roots)]
     if not allowed or Path(path).is_absolute():

@@ -86,7 +86,9 @@ def _pairs(program: Program) -> Iterator[Diagnostic]:
             continue
         wanted = "from" if i.opcode.name.startswith("goto") else "goto"
         if not other.opcode.name.startswith(wanted) or not _is_jump(other):
-            yield _at(program, pc, "RG0201", f"the other end is `{write(other)}`, not a `{wanted}`")
+            span = program.source.span(target)
+            where = "" if span is None else f" ({span.file}:{span.line})"
+            yield _at(program, pc, "RG0201", f"the other end is `{write(other)}`, not a `{wanted}`{where}")
         elif target + other.imm != pc:
             message = f"the `{wanted}` at the other end names address {target + other.imm}, not {pc}"
             yield _at(program, pc, "RG0202", message)

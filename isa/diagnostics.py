@@ -53,7 +53,7 @@ KINDS = _kinds(
     ("RG0105", "constant out of range", "An immediate has 32 bits, sign-extended to the word; "
      "a data word has as many bits as the format's width.",
      "Write a constant that fits, or use a format with wider words."),
-    ("RG0106", "undefined symbol", "No label, `.equ` or `.reg` defines this name.", "Define it, or mend its spelling."),
+    ("RG0106", "undefined symbol", "No label, `.equ` or `.reg` defines this name, or none of the kind needed here.", "Define it, or mend its spelling."),
     ("RG0107", "duplicate symbol", "A name stands for one thing in a program, includes counted in.",
      "Rename one of the two."),
     ("RG0108", "aliased operands", "What an instruction writes it must not also read elsewhere: "
@@ -150,6 +150,10 @@ KINDS = _kinds(
 )  # fmt: skip
 
 
+#: columns of a source line that are shown
+_LONGEST_LINE = 100
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One finding: its kind, what exactly is wrong, where, and a fix nearer than the kind's own."""
@@ -168,21 +172,33 @@ class Diagnostic:
 
     def render(self) -> str:
         """what, where with a caret, why, what to do."""
-        out = [f"{self.severity}[{self.code}]: {self.message}"]
+        out = [f"{self.severity}[{self.code}]: {_printable(self.message)}"]
         if self.span is not None:
-            out.append(f"  --> {self.span}")
+            out.append(f"  --> {_printable(str(self.span))}")
             if self.line is not None:
-                text = self.line.rstrip("\n").replace("\t", " ")
-                if len(text) > 160:
-                    text = text[:160] + " …"
+                text, column = _window(_printable(self.line.rstrip()), self.span.column)
                 gutter = f"{self.span.line:>5}"
-                width = max(1, min(self.span.end - self.span.column, 161 - self.span.column))
+                width = max(1, min(self.span.end - self.span.column, len(text) + 1 - column))
                 out.append(f"{gutter} | {text}")
-                if self.span.column <= 161:
-                    out.append(f"{' ' * len(gutter)} | {' ' * (self.span.column - 1)}{'^' * width}")
+                out.append(f"{' ' * len(gutter)} | {' ' * (column - 1)}{'^' * width}")
         out.append(f"  why: {self.kind.why}")
         out.append(f"  fix: {self.hint or self.kind.fix}")
         return "\n".join(out)
+
+
+def _printable(text: str) -> str:
+    """The text with nothing in it that a terminal obeys: blanks for tabs, a mark for other control characters."""
+    return "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in text)
+
+
+def _window(text: str, column: int) -> tuple[str, int]:
+    """(the part of a long line around a column, the column in it)."""
+    if len(text) <= _LONGEST_LINE:
+        return text, column
+    begin = max(0, min(column - _LONGEST_LINE // 2, len(text) - _LONGEST_LINE))
+    end = begin + _LONGEST_LINE
+    head, tail = "… " if begin else "", " …" if end < len(text) else ""
+    return head + text[begin:end] + tail, column - begin + len(head)
 
 
 class RetrogradError(Exception):

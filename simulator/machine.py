@@ -60,7 +60,7 @@ class Trap(RetrogradError):
 class Machine:
     """R[0..255], M[0..N), PC, BR, DIR, and a program.
 
-    `backward=True` starts at `finish` with DIR = −1. `overflow=False` lets fixed-point results wrap;
+    `memory` gives it more words than the program asks for. `backward=True` starts at `finish` with DIR = −1. `overflow=False` lets fixed-point results wrap;
     `strict=True` refuses `erase`. Raises InputError RG0421 where the program wants more memory than
     `memory_limit`, ImageError RG0306 for an illegal encoding, VerificationError without one start and finish.
     """
@@ -75,7 +75,7 @@ class Machine:
         strict: bool = False,
         memory_limit: int = MEMORY_LIMIT,
     ) -> None:
-        size = max(program.memory if memory is None else memory, len(program.data))
+        size = max(program.memory, memory or 0)
         if size > memory_limit:
             message = f"the program needs {size} words of memory; this machine grants {memory_limit}"
             raise InputError(Diagnostic("RG0421", message))

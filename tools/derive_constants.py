@@ -44,8 +44,14 @@ def derive() -> str:
         }
         tables = {
             "EXP2": (f"2^(j/{n})", [mp.mpf(2) ** (mp.mpf(j) / n) for j in range(n)]),
-            "SIN": (f"sin(2πj/{4 * n}), a quarter turn, both ends", [mp.sin(mp.pi * j / (2 * n)) for j in range(n + 1)]),
-            "TAN_HALF": (f"tan(πj/{4 * n}), an eighth of a turn", [mp.tan(mp.pi * j / (4 * n)) for j in range(n // 2 + 1)]),
+            "SIN": (
+                f"sin(2πj/{4 * n}), a quarter turn, both ends",
+                [mp.sin(mp.pi * j / (2 * n)) for j in range(n + 1)],
+            ),
+            "TAN_HALF": (
+                f"tan(πj/{4 * n}), an eighth of a turn",
+                [mp.tan(mp.pi * j / (4 * n)) for j in range(n // 2 + 1)],
+            ),
             "ATAN": (f"atan(j/{n}), both ends", [mp.atan(mp.mpf(j) / n) for j in range(n + 1)]),
             # 1/m at the middle of each segment of [1, 2), kept to few bits: only log2 of what is kept must be exact.
             "RECIPROCAL": (f"1/(1 + (j + ½)/{n}) to 12 places", []),

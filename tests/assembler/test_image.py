@@ -106,7 +106,7 @@ def test_sources_by_several_files() -> None:
 
 
 def test_a_long_label() -> None:
-    # A name that does not fit the image's field is an error of ours, if it is one.
+    # A name that does not fit, if there is one, is an error of ours.
     program = rg.assemble("a" * 70_000 + ": start\nfinish")
     with suppress(rg.RetrogradError):
         assert rg.from_image(rg.to_image(program)) == program
@@ -223,7 +223,7 @@ FAULTS: list[tuple[str, Callable[[], bytes], str]] = [
     ("a label far away", section(b"LBLS", label(1 << 63, b"a")), "RG0307"),
     ("a short source map", section(b"SRCM", b"\0\0"), "RG0307"),
     ("files without end", section(b"SRCM", source([], count=0xFFFFFFFF)), "RG0307"),
-    ("half a file name", section(b"SRCM", source([], count=1) + b"\x05\0ab"), "RG0307"),
+    ("half a file name", section(b"SRCM", source([], count=1) + b"\x05\0\0\0ab"), "RG0307"),
     ("a file name not in UTF-8", section(b"SRCM", source([b"\x80"])), "RG0307"),
     ("too few spans", section(b"SRCM", source([b"f"], SPAN)), "RG0307"),
     ("half a span", section(b"SRCM", source([b"f"], SPAN, SPAN, SPAN)[:-1]), "RG0307"),

@@ -79,6 +79,8 @@ class Shape:
     constant: bool
     #: with guards that hold for small integers, and not for numbers about one
     integer: bool = False
+    #: with guards that may fail where it reads one register twice, such as the logarithm of x − x
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Shapes:
     plain: tuple[Shape, ...]
     #: with guards: domains, overflow
     guarded: tuple[Shape, ...]
+    #: with guards that the format, or an operand of moderate size, fails
+    risky: tuple[Shape, ...]
     #: writing nothing, trapping where a register is not zero
     promises: tuple[Shape, ...]
     #: the ones of `plain` with a memory operand
@@ -122,10 +126,10 @@ def _ones(w: Format) -> tuple[int, int]:
 
 
 def _holds(opcode: Opcode, w: Format, words: tuple[int, int]) -> bool:
-    """Every guard holds, those of all modes too, for operands from these words."""
+    """Every guard holds, those of all modes too, for different operands from these words."""
     low, high = words
-    for a, b in ((low, low), (low, high), (high, low), (high, high)):
-        state = {"d": low, "a": a, "b": b, "m": a, "imm": 1, "br": 0}
+    for a, b in ((low, high), (high, low), (low, low + high >> 1)):
+        state = {"d": low, "a": a, "b": b if a != b else high, "m": a, "imm": 1, "br": 0}
         if isinstance(execute(opcode, state, w, ("always", "overflow")), str):
             return False
     return True
@@ -134,17 +138,22 @@ def _holds(opcode: Opcode, w: Format, words: tuple[int, int]) -> bool:
 @cache
 def shapes(table: Table, w: Format, allow: Callable[[Opcode], bool] | None = None) -> Shapes:
     """The data instructions of the table, sorted by what drawing one must mind."""
-    kinds: dict[str, list[Shape]] = {"plain": [], "guarded": [], "promises": [], "memory": []}
+    kinds: dict[str, list[Shape]] = {"plain": [], "guarded": [], "risky": [], "promises": [], "memory": []}
     for opcode in table:
         if not is_data(opcode, table) or (allow is not None and not allow(opcode)):
             continue
         shape = shape_of(opcode)
+        if any(guard != NOT_JUMPING for guard in opcode.guards(w)):
+            shape = replace(shape, apart=len(shape.read) == 2)
         if not opcode.writes:
             kinds["promises"].append(shape)
         elif any(guard != NOT_JUMPING for guard in opcode.guards(w)):
-            kinds["guarded"].append(
-                replace(shape, integer=not _holds(opcode, w, _ones(w)) and _holds(opcode, w, (1, 3)))
-            )
+            if _holds(opcode, w, _ones(w)):
+                kinds["guarded"].append(shape)
+            elif _holds(opcode, w, (1, 3)):
+                kinds["guarded"].append(replace(shape, integer=True))
+            else:
+                kinds["risky"].append(shape)
         else:
             kinds["plain"].append(shape)
             if shape.memory:
@@ -230,18 +239,20 @@ class _Writer:
         """An instruction of the shape: what it writes is named once."""
         r = self.r
         word = shape.bits
-        used = -1, -1
+        used: tuple[int, ...] = ()
         for shift in shape.written:
             number = writable[int(r() * len(writable))]
             while number in used:
                 number = writable[int(r() * len(writable))]
-            used = used[1], number
+            used = *used, number
             word |= number << shift
         for shift in shape.read:
             number = readable[int(r() * len(readable))]
             while number in used:
                 number = readable[int(r() * len(readable))]
             word |= number << shift
+            if shape.apart and r() < 0.95:
+                used = *used, number
         if shape.constant:
             word |= self.constant()
         elif shape.memory:
@@ -260,6 +271,8 @@ class _Writer:
                 x = r()
                 tame = self.integers if shape.integer else self.tame
                 readable = tame if x < 0.9 else self.calm + tame if x < 0.98 else self.readable
+                if kinds.risky and r() < 0.01:
+                    shape = kinds.risky[int(r() * len(kinds.risky))]
                 out.append(self.draw(shape, self.calm_now, readable, self.zero, offset))
             else:
                 shape = plain[int(r() * len(plain))]
@@ -289,7 +302,7 @@ class _Writer:
         writable = [x for x in self.wild_now if x != index]
         for _ in range(count):
             offset = int(r() * (room + 1)) - bias
-            if r() < 0.004:
+            if r() < 0.01:
                 offset += DATA_WORDS + STACK_WORDS
             shape = self.kinds.memory[int(r() * len(self.kinds.memory))]
             out.append(self.draw(shape, writable, self.readable, self.address, offset & _M32))

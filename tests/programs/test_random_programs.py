@@ -424,8 +424,6 @@ class ForgetsMemory(Wrong):
     """Undoing a store stores nothing."""
 
     def spoil(self, i: rg.Instruction, handler: Handler) -> Handler:
-        if i.opcode.name == "st.xor" and self.retired == 0 and hasattr(self, "_decoded"):
-            return handler
         if i.opcode.name == "st.sub":
             return lambda R, M, br, d, a, b, imm: handler(R, list(M), br, d, a, b, imm)
         return handler
@@ -438,11 +436,14 @@ class TurnsWrong(Wrong):
         self.direction = -self.direction
 
 
-class CountsTwice(Wrong):
-    def step_back(self) -> bool:
-        taken = super().step_back()
-        self.executed[+1][0] += 1
-        return taken
+class MiscountsBackward(Wrong):
+    """What is taken back is counted as done again."""
+
+    def run_back(self, *args: Any, **options: Any) -> rg.Outcome:
+        before = [*self.executed[+1]]
+        outcome = super().run_back(*args, **options)
+        self.executed[+1][:] = [2 * n - m for n, m in zip(before, self.executed[-1], strict=True)]
+        return outcome
 
 
 class LosesBranchRegister(Wrong):
@@ -461,6 +462,7 @@ class LosesBranchRegister(Wrong):
         (WrongInverse, "inverse program"),
         (WritesBeforeItChecks, "trap"),
         (ForgetsMemory, "run back"),
+        (MiscountsBackward, "run back"),
         (TurnsWrong, "turn"),
         (LosesBranchRegister, "random stop"),
     ],

@@ -539,6 +539,9 @@ TRAPS: list[tuple[str, list[str], str, int, int | None, str]] = [
      "RG0406", 3, None, "control came by the jump (BR = 2), but"),
     ("ancilla", ["start", "sub r1, 3", "assertz r1", "finish"],
      "RG0407", 2, -3 & MASK, "the ancilla holds -3, not zero: freeing it would erase 64 bits"),
+    ("logarithm of zero", ["start", "ftol.mul r2, r1", "finish"], "RG0411", 1, 0, "lognum of zero"),
+    ("difference of equals", ["start", "add r1, 1q", "add r3, 1q", "lsub.mul r2, r1, r3", "finish"],
+     "RG0411", 3, None, "lognum of zero"),
     ("end of the code", ["finish", "start", "add r1, 1"], "RG0410", 3, 3, "PC = 3 is outside the code"),
     ("far away", ["start", "goto .+100", "finish"], "RG0410", 101, 101, "PC = 101 is outside the code"),
     ("before the code", ["start", "goto .-5", "finish"], "RG0410", -4, -4, "PC = -4 is outside the code"),
@@ -586,7 +589,7 @@ def test_traps(lines: list[str], code: str, pc: int, value: int | None, message:
 
 def test_every_trap_of_a_machine_is_provoked() -> None:
     provoked = {t[2] for t in TRAPS} | {"RG0408", "RG0409"}
-    assert provoked == {code for code in KINDS if "RG0401" <= code <= "RG0410"}
+    assert provoked == {code for code in KINDS if "RG0401" <= code < "RG0420"}
 
 
 def test_a_trap_in_an_uncall_says_that_it_ran_backward() -> None:
@@ -656,8 +659,9 @@ def test_memory_size_can_be_given() -> None:
     program = rg.assemble(".memory 10\n.data\n.word 1, 2, 3\n.text\nstart\nfinish")
     assert rg.Machine(program).memory == [1, 2, 3] + [0] * 7
     assert rg.Machine(program, memory=20).memory == [1, 2, 3] + [0] * 17
-    # Never less than the data.
-    assert rg.Machine(program, memory=0).memory == [1, 2, 3]
+    # Never less than the program asks for.
+    assert rg.Machine(program, memory=0).memory == [1, 2, 3] + [0] * 7
+    assert rg.Machine(rg.assemble(".data\n.word 1, 2\n.text\nstart\nfinish"), memory=1).memory == [1, 2]
 
 
 @pytest.mark.parametrize(("address", "count"), [(0, 5), (4, 1), (5, 0)])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 from pathlib import Path
+from tokenize import TokenError
+from typing import Any
 
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.constants import BadConstant, evaluate
@@ -100,8 +104,8 @@ class Region:
             if found.group(2) is not None:
                 option_text = f"{option} {text}"
                 count = constant(found.group(2), program.format, program.data_labels, "RG0503", option_text)
-        head, _, kind = path.rpartition(",")
-        if head and kind in TYPES:
+        head, comma, kind = path.rpartition(",")
+        if comma and kind in TYPES:
             path = head
         elif head and re.fullmatch(r"[a-z]+\d*[a-z]*", kind) and not Path(path).exists():
             raise fail("RG0503", f"{option} {text}: unknown type `{kind}`", nearest(kind, TYPES))
@@ -109,6 +113,8 @@ class Region:
             kind = _SUFFIXES.get(Path(path).suffix, "word")
         if not path:
             raise fail("RG0503", f"{option} {text}: the file is missing")
+        if path == "-" and option == "--out":
+            raise fail("RG0503", f"{option} {text}: memory is saved to a file; `--json` prints it")
         return cls(_address(where, program, f"{option} {text}"), count, path, kind)
 
 
@@ -126,7 +132,7 @@ def read_words(region: Region, w: Format) -> list[int]:
     """The words that a data file holds. Raises InputError RG0501, RG0504."""
     path, kind = region.path, region.type
     if kind in ("npy", "npyq"):
-        return _read_npy(path, w)
+        return _read_npy(path, kind, w)
     data = read_bytes(path)
     if kind in ("text", "textq"):
         out = []
@@ -147,20 +153,36 @@ def read_words(region: Region, w: Format) -> list[int]:
     return words
 
 
-def _read_npy(path: str, w: Format) -> list[int]:
+def _load_npy(path: str) -> Any:
+    """The array in a .npy file. Its length is checked against its header before anything is made of it."""
     import numpy as np
 
+    stream = io.BytesIO(read_bytes(path))
+    # The header is Python text of somebody's, which NumPy parses as a literal: whatever that may raise.
+    flawed = (ValueError, EOFError, SyntaxError, TokenError, TypeError, OverflowError, MemoryError, RecursionError)
     try:
-        array = np.load(path, allow_pickle=False).ravel()
-    except (OSError, ValueError, EOFError) as error:
-        code = "RG0501" if isinstance(error, OSError) else "RG0504"
-        raise fail(code, f"{path} is not a NumPy array file: {error}") from None
-    if array.dtype.kind not in "iuf":
-        raise fail("RG0504", f"{path} holds {array.dtype}, neither integers nor real numbers")
+        version = np.lib.format.read_magic(stream)
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        if version not in read_header:
+            raise ValueError(f"version {version} of the format is not read")
+        shape, _, dtype = read_header[version](stream)
+        rest = stream.read()
+        count = prod(shape)
+        if dtype.kind not in "iuf" or dtype.itemsize > 8:
+            raise fail("RG0504", f"{path} holds {dtype}, neither integers nor real numbers of up to 64 bits")
+        if count < 0 or count * dtype.itemsize != len(rest):
+            raise ValueError(f"its header speaks of {count} elements, and {len(rest)} bytes follow")
+        return np.frombuffer(rest, dtype, count)
+    except flawed as error:
+        reason = str(error).splitlines()[0][:100] if str(error) else type(error).__name__
+        raise fail("RG0504", f"{path} is not a NumPy array file: {reason}") from None
+
+
+def _read_npy(path: str, kind: str, w: Format) -> list[int]:
     out = []
-    for index, value in enumerate(array.tolist()):
+    for index, value in enumerate(_load_npy(path).tolist()):
         try:
-            word = w.from_real(value) if isinstance(value, float) else value
+            word = w.from_real(value) if isinstance(value, float) or kind == "npyq" else value
         except (OverflowError, ValueError):
             raise fail("RG0504", f"{path}: element {index} is {value}, which {w} cannot hold") from None
         if not -w.sign <= word <= w.mask:
@@ -183,10 +205,9 @@ def write_words(region: Region, words: Sequence[int], w: Format) -> None:
             array = np.array([w.signed(word) for word in words], dtype=np.int64)
         else:
             array = np.array([float(w.to_real(word)) for word in words], dtype=np.float64)
-        try:
-            np.save(path, array, allow_pickle=False)
-        except OSError as error:
-            raise fail("RG0501", f"{path}: {error.strerror or error}") from None
+        stream = io.BytesIO()
+        np.save(stream, array, allow_pickle=False)
+        write_bytes(path, stream.getvalue())
     else:
         size, order = _RAW.get(kind, (max(1, w.width // 8), "little"))
         for index, word in enumerate(words):

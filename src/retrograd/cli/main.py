@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -113,11 +114,21 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. No input shows a traceback."""
-    options = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a sign shows another in its place; that is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     from retrograd.isa.diagnostics import RetrogradError
 
+    options = argparse.Namespace()
     try:
-        return _dispatch(options)
+        try:
+            parser().parse_args(arguments, options)
+        finally:
+            sys.stdout.flush()  # --help ends here
+        code = _dispatch(options)
+        sys.stdout.flush()
+        return code
     except RetrogradError as error:
         from retrograd.cli.report import show_errors
 
@@ -127,11 +138,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader of our output went away; stop without a word, as other tools do.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return OK
+    except OSError as error:
+        # Files have their own diagnostics: what is left is the output itself, on a full disk for one.
+        _discard_output()
+        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return BAD_INPUT
     except (RecursionError, MemoryError):
         print("error: the input is too large for this machine", file=sys.stderr)
         return BAD_INPUT
+
+
+def _discard_output() -> None:
+    """Let nothing more be written, so that the interpreter's last flush does not fail in its turn."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(options: argparse.Namespace) -> int:

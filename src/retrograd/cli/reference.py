@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from retrograd.assembler.assemble import SUGAR, sugar_page
 from retrograd.cli.files import fail
 from retrograd.cli.main import OK
 from retrograd.isa import manual
@@ -24,7 +25,11 @@ def isa(options: argparse.Namespace) -> int:
         try:
             print(manual.entry_page(options.name))
         except KeyError:
-            names = [*TABLE.by_name, *TABLE.shorthands, *(e.name for e in TABLE.entries)]
+            page = sugar_page(options.name)
+            if page is not None:
+                print(page)
+                return OK
+            names = [*TABLE.by_name, *TABLE.shorthands, *(e.name for e in TABLE.entries), *SUGAR]
             raise fail("RG0506", f"no instruction is named `{options.name}`", nearest(options.name, names)) from None
     return OK
 

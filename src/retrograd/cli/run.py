@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -21,16 +22,20 @@ _CHUNK = 500_000
 
 def run(options: argparse.Namespace) -> int:
     """Load, run, show; returns the exit code."""
+    from_stdin = [options.program == "-", *(re.match(r"(.*=)?-(,\w+)?$", text) is not None for text in options.mem)]
+    if sum(from_stdin) > 1:
+        raise fail("RG0503", "standard input is read once; two files are to come from it")
     program = load_program(options.program, options.include)
     if options.inverse:
         program = ~program
+    limit = _count(options.memory_limit, "--memory-limit", program)
     machine = Machine(
         program,
         backward=options.backward,
         memory=_count(options.memory, "--memory", program),
         overflow=not options.no_overflow,
         strict=options.strict,
-        memory_limit=_count(options.memory_limit, "--memory-limit", program) or MEMORY_LIMIT,
+        memory_limit=MEMORY_LIMIT if limit is None else limit,
     )
     for text in options.mem:
         region = Region.parse(text, program, "--mem")
@@ -43,13 +48,13 @@ def run(options: argparse.Namespace) -> int:
     for region in outputs:
         _extent(machine, region)
     breakpoints = frozenset(_breakpoint(text, program) for text in options.breaks)
-    limit = _count(options.max_steps, "--max-steps", program)
+    max_steps = _count(options.max_steps, "--max-steps", program)
     observe = Tracer(machine) if options.trace else None
 
     trap: Trap | None = None
     before = machine.retired
     try:
-        outcome = _run_with_progress(machine, limit, breakpoints, observe)
+        outcome = _run_with_progress(machine, max_steps, breakpoints, observe)
         stop, steps = outcome.stop.value, outcome.steps
     except Trap as caught:
         trap, stop, steps = caught, "trap", machine.retired - before
@@ -114,6 +119,8 @@ def _count(text: str | None, option: str, program: Program) -> int | None:
         raise fail("RG0507", f"{option}: `{text}` is no number") from None
     if value < 0:
         raise fail("RG0507", f"{option}: {value} is negative")
+    if value > sys.maxsize and option != "--max-steps":
+        raise fail("RG0507", f"{option}: {value} is more than any machine has")
     return value
 
 

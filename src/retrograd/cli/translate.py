@@ -43,6 +43,11 @@ def verify_program(options: argparse.Namespace) -> int:
         print("\n\n".join(d.render() for d in found), file=sys.stderr)
     if not options.json:
         calls = sum(i.opcode.name == "swapbr" for i in program.instructions)
-        verdict = "cannot run backward everywhere" if errors else "can run backward everywhere"
+        erases = sum(i.opcode.erased_words for i in program.instructions)
+        verdict = "can run backward everywhere"
+        if errors:
+            verdict = "cannot run backward everywhere"
+        elif erases:
+            verdict = f"can run backward up to its {erases} erase{'s' * (erases > 1)}"
         print(f"{len(program.code)} instructions, {calls} subroutines: the program {verdict}")
     return BAD_INPUT if errors else OK

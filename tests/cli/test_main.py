@@ -1,0 +1,163 @@
+"""The command line as a whole: help, usage, exit codes, processes and pipes, what is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retrograd import __version__
+
+Cli = Callable[..., tuple[int, str, str]]
+Process = Callable[..., subprocess.CompletedProcess[bytes]]
+OK, BAD_INPUT, TRAPPED, LIMIT = 0, 2, 3, 4
+COMMANDS = ["demo", "run", "asm", "dis", "verify", "isa", "explain"]
+HEAVY = {"numpy", "numba", "amaranth", "matplotlib", "rich"}
+
+
+def test_help(cli: Cli) -> None:
+    code, out, err = cli("--help")
+    assert (code, err) == (OK, "")
+    assert [name for name in COMMANDS if f"\n    {name} " in out] == COMMANDS
+    assert "exit codes: 0 ok, 2 bad input" in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command(cli: Cli, name: str) -> None:
+    code, out, err = cli(name, "--help")
+    assert (code, err) == (OK, "")
+    assert out.startswith(f"usage: retrograd {name}")
+    assert "exit codes: " in out
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version") == (OK, f"retrograd {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (), ("",), ("nope",), ("run",), ("asm",), ("asm", "add.rga"), ("asm", "-o", "x"), ("dis",), ("verify",),
+        ("run", "add.rga", "--nope"), ("run", "add.rga", "square.rga"), ("run", "add.rga", "--set"),
+        ("run", "add.rga", "--mem"), ("run", "add.rga", "-I"), ("isa", "mul", "add"), ("explain", "a", "b"),
+        ("--json",), ("demo", "x"), ("run", "add.rga", "--json=1"),
+    ],
+)  # fmt: skip
+def test_usage(cli: Cli, arguments: tuple[str, ...]) -> None:
+    code, out, err = cli(*arguments)
+    assert (code, out) == (BAD_INPUT, "")
+    assert err.startswith("usage: retrograd")
+    assert "error: " in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("run", "add.rga"), OK), (("run", "wrong.rga"), BAD_INPUT), (("run", "nope"), BAD_INPUT),
+        (("run", "erase.rga", "--strict"), TRAPPED), (("run", "endless.rga", "--max-steps", "9"), LIMIT),
+        (("verify", "erase.rga", "--strict"), BAD_INPUT), (("explain", "nope"), BAD_INPUT), (("isa", "swap"), OK),
+    ],
+)  # fmt: skip
+def test_exit_codes(cli: Cli, process: Process, arguments: tuple[str, ...], code: int) -> None:
+    """The same in process and in a process of its own, and the same words."""
+    done = process(*arguments)
+    assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == cli(*arguments)
+    assert done.returncode == code
+
+
+def test_every_message_has_a_fix(cli: Cli) -> None:
+    for arguments in [("run", "wrong.rga"), ("run", "nope"), ("run", "endless.rga", "--max-steps", "9")]:
+        err = cli(*arguments)[2]
+        assert len(re.findall(r"^error\[RG\d{4}\]: ", err, re.MULTILINE)) == err.count("\n  fix: ")
+
+
+@pytest.mark.parametrize("arguments", [("explain",), ("isa", "--markdown"), ("run", "add.rga"), ("--help",)])
+def test_a_reader_that_goes_away(folder: Path, arguments: tuple[str, ...]) -> None:
+    """`retrograd … | head -1` ends without a word, however little there was left to say."""
+    variables = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "retrograd.cli.main", *arguments]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, env=variables, check=False)
+    finally:
+        os.close(writer)
+    assert done.stderr.decode() == ""
+    assert done.returncode in (OK, 141)
+
+
+def test_a_pipeline(folder: Path) -> None:
+    line = f'"{sys.executable}" -m retrograd.cli.main isa --markdown | head -1'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout.count(b"\n")) == (OK, b"", 1)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk(folder: Path) -> None:
+    command = [sys.executable, "-m", "retrograd.cli.main", "explain"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    assert done.returncode not in (OK, 1, 120)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+@pytest.mark.parametrize("arguments", [("isa", "swap"), ("isa",), ("run", "add.rga", "--trace"), ("run", "wrong.rga")])
+def test_terminals_without_unicode(process: Process, encoding: str, arguments: tuple[str, ...]) -> None:
+    """A sign that the terminal lacks is replaced; it is no reason to fail."""
+    done = process(*arguments, environment={"PYTHONIOENCODING": encoding})
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == (BAD_INPUT if "wrong.rga" in arguments else OK)
+
+
+def test_standard_input_of_a_process(process: Process) -> None:
+    done = process("run", "-", "--json", given=b"start\nadd r1, 5\nfinish\n")
+    assert (done.returncode, json.loads(done.stdout)["registers"]) == (OK, {"r1": 5})
+    assert process("run", "-").returncode == BAD_INPUT
+    assert process("run", "-", given=b"\xff\0\x80").returncode == BAD_INPUT
+
+
+def test_interruption(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retrograd.simulator.machine.Machine.run", interrupt)
+    assert cli("run", "add.rga") == (130, "", "interrupted\n")
+
+
+def test_demo(cli: Cli) -> None:
+    code, out, err = cli("demo")
+    assert (code, err) == (OK, "")
+    assert "every register and every memory word is back, bit for bit" in out
+    assert "0 bits were erased" in out
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import retrograd",
+        "import retrograd; retrograd.Machine; retrograd.assemble; retrograd.from_image",
+        "from retrograd.cli.main import main, parser; parser().format_help()",
+        "from retrograd.cli.main import main; main(['explain'])",
+        "from retrograd.cli.main import main; main(['run', 'add.rga'])",
+    ],
+)
+def test_nothing_heavy_is_imported(folder: Path, statement: str) -> None:
+    code = f"{statement}\nimport sys\nprint(sorted(m.split('.')[0] for m in sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    found = set(re.findall(r"'(\w+)'", done.stderr.decode()))
+    assert "retrograd" in found
+    assert found & HEAVY == set()
+
+
+def test_import_retrograd_is_lean() -> None:
+    code = "import sys; import retrograd; print([m for m in sys.modules if m.startswith('retrograd.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.strip() == b"[]"

@@ -1,0 +1,1 @@
+retrograd run add.rga --mem objects.npy

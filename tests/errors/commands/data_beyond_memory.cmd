@@ -1,0 +1,1 @@
+retrograd run add.rga --mem 100=bytes.bin,u8

@@ -1,0 +1,1 @@
+retrograd run add.rga --mem 5x=bytes.bin,u8

@@ -1,0 +1,1 @@
+retrograd run add.rga --memory 1000000000000

@@ -1,0 +1,1 @@
+retrograd run add.rga --out 9=out.bin

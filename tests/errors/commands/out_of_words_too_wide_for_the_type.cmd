@@ -1,0 +1,1 @@
+retrograd run negative.rga --out table=out.bin,u8

@@ -1,0 +1,1 @@
+retrograd run add.rga --out table:many=out.bin

@@ -1,0 +1,1 @@
+retrograd run not_there.rga

@@ -1,0 +1,1 @@
+retrograd run small.rga --mem bytes.bin,u32

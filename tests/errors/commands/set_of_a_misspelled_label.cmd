@@ -1,0 +1,1 @@
+retrograd run add.rga --set tabel=1

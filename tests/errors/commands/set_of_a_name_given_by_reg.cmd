@@ -1,0 +1,1 @@
+retrograd run add.rga --set amount=1

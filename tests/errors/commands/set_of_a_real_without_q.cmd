@@ -1,0 +1,1 @@
+retrograd run small.rga --set r1=1.5

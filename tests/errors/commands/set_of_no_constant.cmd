@@ -1,0 +1,1 @@
+retrograd run add.rga --set r1=12ab

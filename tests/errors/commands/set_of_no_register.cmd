@@ -1,0 +1,1 @@
+retrograd run add.rga --set r256=1

@@ -1,0 +1,1 @@
+retrograd run endless.rga --max-steps=-5

@@ -1,0 +1,1 @@
+retrograd run endless.rga --set r2=1000 --max-steps 25

@@ -1,0 +1,1 @@
+retrograd explain RG0199
