@@ -724,27 +724,28 @@ class _Assembler:
             self.labels[f"{name}.bottom"] = len(self.code)
         for fixup in self.fixups:
             index, line, _, _ = self.spans[fixup.address]
-            begin = fixup.column + len(fixup.text) - len(fixup.text.lstrip())
-            where = (index, line, begin + 1, fixup.column + len(fixup.text.rstrip()) + 1)
+            where = (index, line, fixup.column + 1, fixup.column + len(fixup.text) + 1)
             try:
                 self.code[fixup.address] |= self._resolve(fixup) & 0xFFFFFFFF
             except (_Wrong, BadConstant) as e:
-                name = e.name if isinstance(e, BadConstant) else None
-                hint = nearest(name, self._symbols()) if name else getattr(e, "hint", None)
-                self._report_at(where, e.code, e.message, hint)
+                self._report_late(where, e)
         for address, text, at, where in self.data_fixups:
             try:
-                value = self._value(text, at)
-                self.data[address] = self._fits_word(value, at, len(text))
+                self.data[address] = self._fits_word(self._value(text, at), at, len(text))
             except (_Wrong, BadConstant) as e:
-                name = e.name if isinstance(e, BadConstant) else None
-                self._report_at(where, e.code, e.message, nearest(name, self._symbols()) if name else None)
+                self._report_late(where, e)
         if self.errors:
             raise AssemblyError(*self.errors)
         source = SourceMap(tuple(f.name for f in self.files), self.spans, tuple(f.lines for f in self.files))
         return Program(
             self.code, self.data, self.memory, self.format, self.labels, self.data_labels, source, self.table
         )
+
+    def _report_late(self, where: tuple[int, int, int, int], e: _Wrong | BadConstant) -> None:
+        """Report what only the second pass could know."""
+        unknown = e.name if isinstance(e, BadConstant) else None
+        hint = e.hint if isinstance(e, _Wrong) else None
+        self._report_at(where, e.code, e.message, nearest(unknown, self._symbols()) if unknown else hint)
 
     def _resolve(self, fixup: _Fixup) -> int:
         text, at = fixup.text, fixup.column

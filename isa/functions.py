@@ -339,7 +339,10 @@ def atan2(y: Expr, x: Expr, w: Format) -> tuple[Expr, Expr]:
 
 
 class Rotation(NamedTuple):
-    """A rotation as quarter turns and three shears: t = tan(θ/2)·2^W, s = sin θ·2^(W−1), |θ| <= π/4."""
+    """A rotation as quarter turns and three shears: t = tan(θ/2) in `tangent_places`, s = sin θ in W−1.
+
+    |θ| is at most an eighth of a turn and half a segment.
+    """
 
     #: 1 where the two words are exchanged, and where each is negated after that
     exchanged: Expr
@@ -347,6 +350,11 @@ class Rotation(NamedTuple):
     second_negated: Expr
     t: Expr
     s: Expr
+
+
+def tangent_places(w: Format) -> int:
+    """W where tan(θ/2) < 1/2, which coarse segments exceed."""
+    return w.width if index_bits(w) >= 3 else w.width - 1
 
 
 def rotation(x: Expr, w: Format) -> Rotation:
@@ -380,11 +388,12 @@ def rotation(x: Expr, w: Format) -> Rotation:
         ),
         width - 1 + 2 * k,
     )
-    tangent = _split(index, tangents, width, unit + 1)
+    places = tangent_places(w)
+    tangent = _split(index, tangents, places, unit + 1)
     secant = look_up(index, [_to_places((1 << exact.PLACES) + (v * v >> exact.PLACES), width - 2) for v in tangents])
     numerator = mul_shift(secant, tan_b, width - 2)
-    denominator = const(1 << (width - 2)) - mul_shift(tangent.high, tan_b, width + unit + 1 - (width - 2))
-    t = tangent.high + _round_off(tangent.low + div_shift(numerator, denominator, width - 2), unit + 1 - width)
+    denominator = const(1 << (width - 2)) - mul_shift(tangent.high, tan_b, places + unit + 1 - (width - 2))
+    t = tangent.high + _round_off(tangent.low + div_shift(numerator, denominator, width - 2), unit + 1 - places)
     return Rotation(quadrant & 1, (quadrant + 1).shr(1) & 1, quadrant.shr(1) & 1, t, s)
 
 

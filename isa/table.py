@@ -105,7 +105,7 @@ def _rotate(w: Format) -> Effects:
     """
     r = functions.rotation(b, w)
     first, second = select(r.first_negated, -d, d), select(r.second_negated, -a, a)
-    tilt = functions.shear(r.t, a, w.width)
+    tilt = functions.shear(r.t, a, functions.tangent_places(w))
     return (
         Exchange("d", "a", when=r.exchanged),
         Permute("d", first, first),
