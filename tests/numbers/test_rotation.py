@@ -247,7 +247,7 @@ def test_the_proved_shears_are_those_of_the_entry() -> None:
 
 
 def test_error_is_bounded_everywhere_at_eight_bits() -> None:
-    """All 2^24 states whose result fits. With a table this short tan(θ/2) has one bit less, and costs up to half a unit."""
+    """All 2^24 states whose result fits. With a table this short tan(θ/2) has one bit less, and the bound is three units."""
     w = W8
     after = TABLE["rot"].transition(w)
     signed = np.arange(-128, 128)
@@ -259,7 +259,7 @@ def test_error_is_bounded_everywhere_at_eight_bits() -> None:
         c, s = math.cos(angle / 16), math.sin(angle / 16)
         for value, true in zip(got, (d * c - a * s, d * s + a * c), strict=True):
             wrong = np.abs(((value ^ 128) - 128) - true)[inside].max()
-            assert wrong <= 2.5, angle
+            assert wrong <= 3, angle
 
 
 @pytest.mark.parametrize("w", [Q32, Q16, W16, Format(16, 12), Format(32, 28), Format(64, 8), Format(64, 60)], ids=str)
