@@ -133,8 +133,8 @@ def _subroutines(program: Program, regions: list[tuple[int, int, int]]) -> Itera
             yield _at(program, entry, "RG0208", "no unconditional `from` and `goto` enclose this `swapbr`")
             continue
         beside = [code[pc] for pc in (entry - 1, entry + 1)]
-        if not any(i.opcode.name == "neg" and i.rd == link for i in beside):
-            message = f"`neg r{link}` is missing next to this `swapbr`: the return would go astray"
+        if sum(i.opcode.name == "neg" and i.rd == link for i in beside) != 1:
+            message = f"not one `neg r{link}` stands next to this `swapbr`: the return would go astray"
             yield _at(program, entry, "RG0208", message)
 
 

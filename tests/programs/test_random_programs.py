@@ -440,9 +440,9 @@ class MiscountsBackward(Wrong):
     """What is taken back is counted as done again."""
 
     def run_back(self, *args: Any, **options: Any) -> rg.Outcome:
-        before = [*self.executed[+1]]
         outcome = super().run_back(*args, **options)
-        self.executed[+1][:] = [2 * n - m for n, m in zip(before, self.executed[-1], strict=True)]
+        self.executed[+1][:] = [n + m for n, m in zip(self.executed[+1], self.executed[-1], strict=True)]
+        self.executed[-1][:] = [0] * len(self.executed[-1])
         return outcome
 
 
