@@ -40,6 +40,7 @@ _MEMORY = re.compile(r"\[\s*([A-Za-z_][\w.]*)\s*")
 _DISTANCE = re.compile(r"\.([+-]\d{1,10})$")
 _OPERAND = re.compile(r"((?:'(?:\\.|[^\\])'|[^,])*),")
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
+_IN_A_REGISTER = "compute with registers in instructions: a constant is known when the program is assembled"
 _REGISTERS = {f"r{i}": i for i in range(256)}
 _FIELD_SHIFT = {"rd": RD_SHIFT, "ra": RA_SHIFT, "rb": RB_SHIFT}
 
@@ -233,7 +234,11 @@ class _Assembler:
             except _Wrong as e:
                 self._report_at((file.index, number, e.start + 1, e.end + 1), e.code, e.message, e.hint)
             except BadConstant as e:
-                hint = nearest(e.name, self._symbols()) if e.name else None
+                hint = (
+                    (nearest(e.name, self._symbols()) or "define it above: its value is needed here")
+                    if e.name
+                    else None
+                )
                 self._report_at((file.index, number, e.start + 1, e.end + 1), e.code, e.message, hint)
             if len(code) > MAX_CODE:
                 raise AssemblyError(
@@ -300,7 +305,13 @@ class _Assembler:
                 "RG0109", f"unknown directive `{word}`", start, start + len(word), nearest(word, self.directives)
             )
         else:
+            if rest.lstrip().startswith(":"):
+                raise _Wrong(
+                    "RG0113", "a second label on the line", start, start + len(word), "give it a line of its own"
+                )
             hint = nearest(word, [*self.forms, *self.sugar, *self.directives])
+            if word.lower() != word:
+                hint = nearest(word.lower(), [*self.forms, *self.sugar, *self.directives]) or hint
             if any(name.startswith(word + ".") for name in self.forms):
                 updates = [name for name in self.forms if name.startswith(word + ".")]
                 hint = f"write the update too: {', '.join(f'`{u}`' for u in updates)}"
@@ -370,6 +381,8 @@ class _Assembler:
         hint = nearest(text, [n for n in self.registers if n not in _REGISTERS])
         if text.startswith("["):
             hint = "use ld, st or exch for memory"
+        elif hint is None and not _looks_like_register(text) and self._is_constant(text):
+            hint = f"put the constant into a register that is zero first: `add r9, {text}`"
         return _Wrong("RG0103", f"`{text}` is not a register", begin, end, hint)
 
     def _constant_operand(self, opcode: Opcode, kind: str, part: str, at: int, word: int) -> tuple[int, _Fixup | None]:
@@ -395,7 +408,8 @@ class _Assembler:
                 return word | offset & 0xFFFFFFFF, None
             if _NAME.fullmatch(text) is None:
                 message = f"`{text}` is not a label" if text else "a label is missing here"
-                raise _Wrong("RG0103", message, begin, begin + max(len(text), 1))
+                hint = "name the label of the other end, or its distance in instructions, such as .+5"
+                raise _Wrong("RG0103", message, begin, begin + max(len(text), 1), hint)
             return word, _Fixup(len(self.code), "target", text, begin, opcode)
         return self._immediate(opcode, part, at, word)
 
@@ -416,6 +430,12 @@ class _Assembler:
             if e.code == "RG0106":
                 return None
             raise _moved(e, at) from None
+
+    def _is_constant(self, text: str) -> bool:
+        try:
+            return self._try(text, 0) is not None
+        except BadConstant:
+            return False
 
     def _lookup(self, name: str) -> int | None:
         for space in (self.constants, self.data_labels, self.labels):
@@ -487,7 +507,7 @@ class _Assembler:
         where = self.file.index, self.line_number
         end = at + (len(name) if length is None else length)
         if name in _REGISTERS:
-            raise _Wrong("RG0107", f"`{name}` is a register", at, end)
+            raise _Wrong("RG0107", f"`{name}` is a register", at, end, "choose a name that is no register")
         if name in self.defined_at:
             index, line = self.defined_at[name]
             message = f"`{name}` is already defined at {self.files[index].name}:{line}"
@@ -543,7 +563,9 @@ class _Assembler:
     def _format(self, rest: str, column: int) -> None:
         (width, at), (frac, where) = self._arguments(rest, column, 2, ".format WIDTH, FRAC")
         if self.format_fixed or self.code or self.data:
-            raise _Wrong("RG0117", "the format is set too late", column, column + max(len(rest.rstrip()), 1))
+            raise _Wrong(
+                "RG0117", "the format is set too late", at, where + len(frac), "put it first in the program, once"
+            )
         bits, fraction = self._value(width, at), self._value(frac, where)
         if bits not in WIDTHS or not 0 <= fraction < bits:
             raise _Wrong("RG0117", f"no format has {bits} bits, {fraction} of them fraction", at, where + len(frac))
@@ -554,13 +576,14 @@ class _Assembler:
         ((text, at),) = self._arguments(rest, column, 1, ".memory WORDS")
         size = self._value(text, at)
         if not 0 <= size <= MAX_DATA:
-            raise _Wrong("RG0116", f"{size} words; the limit is {MAX_DATA}", at, at + len(text))
+            raise _size(size, at, text)
         self.memory = max(self.memory, size)
 
     def _section(self, data: bool, rest: str, column: int) -> None:
         self._arguments(rest, column, 0, ".data" if data else ".text")
         if data and self.procedure is not None:
-            raise _Wrong("RG0114", "a procedure is open", column, column + 1)
+            hint = "Put .data before the `proc` or after its `endproc`."
+            raise _Wrong("RG0114", f"the procedure `{self.procedure[0]}` is open", column - 5, column, hint)
         self.in_data = data
 
     def _store(self, words: Iterable[int], column: int) -> None:
@@ -570,7 +593,8 @@ class _Assembler:
 
     def _need_data(self, column: int) -> None:
         if not self.in_data:
-            raise _Wrong("RG0114", "data stands in .text", max(column - 5, 0), column)
+            begin = self.file.lines[self.line_number - 1].rindex(".", 0, column)
+            raise _Wrong("RG0114", "data stands in .text", begin, column)
         self.format_fixed = True
 
     def _word(self, rest: str, column: int) -> None:
@@ -595,7 +619,7 @@ class _Assembler:
         ((text, at),) = self._arguments(rest, column, 1, ".zero WORDS")
         count = self._value(text, at)
         if not 0 <= count <= MAX_DATA - len(self.data):
-            raise _Wrong("RG0116", f"{count} words; the limit is {MAX_DATA}", at, at + len(text))
+            raise _size(count, at, text)
         self._store([0] * count, column)
 
     def _quoted(self, rest: str, column: int) -> tuple[str, int]:
@@ -664,7 +688,7 @@ class _Assembler:
 
     def _stack(self, push: bool, rest: str, column: int) -> None:
         """push r, sp: M[sp] <-> r, sp += 1; the place above the stack holds zero. pop is its inverse."""
-        (first, at), (second, where) = self._arguments(rest, column, 2, "push REGISTER, STACK" if push else "pop …")
+        (first, at), (second, where) = self._arguments(rest, column, 2, f"{'push' if push else 'pop'} REGISTER, STACK")
         word, pointer = self._register(first, at), self._register(second, where)
         self._exchange_with_stack(push, word, pointer, at, where + len(second))
 
@@ -745,14 +769,18 @@ class _Assembler:
         """Report what only the second pass could know."""
         unknown = e.name if isinstance(e, BadConstant) else None
         hint = e.hint if isinstance(e, _Wrong) else None
-        self._report_at(where, e.code, e.message, nearest(unknown, self._symbols()) if unknown else hint)
+        if unknown in self.registers:
+            self._report_at(where, e.code, f"`{unknown}` is a register, and no part of a constant", _IN_A_REGISTER)
+        else:
+            self._report_at(where, e.code, e.message, nearest(unknown, self._symbols()) if unknown else hint)
 
     def _resolve(self, fixup: _Fixup) -> int:
         text, at = fixup.text, fixup.column
         if fixup.kind == "target":
             if text not in self.labels:
-                kind = "not code" if text in self.data_labels or text in self.constants else "not defined"
-                hint = nearest(text, self.labels)
+                hint, kind = nearest(text, self.labels), "not defined"
+                if text in self.data_labels or text in self.constants:
+                    hint, kind = "a branch goes to a label in .text", "not code"
                 raise _Wrong("RG0106", f"the label `{text}` is {kind}", at, at + len(text), hint)
             assert fixup.opcode is not None
             return self._fits_jump(fixup.opcode, self.labels[text] - fixup.address, at, len(text))
@@ -762,6 +790,11 @@ class _Assembler:
 def _split_operands(text: str) -> list[str]:
     """The pieces between commas; a comma in quotes is none."""
     return text.split(",") if "'" not in text else _OPERAND.findall(text + ",")
+
+
+def _size(words: int, at: int, text: str) -> _Wrong:
+    shown = str(words) if words.bit_length() < 200 else "so many"
+    return _Wrong("RG0116", f"{shown} words, where 0 to {MAX_DATA} are possible", at, at + len(text))
 
 
 def _moved(e: BadConstant, by: int) -> BadConstant:

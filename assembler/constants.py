@@ -19,6 +19,7 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_][\w.]*)"
     r"|(?P<op><<|>>|[-+*/%&|^~()]))"
 )
+_LIKE_A_NUMBER = re.compile(r"\.?\d[\w.]*")
 _BINARY = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "\\": 92, "'": 39, '"': 34}
 #: a constant is at most this long in bits, whatever its operators: `1 << 1 << 40` must not fill the memory
@@ -52,7 +53,13 @@ def tokens(text: str) -> list[tuple[str, str, int]]:
         found = _TOKEN.match(stripped, at)
         if found is None:
             at += len(stripped[at:]) - len(stripped[at:].lstrip())
-            raise BadConstant("RG0104", f"unexpected `{stripped[at]}` in a constant", at, at + 1)
+            wrong = _LIKE_A_NUMBER.match(stripped, at)
+            if wrong is None:
+                raise BadConstant("RG0104", f"unexpected `{stripped[at]}` in a constant", at, at + 1)
+            message = f"`{wrong[0][:40]}` is no number"
+            if re.fullmatch(r"\d+\.\d*|\.\d+", wrong[0]):
+                message = f"`{wrong[0][:40]}` is no integer: write {wrong[0][:40]}q for a fixed-point number"
+            raise BadConstant("RG0104", message, at, wrong.end())
         kind = str(found.lastgroup)
         out.append((kind, found.group(kind), found.start(kind)))
         at = found.end()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrograd.isa.diagnostics import Diagnostic, ImageError, VerificationError
+from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.program import Program
-from retrograd.isa.syntax import write
+from retrograd.isa.syntax import distance_text, write
 
 
 def findings(program: Program, *, strict: bool = False) -> list[Diagnostic]:
@@ -51,6 +51,18 @@ def _at(program: Program, pc: int, code: str, message: str, hint: str | None = N
     return Diagnostic(code, message + where, span, hint, program.source.line(span), **more)
 
 
+def _place(program: Program, pc: int) -> str:
+    """Where an instruction stands, as its reader knows it."""
+    span = program.source.span(pc)
+    return f"address {pc}" if span is None else f"{span.file}:{span.line}"
+
+
+def _write(program: Program, pc: int) -> str:
+    """The instruction as text, with the program's own labels."""
+    names = {address: name for name, address in reversed(list(program.labels.items()))}
+    return write(program.instructions[pc], lambda distance: names.get(pc + distance) or distance_text(distance))
+
+
 def _is_jump(i: Instruction) -> bool:
     return i.opcode.entry.name.startswith("goto")
 
@@ -66,9 +78,10 @@ def _ends(program: Program) -> Iterator[Diagnostic]:
     for name, code in (("start", "RG0204"), ("finish", "RG0205")):
         places = [pc for pc, i in enumerate(program.instructions) if i.opcode.name == name]
         if not places:
-            yield Diagnostic(code, f"the program has no `{name}`")
+            span = Span(program.source.files[0], 1) if program.source.files else None
+            yield Diagnostic(code, f"the program has no `{name}`", span)
         for pc in places[1:]:
-            yield _at(program, pc, code, f"a second `{name}`; the first is at address {places[0]}")
+            yield _at(program, pc, code, f"a second `{name}`; the first is at {_place(program, places[0])}")
 
 
 def _pairs(program: Program) -> Iterator[Diagnostic]:
@@ -76,13 +89,14 @@ def _pairs(program: Program) -> Iterator[Diagnostic]:
     code = program.instructions
     for pc, target, i in _targets(program):
         if not 0 <= target < len(code):
-            message = f"`{write(i)}` reaches address {target}, outside the code of {len(code)} instructions"
+            message = f"`{_write(program, pc)}` reaches address {target}, outside the code of {len(code)} instructions"
             yield _at(program, pc, "RG0203", message)
             continue
         other = code[target]
         if not _is_jump(i):
             if other.opcode.name != "swapbr":
-                yield _at(program, pc, "RG0207", f"`{i.opcode.name}` reaches `{write(other)}`, not a `swapbr`")
+                message = f"`{i.opcode.name}` reaches `{_write(program, target)}`, not a `swapbr`"
+                yield _at(program, pc, "RG0207", message)
             continue
         wanted = "from" if i.opcode.name.startswith("goto") else "goto"
         if not other.opcode.name.startswith(wanted) or not _is_jump(other):
@@ -90,7 +104,9 @@ def _pairs(program: Program) -> Iterator[Diagnostic]:
             where = "" if span is None else f" ({span.file}:{span.line})"
             yield _at(program, pc, "RG0201", f"the other end is `{write(other)}`, not a `{wanted}`{where}")
         elif target + other.imm != pc:
-            message = f"the `{wanted}` at the other end names address {target + other.imm}, not {pc}"
+            message = (
+                f"the `{wanted}` at {_place(program, target)} names {_place(program, target + other.imm)}, not this"
+            )
             yield _at(program, pc, "RG0202", message)
 
 
@@ -102,11 +118,11 @@ def _falls(program: Program) -> Iterator[Diagnostic]:
     for pc in range(len(code) + 1):
         above, below = pc > 0 and leaves[pc - 1], pc < len(code) and enters[pc]
         if above and not below:
-            what = f"falls into `{write(code[pc])}`" if pc < len(code) else "runs off the end of the code"
-            yield _at(program, pc - 1, "RG0206", f"after `{write(code[pc - 1])}` control {what}")
+            what = f"falls into `{_write(program, pc)}`" if pc < len(code) else "runs off the end of the code"
+            yield _at(program, pc - 1, "RG0206", f"after `{_write(program, pc - 1)}` control {what}")
         elif below and not above:
-            what = f"backs into `{write(code[pc - 1])}`" if pc else "backs off the beginning of the code"
-            yield _at(program, pc, "RG0206", f"running backward from `{write(code[pc])}` control {what}")
+            what = f"backs into `{_write(program, pc - 1)}`" if pc else "backs off the beginning of the code"
+            yield _at(program, pc, "RG0206", f"running backward from `{_write(program, pc)}` control {what}")
 
 
 def _regions(program: Program) -> list[tuple[int, int, int]]:
@@ -150,7 +166,7 @@ def _borders(program: Program, regions: list[tuple[int, int, int]]) -> Iterator[
             owner[pc] = index
     for pc, target, i in _targets(program):
         if _is_jump(i) and owner[pc] != owner[target]:
-            yield _at(program, pc, "RG0209", f"`{write(i)}` crosses the border of a subroutine")
+            yield _at(program, pc, "RG0209", f"`{_write(program, pc)}` crosses the border of a subroutine")
     for pc in (program.start, program.finish):
         if owner[pc] is not None:
             yield _at(program, pc, "RG0209", f"`{write(code[pc])}` stands inside a subroutine")

@@ -314,7 +314,8 @@ def _describe(code: str, value: int | None, machine: Machine) -> str:
     fixed = "" if value is None else f"{float(w.to_real(value))}"
     match code:
         case "RG0401":
-            return f"address {value} is outside the memory of {size} words"
+            negative = f"; as a signed word it is {shown}" if shown.startswith("-") else ""
+            return f"address {value} is outside the memory of {size} words{negative}"
         case "RG0403":
             return f"the argument {fixed} is outside the function's domain"
         case "RG0404":
@@ -328,5 +329,5 @@ def _describe(code: str, value: int | None, machine: Machine) -> str:
         case "RG0407":
             return f"the ancilla holds {shown}, not zero: freeing it would erase {w.width} bits"
         case "RG0410":
-            return f"PC = {value} is outside the code"
+            return f"PC = {value} is outside the code of {len(machine.program.code)} instructions"
     return KINDS[code].title

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from retrograd.cli.files import Region, constant, fail, load_program, read_words, write_words
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.cli.report import Tracer, memory_table, outcome_dict, registers_table
-from retrograd.isa.diagnostics import KINDS, nearest
+from retrograd.isa.diagnostics import Diagnostic, nearest
 from retrograd.isa.program import Program
 from retrograd.simulator.machine import MEMORY_LIMIT, Machine, Outcome, Stop, Trap
 
@@ -99,7 +99,7 @@ def _show(machine: Machine, stop: str, steps: int, trap: Trap | None) -> None:
         print(trap, file=sys.stderr)
         print("the machine stands before this instruction and can run back from here", file=sys.stderr)
     elif stop == Stop.LIMIT.value:
-        print(f"error[RG0420]: stopped by the limit of {steps} steps\n  fix: {KINDS['RG0420'].fix}", file=sys.stderr)
+        print(Diagnostic("RG0420", f"stopped by the limit of {steps} steps").render(), file=sys.stderr)
     way = "forward" if machine.direction > 0 else "backward"
     where = f"at pc {machine.pc}" + (f", BR = {machine.br}" if machine.br else "")
     erased = f"{machine.erased_bits} bits erased"
@@ -116,7 +116,7 @@ def _count(text: str | None, option: str, program: Program) -> int | None:
     try:
         value = int(text, 0)
     except ValueError:
-        raise fail("RG0507", f"{option}: `{text}` is no number") from None
+        raise fail("RG0507", f"{option}: `{text[:40]}` is no integer") from None
     if value < 0:
         raise fail("RG0507", f"{option}: {value} is negative")
     if value > sys.maxsize and option != "--max-steps":
@@ -137,7 +137,11 @@ def _set(machine: Machine, text: str) -> None:
     elif name in labels:
         machine.load(labels[name], [word])
     else:
-        raise fail("RG0502", f"{option}: `{name}` is neither a register nor a data label", nearest(name, labels))
+        hint = (
+            nearest(name, labels)
+            or "write r0 to r255 or a data label; what `.reg` names is known to the assembler only"
+        )
+        raise fail("RG0502", f"{option}: `{name}` is neither a register nor a data label", hint)
 
 
 def _breakpoint(text: str, program: Program) -> int:
@@ -145,7 +149,7 @@ def _breakpoint(text: str, program: Program) -> int:
         return program.labels[text]
     if text.isdecimal() and int(text) < len(program.code):
         return int(text)
-    hint = nearest(text, program.labels)
+    hint = nearest(text, program.labels) or f"write a code label, or an address from 0 to {len(program.code) - 1}"
     raise fail("RG0507", f"--break {text}: neither a label nor an address of the code", hint)
 
 
