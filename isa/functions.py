@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from math import factorial
 from typing import NamedTuple
 
@@ -172,6 +173,7 @@ def _scale(p: Power, w: Format) -> tuple[Expr, Expr]:
     return value, down.ge(0) & value.ge(0)
 
 
+@cache
 def exp(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(e^x, 1 if it fits)."""
     if not available(w):
@@ -224,6 +226,7 @@ def _log2(v: _Normalised, w: Format) -> Expr:
     return ((v.exponent + (width - 1)) << places) + look_up(index, logs) + part
 
 
+@cache
 def log(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(ln x, 1 if it fits), for x > 0."""
     if not available(w):
@@ -299,16 +302,19 @@ def _sin_of_quadrant(x: Expr, ahead: int, w: Format) -> Expr:
     return _round_off(signed, places - w.frac)
 
 
+@cache
 def sin(x: Expr, w: Format) -> Expr:
     """sin x, x in radians."""
     return _sin_of_quadrant(x, 0, w) if available(w) else ZERO
 
 
+@cache
 def cos(x: Expr, w: Format) -> Expr:
     """cos x, x in radians."""
     return _sin_of_quadrant(x, 1, w) if available(w) else ZERO
 
 
+@cache
 def atan2(y: Expr, x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(the angle of (x, y) in (−π, π], 1 if it fits), for (x, y) != (0, 0)."""
     if not available(w):
@@ -357,6 +363,7 @@ def tangent_places(w: Format) -> int:
     return w.width if index_bits(w) >= 3 else w.width - 1
 
 
+@cache
 def rotation(x: Expr, w: Format) -> Rotation:
     """The parts of a rotation by x radians. Whatever the rounding of t and s, shears are undone exactly."""
     if not available(w):
@@ -435,6 +442,7 @@ def _lognum(sign: Expr, log2: Expr, w: Format) -> Expr:
     return (sign & w.sign) | (log2 & (w.mask ^ w.sign))
 
 
+@cache
 def lognum_to_fixed(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(±2^log2|x|, 1 if it fits)."""
     if not available(w):
@@ -443,6 +451,7 @@ def lognum_to_fixed(x: Expr, w: Format) -> tuple[Expr, Expr]:
     return select(x.lt(0), -value, value), fits
 
 
+@cache
 def fixed_to_lognum(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(the lognum of x, 1 if it fits), for x != 0."""
     if not available(w):
@@ -452,6 +461,7 @@ def fixed_to_lognum(x: Expr, w: Format) -> tuple[Expr, Expr]:
     return _lognum(x, log2, w), fits & log_part(log2).eq(log2)
 
 
+@cache
 def lognum_sum(x: Expr, y: Expr, w: Format) -> tuple[Expr, Expr, Expr]:
     """(x + y as a lognum, 1 if it fits, 1 if it is not zero).
 
