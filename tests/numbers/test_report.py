@@ -1,0 +1,78 @@
+"""docs/numbers.md: what docs/numbers.json says, within the bounds, and every worst error found again where it is said to be."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from retrograd.isa.words import Format
+
+ROOT = Path(__file__).resolve().parents[2]
+FORMATS = {str(w): w for w in (Format(64, 32), Format(32, 16))}
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    name = "retrograd_measure_numbers"
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / "measure_numbers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by name while it is being executed.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def facts() -> list[dict[str, Any]]:
+    data = json.loads((ROOT / "docs" / "numbers.json").read_text("utf-8"))
+    results: list[dict[str, Any]] = data["results"]
+    return results
+
+
+def test_the_page_is_fresh(tool: ModuleType) -> None:
+    assert tool.main(["--check", str(ROOT / "docs")]) == 0
+
+
+def test_a_stale_page_is_found(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("numbers.md", "numbers.json"):
+        (tmp_path / name).write_bytes((ROOT / "docs" / name).read_bytes())
+    assert tool.main(["--check", str(tmp_path)]) == 0
+    page = tmp_path / "numbers.md"
+    page.write_text(page.read_text("utf-8").replace("| `flog` |", "| `log` |"), "utf-8")
+    assert tool.main(["--check", str(tmp_path)]) == 1
+    assert "stale" in capsys.readouterr().err
+
+
+def test_all_is_measured_and_within_bounds(tool: ModuleType, facts: list[dict[str, Any]]) -> None:
+    assert {(r["function"], r["format"]) for r in facts} == {(c.name, w) for c in tool.CASES for w in FORMATS}
+    for r in facts:
+        assert 0.4 < r["worst"] <= r["bound"], r
+        assert r["bound"] == (2 if r["function"].startswith("rot") else 1)
+        assert r.get("falls", 0) == 0, r
+        assert r["points"] >= (10**7 if r["format"] == "Q32.32" else 2 * 10**6), r
+    everywhere = {r["function"] for r in facts if r["exhaustive"]}
+    assert everywhere >= {"fexp", "flog", "fsqrt", "fsin", "fcos", "ltof", "ftol", "ladd", "lsub"}
+    assert {r["function"] for r in facts if "falls" in r} == {"fexp", "flog", "fsqrt", "ltof", "ftol"}
+
+
+def test_the_worst_errors_are_where_the_page_says(tool: ModuleType, facts: list[dict[str, Any]]) -> None:
+    cases = {case.name: case for case in tool.CASES}
+    for r in facts:
+        w, case = FORMATS[r["format"]], cases[r["function"]]
+        words = {p: value & w.mask for p, value in r["at"].items()}
+        again = float(tool.error(case, w, words, tool.python(case, w)))
+        assert again == pytest.approx(r["worst"], abs=2e-9), r
+
+
+@pytest.mark.slow
+def test_a_quick_run_stays_within_bounds(tool: ModuleType, tmp_path: Path) -> None:
+    """C by `cc`, with libquadmath: the same trees by another fold. Writes nothing."""
+    assert tool.main(["--quick", str(tmp_path)]) == 0
+    assert list(tmp_path.iterdir()) == []

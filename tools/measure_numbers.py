@@ -1,0 +1,742 @@
+"""Measure the worst error of every numeric function and write docs/numbers.json and docs/numbers.md.
+
+    python tools/measure_numbers.py [--quick | --check | --page] docs
+
+The expression trees are folded into C, compiled with `cc` and run over all arguments of Q16.16, or over tens of
+millions of Q32.32, against the C library (float64) and libquadmath (113 bits). These screen: the worst points of
+every block are then measured again with mpmath at 200 bits, and only that is reported. `--quick` takes samples
+and writes nothing; `--check` tells whether the page is what the JSON says, and `--page` writes it from there. The full
+run takes some seven minutes of two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa import functions
+from retrograd.isa.expr import Expr, nodes, place
+from retrograd.isa.python_source import emit
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+Q16, Q32 = Format(32, 16), Format(64, 32)
+#: of vectors shorter than this share of the largest word, no sum within a rotation overflows
+SHARE = 0.92
+REACH = 64
+BLOCK = 1 << 22
+WORDS = NDArray[np.int64]
+
+
+# ------------------------------------------------------------------ trees as C
+
+
+def c_source(roots: Sequence[Expr], w: Format) -> str:
+    """`static void f(U d, U a, U b, U *out)`: one assignment a node, in words U, their signed form S and products P."""
+    names: dict[Expr, str] = {}
+    tables: dict[tuple[int, ...], str] = {}
+    body: list[str] = []
+    for node in nodes(*roots):
+        text = _c_operation(node, [names[arg] for arg in node.args], w, tables)
+        names[node] = text if node.op in ("input", "const") else f"t{len(names)}"
+        if names[node] != text:
+            body.append(f"    U {names[node]} = {text};")
+    body += [f"    out[{i}] = {names[root]};" for i, root in enumerate(roots)]
+    constants = [
+        f"static const U {name}[] = {{{', '.join(f'{x & w.mask}ULL' for x in values)}}};"
+        for values, name in tables.items()
+    ]
+    return "\n".join([*constants, "static inline void f(U d, U a, U b, U *out) {", *body, "}"])
+
+
+def _c_operation(node: Expr, v: list[str], w: Format, tables: dict[tuple[int, ...], str]) -> str:
+    s = node.param if isinstance(node.param, int) else 0
+    n = w.width - 1
+    match node.op:
+        case "const":
+            return f"(U){s & w.mask}ULL"
+        case "input":
+            return str(node.param)
+        case "add" | "sub" | "and" | "or" | "xor":
+            sign = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}[node.op]
+            return f"(U)({v[0]} {sign} {v[1]})"
+        case "shl":
+            return f"(U)({v[0]} << ({v[1]} & {n}))"
+        case "shr":
+            return f"(U)({v[0]} >> ({v[1]} & {n}))"
+        case "sar":
+            return f"(U)((S){v[0]} >> ({v[1]} & {n}))"
+        case "eq":
+            return f"(U)({v[0]} == {v[1]})"
+        case "lt":
+            return f"(U)((S){v[0]} < (S){v[1]})"
+        case "ltu":
+            return f"(U)({v[0]} < {v[1]})"
+        case "select":
+            return f"{v[0]} ? {v[1]} : {v[2]}"
+        case "mulshift":
+            return f"(U)(((P)(S){v[0]} * (S){v[1]}) >> {min(s, 2 * w.width - 1)})"
+        case "divshift":
+            top, bottom = f"(P)(S){v[0]} * ((P)1 << {max(s, 0)})", f"(P)(S){v[1]} * ((P)1 << {max(-s, 0)})"
+            return f"{v[1]} ? (U)floor_div({top}, {bottom}) : 0"
+        case "sqrtshift":
+            return f"(S){v[0]} < 0 ? 0 : (U)root((UP){v[0]} << {s})"
+        case "table" if isinstance(node.param, tuple):
+            name = tables.setdefault(node.param, f"T{len(tables)}")
+            return f"{name}[{v[0]} & {len(node.param) - 1}]"
+    raise ValueError(f"no C for operation {node.op!r}")
+
+
+_PRELUDE = """
+#include <stdint.h>
+#include <math.h>
+#if W == 64
+#include <quadmath.h>
+typedef uint64_t U; typedef int64_t S; typedef __int128 P; typedef unsigned __int128 UP;
+typedef __float128 R;
+#define F(name) name##q
+#else
+typedef uint32_t U; typedef int32_t S; typedef int64_t P; typedef uint64_t UP;
+typedef double R;
+#define F(name) name
+#endif
+static const R ONE = (R)(1ULL << FRAC);
+static const R LIMIT = (R)((U)1 << (W - 1));
+static const U SIGN = (U)1 << (W - 1);
+
+static inline P floor_div(P x, P y) { P q = x / y; return q - (x % y != 0 && (x < 0) != (y < 0)); }
+
+static inline UP root(UP x) {
+    UP r = (UP)sqrtl((long double)x);
+    while (r * r > x) r--;
+    while ((r + 1) * (r + 1) <= x) r++;
+    return r;
+}
+
+/* log2 of a lognum, in units; its number's sign is its top bit */
+static inline S logarithm(U x) { return (S)(x << 1) >> 1; }
+static inline R real(U x) { return (R)(S)x / ONE; }
+static inline R size(R x) { return x < 0 ? -x : x; }
+
+/* log2 |2^x ± 2^y|, in units: the larger, and what the smaller adds */
+static inline R log_sum(U x, U y) {
+    S p = logarithm(x), q = logarithm(y);
+    R d = -(R)size((R)p - (R)q) / ONE * F(log)((R)2);
+    R rest = (x ^ y) & SIGN ? F(log)(-F(expm1)(d)) : F(log1p)(F(exp)(d));
+    return (R)(p > q ? p : q) + rest / F(log)((R)2) * ONE;
+}
+"""
+
+_KERNEL = """
+/* Over n points, from arrays or counting up from `first`: points measured, the worst of them, steps downward. */
+int64_t measure(const U *ds, const U *as, const U *bs, U first, int64_t n, double *worst, int64_t *at, int64_t *falls) {
+    int64_t measured = 0; S before = 0; int have = 0, side = 0;
+    for (int64_t i = 0; i < n; i++) {
+        U d = ds ? ds[i] : 0, a = as ? as[i] : (U)(first + (U)i), b = bs ? bs[i] : 0;
+        U out[8];
+        if (!(DOMAIN)) { have = 0; continue; }
+        f(d, a, b, out);
+        R limit = LIMIT / LIMIT_PARTS, truth = TRUTH, e;
+        if (out[1]) {
+            S value = VALUE;
+            e = size((R)value - truth);
+            /* Of a number's magnitude, growing means falling on the negative side; between the sides is no step. */
+            if (side != (MIRRORED && (S)a < 0)) have = 0;
+            side = MIRRORED && (S)a < 0;
+            if (have && (side ? value > before : value < before)) ++*falls;
+            before = value; have = 1;
+        } else {
+            e = truth + limit < limit - truth ? truth + limit : limit - truth;
+            if (e < 0) e = 0;
+            have = 0;
+        }
+        if (!(SOUND)) e = (R)1e9;
+        measured++;
+        if ((double)e > *worst) { *worst = (double)e; *at = i; }
+    }
+    return measured;
+}
+"""
+
+a, b, d = place("a"), place("b"), place("d")
+
+
+# ------------------------------------------------------------------ what is measured
+
+
+@dataclass(frozen=True)
+class Case:
+    """A value that an instruction computes, and the true one: in C, and for mpmath from words."""
+
+    name: str
+    #: what is shown of it
+    title: str
+    #: operands, in the order d, a, b
+    operands: str
+    #: [value, 1 if it fits, …]
+    roots: Callable[[Format], list[Expr]]
+    #: C expressions over the words d, a, b and out
+    truth: str
+    domain: str = "1"
+    value: str = "(S)out[0]"
+    sound: str = "1"
+    #: logarithms have half the range of a word
+    limit_parts: int = 1
+    bound: float = 1.0
+    #: name of the function in `exact`
+    exact: str = ""
+    monotone: bool = False
+    #: the value's magnitude, or its logarithm, is a function of the argument's
+    mirrored: bool = False
+    unit: Callable[[Format], str] = lambda w: f"2^-{w.frac}"
+
+
+def _roots(name: str) -> Callable[[Format], list[Expr]]:
+    """The word that the opcode leaves in a target of 0, and whether its overflow guards let it pass."""
+
+    def roots(w: Format) -> list[Expr]:
+        opcode = TABLE[name]
+        fits = Expr("const", (), 1)
+        for guard in opcode.guards(w):
+            if guard.mode == "overflow":
+                fits = fits & opcode.guard_predicate(guard, w).ne(0)
+        return [opcode.transition(w)["d"], fits]
+
+    return roots
+
+
+def _rotated(which: str) -> Callable[[Format], list[Expr]]:
+    return lambda w: [TABLE["rot"].transition(w)[which], Expr("const", (), 1)]
+
+
+def _shear(part: str) -> Callable[[Format], list[Expr]]:
+    def roots(w: Format) -> list[Expr]:
+        r = functions.rotation(a, w)
+        return [getattr(r, part), Expr("const", (), 1), r.exchanged | (r.second_negated << 1)]
+
+    return roots
+
+
+_SHORT = "F(sqrt)((R)(S)d * (S)d + (R)(S)a * (S)a) <= SHARE * LIMIT"
+#: sine and cosine of what is left of the angle a after its quarter turns
+_LEFT_SIN = "(out[2] == 0 ? F(sin)(real(a)) : out[2] == 1 ? -F(cos)(real(a)) : out[2] == 2 ? -F(sin)(real(a)) : F(cos)(real(a)))"
+_LEFT_COS = "(out[2] == 0 ? F(cos)(real(a)) : out[2] == 1 ? F(sin)(real(a)) : out[2] == 2 ? -F(cos)(real(a)) : -F(sin)(real(a)))"
+
+CASES = [
+    Case("fexp", "e^a", "a", _roots("fexp.add"), "F(exp)(real(a)) * ONE", exact="exp", monotone=True),
+    Case("flog", "ln a", "a", _roots("flog.add"), "F(log)(real(a)) * ONE", "(S)a > 0", exact="log", monotone=True),
+    Case("fsqrt", "√a", "a", _roots("fsqrt.add"), "F(sqrt)(real(a)) * ONE", "(S)a >= 0", exact="sqrt", monotone=True),
+    Case("fsin", "sin a", "a", _roots("fsin.add"), "F(sin)(real(a)) * ONE", exact="sin"),
+    Case("fcos", "cos a", "a", _roots("fcos.add"), "F(cos)(real(a)) * ONE", exact="cos"),
+    Case("fatan2", "the angle of (b, a)", "ab", _roots("fatan2.add"), "F(atan2)(real(a), real(b)) * ONE", "(a | b) != 0", exact="atan2"),
+    Case("fdiv", "a / b", "ab", _roots("fdiv.add"), "real(a) / real(b) * ONE", "b != 0", exact="div"),
+    Case("ltof", "fixed from lognum", "a", _roots("ltof.add"),
+         "(a & SIGN ? -1 : 1) * F(exp2)((R)logarithm(a) / ONE) * ONE", exact="ltof", monotone=True, mirrored=True),
+    Case("ftol", "lognum from fixed", "a", _roots("ftol.mul"), "F(log2)(size(real(a))) * ONE", "a != 0", "logarithm(out[0])",
+         "!((out[0] ^ a) & SIGN)", 2, exact="ftol", monotone=True, mirrored=True),
+    Case("ladd", "lognum a + b", "ab", _roots("ladd.mul"), "log_sum(a, b)", "a != (b ^ SIGN)", "logarithm(out[0])",
+         "(out[0] & SIGN) == ((logarithm(a) >= logarithm(b) ? a : b) & SIGN)", 2, exact="ladd"),
+    Case("lsub", "lognum a − b", "ab", _roots("lsub.mul"), "log_sum(a, b ^ SIGN)", "a != b", "logarithm(out[0])",
+         "(out[0] & SIGN) == ((logarithm(a) >= logarithm(b) ? a : b ^ SIGN) & SIGN)", 2, exact="lsub"),
+    Case("rot d", "first component", "dab", _rotated("d"), "(R)(S)d * F(cos)(real(b)) - (R)(S)a * F(sin)(real(b))", _SHORT,
+         bound=2.0, exact="rot_d"),
+    Case("rot a", "second component", "dab", _rotated("a"), "(R)(S)d * F(sin)(real(b)) + (R)(S)a * F(cos)(real(b))", _SHORT,
+         bound=2.0, exact="rot_a"),
+    Case("rot t", "the shear's tan(θ/2)", "a", _shear("t"), f"{_LEFT_SIN} / (1 + {_LEFT_COS}) * LIMIT * 2", exact="t",
+         bound=2.0, unit=lambda w: f"2^-{w.width}"),
+    Case("rot s", "the shear's sin θ", "a", _shear("s"), f"{_LEFT_SIN} * LIMIT", exact="s", bound=2.0,
+         unit=lambda w: f"2^-{w.width - 1}"),
+]  # fmt: skip
+
+
+def log_of(w: Format, word: int) -> int:
+    """log2 of a lognum, in units."""
+    low: int = word & (w.sign - 1)
+    return low - int(w.sign) if low & (w.sign >> 1) else low
+
+
+def exact(case: Case, w: Format, words: dict[str, int], out: Sequence[int]) -> Any:
+    """The true value in units, at mpmath's precision."""
+    import mpmath as mp
+
+    one = mp.mpf(1 << w.frac)
+    x, y = (mp.mpf(w.signed(words.get(p, 0))) for p in "ab")
+    z = mp.mpf(w.signed(words.get("d", 0)))
+
+    def number(word: int) -> Any:
+        return mp.power(2, log_of(w, word) / one) * (-1 if word & w.sign else 1)
+
+    match case.exact:
+        case "exp" | "log" | "sqrt" | "sin" | "cos":
+            f = {"exp": mp.exp, "log": mp.log, "sqrt": mp.sqrt, "sin": mp.sin, "cos": mp.cos}[case.exact]
+            return f(x / one) * one
+        case "atan2":
+            return mp.atan2(x, y) * one
+        case "div":
+            return x / y * one
+        case "ltof":
+            return number(words["a"]) * one
+        case "ftol":
+            return mp.log(abs(x / one), 2) * one
+        case "ladd":
+            return mp.log(abs(number(words["a"]) + number(words["b"])), 2) * one
+        case "lsub":
+            return mp.log(abs(number(words["a"]) - number(words["b"])), 2) * one
+        case "rot_d":
+            return z * mp.cos(y / one) - x * mp.sin(y / one)
+        case "rot_a":
+            return z * mp.sin(y / one) + x * mp.cos(y / one)
+        case "t":
+            return mp.tan((x / one - out[2] * mp.pi / 2) / 2 % mp.pi) * (1 << w.width)
+        case "s":
+            return mp.sin(x / one - out[2] * mp.pi / 2) * w.sign
+    raise ValueError(case.exact)
+
+
+def python(case: Case, w: Format) -> Callable[..., tuple[int, ...]]:
+    """(d, a, b) -> the case's roots, by the emitted Python."""
+    statements, out = emit(case.roots(w), w, {p: p for p in "dab"})
+    if not case.name.startswith("rot"):
+        statements = ["d = 0", *statements]
+    scope: dict[str, Any] = {}
+    body = [*statements, f"return ({', '.join(out)},)"]
+    exec("def run(d, a, b):\n" + "".join(f"    {line}\n" for line in body), {"isqrt": math.isqrt}, scope)
+    run: Callable[..., tuple[int, ...]] = scope["run"]
+    return run
+
+
+def error(case: Case, w: Format, words: dict[str, int], run: Callable[..., tuple[int, ...]]) -> Any:
+    """In units; where overflow is reported, how far inside the format the true value lies."""
+    import mpmath as mp
+
+    with mp.workprec(200 + w.width):
+        out = run(*(words.get(p, 0) for p in "dab"))
+        truth = exact(case, w, words, out)
+        if not out[1]:
+            limit = w.sign // case.limit_parts
+            return max(mp.mpf(0), min(limit - truth, truth + limit))
+        return abs((log_of(w, out[0]) if case.limit_parts == 2 else w.signed(out[0])) - truth)
+
+
+class Compiled:
+    """The kernel of one case and format."""
+
+    def __init__(self, case: Case, w: Format, folder: Path) -> None:
+        self.case, self.w = case, w
+        self.word = np.dtype(np.uint64 if w.width == 64 else np.uint32)
+        path = folder / f"{case.name.replace(' ', '_')}{w.width}.c"
+        macros = [f"#define W {w.width}", f"#define FRAC {w.frac}", f"#define SHARE ((R){SHARE})"]
+        macros.append(f"#define MIRRORED {int(case.mirrored)}")
+        pieces = {"DOMAIN": case.domain, "VALUE": case.value, "SOUND": case.sound, "LIMIT_PARTS": str(case.limit_parts)}
+        # The truth's text has brackets and commas of its own, which a macro takes as they are.
+        macros += [f"#define {name} {text}" for name, text in {**pieces, "TRUTH": case.truth}.items()]
+        text = "\n".join([*macros, _PRELUDE, c_source(case.roots(w), w), _KERNEL])
+        path.write_text(text, "utf-8")
+        library = path.with_suffix(".so")
+        command = ["cc", "-O3", "-march=native", "-shared", "-fPIC", "-o", library, path, "-lquadmath", "-lm"]
+        subprocess.run(list(map(str, command)), check=True)
+        self.measure = ctypes.CDLL(str(library)).measure
+        self.measure.restype = ctypes.c_int64
+
+    def __call__(self, points: Points) -> Found:
+        columns: list[NDArray[Any] | None] = [
+            None if column is None else np.ascontiguousarray(column.astype(self.word)) for column in points.columns
+        ]
+        worst, at, falls = ctypes.c_double(-1), ctypes.c_int64(0), ctypes.c_int64(0)
+        pointers = [None if c is None else c.ctypes.data_as(ctypes.c_void_p) for c in columns]
+        first = (ctypes.c_uint64 if self.w.width == 64 else ctypes.c_uint32)(points.first & self.w.mask)
+        measured = self.measure(
+            *pointers, first, ctypes.c_int64(points.count), ctypes.byref(worst), ctypes.byref(at), ctypes.byref(falls)
+        )
+        words = {p: int(c[at.value]) for p, c in zip("dab", columns, strict=True) if c is not None}
+        if points.columns[1] is None:
+            words["a"] = (points.first + at.value) & self.w.mask
+        return Found(worst.value, words, int(measured), falls.value)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Words d, a, b as arrays (None: zero), or a counting up from `first`."""
+
+    columns: tuple[WORDS | None, WORDS | None, WORDS | None]
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Found:
+    worst: float
+    words: dict[str, int]
+    measured: int
+    falls: int
+
+
+def counting(first: int, end: int, block: int = BLOCK) -> Iterator[Points]:
+    """first … end − 1, in blocks that overlap by one so that no step between neighbours is missed."""
+    for start in range(first, end, block):
+        yield Points((None, None, None), start, min(block + 1, end - start))
+
+
+# ------------------------------------------------------------------ points of the wide format
+
+
+def any_words(rng: np.random.Generator, w: Format, n: int) -> WORDS:
+    """Half uniform, half of every length alike."""
+    x: WORDS = rng.integers(-w.sign, w.sign - 1, n, np.int64, endpoint=True)
+    return x >> (rng.integers(0, w.width, n) * rng.integers(0, 2, n))
+
+
+def samples(case: Case, w: Format, rng: np.random.Generator, n: int) -> Points:
+    """Random operands of a case."""
+    one, k = 1 << w.frac, 2 << functions.index_bits(w)
+    x = any_words(rng, w, n)
+    match case.name:
+        case "fexp" | "ltof":
+            scale = math.log(2) if case.name == "fexp" else 1.0
+            low, high = -int((w.frac + 2) * scale * one), int((w.width - 1 - w.frac) * scale * one) + 2
+            x = rng.integers(low, high, n)
+            # A third near the top, where a unit is the smallest part of the value; a third near zero.
+            part = rng.integers(0, 3, n)
+            x = np.where(
+                part == 1, high - rng.integers(0, one, n), np.where(part == 2, x >> rng.integers(0, w.width - 2, n), x)
+            )
+            if case.name == "ltof":
+                x = (x & (w.sign - 1)) | (rng.integers(0, 2, n) << (w.width - 1))
+            return Points((None, x, None), 0, n)
+        case "flog" | "fsqrt":
+            return Points((None, np.where(x < 0, ~x, x), None), 0, n)
+        case "fatan2" | "fdiv":
+            y = any_words(rng, w, n)
+            # A half near the slopes of the table and between them, on either side of the diagonal.
+            slope = (x >> 9) * rng.integers(-k, k, n, endpoint=True) // k * 512 + rng.integers(-3, 4, n)
+            y = np.where(rng.integers(0, 2, n) == 1, slope, y)
+            turned = rng.integers(0, 2, n) == 1
+            return Points((None, np.where(turned, x, y), np.where(turned, y, x)), 0, n)
+        case "ladd" | "lsub":
+            top = rng.integers(-w.sign // 4, w.sign // 4, n) >> rng.integers(0, w.width // 2, n)
+            far = rng.integers(0, (w.frac + 8) * one, n)
+            difference = np.where(rng.integers(0, 2, n) == 1, far, far >> rng.integers(0, w.frac + 5, n))
+            lower = top - difference
+            signs = [rng.integers(0, 2, n) << (w.width - 1) for _ in range(2)]
+            u, v = (top & (w.sign - 1)) | signs[0], (lower & (w.sign - 1)) | signs[1]
+            turned = rng.integers(0, 2, n) == 1
+            return Points((None, np.where(turned, u, v), np.where(turned, v, u)), 0, n)
+        case "rot d" | "rot a":
+            short = rng.integers(0, w.width, n) * rng.integers(0, 2, n)
+            first, second = (rng.integers(-w.sign, w.sign - 1, n, np.int64) >> short for _ in range(2))
+            return Points((first, second, x), 0, n)
+    return Points((None, x, None), 0, n)
+
+
+def edges(case: Case, w: Format) -> list[int]:
+    """Arguments (of sums: differences) at which a table hands over from one entry to the next, and ends of the domain."""
+    import mpmath as mp
+
+    k, one = 1 << functions.index_bits(w), 1 << w.frac
+    low, high = -w.frac - 2, w.width - 1 - w.frac
+    ends = [-w.sign, -1, 0, 1, w.sign - 1, *(s << n for n in range(w.width - 1) for s in (1, -1))]
+    with mp.workprec(200):
+        match case.name:
+            case "fexp" | "ltof":
+                unit = (mp.log(2) if case.name == "fexp" else mp.mpf(1)) * one
+                steps = [
+                    int(mp.floor((e + (j + mp.mpf(1) / 2) / k) * unit)) for e in range(low, high + 1) for j in range(k)
+                ]
+                if case.name == "ltof":
+                    steps = [sign | (x & (w.sign - 1)) for sign in (0, w.sign) for x in steps]
+                return [*steps, 0]
+            case "flog" | "ftol" | "fsqrt":
+                steps = [((k + j) << e) // k for e in range(w.width - 1) for j in range(k)]
+                steps = [x for x in steps if x < w.sign]
+                return steps + [-x for x in steps if case.name == "ftol"] + ends
+            case "fsin" | "fcos" | "rot t" | "rot s":
+                turn = 2 * mp.pi * one
+                last = int(w.sign / turn)
+                turns = (0, 1, -1, -2, last - 1, -last, last // 2)
+                steps = [int(mp.floor((n + mp.mpf(j) / (8 * k)) * turn)) for n in turns for j in range(8 * k)]
+                return [x for x in steps if -w.sign <= x < w.sign] + ends
+            case "ladd" | "lsub":
+                return [int(mp.floor(mp.mpf(j) / (2 * k) * one)) for j in range(2 * k * 8)] + [one // k, 0]
+    return []
+
+
+def around_edges(case: Case, w: Format, rng: np.random.Generator) -> Iterator[Points]:
+    """Every edge and 64 neighbours on either side."""
+    for edge in edges(case, w):
+        if case.name in ("ladd", "lsub"):
+            difference = np.arange(max(0, edge - REACH), edge + REACH + 1)
+            top = rng.integers(-w.sign // 4, w.sign // 4, len(difference))
+            for other in (0, 1):
+                x, y = top & (w.sign - 1), ((top - difference) & (w.sign - 1)) | (np.int64(other) << (w.width - 1))
+                yield Points((None, x, y), 0, len(difference))
+        else:
+            yield Points((None, None, None), edge - REACH, 2 * REACH + 1)
+
+
+def corners(case: Case, w: Format) -> Iterator[Points]:
+    """All combinations of end words and powers of two."""
+    ends = [
+        -w.sign,
+        1 - w.sign,
+        -1,
+        0,
+        1,
+        w.sign - 1,
+        w.sign // 2,
+        *(s << n for n in range(0, w.width - 1, 3) for s in (1, -1)),
+    ]
+    if len(case.operands) > 1:
+        grid = np.meshgrid(*[np.array(ends)] * len(case.operands))
+        columns = dict(zip(case.operands, (x.ravel() for x in grid), strict=True))
+        yield Points((columns.get("d"), columns["a"], columns["b"]), 0, len(columns["a"]))
+
+
+# ------------------------------------------------------------------ points of the narrow format: all of them
+
+
+def everything(case: Case, w: Format) -> tuple[str, list[Points]] | None:
+    """(what "all" means, the points) where the arguments can be tried one and all."""
+    one = 1 << w.frac
+    match case.name:
+        case "fexp":
+            low, high = -(w.frac + 2) * one, (w.width - 1 - w.frac) * one
+            return "all arguments whose power is neither 0 nor refused, and a million words of any size", list(
+                counting(low, high, 1 << 16)
+            )
+        case "flog" | "fsqrt":
+            return "all arguments", list(counting(0, w.sign))
+        case "fsin" | "fcos":
+            return "all arguments", list(counting(-w.sign, w.sign))
+        case "ftol":
+            return "all arguments", list(counting(-w.sign, 0)) + list(counting(1, w.sign))
+        case "ltof":
+            low, high = -(w.frac + 2) * one, (w.width - w.frac) * one
+            points = [*counting(low & (w.sign - 1), w.sign, 1 << 16), *counting(0, high, 1 << 16)]
+            points += [Points(p.columns, p.first | w.sign, p.count) for p in points]
+            return "all arguments whose power is neither 0 nor refused, and a million words of any size", points
+        case "ladd" | "lsub":
+            # A sum is the larger logarithm plus a function of the difference alone.
+            blocks = [np.arange(first, first + (1 << 16)) for first in range(0, 1 << 22, 1 << 16)]
+            points = []
+            for difference, other in ((x, s) for x in blocks for s in (0, w.sign)):
+                top = np.full(len(difference), w.sign // 4)
+                x, y = top, (top - difference) | other
+                points.append(Points((None, x, y), 0, len(difference)))
+                points.append(Points((None, y, x), 0, len(difference)))
+            return "all differences up to 64, beyond which nothing is added", points
+    return None
+
+
+# ------------------------------------------------------------------ the run
+
+
+def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolExecutor) -> dict[str, Any]:
+    compiled, rng = Compiled(case, w, folder), np.random.default_rng(sum(case.name.encode()) + w.width)
+    all_of_them = everything(case, w) if w == Q16 and not quick else None
+    edge_results: list[Found] = []
+    others: list[Found] = []
+    if all_of_them is not None:
+        scope, points = all_of_them
+        results = list(pool.map(compiled, points))
+        others = list(
+            pool.map(compiled, [Points((None, any_words(rng, w, 1 << 20), None), 0, 1 << 20)] * (case.operands == "a"))
+        )
+    else:
+        scope = (
+            "random points, every edge of a table's segments ± 64 neighbours, ends"
+            if edges(case, w)
+            else "random points, ends"
+        )
+        blocks, size = (20, 10_000) if quick else (1200, 10_000)
+        if w == Q16 and not quick:
+            blocks, size = 1000, 100_000
+        edge_results = list(pool.map(compiled, around_edges(case, w, rng)))
+        extra = list(map(compiled, corners(case, w)))
+        results = edge_results + extra
+        # Drawn a few at a time: all at once would fill the memory.
+        for _ in range(0, blocks, 20):
+            results += pool.map(compiled, [samples(case, w, rng, size) for _ in range(20)])
+
+    run = python(case, w)
+    worst, at = -1.0, {}
+    for found in sorted((r for r in results + others if r.measured), key=lambda r: -r.worst)[:1000]:
+        e = float(error(case, w, found.words, run))
+        # Two implementations of the tree and of the function: they must agree on how wrong it is.
+        if abs(e - found.worst) > 2.0**-10:
+            raise AssertionError(f"{case.name} in {w} at {found.words}: {found.worst} by C, {e} by mpmath")
+        if e > worst:
+            worst, at = e, found.words
+    out: dict[str, Any] = {
+        "function": case.name,
+        "format": str(w),
+        "points": sum(r.measured for r in results),
+        "exhaustive": all_of_them is not None,
+        "scope": scope,
+        "unit": case.unit(w),
+        "bound": case.bound,
+        # Cut, not rounded: what is floored stays below a whole unit.
+        "worst": math.floor(worst * 10**9) / 10**9,
+        "at": {p: w.signed(at[p]) for p in case.operands},
+    }
+    if case.monotone:
+        walked = results if all_of_them is not None else edge_results
+        out["steps"] = sum(r.measured for r in walked)
+        out["falls"] = sum(r.falls for r in walked)
+        out["edges"] = None if all_of_them is not None else len(edge_results)
+    return out
+
+
+def run_all(quick: bool) -> dict[str, Any]:
+    """Every case in both formats."""
+    started = time.monotonic()
+    results = []
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        for w in (Q16, Q32):
+            for case in CASES:
+                before = time.monotonic()
+                r = run_case(case, w, Path(folder), quick, pool)
+                results.append(r)
+                seconds = time.monotonic() - before
+                falls = f", {r['falls']} steps down" if "falls" in r else ""
+                print(
+                    f"{seconds:6.1f} s  {w} {case.name:7s} {r['points']:>13,} points: {r['worst']:.4f} at {r['at']}{falls}",
+                    flush=True,
+                )
+    print(f"{time.monotonic() - started:6.1f} s in all")
+    return {"results": results}
+
+
+# ------------------------------------------------------------------ the page
+
+_HEADER = "<!-- Generated by python tools/measure_numbers.py docs; do not edit. -->\n\n"
+
+_TEXT = """# Numbers
+
+How exact the functions on numbers are, and how that was measured. What each of them does is in
+[the instruction set](isa.md).
+
+## Conventions
+- A format Q*I*.*F* has words of W = *I* + *F* bits; a fixed-point number is its word divided by 2^F. A **unit** is the
+  last place of the format, 2^-F. Of a lognum, it is the last place of log2|x|.
+- `fdiv` and `fsqrt` are exact, then floored: their error stays below 1 unit. All other functions round once, at the end,
+  to nearest. What they lose before that is a small part of a unit, except in `fexp` and `ltof`: their error is relative
+  to the power, and reaches a quarter of a unit more where the power fills the word.
+- An argument without a value (the logarithm of 0 or less, the root of less than 0, the angle of the zero vector, a
+  quotient by 0, the lognum of 0) traps before anything is written, and the trap holds the operand.
+  A value outside the format traps on a machine that checks overflow, and wraps on one that does not.
+- The functions exist in formats with 2 ≤ F ≤ W − 2; in others they trap. The bound of 1 unit is for Q16.16 and Q32.32,
+  and holds wherever F ≥ 5 and F ≤ W − 10. With fewer bits before the point, logarithms (`flog`, `ftol`, `ladd`, `lsub`)
+  have no room for their last places, and are wrong by up to 2^(F − W + 10) units; `fatan2` by up to 2^(F − W + 5) from
+  F = W − 5 on. The other functions keep the bound there too.
+- `rot` is undone exactly by `irot`, whatever the operands and the angle. Its result is within 2 units of the true
+  rotation in either component for vectors shorter than {share} · 2^(W−1); no sum within its shears overflows for these.
+  (For F ≥ 8. The tables of shorter formats are coarser: there the vectors may be up to 0.9 of a word at F = 5, 0.7 at F = 2.)
+
+## Method
+Every function reduces its argument, to more bits than a word holds, to an entry of a table and a small remainder; a
+Taylor series in the remainder corrects the entry. Products are taken whole and then floored; there is no floating point.
+The tables are exact values, rounded once (`tools/derive_constants.py`), the series rational numbers. `isa/functions.py` is
+the definition; every backend computes the same bits, because it folds the same trees.
+`rot` makes quarter turns by exchange and negation, and turns what is left, at most an eighth to either side, by three shears.
+"""
+
+_MEASURED = """
+## How it was measured
+The trees were folded into C. In Q16.16 every argument of a function with one operand was tried, against the float64
+functions of the C library; sums of lognums, whose result is the larger logarithm plus a function of the difference, at every
+difference. In Q32.32, random points (uniform, of every length, and near the slopes of tables), all words within 64 of
+every edge at which a table hands over from one entry to the next, and the ends of the domain, against libquadmath (113 bits).
+The worst thousand blocks of each were then measured again by another fold of the trees (into Python) against mpmath at 200
+bits and more; the two must agree. Where a function reports overflow, the error is how far inside the format the true value lies.
+
+`tests/numbers/` repeats this on samples with every change, and at length in the long tier; there too are the proofs that
+`rot` is a bijection (every state of 8 bits; by SMT at 16 bits, for any tables) and that derivatives are what they should be.
+Run `python tools/measure_numbers.py docs` to measure again.
+"""
+
+
+def shown(worst: float) -> str:
+    """To four places; 1.0000 only where it is not less."""
+    text = f"{worst:.4f}"
+    return "0.9999…" if text == "1.0000" and worst < 1 else text
+
+
+def render(data: dict[str, Any]) -> str:
+    """The page."""
+    by_name = {case.name: case for case in CASES}
+    out = [_HEADER, _TEXT.format(share=SHARE)]
+    for w in (Q16, Q32):
+        out.append(
+            f"\n## Worst errors in {w}\n\n| function | computes | points | worst error, units | where |\n|---|---|---|---|---|\n"
+        )
+        for r in data["results"]:
+            if r["format"] == str(w):
+                case = by_name[r["function"]]
+                where = ", ".join(f"{p} = {value}" for p, value in r["at"].items())
+                count = f"{r['points']:,}{', all' if r['exhaustive'] else ''}"
+                unit = "" if r["unit"] == f"2^-{w.frac}" else f" (of {r['unit']})"
+                out.append(f"| `{case.name}` | {case.title} | {count} | {shown(r['worst'])}{unit} | {where} |\n")
+        out.append("\nOperands are words, signed; a lognum's has its sign in the top bit. *All* means:\n")
+        scopes: dict[str, list[str]] = {}
+        for r in data["results"]:
+            if r["format"] == str(w) and r["exhaustive"]:
+                scopes.setdefault(r["scope"], []).append(f"`{r['function']}`")
+        out = out if scopes else [*out[:-1], "\nOperands are words, signed; a lognum's has its sign in the top bit.\n"]
+        out += [f"- {', '.join(names)}: {scope}.\n" for scope, names in scopes.items()]
+    out.append(
+        "\n## Monotone\nSteps from one word to the next, and those among them at which the value fell though the function grows.\n\n"
+    )
+    out.append("| function | format | where | steps | falls |\n|---|---|---|---|---|\n")
+    for r in data["results"]:
+        if "falls" in r:
+            where = "everywhere" if r["edges"] is None else f"{r['edges']:,} edges and ends ± {REACH}"
+            out.append(f"| `{r['function']}` | {r['format']} | {where} | {r['steps']:,} | {r['falls']} |\n")
+    return "".join([*out, _MEASURED])
+
+
+def main(arguments: list[str]) -> int:
+    """Measure and write, or --check; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python tools/measure_numbers.py", description=main.__doc__)
+    parser.add_argument("--quick", action="store_true", help="samples only; writes nothing")
+    parser.add_argument("--check", action="store_true", help="measure nothing; say whether the page is stale")
+    parser.add_argument("--page", action="store_true", help="measure nothing; write the page from the JSON anew")
+    parser.add_argument("docs", type=Path, nargs="?", default=Path("docs"))
+    options = parser.parse_args(arguments)
+    page, facts = options.docs / "numbers.md", options.docs / "numbers.json"
+    if options.check:
+        if page.read_text("utf-8") != render(json.loads(facts.read_text("utf-8"))):
+            print(f"{page} is stale: run python tools/measure_numbers.py {options.docs}", file=sys.stderr)
+            return 1
+        return 0
+    if options.page:
+        page.write_text(render(json.loads(facts.read_text("utf-8"))), "utf-8")
+        return 0
+    data = run_all(options.quick)
+    wrong = [r for r in data["results"] if r["worst"] > r["bound"] or r.get("falls")]
+    for r in wrong:
+        print(
+            f"{r['function']} in {r['format']}: {r['worst']} of {r['bound']}, {r.get('falls', 0)} falls",
+            file=sys.stderr,
+        )
+    if not options.quick:
+        facts.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        page.write_text(render(data), "utf-8")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
