@@ -365,7 +365,7 @@ class Compiled:
         words = {p: int(c[at.value]) for p, c in zip("dab", columns, strict=True) if c is not None}
         if points.columns[1] is None:
             words["a"] = (points.first + at.value) & self.w.mask
-        return Found(worst.value, words, int(measured), falls.value)
+        return Found(worst.value, words, int(measured) - points.overlap, falls.value)
 
 
 @dataclass(frozen=True)
@@ -375,6 +375,8 @@ class Points:
     columns: tuple[WORDS | None, WORDS | None, WORDS | None]
     first: int
     count: int
+    #: the first of them was the last of the block before
+    overlap: bool = False
 
 
 @dataclass(frozen=True)
@@ -388,7 +390,7 @@ class Found:
 def counting(first: int, end: int, block: int = BLOCK) -> Iterator[Points]:
     """first … end − 1, in blocks that overlap by one so that no step between neighbours is missed."""
     for start in range(first, end, block):
-        yield Points((None, None, None), start, min(block + 1, end - start))
+        yield Points((None, None, None), start, min(block + 1, end - start), start > first)
 
 
 # ------------------------------------------------------------------ points of the wide format
@@ -526,7 +528,7 @@ def everything(case: Case, w: Format) -> tuple[str, list[Points]] | None:
         case "ltof":
             low, high = -(w.frac + 2) * one, (w.width - w.frac) * one
             points = [*counting(low & (w.sign - 1), w.sign, 1 << 16), *counting(0, high, 1 << 16)]
-            points += [Points(p.columns, p.first | w.sign, p.count) for p in points]
+            points += [Points(p.columns, p.first | w.sign, p.count, p.overlap) for p in points]
             return "all arguments whose power is neither 0 nor refused, and a million words of any size", points
         case "ladd" | "lsub":
             # A sum is the larger logarithm plus a function of the difference alone.
@@ -542,6 +544,14 @@ def everything(case: Case, w: Format) -> tuple[str, list[Points]] | None:
 
 
 # ------------------------------------------------------------------ the run
+
+
+def cut(worst: Any) -> float:
+    """To nine places, cut: what is floored stays below a whole unit, however near it comes."""
+    import mpmath as mp
+
+    with mp.workprec(300):
+        return int(mp.floor(worst * 10**9)) / 10**9
 
 
 def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolExecutor) -> dict[str, Any]:
@@ -572,12 +582,14 @@ def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolE
             results += pool.map(compiled, [samples(case, w, rng, size) for _ in range(20)])
 
     run = python(case, w)
-    worst, at = -1.0, {}
+    import mpmath as mp
+
+    worst, at = mp.mpf(-1), {}
     for found in sorted((r for r in results + others if r.measured), key=lambda r: -r.worst)[:1000]:
-        e = float(error(case, w, found.words, run))
+        e = error(case, w, found.words, run)
         # Two implementations of the tree and of the function: they must agree on how wrong it is.
         if abs(e - found.worst) > 2.0**-10:
-            raise AssertionError(f"{case.name} in {w} at {found.words}: {found.worst} by C, {e} by mpmath")
+            raise AssertionError(f"{case.name} in {w} at {found.words}: {found.worst} by C, {float(e)} by mpmath")
         if e > worst:
             worst, at = e, found.words
     out: dict[str, Any] = {
@@ -588,13 +600,12 @@ def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolE
         "scope": scope,
         "unit": case.unit(w),
         "bound": case.bound,
-        # Cut, not rounded: what is floored stays below a whole unit.
-        "worst": math.floor(worst * 10**9) / 10**9,
+        "worst": cut(worst),
         "at": {p: w.signed(at[p]) for p in case.operands},
     }
     if case.monotone:
         walked = results if all_of_them is not None else edge_results
-        out["steps"] = sum(r.measured for r in walked)
+        out["walked"] = sum(r.measured for r in walked)
         out["falls"] = sum(r.falls for r in walked)
         out["edges"] = None if all_of_them is not None else len(edge_results)
     return out
@@ -644,14 +655,14 @@ How exact the functions on numbers are, and how that was measured. What each of 
   F = W − 5 on. The other functions keep the bound there too.
 - `rot` is undone exactly by `irot`, whatever the operands and the angle. Its result is within 2 units of the true
   rotation in either component for vectors shorter than {share} · 2^(W−1); no sum within its shears overflows for these.
-  (For F ≥ 8. The tables of shorter formats are coarser: there the vectors may be up to 0.9 of a word at F = 5, 0.7 at F = 2.)
+  (For F ≥ 8. The tables of shorter formats are coarser: there the vectors must be shorter than 0.9 · 2^(W−1) at F = 5, and 0.7 · 2^(W−1) at F = 2.)
 
 ## Method
 Every function reduces its argument, to more bits than a word holds, to an entry of a table and a small remainder; a
 Taylor series in the remainder corrects the entry. Products are taken whole and then floored; there is no floating point.
 The tables are exact values, rounded once (`tools/derive_constants.py`), the series rational numbers. `isa/functions.py` is
 the definition; every backend computes the same bits, because it folds the same trees.
-`rot` makes quarter turns by exchange and negation, and turns what is left, at most an eighth to either side, by three shears.
+`rot` makes quarter turns by exchange and negation, and turns what is left, about an eighth of a turn at most to either side, by three shears.
 """
 
 _MEASURED = """
@@ -698,13 +709,13 @@ def render(data: dict[str, Any]) -> str:
         out = out if scopes else [*out[:-1], "\nOperands are words, signed; a lognum's has its sign in the top bit.\n"]
         out += [f"- {', '.join(names)}: {scope}.\n" for scope, names in scopes.items()]
     out.append(
-        "\n## Monotone\nSteps from one word to the next, and those among them at which the value fell though the function grows.\n\n"
+        "\n## Monotone\nConsecutive words, and those among them at which the value fell though the function grows.\n\n"
     )
-    out.append("| function | format | where | steps | falls |\n|---|---|---|---|---|\n")
+    out.append("| function | format | where | words | falls |\n|---|---|---|---|---|\n")
     for r in data["results"]:
         if "falls" in r:
             where = "everywhere" if r["edges"] is None else f"{r['edges']:,} edges and ends ± {REACH}"
-            out.append(f"| `{r['function']}` | {r['format']} | {where} | {r['steps']:,} | {r['falls']} |\n")
+            out.append(f"| `{r['function']}` | {r['format']} | {where} | {r['walked']:,} | {r['falls']} |\n")
     return "".join([*out, _MEASURED])
 
 
