@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from retrograd.isa.program import Program
 from retrograd.isa.syntax import write
@@ -12,10 +13,12 @@ _NAME = re.compile(r"(?!r(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$)[A-Za-z_][\w.]*"
 _DATA_PER_LINE = 8
 
 
-def disassemble(program: Program, *, addresses: bool = False) -> str:
+def disassemble(
+    program: Program, *, addresses: bool = False, comment: Callable[[int], str | None] | None = None
+) -> str:
     """The program as text; labels keep their names, others are made up. Inverse: `assemble`.
 
-    With `addresses`, each instruction carries its address and encoding in a comment.
+    With `addresses`, each instruction carries its address and encoding in a comment; `comment(address)` gives another.
     Raises ImageError RG0306 for a word that is no instruction.
     """
     names = _code_names(program)
@@ -31,7 +34,11 @@ def disassemble(program: Program, *, addresses: bool = False) -> str:
     for pc, i in enumerate(program.instructions):
         out += [f"{name}:" for name in by_address.get(pc, ())]
         text = write(i, lambda distance, pc=pc: first.get(pc + distance, f".{distance:+d}"))  # type: ignore[misc]
-        out.append(f"    {text:<40} ; {pc}: {program.code[pc]:016x}" if addresses else f"    {text}")
+        notes = [f"{pc}: {program.code[pc]:016x}"] if addresses else []
+        said = comment(pc) if comment is not None else None
+        if said:
+            notes.append(said)
+        out.append(f"    {text:<40} ; {'  '.join(notes)}" if notes else f"    {text}")
     out += [f"{name}:" for name in by_address.get(len(program.code), ())]
     return "\n".join(out) + "\n"
 

@@ -38,7 +38,7 @@ def _kinds(*rows: tuple[str, str, str, str]) -> dict[str, Kind]:
 
 
 #: RG01 assembly text, RG02 the verifier, RG03 binary images, RG04 traps and limits, RG05 the command line,
-#: RG06 numbers.
+#: RG06 numbers and arguments, RG07 the compiler, RG08 traps of compiled programs.
 #: A code, once released, keeps its meaning; a retired one is not reused.
 KINDS = _kinds(
     ("RG0101", "unknown mnemonic", "No instruction, alias or sugar has this name.",
@@ -146,10 +146,64 @@ KINDS = _kinds(
     ("RG0506", "no such thing to explain", "Neither an error code nor an instruction has this name.",
      "`retrograd explain` lists the codes, `retrograd isa` the instructions."),
     ("RG0507", "bad number on the command line", "A number is out of its range or is no number.", "Write an integer such as 1000 or 0x3e8."),
+    ("RG0508", "Python file cannot be loaded", "The file that defines the function is executed first, and that failed.", "Mend the file; `python FILE.py` shows the same error."),
+    ("RG0509", "no such function", "FILE.py:FUNCTION names a function decorated with @reversible, at the top of the file or in a class.", "Mend the name, or decorate the function."),
+    ("RG0510", "bad argument on the command line", "Arguments are Python literals, NAME=LITERAL, or @FILE.npy for an array.", "Quote lists for the shell: '[1.0, 2.0]'."),
+    ("RG0511", "no such pass", "The compiler's passes have names.", "`--dump-ir all` shows the IR after each."),
     ("RG0601", "number does not fit", "The format has no word for a number of this size.",
      "Scale the numbers, or choose a format with more bits before the point."),
     ("RG0602", "not a real number", "Words hold real numbers; NaN, complex numbers and objects have no word.",
      "Convert or replace the element."),
+    ("RG0603", "wrong argument", "The function takes other arguments: another number of them, other types, or other shapes.",
+     "Pass what the parameter is declared to take."),
+    ("RG0701", "not in the language", "A reversible function is compiled, not executed by Python: it is made of statements that have an inverse.",
+     "docs/language.md lists the statements."),
+    ("RG0702", "unknown name", "The name is no local variable here, and nothing that the function's module defines.", "Define it first, or mend its spelling."),
+    ("RG0703", "wrong type", "The operation is not defined for values of this type.", "Convert the value, or use the operation meant for the type."),
+    ("RG0704", "update reads what it writes", "`y += x * y` cannot be undone: the old y is needed to know what was added.",
+     "Make a new variable of the new value, `t = y + x * y`, and use it from there on; or a copy of what is only read."),
+    ("RG0705", "aliased arguments", "Two parameters would name the same variable or overlapping elements, and at least one of them is changed.",
+     "Pass different variables; copy one into a local first if only its value is needed."),
+    ("RG0706", "name already in use", "`=` makes a new variable; a variable that exists holds a value that would be lost.",
+     "Update it with += or -=, or free it first with `del`."),
+    ("RG0707", "condition changed by its body", "Running backward, the condition tells which way control came; so it must still hold after the body.",
+     "Write `if (before, after):` with a second condition that is true exactly if the body was run."),
+    ("RG0708", "loop changed by its body", "The bounds and the index of a `for` say, running backward, where the loop began; its body leaves them alone.",
+     "Use a variable of your own, or `while (before, after):`."),
+    ("RG0709", "read-only value changed", "A constant, the value of an expression, or the index of a loop is not stored anywhere that could be changed.",
+     "Pass or update a variable; make one with `t = …`."),
+    ("RG0710", "ancilla freed with another value", "A variable that goes out of scope must hold what the compiler knows: zero, or the value it was made with.",
+     "Undo what was done to it first: put the computation in `with rg.routine() as r:` and write `~r`."),
+    ("RG0711", "routine out of order", "Routines are uncomputed in the block in which they were computed, last first, and each must be.",
+     "Write `~r` at the end of the part that uses what the routine r computed."),
+    ("RG0712", "shape mismatch", "Arrays in one operation have the same shape, or shapes that broadcast: equal lengths or 1, aligned at the last axis.",
+     "Make the shapes agree; `x.shape` is known when the program is compiled."),
+    ("RG0713", "constant index out of range", "The array has no such element.", "Indices go from 0 to length − 1; negative constants count from the end."),
+    ("RG0714", "constant out of range", "The constant has no word in this format.", "Scale it, or choose a format with more bits before the point."),
+    ("RG0715", "wrong arguments in a call", "The call does not fit the function's parameters.", "Give as many arguments as there are parameters, of their types."),
+    ("RG0716", "no source to compile", "A reversible function is read as source text; for this one there is none.",
+     "Define it in a file or a notebook cell."),
+    ("RG0717", "unknown until it runs", "The value must be known when the program is compiled: a shape, a length, a static argument.",
+     "Use a constant, a length such as len(x), or a parameter annotated `rg.static`."),
+    ("RG0718", "value no longer at hand", "To free a variable the compiler computes its value again, and what it was computed from has changed or is gone.",
+     "Free it earlier, or undo the change first."),
+    ("RG0719", "specialisation without end", "Each call asks for a version of the function for other types, shapes or static values.",
+     "Let the recursion end by a condition on static values, or make the argument dynamic."),
+    ("RG0720", "function too large", "The compiler works through nested expressions and blocks by recursion, which has an end.",
+     "Split the expression, or make functions of its parts."),
+    ("RG0801", "index out of range", "The array has no such element.", "Test the index with a branch first, or correct the loop's bounds."),
+    ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or the value it was made with: anything else would be erased.",
+     "Uncompute it with `~r`, or erase it with `rg.erase` and pay for the bits."),
+    ("RG0803", "contradicted condition", "Running backward the machine must know which way control came: the condition after the body must hold exactly if the one before did.",
+     "Choose a second condition that is true after the body exactly if the body was run."),
+    ("RG0804", "assertion failed", "The program claims that this holds, running forward as backward.", "Mend the program or its arguments."),
+    ("RG0805", "aliased elements", "Two elements that must differ are the same one: what is written must not be read.", "Treat equal indices in a branch of their own."),
+    ("RG0806", "stack overflow or underflow", "The stack has room for as many values as its type says, and gives back no more than it was given.",
+     "Give the stack more room, or push and pop in pairs."),
+    ("RG0807", "recursion too deep", "Every call that is under way keeps its variables on a stack, and the stack has an end.",
+     "Let the recursion end earlier, or give it more room: `@reversible(stack=…)` says how many words."),
+    ("RG0808", "statement for the host failed", "The statements in `with rg.external():` are executed by Python, and one of them raised an exception.",
+     "Mend the statement; it sees the variables as Python numbers and NumPy arrays."),
 )  # fmt: skip
 
 
@@ -230,6 +284,10 @@ class VerificationError(RetrogradError):
 
 class ImageError(RetrogradError):
     """Bytes that are no image."""
+
+
+class CompileError(RetrogradError):
+    """A reversible function that cannot be compiled."""
 
 
 class InputError(RetrogradError):

@@ -360,7 +360,15 @@ HUNDREDS = {
         "A program stopped. The machine is as it was before the instruction, and can go back.",
     ),
     "RG05": ("The command line", "What was asked for makes no sense for this program."),
-    "RG06": ("Numbers", "A number could not be turned into a word."),
+    "RG06": (
+        "Numbers and arguments",
+        "A number could not be turned into a word, or an argument is not what a function takes.",
+    ),
+    "RG07": (
+        "The compiler",
+        "A reversible function cannot be compiled: something in it could not be undone, or is not known.",
+    ),
+    "RG08": ("Compiled functions", "A reversible function stopped when it ran; the machine can run back from there."),
 }
 
 

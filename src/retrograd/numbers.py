@@ -43,8 +43,55 @@ def _words(scaled: NDArray[np.float64], low: float, high: float) -> NDArray[np.u
     return words & np.uint64(int(high) - int(low) - 1)
 
 
-class fixed:
+class _NumberType(type):
+    """So that `fixed(0)` within reversible functions passes the checks of editors."""
+
+    def __call__(cls, value: Any = 0) -> Any:
+        name = cls.__name__
+        message = f"{name}(…) is part of the language: it is compiled within @reversible functions"
+        raise InputError(
+            Diagnostic("RG0602", message, hint=f"numbers of Python's own are converted by {name}.to_words")
+        )
+
+
+class _Declared:
+    """What type checkers need to know of numbers and arrays in reversible functions; Python executes none of it."""
+
+    if TYPE_CHECKING:
+        shape: tuple[int, ...]
+        size: int
+        ndim: int
+        T: Any
+
+        def __init__(self, value: Any = 0) -> None: ...
+        def __add__(self, other: Any) -> Any: ...
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __add__
+        __iadd__ = __isub__ = __imul__ = __itruediv__ = __ixor__ = __add__
+
+        def __lt__(self, other: Any) -> bool: ...
+        def __le__(self, other: Any) -> bool: ...
+        def __gt__(self, other: Any) -> bool: ...
+        def __ge__(self, other: Any) -> bool: ...
+        def __eq__(self, other: object) -> bool: ...
+        def __ne__(self, other: object) -> bool: ...
+        def __hash__(self) -> int: ...
+        def __float__(self) -> float: ...
+        def __neg__(self) -> Any: ...
+        def __abs__(self) -> Any: ...
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __iter__(self) -> Any: ...
+        def __len__(self) -> int: ...
+
+
+class fixed(_Declared, metaclass=_NumberType):
     """value = word / 2^F, word in two's complement: `to_words` and `to_reals` are inverse up to rounding."""
+
+    #: what the compiler knows the type by
+    retrograd_kind = "fixed"
 
     @staticmethod
     def to_words(values: ArrayLike, format: Format = Q32_32, rounding: Rounding = "nearest") -> NDArray[np.uint64]:
@@ -73,8 +120,10 @@ class fixed:
         return _signed(words, format.width).astype(np.float64) / 2.0**format.frac
 
 
-class lognum:
+class lognum(_Declared, metaclass=_NumberType):
     """value = ±2^(log / 2^F): the sign in the top bit, log2|value| below it. Zero has no lognum."""
+
+    retrograd_kind = "lognum"
 
     @staticmethod
     def to_words(values: ArrayLike, format: Format = Q32_32) -> NDArray[np.uint64]:

@@ -5,6 +5,7 @@
     images/NAME          what `MUTATIONS` makes of good.rga's image
     built/NAME           what `BUILDERS` provokes, too large or too tangled to lie here as files
     commands/NAME.cmd    a command line, with the files that it names
+    language/NAME.py     a Python program whose last line goes wrong, as a user would write it
     …/NAME.expected      the complete message
 
 A first line `; strict` or `; machine: backward, strict, wrapping, unchecked` sets how a program is verified or run.
@@ -22,6 +23,7 @@ import functools
 import io
 import itertools
 import re
+import runpy
 import shlex
 import shutil
 import struct
@@ -38,11 +40,14 @@ from retrograd.assembler.assemble import assemble
 from retrograd.assembler.image import from_image, to_image
 from retrograd.assembler.sources import decode_text
 from retrograd.assembler.verify import findings
+from retrograd.compiler.types import Array
 from retrograd.isa.diagnostics import KINDS, RetrogradError
 from retrograd.isa.program import Program
 from retrograd.simulator.machine import Machine, Trap
 
 from retrograd.cli.main import main
+from retrograd.execution import ProgramTrap
+from retrograd.functions import Reversible, reversible
 from retrograd.numbers import fixed, lognum
 
 HERE = Path(__file__).resolve().parent
@@ -290,12 +295,20 @@ def lognum_of_infinity() -> None:
     lognum.to_words([1.0, float("inf")])
 
 
+def function_nested_too_deep() -> None:
+    """A sum of more terms than the compiler has room for."""
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        head = "from retrograd import fixed, reversible\n\n\n@reversible\ndef f(y: fixed, x: fixed):\n"
+        Path("deep.py").write_text(f"{head}    y += {' + '.join(['x'] * 1500)}\n")
+        runpy.run_path("deep.py")["f"](0.0, 1.0)
+
+
 BUILDERS: dict[str, Callable[[], None]] = {
     f.__name__: f
     for f in (
         too_many_instructions, too_much_data, include_too_deep, include_too_often, include_too_large,
         include_without_a_file, include_of_a_looping_link, includes_of_one_name, instructions_without_source, number_too_large,
-        number_that_is_none, numbers_of_another_type, lognum_of_zero, lognum_of_infinity,
+        number_that_is_none, numbers_of_another_type, lognum_of_zero, lognum_of_infinity, function_nested_too_deep,
     )
 }  # fmt: skip
 
@@ -339,6 +352,25 @@ def say_command(path: Path) -> str:
     return f"exit code {code}\n{errors.getvalue()}"
 
 
+# ---------------------------------------------------------------------------------------------- language
+
+
+def run_language(path: Path) -> RetrogradError | None:
+    """The error that a Python program ends in. Its messages show file names as seen from its folder."""
+    with contextlib.chdir(path.parent), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            runpy.run_path(str(path))
+        except RetrogradError as error:
+            return error
+    return None
+
+
+def say_language(path: Path) -> str:
+    """What is said of a Python program."""
+    error = run_language(path)
+    return "nothing was said\n" if error is None else text_of(error)
+
+
 # ------------------------------------------------------------------------------------------------- tests
 
 SAYS: dict[str, Callable[[Path], str]] = {
@@ -347,25 +379,28 @@ SAYS: dict[str, Callable[[Path], str]] = {
     "images": say_image,
     "built": say_built,
     "commands": say_command,
+    "language": say_language,
 }
+SUFFIXES = {"assembly": ".rga", "traps": ".rga", "commands": ".cmd", "language": ".py"}
 
 
 def items() -> list[str]:
     """Every item of the corpus, as folder/name."""
     found = [f"{folder}/{p.stem}" for folder in ("assembly", "traps") for p in (HERE / folder).glob("*.rga")]
     found += [f"commands/{p.stem}" for p in (HERE / "commands").glob("*.cmd")]
+    found += [f"language/{p.stem}" for p in (HERE / "language").glob("*.py")]
     found += [f"images/{name}" for name in MUTATIONS] + [f"built/{name}" for name in BUILDERS]
     return sorted(found)
 
 
 ITEMS = items()
+LANGUAGE = [item for item in ITEMS if item.startswith("language/")]
 TRAPS = [item for item in ITEMS if item.startswith("traps/")]
 
 
 def say(item: str) -> str:
     folder, name = item.split("/")
-    suffix = {"assembly": ".rga", "traps": ".rga", "commands": ".cmd"}.get(folder, "")
-    return SAYS[folder](HERE / folder / (name + suffix))
+    return SAYS[folder](HERE / folder / (name + SUFFIXES.get(folder, "")))
 
 
 def expected_file(item: str) -> Path:
@@ -449,11 +484,69 @@ def test_trap_is_precise(item: str) -> None:
     assert whole.state() == start
 
 
+@pytest.mark.parametrize("item", LANGUAGE)
+def test_trap_of_a_function_leaves_the_way_back_open(item: str) -> None:
+    """Explaining a trap takes steps back; afterwards the machine stands where it trapped, and can go back to its start."""
+    error = run_language(HERE / f"{item}.py")
+    if not isinstance(error, ProgramTrap) or error.trap is None:
+        return
+    machine = error.machine
+    with pytest.raises(Trap) as again:
+        machine.step()
+    assert again.value.pc == error.trap.pc
+    machine.run_back()
+    assert machine.at_origin
+
+
 def test_what_looks_wrong_and_is_right() -> None:
     """A comma, a semicolon and a quote are characters too."""
     program = assemble("start\nadd r1, ','\nadd r2, ';'\nadd r3, '\\''\nfinish\n.data\n.word ',', 1\n")
     assert [word & 0xFF for word in program.code[1:4]] == [ord(c) for c in ",;'"]
     assert program.data == (ord(","), 1)
+
+
+@reversible
+def square(y: fixed, x: fixed) -> None:
+    y += x * x
+
+
+@reversible
+def add_element(a: Array[fixed, "n"], i: int, j: int) -> None:
+    a[i] += 2 * a[j]
+
+
+@reversible
+def add_twice_the_other(a: Array[fixed, "n"]) -> None:
+    a[0] += a[1] + a[1]
+
+
+@reversible
+def change_after_the_test(x: fixed) -> None:
+    if (x > 0, x > 10):
+        x += 10
+
+
+@reversible
+def count_passes(n: int, passes: int) -> None:
+    while (n > 0, passes > 0):
+        n -= 2
+        passes += 1
+
+
+def test_what_looks_wrong_in_python_and_is_right() -> None:
+    """Reading one variable twice, other elements of an array, what a body changes under another condition, no pass at all."""
+    cases: list[tuple[Reversible, tuple[object, ...], tuple[object, ...]]] = [
+        (square, (1.0, 3.0), (10.0, 3.0)),
+        (add_element, ([1.0, 2.0], 0, 1), ([5.0, 2.0], 0, 1)),
+        (add_twice_the_other, ([1.0, 2.0],), ([5.0, 2.0],)),
+        (change_after_the_test, (1.0,), (11.0,)),
+        (count_passes, (0, 0), (0, 0)),
+        (count_passes, (5, 0), (-1, 3)),
+    ]
+    for function, before, after in cases:
+        values = function(*before)
+        assert [np.asarray(v).tolist() for v in values] == list(after)
+        assert [np.asarray(v).tolist() for v in (~function)(*values)] == list(before)
 
 
 def test_the_good_image_is_good() -> None:

@@ -35,9 +35,9 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
 
-    def program(p: argparse.ArgumentParser) -> None:
+    def program(p: argparse.ArgumentParser, more: str = "") -> None:
         p.add_argument(
-            "program", metavar="PROG", help="assembly text or a binary image, told apart by content; - for stdin"
+            "program", metavar="PROG", help=f"assembly text or a binary image, told apart by content; - for stdin{more}"
         )
         p.add_argument(
             "-I", "--include", metavar="DIR", action="append", default=[], help="folder that .include may read"
@@ -45,8 +45,14 @@ def parser() -> argparse.ArgumentParser:
 
     p = command("demo", "encrypt a message by running forward, decrypt it by running backward")
 
-    p = command("run", "run a program, forward or backward, to its end or its first trap")
-    program(p)
+    p = command("run", "run a program or a reversible function, forward or backward, to its end or its first trap")
+    program(p, " or FILE.py:FUNCTION")
+    p.add_argument(
+        "args",
+        nargs="*",
+        metavar="ARG",
+        help="of a function: literals such as 1.5 or [1.0, 2.0], NAME=VALUE, @FILE.npy",
+    )
     p.add_argument(
         "--set",
         metavar="NAME=VALUE",
@@ -87,6 +93,24 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--strict", action="store_true", help="refuse to erase")
     p.add_argument("--trace", action="store_true", help="print every step and what it changed, on stderr")
     p.add_argument("--json", action="store_true", help="print the outcome as JSON (schema retrograd.run/1)")
+
+    p = command("compile", "compile a reversible function to an image, assembly text or IR")
+    p.add_argument("function", metavar="FILE.py:FUNCTION", help="~FUNCTION for its inverse")
+    p.add_argument(
+        "args", nargs="*", metavar="ARG", help="examples of its arguments, where annotations leave types or shapes open"
+    )
+    p.add_argument("-o", "--output", metavar="FILE", help="the image to write")
+    p.add_argument("--asm", action="store_true", help="print assembly text, with the lines of the source as comments")
+    p.add_argument("--dump-ir", metavar="PASS", help="print the reversible IR after a pass, or after each: all")
+    p.add_argument(
+        "--erase",
+        metavar="ROUTINES",
+        nargs="?",
+        const="",
+        help="erase what routines compute, in place of uncomputing it; all, or those named, with commas",
+    )
+    p.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
+    p.add_argument("--format", metavar="W,F", help="word width and fraction, such as 32,16")
 
     p = command("asm", "assemble text into a binary image")
     program(p)
@@ -158,9 +182,17 @@ def _discard_output() -> None:
 def _dispatch(options: argparse.Namespace) -> int:
     match options.command:
         case "run":
+            from retrograd.cli.functions import is_function, run_function
+
+            if is_function(options.program):
+                return run_function(options)
             from retrograd.cli.run import run
 
             return run(options)
+        case "compile":
+            from retrograd.cli.functions import compile_command
+
+            return compile_command(options)
         case "demo":
             from retrograd.cli.demo import demo
 

@@ -22,6 +22,9 @@ _CHUNK = 500_000
 
 def run(options: argparse.Namespace) -> int:
     """Load, run, show; returns the exit code."""
+    if options.args:
+        hint = "set registers with --set and memory with --mem; for a function write FILE.py:FUNCTION"
+        raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments", hint)
     from_stdin = [options.program == "-", *(re.match(r"(.*=)?-(,\w+)?$", text) is not None for text in options.mem)]
     if sum(from_stdin) > 1:
         raise fail("RG0503", "standard input is read once; two files are to come from it")

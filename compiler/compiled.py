@@ -1,0 +1,86 @@
+"""A reversible function, compiled for given types: from source to Program in a few steps.
+
+lower → optimise → (erase) → emit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from retrograd.compiler.emit import Emitted, emit
+from retrograd.compiler.ir import Module
+from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.pipeline import optimise
+from retrograd.compiler.source import SourceFunction, fail
+from retrograd.compiler.specialise import Argument, Lowered, lower
+from retrograd.compiler.types import Type
+from retrograd.isa.program import Program
+from retrograd.isa.words import Q32_32, Format
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile: the same source, the same results.
+
+    `level` 0 leaves the IR as it was lowered. `erase`: True erases what routines and expressions computed in place of uncomputing
+    it, a collection of names does so for these routines only. `stack`: words for recursion.
+    """
+
+    level: int = 1
+    erase: bool | frozenset[str] = False
+    stack: int = 1 << 16
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program with its meaning: where arguments lie, what each trap says."""
+
+    function: SourceFunction
+    format: Format
+    options: Options
+    lowered: Lowered
+    module: Module
+    emitted: Emitted
+
+    @property
+    def program(self) -> Program:
+        return self.emitted.program
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        return self.lowered.arguments
+
+
+def compile_function(
+    function: SourceFunction,
+    types: Sequence[Type],
+    w: Format = Q32_32,
+    options: Options | None = None,
+    observe: Callable[[str, Module], None] | None = None,
+) -> Compiled:
+    """The function as a program. `observe(pass, module)` sees the IR after each step. Raises CompileError."""
+    try:
+        return _compile(function, types, w, options or Options(), observe)
+    except RecursionError:
+        pass
+    fail("RG0720", f"`{function.__name__}` is nested too deep to be compiled", function.source, function.tree)
+
+
+def _compile(
+    function: SourceFunction,
+    types: Sequence[Type],
+    w: Format,
+    options: Options,
+    observe: Callable[[str, Module], None] | None,
+) -> Compiled:
+    lowered = lower(function, types, w, options.stack)
+    if observe is not None:
+        observe("lower", lowered.module)
+    module = optimise(lowered.module, options.level, observe)
+    if options.erase:
+        names: Collection[str] | None = None if options.erase is True else options.erase
+        module = erase_routines(module, names)
+        if observe is not None:
+            observe("erase_routines", module)
+    return Compiled(function, w, options, lowered, module, emit(module))

@@ -1,0 +1,91 @@
+"""The functions that the language has of its own: `rg.sqrt`, `rg.rot` and the like.
+
+They are names for the compiler. Called by Python they say so, instead of returning something that does not run backward.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from retrograd.isa.diagnostics import CompileError, Diagnostic
+
+#: what the compiler makes of it: a value, a statement, a new variable, or a block
+EXPRESSION, STATEMENT, CONSTRUCTOR, CONTEXT = "expression", "statement", "constructor", "context"
+
+
+class Intrinsic:
+    """A name that means something in reversible functions only."""
+
+    def __init__(self, name: str, role: str, doc: str) -> None:
+        self.__name__ = name
+        self.role = role
+        self.__doc__ = doc
+
+    def __repr__(self) -> str:
+        return f"<retrograd.{self.__name__}>"
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        message = f"rg.{self.__name__} is part of the language: it is compiled within @reversible functions"
+        raise CompileError(Diagnostic("RG0701", message, hint="call it inside a function decorated with @reversible"))
+
+    def __enter__(self) -> NoReturn:
+        self()
+        raise AssertionError
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _expression(name: str, doc: str) -> Intrinsic:
+    return Intrinsic(name, EXPRESSION, doc)
+
+
+def _statement(name: str, doc: str) -> Intrinsic:
+    return Intrinsic(name, STATEMENT, doc)
+
+
+sqrt = _expression("sqrt", "√x, floored to the last place; x ≥ 0.")
+exp = _expression("exp", "e^x.")
+log = _expression("log", "ln x; x > 0.")
+sin = _expression("sin", "sin x, x in radians.")
+cos = _expression("cos", "cos x, x in radians.")
+tan = _expression("tan", "sin x / cos x.")
+atan2 = _expression("atan2", "The angle of the vector (x, y): atan2(y, x).")
+atan = _expression("atan", "atan2(x, 1).")
+select = _expression("select", "select(c, x, y): x if c else y; only the one chosen is computed.")
+floor = _expression("floor", "⌊x⌋ of a fixed, as an int.")
+sum = _expression("sum", "Σ of an array's elements.")
+mean = _expression("mean", "Σ of an array's elements over their number.")
+
+rot = _statement("rot", "rot(x, y, t): (x, y) turned by the angle t, exactly undone by irot.")
+irot = _statement("irot", "irot(x, y, t): (x, y) turned by −t; the inverse of rot, bit for bit.")
+neg = _statement("neg", "neg(x): x := −x. Its own inverse.")
+flip = _statement("flip", "flip(x): x := not x, of a bool or of each bit of an int. Its own inverse.")
+swap = _statement("swap", "swap(x, y): exchange two variables, elements, or whole arrays. Its own inverse.")
+cswap = _statement("cswap", "cswap(c, x, y): exchange x and y if c (the Fredkin gate). Its own inverse.")
+rol = _statement("rol", "rol(x, k): rotate the bits of an int to the left by k. Inverse: ror.")
+ror = _statement("ror", "ror(x, k): rotate the bits of an int to the right by k. Inverse: rol.")
+push = _statement("push", "push(stack, x): x goes on the stack and becomes zero. Inverse: pop.")
+pop = _statement("pop", "pop(stack, x): x, which must be zero, takes the top of the stack. Inverse: push.")
+free = _statement("free", "free(x, e): free x, which must hold the value of e. Inverse: x = e.")
+erase = _statement("erase", "erase(x): x := 0, at the price of a word of bits. It has no inverse.")
+
+zeros = Intrinsic("zeros", CONSTRUCTOR, "zeros(n, m, …, dtype=fixed): a new array of zeros.")
+zeros_like = Intrinsic("zeros_like", CONSTRUCTOR, "zeros_like(x): a new array of zeros, of x's shape and type.")
+copy = Intrinsic("copy", CONSTRUCTOR, "copy(x): a new array, struct or number with the values of x.")
+stack = Intrinsic("stack", CONSTRUCTOR, "stack(fixed, capacity): a new empty stack.")
+
+routine = Intrinsic("routine", CONTEXT, "`with routine() as r: …` computes; `~r` uncomputes.")
+external = Intrinsic(
+    "external", CONTEXT, "`with external(): …`: statements for the host, such as print; machines skip them."
+)
+
+#: functions of Python's own that mean the same here
+FOREIGN: dict[Callable[..., Any], Intrinsic] = {
+    math.sqrt: sqrt, math.exp: exp, math.log: log, math.sin: sin, math.cos: cos, math.tan: tan, math.atan2: atan2,
+    math.atan: atan, math.floor: floor, builtins.sum: sum,
+}  # fmt: skip
+
+INTRINSICS: dict[str, Intrinsic] = {v.__name__: v for v in list(globals().values()) if isinstance(v, Intrinsic)}

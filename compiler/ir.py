@@ -1,0 +1,320 @@
+"""The reversible IR: structured statements over virtual registers, each with an inverse.
+
+A data statement is an instruction of the table, `Op(opcode, d, a, b, imm)`, whose registers are variables or
+constants. So the IR has no semantics of its own for data: what an Op does, what undoes it and what its adjoint
+is are the table's. Control is structured, and every structure is inverted by exchanging what guards its ends:
+
+    (s₁ s₂ … sₙ)⁻¹ = sₙ⁻¹ … s₂⁻¹ s₁⁻¹
+
+Source: the shape of Janus (Yokoyama and Glück 2007, §2), with locals, and compute–use–uncompute as a node of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
+from retrograd.isa.entries import Opcode
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Q32_32, Format
+
+
+class Kind(Enum):
+    """What the words of a variable mean."""
+
+    INT = "int"
+    FIXED = "fixed"
+    LOGNUM = "lognum"
+    BOOL = "bool"
+    #: a memory address; carries no derivative
+    ADDRESS = "address"
+
+
+@dataclass(eq=False, slots=True)
+class Var:
+    """A virtual register: one word. Two variables are the same only if they are one object."""
+
+    name: str
+    kind: Kind = Kind.INT
+    span: Span | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.kind.value}>"
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """A stretch of memory that is accessed through one name: an array of the user's, or one inside a frame.
+
+    Accesses to different regions never meet; `None` in place of a region means any. `address` is known for what is laid out
+    statically, None for the array parameters of a procedure.
+    """
+
+    name: str
+    size: int
+    address: int | None = None
+    #: the words that memory begins with, for constants; None for zeros
+    data: tuple[int, ...] | None = None
+    span: Span | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.name}[{self.size}]>"
+
+
+class Const(NamedTuple):
+    """A word known at compile time, in a place that reads a register. Masked to the format's width."""
+
+    word: int
+
+
+Operand = Var | Const
+
+#: the stack pointer, shared by all procedures: M[SP] is the first free word of the stack, which is zero from there on
+SP = Var("sp", Kind.ADDRESS)
+
+#: cc(a, b) that a branch can test
+CONDITIONS = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "ltu": "geu", "geu": "ltu"}
+
+
+class Test(NamedTuple):
+    """cc(a, b): one of CONDITIONS over two words."""
+
+    cc: str
+    a: Operand
+    b: Operand
+
+    def negated(self) -> Test:
+        return Test(CONDITIONS[self.cc], self.a, self.b)
+
+
+class Op(NamedTuple):
+    """An instruction of the table. `d` is a variable; `a`, `b` may be constants where the instruction only reads them.
+
+    For memory instructions `a` is the address to which `imm` is added, and `region` says which stretch it lies in.
+    """
+
+    opcode: Opcode
+    d: Operand | None = None
+    a: Operand | None = None
+    b: Operand | None = None
+    imm: int = 0
+    span: Span | None = None
+    region: Region | None = None
+
+
+class Local(NamedTuple):
+    """`var` becomes live, and is zero. Checked: the machine tests that it is zero, here as at the Delocal.
+
+    Inverse: Delocal.
+    """
+
+    var: Var
+    checked: bool = False
+    span: Span | None = None
+
+
+class Delocal(NamedTuple):
+    """`var` dies, and must be zero. Checked: the machine tests it (`assertz`); else the compiler knows it. Inverse: Local."""
+
+    var: Var
+    checked: bool = False
+    span: Span | None = None
+
+
+class Within(NamedTuple):
+    """compute; body; compute⁻¹. Inverse: compute; body⁻¹; compute⁻¹.
+
+    Variables local to `compute` and not freed by it are live in `body`. `name` is that of a routine of the user's, None for the
+    temporaries of an expression. In erase mode compute⁻¹ gives way to `erase` of those variables, where
+    compute writes nothing else.
+    """
+
+    compute: Block
+    body: Block
+    name: str | None = None
+    span: Span | None = None
+
+
+class If(NamedTuple):
+    """if test: then else: orelse, with `post` true exactly where control came from `then`. Inverse: test and post exchanged."""
+
+    test: Test
+    then: Block
+    orelse: Block
+    post: Test
+    span: Span | None = None
+
+
+class While(NamedTuple):
+    """while test: body, with `post` false before the loop and true after each pass. Inverse: test and post exchanged."""
+
+    test: Test
+    body: Block
+    post: Test
+    span: Span | None = None
+
+
+class For(NamedTuple):
+    """for var = start, start + step … stop − step: body; backward: for var = stop − step … start: body.
+
+    `var` is live in the body only, which neither writes it nor start nor stop; stop − start is a multiple of step, not negative in its
+    direction. `some`: at least one pass is certain. Inverse: the other order, body inverted.
+    """
+
+    var: Var
+    start: Operand
+    stop: Operand
+    step: int
+    body: Block
+    backward: bool = False
+    some: bool = False
+    span: Span | None = None
+
+
+class Call(NamedTuple):
+    """Run a procedure, or with `backward` its inverse, on variables in place of its parameters.
+
+    A variable is passed itself, never a copy; a constant may be passed where the procedure does not write the parameter.
+    No variable is passed twice if it is written. `regions` are those that stand for the procedure's.
+    """
+
+    procedure: str
+    args: tuple[Operand, ...]
+    regions: tuple[Region, ...] = ()
+    backward: bool = False
+    span: Span | None = None
+
+
+class Check(NamedTuple):
+    """`test` must hold, else the program traps and `code` and `message` say why. Its own inverse."""
+
+    test: Test
+    code: str
+    message: str
+    span: Span | None = None
+
+
+class External(NamedTuple):
+    """A point where the host may look at these variables, to run the module's external of this number. Its own inverse."""
+
+    number: int
+    span: Span | None = None
+    args: tuple[Operand, ...] = ()
+
+
+Node = Op | Local | Delocal | Within | If | While | For | Call | Check | External
+Block = tuple[Node, ...]
+
+
+def invert(block: Iterable[Node]) -> Block:
+    """The block that undoes this one: invert(invert(b)) == b."""
+    return tuple(invert_node(node) for node in reversed(tuple(block)))
+
+
+def invert_node(node: Node) -> Node:
+    """The statement that undoes this one. Every kind of statement is listed: there is no default."""
+    match node:
+        case Op(opcode):
+            return node._replace(opcode=TABLE.inverse(opcode))
+        case Local(var, checked, span):
+            return Delocal(var, checked, span)
+        case Delocal(var, checked, span):
+            return Local(var, checked, span)
+        case Within():
+            return node._replace(body=invert(node.body))
+        case If(test, then, orelse, post, span):
+            return If(post, invert(then), invert(orelse), test, span)
+        case While(test, body, post, span):
+            return While(post, invert(body), test, span)
+        case For():
+            return node._replace(body=invert(node.body), backward=not node.backward)
+        case Call():
+            return node._replace(backward=not node.backward)
+        case Check() | External():
+            return node
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A function for given types and shapes: its parameters are variables that its caller owns.
+
+    `written`: indices of the parameters that it may change. `recursive`: it may be active more than once.
+    """
+
+    name: str
+    params: tuple[Var, ...]
+    regions: tuple[Region, ...]
+    body: Block
+    written: frozenset[int] = frozenset()
+    recursive: bool = False
+    span: Span | None = None
+
+    def __invert__(self) -> Procedure:
+        return Procedure(
+            self.name, self.params, self.regions, invert(self.body), self.written, self.recursive, self.span
+        )
+
+
+@dataclass(frozen=True)
+class Module:
+    """A whole program: `entry` runs between `start` and `finish`, on memory that holds the arguments.
+
+    `memory` words are laid out statically (the regions with an address); the stack follows them. `arguments`: the regions
+    that the host reads and writes. Where these are told, the others without data belong each to the bodies that access it,
+    and are zero whenever such a body begins or ends; None says nothing of any.
+    """
+
+    entry: Block
+    procedures: dict[str, Procedure]
+    regions: tuple[Region, ...] = ()
+    memory: int = 0
+    stack: int = 0
+    format: Format = Q32_32
+    files: tuple[str, ...] = ()
+    texts: tuple[Sequence[str], ...] = ()
+    externals: tuple[object, ...] = field(default=(), compare=False)
+    arguments: tuple[Region, ...] | None = None
+
+    def __invert__(self) -> Module:
+        """The program that undoes this one. Arguments lie where they lay."""
+        return self.with_entry(invert(self.entry))
+
+    def with_entry(self, entry: Block) -> Module:
+        from dataclasses import replace
+
+        return replace(self, entry=entry)
+
+
+def children(node: Node) -> tuple[Block, ...]:
+    """The blocks inside a statement."""
+    match node:
+        case Within(compute, body):
+            return (compute, body)
+        case If(_, then, orelse):
+            return (then, orelse)
+        case While(_, body) | For(body=body):
+            return (body,)
+        case Op() | Local() | Delocal() | Call() | Check() | External():
+            return ()
+
+
+def with_children(node: Node, blocks: Sequence[Block]) -> Node:
+    """The statement with other blocks inside: with_children(n, children(n)) == n."""
+    match node:
+        case Within():
+            return node._replace(compute=blocks[0], body=blocks[1])
+        case If():
+            return node._replace(then=blocks[0], orelse=blocks[1])
+        case While() | For():
+            return node._replace(body=blocks[0])
+        case Op() | Local() | Delocal() | Call() | Check() | External():
+            return node
+
+
+def fits_immediate(value: int) -> bool:
+    """Whether a signed constant can stand in an instruction; its negative then can, too."""
+    return IMMEDIATE_MIN < value <= IMMEDIATE_MAX

@@ -1,0 +1,292 @@
+"""`retrograd run FILE.py:FUNCTION …` and `retrograd compile`: reversible functions from Python files."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.util
+import json
+import linecache
+import re
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrograd.cli.files import fail, write_bytes
+from retrograd.cli.main import LIMIT, OK, TRAPPED
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span, nearest
+
+if TYPE_CHECKING:
+    from retrograd.compiler.compiled import Compiled
+    from retrograd.functions import Inverse, Reversible
+
+_PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>~?[A-Za-z_][\w.]*)")
+
+
+def is_function(text: str) -> bool:
+    """Whether a program on the command line is written FILE.py:FUNCTION."""
+    return _PLACE.fullmatch(text) is not None
+
+
+def load_function(text: str) -> Reversible | Inverse:
+    """The function that FILE.py:FUNCTION names; ~FUNCTION is its inverse. The file is executed, as by `python FILE.py`.
+
+    Raises InputError RG0501, RG0508, RG0509.
+    """
+    from retrograd.functions import Inverse, Reversible
+
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise fail("RG0509", f"`{text}` names no function", "write FILE.py:FUNCTION, such as examples/bessel.py:bessel")
+    path, name = Path(found["file"]), found["name"]
+    backward = name.startswith("~")
+    module = _load_module(path)
+    value: Any = module
+    for part in name.lstrip("~").split("."):
+        if not hasattr(value, part):
+            known = [n for n, v in vars(value).items() if isinstance(v, Reversible | type) and not n.startswith("_")]
+            near = nearest(part, known) or (f"it defines {', '.join(known[:8])}" if known else None)
+            raise fail("RG0509", f"{path} defines no `{name}`", near)
+        value = getattr(value, part)
+    if isinstance(value, Inverse):
+        return ~value if backward else value
+    if not isinstance(value, Reversible):
+        raise fail("RG0509", f"`{name}` in {path} is no reversible function", "decorate it with @reversible")
+    return ~value if backward else value
+
+
+def _load_module(path: Path) -> Any:
+    if not path.is_file():
+        raise fail("RG0501", f"{path}: there is no such file")
+    spec = importlib.util.spec_from_file_location(f"_retrograd_user_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise fail("RG0501", f"{path}: cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        span = Span(str(path), error.lineno or 1, error.offset or 1, (error.offset or 1) + 1)
+        raise InputError(Diagnostic("RG0508", f"{path}: {error.msg}", span, line=error.text)) from None
+    except RetrogradError:
+        raise  # what it says of itself is better than what could be said here
+    except (Exception, SystemExit) as error:
+        what = "ends with" if isinstance(error, SystemExit) else f"{type(error).__name__}:"
+        at, text = _place_of(error, path)
+        raise InputError(Diagnostic("RG0508", f"{path}: {what} {error}", at, line=text)) from None
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _place_of(error: BaseException, path: Path) -> tuple[Span | None, str | None]:
+    """The line of the file in which an exception passed last, and its text."""
+    found = next(
+        (f for f in reversed(traceback.extract_tb(error.__traceback__)) if Path(f.filename) == path.resolve()), None
+    )
+    if found is None or found.lineno is None:
+        return None, None
+    text = linecache.getline(found.filename, found.lineno).rstrip()
+    begin = len(text) - len(text.lstrip())
+    if found.end_lineno == found.lineno and found.colno is not None and found.end_colno is not None:
+        raw = text.encode()
+        begin, end = (len(raw[:n].decode(errors="ignore")) for n in (found.colno, found.end_colno))
+    else:
+        end = len(text)
+    return Span(str(path), found.lineno, begin + 1, end + 1), text
+
+
+def parse_arguments(texts: list[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments as written: Python literals, NAME=LITERAL, and @FILE.npy for arrays. Raises InputError RG0510."""
+    args: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for text in texts:
+        named = re.match(r"([A-Za-z_]\w*)=(.*)", text, re.DOTALL)
+        if named is not None and named[1] in keywords:
+            raise fail("RG0510", f"`{named[1]}` is given twice", "Give each argument once.")
+        if named is not None:
+            keywords[named[1]] = _literal(named[2], text)
+        elif keywords:
+            raise fail("RG0510", f"`{text}`: an argument without a name comes after one with a name")
+        else:
+            args.append(_literal(text, text))
+    return args, keywords
+
+
+def _literal(text: str, whole: str) -> Any:
+    if text.startswith("@"):
+        import numpy as np
+
+        try:
+            return np.load(text[1:], allow_pickle=False)
+        except OSError as error:
+            raise fail("RG0501", f"{text[1:]}: {error.strerror or error}") from None
+        except (ValueError, EOFError):
+            raise fail("RG0504", f"{text[1:]} is no array of numbers that numpy.save has written") from None
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        hint = "write numbers such as 1.5, lists such as [1.0, 2.0], or @FILE.npy"
+        raise fail("RG0510", f"`{whole[:60]}` is no value", hint) from None
+    if isinstance(value, list | tuple):
+        import numpy as np
+
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            raise fail("RG0510", f"`{whole[:60]}`: its rows have different lengths") from None
+        return array if array.dtype.kind in "iufb" else value
+    return value
+
+
+def run_function(options: argparse.Namespace) -> int:
+    """Run a function on arguments and show them afterwards; returns the exit code."""
+    from retrograd.cli.report import show_errors
+    from retrograd.execution import ProgramTrap, run
+    from retrograd.functions import Inverse
+    from retrograd.marshal import bind
+
+    function = load_function(options.program)
+    backward = options.backward or options.inverse
+    if isinstance(function, Inverse):
+        function, backward = ~function, not backward
+    args, keywords = parse_arguments(options.args)
+    limit = None if options.max_steps is None else _steps(options.max_steps)
+    try:
+        given = bind(function, args, keywords)
+        result = run(function, *given, backward=backward, max_steps=limit, overflow=not options.no_overflow)
+    except ProgramTrap as trap:
+        if trap.trap is None:
+            print(trap, file=sys.stderr)
+            return LIMIT
+        if options.json:
+            show_errors(trap, as_json=True)
+            return TRAPPED
+        print(trap, file=sys.stderr)
+        print(f"the machine trapped after {trap.machine.retired} steps, and can run back from there", file=sys.stderr)
+        return TRAPPED
+    values = result.values._asdict()
+    if options.json:
+        shown = {name: _plain(v) for name, v in values.items()}
+        out = {
+            "schema": "retrograd.call/1", "function": function.__name__, "backward": backward, "values": shown,
+            "steps": result.steps, "erased_bits": result.erased_bits,
+        }  # fmt: skip
+        print(json.dumps(out, indent=2))
+        return OK
+    width = max(map(len, values), default=0)
+    for v, p in zip(values.values(), function.parameters, strict=True):
+        print(f"{p.name:<{width}} = {_shown(v)}")
+    way = "backward" if backward else "forward"
+    print(f"\n{result.steps} steps {way}, {result.erased_bits} bits erased")
+    return OK
+
+
+def _steps(text: str) -> int:
+    try:
+        return max(0, int(text, 0))
+    except ValueError:
+        raise fail("RG0507", f"--max-steps: `{text[:40]}` is no integer") from None
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value if isinstance(value, int | float | bool | str) or value is None else str(value)
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "tolist"):
+        import numpy as np
+
+        return np.array2string(value, precision=10, separator=", ", threshold=200)
+    return repr(value)
+
+
+def compile_command(options: argparse.Namespace) -> int:
+    """Compile a function to an image, assembly text or a listing of the IR."""
+    from retrograd.functions import Inverse
+
+    function = load_function(options.function)
+    inverse = isinstance(function, Inverse)
+    if isinstance(function, Inverse):
+        function = ~function
+    changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
+    if options.erase is not None:
+        changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
+    if options.format is not None:
+        changes["format"] = _format(options.format)
+    function = function.with_options(**changes)
+    args, keywords = parse_arguments(options.args)
+    if options.dump_ir is not None:
+        return _dump_ir(function, args, keywords, options.dump_ir)
+    compiled = function.compiled(*args, **keywords)
+    program = ~compiled.program if inverse else compiled.program
+    if options.asm:
+        from retrograd.assembler.disassemble import disassemble
+        from retrograd.listing import assembly
+
+        sys.stdout.write(disassemble(program) if inverse else assembly(compiled))
+        return OK
+    if options.output is None:
+        print(_summary(compiled))
+        return OK
+    from retrograd.assembler.image import to_image
+
+    image = to_image(program)
+    write_bytes(options.output, image)
+    print(f"{options.output}: {len(program.code)} instructions, {program.memory} words of memory, {len(image)} bytes")
+    return OK
+
+
+def _format(text: str) -> Any:
+    from retrograd.isa.words import Format
+
+    found = re.fullmatch(r"(\d+)[,.](\d+)", text)
+    try:
+        if found is None:
+            raise ValueError("a format is written WIDTH,FRACTION")
+        return Format(int(found[1]), int(found[2]))
+    except ValueError as error:
+        raise fail("RG0507", f"--format {text}: {error}", "for example 32,16") from None
+
+
+def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: str) -> int:
+    """Print the IR after one pass, or after each."""
+    from retrograd.compiler.compiled import compile_function
+    from retrograd.compiler.text import as_text
+    from retrograd.marshal import bind, types_from_annotations, types_of
+
+    types = types_of(function, bind(function, args, keywords)) if args or keywords else types_from_annotations(function)
+    seen: list[tuple[str, Any]] = []
+    compile_function(function, types, function.format or _default(), function.options, lambda n, m: seen.append((n, m)))
+    names = [name for name, _ in seen]
+    if wanted != "all" and wanted not in names:
+        near = nearest(wanted, names) or f"passes: {', '.join(dict.fromkeys(names))}, all"
+        raise fail("RG0511", f"--dump-ir {wanted}: there is no such pass", near)
+    for name, module in seen:
+        if wanted in ("all", name):
+            print(f"; after {name}\n{as_text(module)}")
+    return OK
+
+
+def _default() -> Any:
+    from retrograd import functions
+
+    return functions._default_format
+
+
+def _summary(compiled: Compiled) -> str:
+    program = compiled.program
+    arguments = "\n".join(f"  {a.address:>6}  {a.name}: {a.type}" for a in compiled.arguments)
+    return (
+        f"{compiled.function.__name__}: {len(program.code)} instructions, {program.memory} words of memory, {program.format}\n"
+        f"arguments in memory:\n{arguments}"
+    )

@@ -1,0 +1,111 @@
+"""Compiled functions on machines: arguments in, a run, arguments out; traps told in the terms of the source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from retrograd.compiler.compiled import Compiled, Options
+from retrograd.functions import Inverse, Reversible, results
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
+from retrograd.isa.words import Format
+from retrograd.marshal import bind, from_words, located, to_words, types_of
+from retrograd.simulator.machine import Machine, Stop, Trap
+from retrograd.traps import explain
+
+ENGINES = ("auto", "reference")
+
+
+class ProgramTrap(RetrogradError):
+    """A compiled function that could not go on. `machine` stands before the instruction, and can run back to its start."""
+
+    def __init__(self, diagnostic: Diagnostic, machine: Machine, trap: Trap | None) -> None:
+        super().__init__(diagnostic)
+        self.machine = machine
+        self.trap = trap
+
+
+@dataclass
+class Result:
+    """A finished run: `values` are all arguments afterwards, by position and name."""
+
+    values: Any
+    steps: int
+    erased_bits: int
+    machine: Machine = field(repr=False)
+    compiled: Compiled = field(repr=False)
+
+    @property
+    def words(self) -> dict[str, list[int]]:
+        """The arguments afterwards as words, by name: exact, where a float64 has but 53 bits."""
+        memory = self.machine.memory
+        return {a.name: memory[a.address : a.address + a.type.size] for a in self.compiled.arguments}
+
+
+def run(
+    function: Reversible | Inverse,
+    *args: Any,
+    engine: str = "auto",
+    backward: bool = False,
+    max_steps: int | None = None,
+    format: Format | None = None,
+    options: Options | None = None,
+    overflow: bool = True,
+    **keywords: Any,
+) -> Result:
+    """Run a reversible function on a machine, from `start` to `finish` or, backward, the other way.
+
+    Raises CompileError for a function that cannot be compiled, InputError for arguments that do not fit it, ProgramTrap where it
+    traps or has used up `max_steps`.
+    """
+    if isinstance(function, Inverse):
+        function, backward = ~function, not backward
+    if engine not in ENGINES:
+        message = f"there is no engine `{engine}`"
+        raise InputError(Diagnostic("RG0603", message, hint=f"engines: {', '.join(ENGINES)}"))
+    values = bind(function, args, keywords)
+    compiled = function.compiled_for(types_of(function, values), format, options)
+    machine = load(compiled, values, backward=backward, overflow=overflow)
+    execute(compiled, machine, max_steps)
+    after = read(compiled, machine, values)
+    return Result(results(function, after), machine.retired, machine.erased_bits, machine, compiled)
+
+
+def load(compiled: Compiled, values: list[Any], *, backward: bool = False, overflow: bool = True) -> Machine:
+    """A machine that is about to run the program on these arguments."""
+    machine = Machine(compiled.program, backward=backward, overflow=overflow)
+    for argument, value in zip(compiled.arguments, values, strict=True):
+        try:
+            words = to_words(argument.type, value, compiled.format, argument.name)
+        except InputError as error:
+            raise InputError(located(error.diagnostics[0], compiled.function, argument.name)) from None
+        machine.load(argument.address, words)
+    return machine
+
+
+def read(compiled: Compiled, machine: Machine, values: list[Any]) -> list[Any]:
+    """The arguments as they stand in the machine's memory."""
+    out = []
+    for argument in compiled.arguments:
+        words = machine.memory[argument.address : argument.address + argument.type.size]
+        out.append(from_words(argument.type, words, compiled.format))
+    return out
+
+
+def execute(compiled: Compiled, machine: Machine, max_steps: int | None = None) -> None:
+    """Run until the machine halts. Raises ProgramTrap."""
+    marks = compiled.emitted.externals
+    try:
+        if marks:
+            from retrograd.externals import run_with_externals
+
+            outcome = run_with_externals(compiled, machine, max_steps)
+        else:
+            outcome = machine.run(max_steps)
+    except Trap as trap:
+        raise ProgramTrap(explain(compiled, machine, trap), machine, trap) from None
+    if outcome.stop is not Stop.HALTED:
+        source = compiled.program.source
+        span = source.span(machine.pc)
+        diagnostic = Diagnostic("RG0420", f"stopped by the limit of {max_steps} steps", span, line=source.line(span))
+        raise ProgramTrap(diagnostic, machine, None)

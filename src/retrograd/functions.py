@@ -1,0 +1,216 @@
+"""`@reversible`: functions that run forward and backward, and show what they are compiled to."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, overload
+
+from retrograd.compiler.compiled import Compiled, Options, compile_function
+from retrograd.compiler.source import SourceFunction
+from retrograd.compiler.types import StaticType, Type
+from retrograd.isa.words import Q32_32, Format
+from retrograd.marshal import bind, from_words, to_words, types_from_annotations, types_of
+
+if TYPE_CHECKING:
+    from retrograd.compiler.specialise import Lowered
+    from retrograd.isa.program import Program
+
+#: compiled versions that one function keeps
+_KEPT = 64
+_default_format = Q32_32
+
+
+def use_format(format: Format) -> Format:
+    """Make a format the one of all functions that name no other; the previous one is returned."""
+    global _default_format
+    previous, _default_format = _default_format, format
+    return previous
+
+
+class Reversible(SourceFunction):
+    """A function of the language: `f(*args)` runs it, `(~f)(*args)` runs it backward; both return all arguments.
+
+    `~~f is f`. The function is compiled when it is first called with arguments of these types and shapes, and kept.
+    """
+
+    def __init__(self, fn: Callable[..., Any], format: Format | None = None, options: Options | None = None) -> None:
+        super().__init__(fn)
+        self.format = format
+        self.options = options or Options()
+        self._compiled: dict[Any, Compiled] = {}
+        self._inverse = Inverse(self)
+
+    # ------------------------------------------------------------------ calls
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        from retrograd.execution import run
+
+        return run(self, *bind(self, args, keywords)).values
+
+    def __invert__(self) -> Inverse:
+        return self._inverse
+
+    @property
+    def inverse(self) -> Inverse:
+        """The function run backward."""
+        return self._inverse
+
+    def each(self, *args: Any, **keywords: Any) -> Any:
+        """Within reversible functions: the function on every element of its arrays' first axis."""
+        from retrograd.compiler.intrinsics import Intrinsic
+
+        Intrinsic(f"{self.__name__}.each", "statement", "")(*args, **keywords)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return lambda *args, **keywords: self(instance, *args, **keywords)
+
+    # ------------------------------------------------------------------ what it becomes
+
+    def compiled(self, *args: Any, **keywords: Any) -> Compiled:
+        """The program for arguments like these; without any, for what the annotations say. Raises CompileError, InputError."""
+        if args or keywords or not self.parameters:
+            types = types_of(self, bind(self, args, keywords))
+        else:
+            types = types_from_annotations(self)
+        return self.compiled_for(types)
+
+    def compiled_for(
+        self, types: tuple[Type, ...], format: Format | None = None, options: Options | None = None
+    ) -> Compiled:
+        """The program for these types, compiled at most once."""
+        w, chosen = format or self.format or _default_format, options or self.options
+        key = (tuple(_key(t) for t in types), w, chosen)
+        found = self._compiled.get(key)
+        if found is None:
+            found = compile_function(self, types, w, chosen)
+            if len(self._compiled) >= _KEPT:
+                del self._compiled[next(iter(self._compiled))]
+            self._compiled[key] = found
+        return found
+
+    def program(self, *args: Any, **keywords: Any) -> Program:
+        """What machines run."""
+        return self.compiled(*args, **keywords).program
+
+    def lower(self, *args: Any, **keywords: Any) -> Listing:
+        """The reversible IR, optimised: `as_text()` reads it, `~` inverts it."""
+        return Listing(self.compiled(*args, **keywords).module)
+
+    def assembly(self, *args: Any, **keywords: Any) -> str:
+        """The program as assembly text, with the user's lines as comments."""
+        from retrograd.listing import assembly
+
+        return assembly(self.compiled(*args, **keywords))
+
+    def with_options(self, **changes: Any) -> Reversible:
+        """The same function compiled otherwise: `level`, `erase`, `stack`, `format`."""
+        from dataclasses import replace
+
+        format = changes.pop("format", self.format)
+        other = Reversible(self.fn, format, replace(self.options, **changes))
+        other.read_from = self
+        return other
+
+    def _repr_html_(self) -> str:
+        from retrograd.listing import html
+
+        return html(self)
+
+
+class Inverse:
+    """A reversible function, run backward."""
+
+    def __init__(self, of: Reversible) -> None:
+        self.__retrograd_inverse_of__ = of
+        self.__name__ = f"~{of.__name__}"
+        self.__doc__ = f"The inverse of {of.__name__}."
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        from retrograd.execution import run
+
+        function = self.__retrograd_inverse_of__
+        return run(function, *bind(function, args, keywords), backward=True).values
+
+    def __invert__(self) -> Reversible:
+        return self.__retrograd_inverse_of__
+
+    @property
+    def inverse(self) -> Reversible:
+        """The function itself."""
+        return self.__retrograd_inverse_of__
+
+    def __repr__(self) -> str:
+        return f"<inverse of {self.__retrograd_inverse_of__!r}>"
+
+
+class Listing:
+    """A module of the IR, to be read."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def as_text(self) -> str:
+        """The IR as indented text."""
+        from retrograd.compiler.text import as_text
+
+        return as_text(self.module)
+
+    def __invert__(self) -> Listing:
+        return Listing(~self.module)
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+
+def _key(t: Type) -> Any:
+    if isinstance(t, StaticType):
+        try:
+            hash(t.value)
+        except TypeError:
+            return ("static", id(t.value), type(t.value).__name__)
+        return ("static", type(t.value).__name__, t.value)
+    return t
+
+
+@overload
+def reversible(fn: Callable[..., Any], /) -> Reversible: ...
+
+
+@overload
+def reversible(
+    *, format: Format | None = None, level: int = 1, erase: bool | frozenset[str] = False, stack: int = 1 << 16
+) -> Callable[[Callable[..., Any]], Reversible]: ...
+
+
+def reversible(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    format: Format | None = None,
+    level: int = 1,
+    erase: bool | frozenset[str] = False,
+    stack: int = 1 << 16,
+) -> Reversible | Callable[[Callable[..., Any]], Reversible]:
+    """Read a function as reversible source: it is checked and compiled when first called, never executed by Python.
+
+    `format`: of its numbers; `level`, `erase`, `stack`: see `Options`.
+    """
+    options = Options(level, erase, stack)
+    if fn is not None:
+        return Reversible(fn, format, options)
+    return lambda f: Reversible(f, format, options)
+
+
+def results(function: Reversible, values: list[Any]) -> Any:
+    """All arguments after a run, by position and by name."""
+    names = [p.name for p in function.parameters]
+    return namedtuple(function.__name__, names, rename=True)(*values)
+
+
+__all__ = ["Inverse", "Listing", "Lowered", "Reversible", "from_words", "reversible", "to_words", "use_format"]

@@ -1,0 +1,84 @@
+"""The library, written in the language itself: what one reads to learn it.
+
+A function adds its result to its first arguments and leaves the others as they are, unless it says that it works in
+place; `~f` takes the result away again. Nothing else is left behind.
+
+    complex          Complex, complex_abs, complex_arg
+    vectors          Vector3, Quaternion, scalar_product, vector_norm, rotate
+    arithmetic       imul, idiv, scale, factorial, log_factorial, power, iexp, fibonacci, first_fibonacci
+    arrays           total, dot, norm, norm2, axpy, affine, mapfold, filter_into, sort, cumulative_sum, reverse
+    statistics       mean, variance, covariance, largest, logsumexp, softmax, cross_entropy, relu, normal_logpdf,
+                     normal_loglikelihood, box_muller
+    linear_algebra   matvec, matmul, eliminate, solve, inverse, determinant, qr, rotate_planes
+    sparse           sparse_dot, sparse_dot_scattered, sparse_matmul
+    fourier          fft
+    dynamics         leapfrog, kick, lax_wendroff, lax_wendroff_step
+    learning         perceptron, nice
+    time_space       bennett, bennett_steps, bennett_calls, bennett_states
+"""
+
+from retrograd.library.arithmetic import (
+    factorial,
+    fibonacci,
+    first_fibonacci,
+    idiv,
+    iexp,
+    imul,
+    log_factorial,
+    power,
+    scale,
+)
+from retrograd.library.arrays import (
+    affine,
+    axpy,
+    cumulative_sum,
+    dot,
+    filter_into,
+    mapfold,
+    norm,
+    norm2,
+    reverse,
+    sort,
+    total,
+)
+from retrograd.library.complex import Complex, complex_abs, complex_arg
+from retrograd.library.dynamics import kick, lax_wendroff, lax_wendroff_step, leapfrog
+from retrograd.library.fourier import fft
+from retrograd.library.learning import nice, perceptron
+from retrograd.library.linear_algebra import (
+    determinant,
+    eliminate,
+    inverse,
+    matmul,
+    matvec,
+    qr,
+    rotate_planes,
+    solve,
+)
+from retrograd.library.sparse import sparse_dot, sparse_dot_scattered, sparse_matmul
+from retrograd.library.statistics import (
+    box_muller,
+    covariance,
+    cross_entropy,
+    largest,
+    logsumexp,
+    mean,
+    normal_loglikelihood,
+    normal_logpdf,
+    relu,
+    softmax,
+    variance,
+)
+from retrograd.library.time_space import bennett, bennett_calls, bennett_states, bennett_steps
+from retrograd.library.vectors import Quaternion, Vector3, rotate, scalar_product, vector_norm
+
+__all__ = [
+    "Complex", "Quaternion", "Vector3", "affine", "axpy", "bennett", "bennett_calls", "bennett_states",
+    "bennett_steps", "box_muller", "complex_abs", "complex_arg", "covariance", "cross_entropy", "cumulative_sum",
+    "determinant", "dot", "eliminate", "factorial", "fft", "fibonacci", "filter_into", "first_fibonacci", "idiv",
+    "iexp", "imul", "inverse", "kick", "largest", "lax_wendroff", "lax_wendroff_step", "leapfrog", "log_factorial",
+    "logsumexp", "mapfold", "matmul", "matvec", "mean", "nice", "norm", "norm2", "normal_loglikelihood",
+    "normal_logpdf", "perceptron", "power", "qr", "relu", "reverse", "rotate", "rotate_planes", "scalar_product",
+    "scale", "softmax", "solve", "sort", "sparse_dot", "sparse_dot_scattered", "sparse_matmul", "total", "variance",
+    "vector_norm",
+]  # fmt: skip

@@ -1,0 +1,139 @@
+"""Products in place, powers, factorials, a series, and Fibonacci numbers.
+
+What these have in common: a factor that is multiplied away can be found again only by a division, so something must
+make that division exact. Four ways are shown: an ancilla that keeps the remainder (`imul`), integers, whose products
+divide without one (`scale`), lognums, where a product is a sum (`power`), and recursion (`fibonacci`).
+"""
+
+from __future__ import annotations
+
+import retrograd as rg
+from retrograd import fixed, lognum, reversible
+
+
+@reversible
+def imul(y: fixed, x: fixed, ancilla: fixed) -> None:
+    """(y, ancilla) := (y·x + ancilla, y − (y·x + ancilla)/x).
+
+    Inverse: (y, ancilla) := (ancilla + y/x, y − (ancilla + y/x)·x).
+
+    Trap: the ancilla comes back dirty, though small: it holds what rounding left of y, some last places over x. The
+    call may be repeated with this ancilla, and `~imul` in the opposite order restores all. x ≠ 0.
+    Source: Liu and Zhao, arXiv 2003.04617 (NiLang).
+    """
+    ancilla += y * x
+    y -= ancilla / x
+    rg.swap(y, ancilla)
+
+
+@reversible
+def idiv(y: fixed, x: fixed, ancilla: fixed) -> None:
+    """(y, ancilla) := (y/x + ancilla, y − (y/x + ancilla)·x).
+
+    Inverse: (y, ancilla) := (ancilla + y·x, y − (ancilla + y·x)/x).
+
+    The partner of `imul`: it divides forward. Trap: its ancilla comes back dirty likewise. x ≠ 0.
+    """
+    ancilla += y / x
+    y -= ancilla * x
+    rg.swap(y, ancilla)
+
+
+@reversible
+def scale(y: int, x: int) -> None:
+    """y := y·x. Inverse: y := y/x.
+
+    The product of integers divides without remainder: no ancilla is left. Traps where the product overflows, x is zero,
+    or, running backward, x does not divide y.
+    """
+    product = 0
+    product += y * x
+    y -= product // x
+    rg.swap(y, product)
+
+
+@reversible
+def factorial(out: int, n: int) -> None:
+    """out += n!, n ≥ 0. Inverse: out −= n!. Traps where n! overflows: n ≤ 20 in 64 bits."""
+    with rg.routine() as r:
+        f = 1
+        for i in range(2, n + 1):
+            scale(f, i)
+    out += f
+    ~r
+
+
+@reversible
+def log_factorial(f: lognum, n: int) -> None:
+    """f *= n!, n ≥ 0. Inverse: f /= n!. A lognum reaches far: log2 n! has to fit, not n!."""
+    for i in range(2, n + 1):
+        f *= lognum(i)
+
+
+@reversible
+def power(out: fixed, x: fixed, n: int) -> None:
+    """out += xⁿ, n of either sign. Inverse: out −= xⁿ. Traps where x = 0.
+
+    n products of lognums, each of them exact; only the conversions to and fro round, to about n last places of log2 x.
+    Source: Liu and Zhao, arXiv 2003.04617.
+    """
+    with rg.routine() as r:
+        factor = lognum(x)
+        p = lognum(1.0)
+        for _ in range(abs(n)):
+            p *= factor
+    if n < 0:
+        out += fixed(1 / p)
+    else:
+        out += fixed(p)
+    ~r
+
+
+@reversible
+def iexp(out: fixed, x: fixed) -> None:
+    """out += Σₖ xᵏ/k! = eˣ, until a term is below 2⁻²⁸. Inverse: out −= eˣ.
+
+    `rg.exp` is nearer and faster; this is how a loop that ends by a test is written. The terms are a lognum that is
+    multiplied by x/k in each pass; k = 0 tells, running backward, where the loop began.
+    """
+    out += 1
+    if x != 0:
+        with rg.routine() as r:
+            total = fixed(0)
+            k = 0
+            term = lognum(1.0)
+            factor = lognum(x)
+            while (k == 0 or abs(fixed(term)) > 2.0**-28, k != 0):
+                k += 1
+                term *= factor / lognum(k)
+                total += fixed(term)
+        out += total
+        ~r
+
+
+@reversible
+def fibonacci(out: int, n: int) -> None:
+    """out += F(n), where F(1) = F(2) = 1 and F(n) = F(n − 1) + F(n − 2). Inverse: out −= F(n).
+
+    Two calls of itself for n > 2, about 2 F(n) in all; 1 for every n below 3. Source: arXiv 2003.04617.
+    """
+    if n <= 2:
+        out += 1
+    else:
+        fibonacci(out, n - 1)
+        fibonacci(out, n - 2)
+
+
+@reversible
+def first_fibonacci(n: int, z: int) -> None:
+    """n := the least n with F(n) ≥ z, from n = 0. Inverse: n := 0. Traps where n is not 0 before, or z ≤ 1.
+
+    The number is uncomputed in every pass, and computed for the next n. Source: arXiv 2003.04617.
+    """
+    f = 0
+    fibonacci(f, n)
+    while (f < z, n != 0):
+        ~fibonacci(f, n)
+        n += 1
+        fibonacci(f, n)
+    ~fibonacci(f, n)

@@ -1,0 +1,165 @@
+"""`retrograd run FILE.py:FUNCTION` and `retrograd compile`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from retrograd.assembler.image import from_image
+
+from retrograd.cli.main import BAD_INPUT, LIMIT, OK, TRAPPED
+
+Cli = Callable[..., tuple[int, str, str]]
+
+SOURCE = '''\
+import retrograd as rg
+from retrograd import Array, fixed, reversible
+
+@reversible
+def norm(r: fixed, xs: Array[fixed, "n"]):
+    """r += |xs|"""
+    with rg.routine() as squares:
+        s = 0.0
+        for x in xs:
+            s += x * x
+    r += rg.sqrt(s)
+    ~squares
+
+@reversible
+def divide(y: int, x: int, z: int = 2):
+    y += x // z
+
+@rg.struct
+class Pair:
+    a: int
+    b: int
+
+    @reversible
+    def swap(self):
+        rg.swap(self.a, self.b)
+
+helper = 3
+'''
+
+
+@pytest.fixture(autouse=True)
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("norm.py").write_text(SOURCE)
+
+
+def test_forward_and_backward(cli: Cli) -> None:
+    code, out, err = cli("run", "norm.py:norm", "0.0", "[3.0, 4.0]")
+    assert (code, err) == (OK, "")
+    assert out.splitlines()[:2] == ["r  = 5.0", "xs = [3., 4.]"]
+    assert out.endswith("0 bits erased\n")
+    for arguments in (("norm.py:norm", "5.0", "[3.0, 4.0]", "--backward"), ("norm.py:~norm", "5.0", "[3.0, 4.0]")):
+        assert cli("run", *arguments)[1].startswith("r  = 0.0\n")
+    assert cli("run", "norm.py:~norm", "0.0", "[3.0, 4.0]", "--backward")[1].startswith("r  = 5.0\n")
+
+
+def test_json(cli: Cli) -> None:
+    report = json.loads(cli("run", "norm.py:norm", "r=1", "xs=[3, 4]", "--json")[1])
+    assert report["schema"] == "retrograd.call/1"
+    assert report["values"] == {"r": 6.0, "xs": [3.0, 4.0]}
+    assert (report["function"], report["backward"], report["erased_bits"]) == ("norm", False, 0)
+
+
+def test_arrays_from_files(cli: Cli) -> None:
+    np.save("xs.npy", np.array([6.0, 8.0]))
+    assert cli("run", "norm.py:norm", "0", "@xs.npy")[1].startswith("r  = 10.0\n")
+
+
+def test_defaults_and_negative_numbers(cli: Cli) -> None:
+    assert cli("run", "norm.py:divide", "1", "-7")[1].startswith("y = -3\nx = -7\nz = 2\n")
+
+
+def test_traps_and_limits_have_exit_codes(cli: Cli) -> None:
+    code, _, err = cli("run", "norm.py:divide", "0", "7", "0")
+    assert code == TRAPPED
+    assert err.startswith("error[RG0402]")
+    assert "norm.py:16:" in err
+    code, _, err = cli("run", "norm.py:norm", "0", "[1.0]", "--max-steps", "5")
+    assert code == LIMIT
+    assert "RG0420" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (("run", "none.py:norm"), "RG0501"),
+        (("run", "norm.py:nrom", "0", "[1.0]"), "did you mean `norm`?"),
+        (("run", "norm.py:helper"), "RG0509"),
+        (("run", "norm.py:norm", "0"), "called without `xs`"),
+        (("run", "norm.py:norm", "0", "[1.0"), "RG0510"),
+        (("run", "norm.py:norm", "0", "__import__('os')"), "RG0510"),
+        (("run", "norm.py:norm", "0", "@none.npy"), "RG0501"),
+        (("compile", "norm.py:norm"), "`xs` is open"),
+        (("compile", "norm.py:divide", "--dump-ir", "nothing"), "RG0511"),
+        (("compile", "norm.py:divide", "--format", "33,1"), "RG0507"),
+    ],
+)  # fmt: skip
+def test_wrong_input(cli: Cli, arguments: tuple[str, ...], found: str) -> None:
+    code, out, err = cli(*arguments)
+    assert (code, out) == (BAD_INPUT, "")
+    assert found in err
+    assert "Traceback" not in err
+
+
+def test_images_run_like_the_function(cli: Cli) -> None:
+    code, out, _ = cli("compile", "norm.py:divide", "-o", "divide.rgx")
+    assert code == OK
+    assert out.startswith("divide.rgx: ")
+    program = from_image(Path("divide.rgx").read_bytes())
+    assert dict(program.data_labels) == {"y": 0, "x": 1, "z": 2}
+    code, out, _ = cli("run", "divide.rgx", "--set", "x=9", "--set", "z=4")
+    assert code == OK
+    assert "0        2" in out or " 2 " in out
+
+
+def test_inverse_images(cli: Cli) -> None:
+    cli("compile", "norm.py:divide", "-o", "forward.rgx")
+    cli("compile", "norm.py:~divide", "-o", "backward.rgx")
+    forward, backward = (from_image(Path(p).read_bytes()) for p in ("forward.rgx", "backward.rgx"))
+    assert backward.code == (~forward).code
+
+
+def test_assembly_text_assembles_to_the_program(cli: Cli) -> None:
+    code, text, _ = cli("compile", "norm.py:norm", "0.0", "[1.0, 2.0]", "--asm")
+    assert code == OK
+    assert "; 11: r += rg.sqrt(s)" in text
+    Path("norm.rga").write_text(text)
+    assert cli("asm", "norm.rga", "-o", "a.rgx")[0] == OK
+    assert cli("compile", "norm.py:norm", "0.0", "[1.0, 2.0]", "-o", "b.rgx")[0] == OK
+    a, b = (from_image(Path(p).read_bytes()) for p in ("a.rgx", "b.rgx"))
+    assert a.code == b.code
+
+
+def test_the_intermediate_code_after_each_pass(cli: Cli) -> None:
+    _, whole, _ = cli("compile", "norm.py:divide", "--dump-ir", "all")
+    names = [line.removeprefix("; after ") for line in whole.splitlines() if line.startswith("; after ")]
+    assert names[0] == "lower"
+    assert "inline" in names
+    for name in dict.fromkeys(names):
+        code, one, _ = cli("compile", "norm.py:divide", "--dump-ir", name)
+        assert code == OK
+        assert one.startswith(f"; after {name}\n")
+
+
+def test_summary_and_erasing(cli: Cli) -> None:
+    _, out, _ = cli("compile", "norm.py:norm", "0.0", "[1.0, 2.0]")
+    assert "r: fixed" in out
+    assert "xs: Array[fixed, 2]" in out
+    assert "erase r" in cli("compile", "norm.py:norm", "0.0", "[1.0, 2.0]", "--asm", "--erase")[1]
+    assert "erase r" not in cli("compile", "norm.py:norm", "0.0", "[1.0, 2.0]", "--asm")[1]
+    assert ".format 32, 16" in cli("compile", "norm.py:divide", "--asm", "--format", "32,16")[1]
+
+
+def test_a_program_takes_no_arguments(cli: Cli) -> None:
+    Path("empty.rga").write_text("start\nfinish\n")
+    code, _, err = cli("run", "empty.rga", "1.0")
+    assert code == BAD_INPUT
+    assert "RG0510" in err

@@ -1,0 +1,6 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed)
+    y += 1

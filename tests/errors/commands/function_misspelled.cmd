@@ -1,0 +1,1 @@
+retrograd run functions.py:ad 1.0 2.0

@@ -1,0 +1,1 @@
+retrograd run missing.py:f 1.0

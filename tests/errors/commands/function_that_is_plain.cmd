@@ -1,0 +1,1 @@
+retrograd run functions.py:plain 1.0

@@ -1,0 +1,1 @@
+retrograd run functions.py:root 0.0 -1.0

@@ -1,0 +1,1 @@
+retrograd run failing.py:f 1.0

@@ -1,0 +1,1 @@
+retrograd run importing.py:f 1.0

@@ -1,0 +1,1 @@
+retrograd run undecodable.py:f 1.0

@@ -1,0 +1,1 @@
+retrograd run leaving.py:f 1.0

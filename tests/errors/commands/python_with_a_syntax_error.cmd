@@ -1,0 +1,1 @@
+retrograd run broken.py:f 1.0

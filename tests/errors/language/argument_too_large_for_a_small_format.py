@@ -1,0 +1,10 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@reversible(format=rg.Format(16, 8))
+def f(y: fixed):
+    y += 1.0
+
+
+f(200.0)

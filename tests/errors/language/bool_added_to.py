@@ -1,0 +1,9 @@
+from retrograd import reversible
+
+
+@reversible
+def f(b: bool, c: bool):
+    b += c
+
+
+f(True, False)

@@ -1,0 +1,10 @@
+import numpy as np
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    y += np.tanh(x)
+
+
+f(0.0, 1.0)

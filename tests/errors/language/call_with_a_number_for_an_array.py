@@ -1,0 +1,15 @@
+import retrograd as rg
+from retrograd import Array, fixed, reversible
+
+
+@reversible
+def total(y: fixed, xs: Array[fixed]):
+    y += rg.sum(xs)
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    total(y, x)
+
+
+f(1.0, 2.0)

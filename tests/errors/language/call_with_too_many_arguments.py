@@ -1,0 +1,14 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def add(y: fixed, x: fixed):
+    y += x
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    add(y, x, 1.0)
+
+
+f(1.0, 2.0)

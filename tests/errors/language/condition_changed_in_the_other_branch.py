@@ -1,0 +1,12 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    if x > 0:
+        y += 1
+    elif y > 0:
+        y += 2
+
+
+f(1.0, 2.0)

@@ -1,0 +1,4 @@
+from retrograd import reversible
+
+f = reversible(lambda y: y)
+f(0.0)

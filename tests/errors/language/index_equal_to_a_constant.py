@@ -1,0 +1,9 @@
+from retrograd import Array, fixed, reversible
+
+
+@reversible
+def f(a: Array[fixed], i: int):
+    a[i] += 2 * a[0]
+
+
+f([1.0, 2.0, 3.0], 0)

@@ -1,0 +1,9 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(n: int, x: fixed):
+    n, x = x, n
+
+
+f(1, 2.0)

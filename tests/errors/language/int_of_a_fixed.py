@@ -1,0 +1,9 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(n: int, x: fixed):
+    n += int(x)
+
+
+f(1, 2.5)

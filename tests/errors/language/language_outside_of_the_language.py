@@ -1,0 +1,3 @@
+import retrograd as rg
+
+rg.sqrt(2.0)

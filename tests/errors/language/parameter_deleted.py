@@ -1,0 +1,10 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    y += x
+    del x
+
+
+f(1.0, 2.0)

@@ -1,0 +1,11 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    y += x
+    rg.free(x, 2.0)
+
+
+f(1.0, 2.0)

@@ -1,0 +1,9 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(x: fixed):
+    x **= 2
+
+
+f(8.0)

@@ -1,0 +1,10 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    y += x
+    print(y)
+
+
+f(0.0, 1.0)

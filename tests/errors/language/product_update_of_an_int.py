@@ -1,0 +1,9 @@
+from retrograd import reversible
+
+
+@reversible
+def scale(n: int):
+    n *= 2
+
+
+scale(2)

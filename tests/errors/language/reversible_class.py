@@ -1,0 +1,9 @@
+from retrograd import reversible
+
+
+@reversible
+class Counter:
+    n: int
+
+
+Counter(1)

@@ -1,0 +1,3 @@
+from retrograd import reversible
+
+reversible(3)

@@ -1,0 +1,10 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(x: fixed, y: fixed):
+    rg.rot(x, y, x)
+
+
+f(1.0, 2.0)

@@ -1,0 +1,4 @@
+import retrograd as rg
+
+with rg.routine() as r:
+    pass

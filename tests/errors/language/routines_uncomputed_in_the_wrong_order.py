@@ -1,0 +1,16 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    with rg.routine() as r:
+        t = x * x
+    with rg.routine() as s:
+        u = t * t
+    y += u
+    ~r
+    ~s
+
+
+f(1.0, 2.0)

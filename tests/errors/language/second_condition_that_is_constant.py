@@ -1,0 +1,10 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    if (x > 0, False):
+        y += x
+
+
+f(1.0, 2.0)

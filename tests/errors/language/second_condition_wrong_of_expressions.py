@@ -1,0 +1,10 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    if (x * x > 4, y * y > 100):
+        y += x
+
+
+f(1.0, 3.0)

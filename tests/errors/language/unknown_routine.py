@@ -1,0 +1,13 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    with rg.routine() as squares:
+        t = x * x
+    y += t
+    ~square
+
+
+f(1.0, 2.0)

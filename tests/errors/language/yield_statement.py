@@ -1,0 +1,9 @@
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed):
+    yield y
+
+
+f(0.0)

@@ -1,0 +1,10 @@
+"""Random programs of the language, and a model of what they mean that is independent of the compiler.
+
+| module | |
+|---|---|
+| words | numbers and operators, as Python integers |
+| values, evaluator, model | a tree-walking interpreter of the language, forward and backward |
+| scope, expressions, statements, locals, generate | the programs, from a seed |
+| checks | what must hold for each |
+| shrink | a failing program made smaller |
+"""

@@ -1,0 +1,356 @@
+"""Programs of the language run by their syntax tree: an account of their meaning that knows nothing of the compiler.
+
+    forward:  s₁; s₂; …; free what was made        backward: make it; …; s₂⁻¹; s₁⁻¹
+
+A block becomes a list of steps first, in which what is freed silently at its end, and what a routine computes and uncomputes, is
+written out; a step run the other way is its inverse, so to run backward is to go through the list from its end.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from retrograd.isa.words import Format
+
+from .evaluator import Evaluator
+from .values import Callee, Cell, Lazy, Stack, View, cells
+from .words import FIXED, INT, Trapped, Wild, Word, table_bijection
+
+_UPDATES: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.BitXor: "^", ast.Mult: "*", ast.Div: "/",
+}  # fmt: skip
+_UNDO = {"+": "-", "-": "+", "^": "^", "*": "/", "/": "*"}
+_INVERSE = {"rot": "irot", "irot": "rot", "rol": "ror", "ror": "rol", "push": "pop", "pop": "push"}
+#: statements that a run may take
+_LONGEST = 4000
+
+
+@dataclass(frozen=True)
+class Step:
+    """A statement, or the making of a variable; `forward` False for its inverse."""
+
+    node: ast.stmt
+    forward: bool = True
+    makes: bool = False
+
+    def inverse(self) -> Step:
+        return Step(self.node, not self.forward, self.makes)
+
+
+@dataclass
+class Plan:
+    """Steps, and which of them made what is not freed yet."""
+
+    steps: list[Step] = field(default_factory=list)
+    made: list[Step] = field(default_factory=list)
+
+    def make(self, node: ast.Assign | ast.AnnAssign) -> None:
+        step = Step(node, True, True)
+        self.steps.append(step)
+        self.made.append(step)
+
+    def free(self, name: str, value: ast.expr | None = None) -> None:
+        """Undo what made the variable, or what would make it with another expression."""
+        step = next(s for s in reversed(self.made) if _target(s.node) == name)
+        self.made.remove(step)
+        if value is not None:
+            step = Step(ast.Assign([ast.Name(name, ast.Store())], value), True, True)
+        self.steps.append(step.inverse())
+
+    def free_down_to(self, count: int) -> None:
+        while len(self.made) > count:
+            self.steps.append(self.made.pop().inverse())
+
+
+def _target(node: ast.stmt) -> str:
+    assert isinstance(node, ast.Assign | ast.AnnAssign)
+    return ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+
+
+def _is_exchange(node: ast.Assign) -> bool:
+    left, right = node.targets[0], node.value
+    if not (isinstance(left, ast.Tuple) and isinstance(right, ast.Tuple)):
+        return False
+    return sorted(map(ast.unparse, left.elts)) == sorted(map(ast.unparse, right.elts))
+
+
+def plan(body: Sequence[ast.stmt]) -> Plan:
+    """The steps of a block, without those that free what is left at its end."""
+    out = Plan()
+    routines: dict[str, Plan] = {}
+    #: how many variables there were when each routine was opened
+    opened: dict[str, int] = {}
+
+    def open_routine(name: str) -> None:
+        opened[name] = len(out.made)
+        out.steps += routines[name].steps
+        out.made += routines[name].made
+
+    for node in body:
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if not _is_exchange(node):
+                for name, value in zip(names, values, strict=True):
+                    out.make(ast.Assign([name], value))
+            case ast.Assign() if _is_exchange(node):
+                out.steps.append(Step(node))
+            case ast.Assign() | ast.AnnAssign():
+                out.make(node)
+            case ast.Delete(targets=targets):
+                for target in targets:
+                    out.free(ast.unparse(target))
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name("rg"), "free"), [ast.Name(name), value])):
+                out.free(name, value)
+            case ast.With(items=[ast.withitem(_, ast.Name(name))], body=inner):
+                routines[name] = plan(inner)
+                open_routine(name)
+            case ast.Expr(ast.Call(ast.Name(name))) if name in routines:
+                open_routine(name)
+            case ast.Expr(ast.UnaryOp(ast.Invert(), ast.Name(name))) if name in routines:
+                out.free_down_to(opened[name] + len(routines[name].made))
+                out.steps += [s.inverse() for s in reversed(routines[name].steps)]
+                del out.made[opened[name] :]
+            case _:
+                out.steps.append(Step(node))
+    return out
+
+
+class Model(Evaluator):
+    """Runs functions of a module. Raises Trapped where the program must not go on, Wild where nobody can say."""
+
+    def __init__(self, tree: ast.Module, w: Format) -> None:
+        super().__init__(tree, w)
+        self.left = _LONGEST
+        self._plans: dict[int, list[Step]] = {}
+
+    def run(self, name: str, values: Sequence[Any], backward: bool = False) -> None:
+        """Call the function on values, whose cells it changes."""
+        self.call(Callee(self.functions[name], backward), list(values))
+
+    # ------------------------------------------------------------------ blocks
+
+    def block(self, body: Sequence[ast.stmt], forward: bool) -> None:
+        """A scope of its own."""
+        steps = self._plans.get(id(body))
+        if steps is None:
+            whole = plan(body)
+            whole.free_down_to(0)
+            steps = self._plans[id(body)] = whole.steps
+        outer = self.names
+        self.names = dict(outer)
+        for step in steps if forward else reversed(steps):
+            self.left -= 1
+            if self.left < 0:
+                raise Wild("a long run")
+            self.step(step.node, step.forward == forward, step.makes)
+        self.names = outer
+
+    def step(self, node: ast.stmt, forward: bool, makes: bool) -> None:
+        match node:
+            case ast.Assign() | ast.AnnAssign() if makes:
+                self._make(node, forward)
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                self._permute(targets, values, forward)
+            case ast.AugAssign(target, op, value):
+                update = _UPDATES[type(op)]
+                self._update(target, update if forward else _UNDO[update], value, forward)
+            case ast.Expr(ast.Constant()) | ast.Pass():
+                pass
+            case ast.Expr(ast.UnaryOp(ast.Invert(), ast.Call() as call)):
+                self._statement(call, not forward)
+            case ast.Expr(ast.Call() as call):
+                self._statement(call, forward)
+            case ast.If(test, body, orelse):
+                self._if(test, body, orelse, forward)
+            case ast.While(ast.Tuple(elts=[before, after]), body):
+                first, last = (before, after) if forward else (after, before)
+                self.demand(not self.condition(last), "the loop was entered before")
+                while self.condition(first):
+                    self.block(body, forward)
+                    self.demand(self.condition(last), "the loop was not entered")
+            case ast.For(target, iterated, body):
+                self._for(target, iterated, body, forward)
+            case ast.Assert(test):
+                self.demand(self.condition(test), "an assertion")
+            case _:
+                raise AssertionError(ast.unparse(node))
+
+    def demand(self, holds: bool, what: str) -> None:
+        if not holds:
+            raise Trapped(what)
+
+    def _if(self, test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt], forward: bool) -> None:
+        before, after = test.elts if isinstance(test, ast.Tuple) else (test, test)
+        if not forward:
+            before, after = after, before
+        taken = self.condition(before)
+        self.block(body if taken else orelse, forward)
+        self.demand(self.condition(after) == taken, "the second condition")
+
+    def _for(self, target: ast.expr, iterated: ast.expr, body: list[ast.stmt], forward: bool) -> None:
+        items = self.iteration(iterated)
+        for item in items if forward else reversed(items):
+            outer = self.names
+            self.names = dict(outer)
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            for name, value in zip(names, item if isinstance(target, ast.Tuple) else [item], strict=True):
+                self.names[ast.unparse(name)] = value
+            self.block(body, forward)
+            self.names = outer
+        if len(items) != len(self.iteration(iterated)):
+            raise Trapped("the bounds of the loop changed")
+
+    # ------------------------------------------------------------------ variables
+
+    def _make(self, node: ast.Assign | ast.AnnAssign, forward: bool) -> None:
+        assert node.value is not None
+        kind = ast.unparse(node.annotation) if isinstance(node, ast.AnnAssign) else None
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        if isinstance(target, ast.Tuple):
+            for part, value in zip(target.elts, self.value(node.value), strict=True):
+                self._bind(ast.unparse(part), value, False, forward)
+            return
+        name = ast.unparse(target)
+        value, owned = self.fresh(name, node.value, kind)
+        self._bind(name, value, owned, forward)
+
+    def _bind(self, name: str, value: Any, owned: bool, forward: bool) -> None:
+        if forward:
+            assert name not in self.names, name
+            self.names[name] = value
+            return
+        held = self.names.pop(name)
+        if owned:
+            same = [c.word for c in cells(held)] == [c.word for c in cells(value)]
+            self.demand(same, f"{name} is freed and holds something else")
+
+    def _update(self, target: ast.expr, update: str, value: ast.expr, forward: bool) -> None:
+        with self.reading() as seen:
+            place, e = self.value(target), self.value(value)
+        if isinstance(place, View):
+            pairs: list[Any] = list(
+                zip(place.items.flat, np.broadcast_to(self.lazy(e).items, place.items.shape).flat, strict=True)
+            )
+            for cell, item in pairs if forward else reversed(pairs):
+                self._update_cell(cell, update, item, seen)
+            return
+        assert isinstance(place, Cell)
+        self._update_cell(place, update, lambda: e, seen)
+
+    def _update_cell(self, cell: Cell, update: str, value: Any, seen: set[Cell]) -> None:
+        with self.reading() as more:
+            word = self.number(value())
+        kind = cell.kind
+        y = Word(int(self.a.truth(word)), kind) if kind == "bool" else self.a.word(word, kind)
+        self.demand(cell not in seen and cell not in more, "an update reads what it writes")
+        cell.word = self.a.updated(update, Word(cell.word, kind), y).word
+
+    def _permute(self, targets: Sequence[ast.expr], values: Sequence[ast.expr], forward: bool) -> None:
+        """x, y, z = y, z, x."""
+        if not forward:
+            targets, values = values, targets
+        places = [list(cells(self.value(v))) for v in targets]
+        words = [[c.word for c in cells(self.value(v))] for v in values]
+        for place, held in zip(places, words, strict=True):
+            for cell, word in zip(place, held, strict=True):
+                cell.word = word
+
+    # ------------------------------------------------------------------ calls
+
+    def call(self, callee: Callee, args: Sequence[Any]) -> None:
+        """Run a function on values: cells of the caller where the kinds agree, else what they hold."""
+        self.left -= 5
+        if callee.receiver is not None:
+            args = [callee.receiver, *args]
+        outer, around = self.names, self.changed
+        self.names = {
+            p.arg: self.argument(value, p.annotation) for p, value in zip(callee.tree.args.args, args, strict=True)
+        }
+        self.changed = self.changed_in(callee.tree)
+        self.block(callee.tree.body, not callee.backward)
+        self.names, self.changed = outer, around
+
+    def _statement(self, call: ast.Call, forward: bool) -> None:
+        match call.func:
+            case ast.Attribute(ast.Name("rg"), name):
+                self._bijection(name if forward else _INVERSE.get(name, name), call.args)
+            case ast.Attribute(function, "each"):
+                self._each(self.value(function), [self.value(a) for a in call.args], forward)
+            case function:
+                callee = self.value(function)
+                assert isinstance(callee, Callee)
+                backward = callee.backward == forward
+                args = [self.value(a) for a in call.args]
+                names = [p.arg for p in callee.tree.args.args][len(args) + (callee.receiver is not None) :]
+                given = {k.arg: self.value(k.value) for k in call.keywords}
+                self.call(Callee(callee.tree, backward, callee.receiver), [*args, *(given[n] for n in names)])
+
+    def _each(self, callee: Callee, args: Sequence[Any], forward: bool) -> None:
+        (length,) = {len(v.items) for v in args if isinstance(v, View | Lazy)}
+        indices = range(length)
+        for i in indices if forward else reversed(indices):
+            inner = [self.first_axis(v, i) if isinstance(v, View | Lazy) else v for v in args]
+            self.call(Callee(callee.tree, callee.backward == forward), inner)
+
+    # ------------------------------------------------------------------ bijections
+
+    def _bijection(self, name: str, args: Sequence[ast.expr]) -> None:
+        with self.reading() as seen:
+            values = [self.value(a) for a in args]
+        match name, values:
+            case "swap", [x, y]:
+                self._exchange(x, y)
+            case "cswap", [c, x, y]:
+                if self.a.truth(self.number(c)):
+                    self._exchange(x, y)
+            case (("neg" | "flip"), [x]):
+                for cell in cells(x):
+                    cell.word = self._turned(name, Word(cell.word, cell.kind))
+            case (("rot" | "irot"), [View(xs), View(ys), t]):
+                turns: Any = np.broadcast_to(self.lazy(t).items, xs.shape).flat
+                for x, y, turn in zip(xs.flat, ys.flat, turns, strict=True):
+                    self._rotate(name, x, y, turn(), seen)
+            case (("rot" | "irot"), [Cell() as x, Cell() as y, t]):
+                self._rotate(name, x, y, t, seen)
+            case (("rol" | "ror"), [Cell() as x, k]):
+                by = self.a.word(self.number(k), INT).word % self.w.width
+                by = by if name == "rol" else -by % self.w.width
+                x.word = ((x.word << by) | (x.word >> (self.w.width - by))) & self.w.mask
+            case (("push" | "pop"), [Stack() as s, Cell() as x]):
+                self._push(name, s, x)
+            case _:
+                raise AssertionError(name)
+
+    def _exchange(self, x: Any, y: Any) -> None:
+        for a, b in zip(cells(x), cells(y), strict=True):
+            a.word, b.word = b.word, a.word
+
+    def _turned(self, name: str, x: Word) -> int:
+        match name, x.kind:
+            case "neg", "lognum":
+                return x.word ^ self.w.sign
+            case "neg", _:
+                return -x.word & self.w.mask
+            case _, "bool":
+                return x.word ^ 1
+        return ~x.word & self.w.mask
+
+    def _rotate(self, name: str, x: Cell, y: Cell, angle: Any, seen: set[Cell]) -> None:
+        turn = self.a.word(self.number(angle), FIXED).word
+        self.demand(x is not y and x not in seen and y not in seen, "a rotation reads what it writes")
+        after = table_bijection(name, self.w, x.word, y.word, turn)
+        for cell, place in ((x, "d"), (y, "a")):
+            cell.word = self.a.tame(self.w.signed(after[place]), FIXED).word
+
+    def _push(self, name: str, s: Stack, x: Cell) -> None:
+        """The word goes to where the stack ends, which is zero; a pop gives it back to what is zero."""
+        count = self.w.signed(s.count.word)
+        at = count if name == "push" else count - 1
+        self.demand(0 <= at < len(s.words), "the stack is full or empty")
+        x.word, s.words[at].word = s.words[at].word, x.word
+        # What comes in exchange lies where the stack is free.
+        self.demand((x if name == "push" else s.words[at]).word == 0, "the free part of a stack is zero")
+        s.count.word = (count + (1 if name == "push" else -1)) & self.w.mask

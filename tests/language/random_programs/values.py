@@ -1,0 +1,148 @@
+"""What names stand for while the model runs a program: cells that hold words, and arrangements of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .words import Number, Word
+
+
+@dataclass(eq=False)
+class Cell:
+    """One word that can change."""
+
+    word: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class View:
+    """An array in memory: cells and structs; NumPy finds those of a slice."""
+
+    items: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """An array expression: each item is a function that computes the element."""
+
+    items: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Struct:
+    cls: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A count, and words that are zero from the count on."""
+
+    count: Cell
+    words: list[Cell]
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A function of the program, or its inverse; with the object before the dot where it is a method."""
+
+    tree: ast.FunctionDef
+    backward: bool = False
+    receiver: Any = None
+
+
+Value = Number | Cell | View | Lazy | Struct | Stack | Callee | tuple[Any, ...]
+
+
+def array(shape: Sequence[int], item: Callable[[tuple[int, ...]], Any]) -> np.ndarray[Any, Any]:
+    """An array of objects, item(index) at each index."""
+    out = np.empty(tuple(shape), dtype=object)
+    for index in np.ndindex(*shape):
+        out[index] = item(index)
+    return out
+
+
+def cells(value: Any) -> Iterator[Cell]:
+    """All cells of a value, in the order of its words."""
+    match value:
+        case Cell():
+            yield value
+        case View(items):
+            for item in items.flat:
+                yield from cells(item)
+        case Struct(_, fields):
+            for inner in fields.values():
+                yield from cells(inner)
+        case Stack(count, words):
+            yield count
+            yield from words
+        case Word() | int() | float():
+            return
+        case _:
+            raise AssertionError(value)
+
+
+# ---------------------------------------------------------------------- types of a program's parameters
+
+
+@dataclass(frozen=True)
+class Scalar:
+    kind: str
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+@dataclass(frozen=True)
+class Record:
+    """A struct: its fields are scalars or arrays."""
+
+    name: str
+    fields: tuple[tuple[str, Type], ...] = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Many:
+    """An array."""
+
+    element: Scalar | Record
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"Array[{', '.join(map(str, (self.element, *self.shape)))}]"
+
+
+@dataclass(frozen=True)
+class Pile:
+    """A stack."""
+
+    kind: str
+    capacity: int
+
+    def __str__(self) -> str:
+        return f"rg.Stack[{self.kind}, {self.capacity}]"
+
+
+Type = Scalar | Record | Many | Pile
+
+
+def make(t: Type, words: Iterator[int]) -> Any:
+    """A value of the type, its cells filled in order."""
+    match t:
+        case Scalar(kind):
+            return Cell(next(words), kind)
+        case Many(element, shape):
+            return View(array(shape, lambda _: make(element, words)))
+        case Record(name, fields):
+            return Struct(name, {field: make(inner, words) for field, inner in fields})
+        case Pile(kind, capacity):
+            return Stack(Cell(next(words), "int"), [Cell(next(words), kind) for _ in range(capacity)])

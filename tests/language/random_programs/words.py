@@ -1,0 +1,268 @@
+"""Numbers of the language as Python integers: what its operators mean, said a second time.
+
+    int    mod 2^W                      fixed  ⌊a·b / 2^F⌋, ⌊a·2^F / b⌋, sums exact
+    bool   0, 1                         lognum by the instruction table, as are exp, log, sin, …
+
+A number is a `Word` with a kind, or a Python number, whose kind is chosen where it meets a word. Nothing of the compiler is used.
+Fixed numbers that grow beyond 1/64 of the range raise `Wild`: whether a partial sum overflows is the compiler's affair.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any, NamedTuple
+
+from retrograd.isa.entries import Function
+from retrograd.isa.expr import evaluate
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+INT, FIXED, BOOL, LOGNUM = "int", "fixed", "bool", "lognum"
+
+
+class Trapped(Exception):
+    """The program must not go on from here."""
+
+
+class Wild(Exception):
+    """Numbers too large, or a run too long, to say what a machine does."""
+
+
+class Word(NamedTuple):
+    """A word and its kind."""
+
+    word: int
+    kind: str
+
+
+Number = Word | int | float | bool
+
+_HOST: dict[str, Callable[..., Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "<<": operator.lshift, ">>": operator.rshift,
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_HOST_UNARY: dict[str, Callable[..., Any]] = {
+    "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
+}  # fmt: skip
+_RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
+_TABLE = {"exp": "fexp", "log": "flog", "sin": "fsin", "cos": "fcos", "atan2": "fatan2", "sqrt": "fsqrt"}
+
+
+def kind_of(x: Number) -> str:
+    if isinstance(x, Word):
+        return x.kind
+    return BOOL if isinstance(x, bool) else INT if isinstance(x, int) else FIXED
+
+
+@cache
+def table_function(name: str, w: Format, a: int, b: int) -> int:
+    """The word that a function of the instruction table gives; Trapped where a guard refuses its operands."""
+    entry = next(e for e in TABLE.entries if e.name == name)
+    assert isinstance(entry, Function)
+    env = {"a": a, "b": b}
+    for guard in entry.guards(w):
+        if guard.mode == "always" and not evaluate(guard.predicate, w, env):
+            raise Trapped(guard.code)
+    return evaluate(entry.value(w), w, env)
+
+
+@cache
+def table_bijection(name: str, w: Format, d: int, a: int, b: int) -> dict[str, int]:
+    """The words after an instruction of the table, by place; Trapped where a guard refuses."""
+    opcode = TABLE[name]
+    env = {"d": d, "a": a, "b": b, "br": 0, "imm": 0}
+    for guard in opcode.guards(w):
+        if guard.mode != "strict" and not evaluate(opcode.guard_predicate(guard, w), w, env):
+            raise Trapped(guard.code)
+    return {place: evaluate(tree, w, env) for place, tree in opcode.transition(w).items()}
+
+
+class Arithmetic:
+    """The operators in one format."""
+
+    def __init__(self, w: Format) -> None:
+        self.w = w
+        self.limit = 1 << (w.width - 7)
+
+    # ------------------------------------------------------------------ words
+
+    def tame(self, value: int, kind: str) -> Word:
+        """The word of a number computed exactly."""
+        if kind == FIXED and not -self.limit <= value < self.limit:
+            raise Wild("a fixed number is large")
+        return Word(value & self.w.mask, kind)
+
+    def signed(self, x: Word) -> int:
+        return self.w.signed(x.word)
+
+    def word(self, x: Number, kind: str | None = None) -> Word:
+        """The number as a word, of another kind where that loses nothing."""
+        if isinstance(x, Word):
+            if kind in (None, x.kind) or (x.kind, kind) == (BOOL, INT):
+                return Word(x.word, kind or x.kind)
+            assert x.kind in (INT, BOOL) and kind == FIXED, f"a {x.kind} where a {kind} is needed"  # noqa: PT018
+            return self.tame(self.signed(x) << self.w.frac, FIXED)
+        kind = kind or kind_of(x)
+        match kind:
+            case "fixed":
+                return self.tame(round(Fraction(x) * (1 << self.w.frac)), FIXED)
+            case "lognum":
+                magnitude = round(Fraction(math.log2(abs(x))) * (1 << self.w.frac)) & (self.w.sign - 1)
+                return Word(magnitude | (self.w.sign if x < 0 else 0), LOGNUM)
+            case "bool":
+                return Word(int(bool(x)), BOOL)
+        assert x == int(x), f"{x} is no integer"
+        return Word(int(x) & self.w.mask, INT)
+
+    def truth(self, x: Number) -> bool:
+        return bool(x.word) if isinstance(x, Word) else bool(x)
+
+    def common(self, numbers: Sequence[Number]) -> str:
+        kinds = {kind_of(x) for x in numbers}
+        return next((k for k in (LOGNUM, FIXED) if k in kinds), BOOL if kinds == {BOOL} else INT)
+
+    # ------------------------------------------------------------------ operators
+
+    def binary(self, op: str, x: Number, y: Number) -> Number:
+        if not isinstance(x, Word) and not isinstance(y, Word):
+            host: Number = _HOST[op](x, y)
+            return host
+        kind = self.common((x, y))
+        if op in _RELATIONS:
+            kind = INT if kind == BOOL else kind
+            a, b = self.signed(self.word(x, kind)), self.signed(self.word(y, kind))
+            return Word(int(bool(_HOST[op](a, b))), BOOL)
+        if kind == LOGNUM:
+            return self._logarithmic(op, x, y)
+        if op == "**":
+            return self._power(x, y)
+        if op in ("&", "|", "^", "<<", ">>"):
+            return self._bitwise(op, x, y, kind)
+        kind = FIXED if op == "/" or kind == FIXED else INT
+        a, b = self.signed(self.word(x, kind)), self.signed(self.word(y, kind))
+        if op in ("/", "//", "%") and b == 0:
+            raise Trapped("division by zero")
+        match op:
+            case "+" | "-":
+                return self.tame(a + b if op == "+" else a - b, kind)
+            case "*":
+                return self.tame(a * b if kind == INT else (a * b) >> self.w.frac, kind)
+            case "/":
+                return self.tame((a << self.w.frac) // b, FIXED)
+            case "//":
+                return self.tame(a // b, INT)
+            case "%":
+                return self.tame(a % b, kind)
+        raise AssertionError(op)
+
+    def _bitwise(self, op: str, x: Number, y: Number, kind: str) -> Word:
+        a, b = self.word(x), self.word(y)
+        if op == "<<":
+            return self.tame(self.signed(a) << (b.word % self.w.width), INT)
+        if op == ">>":
+            return self.tame(self.signed(a) >> (b.word % self.w.width), INT)
+        return Word(int(_HOST[op](a.word, b.word)), kind)
+
+    def _power(self, x: Number, y: Number) -> Number:
+        assert isinstance(x, Word)
+        assert not isinstance(y, Word)
+        if y == 0.5:
+            return self.function("sqrt", [x])
+        assert isinstance(y, int) and y > 0  # noqa: PT018
+        base = self.word(x, FIXED if x.kind == FIXED else INT)
+
+        def power(n: int) -> Number:
+            """By squaring: the roundings of fixed numbers depend on the order."""
+            if n == 1:
+                return base
+            half = power(n // 2)
+            square = self.binary("*", half, half)
+            return self.binary("*", square, base) if n % 2 else square
+
+        return power(y)
+
+    def _logarithmic(self, op: str, x: Number, y: Number) -> Word:
+        if op == "**":
+            assert isinstance(x, Word)
+            assert isinstance(y, int)
+            out = Word(0, LOGNUM)
+            for _ in range(abs(y)):
+                out = self.product(out, x, y < 0)
+            return out
+        a, b = self.word(x, LOGNUM), self.word(y, LOGNUM)
+        if op in "*/":
+            return self.product(a, b, op == "/")
+        return Word(table_function("ladd" if op == "+" else "lsub", self.w, a.word, b.word), LOGNUM)
+
+    def product(self, x: Word, y: Word, divided: bool = False) -> Word:
+        """x·y or x/y of lognums."""
+        name = "lmov.div" if divided else "lmov.mul"
+        return Word(table_bijection(name, self.w, x.word, y.word, 0)["d"], LOGNUM)
+
+    def unary(self, op: str, x: Number) -> Number:
+        if not isinstance(x, Word):
+            host: Number = _HOST_UNARY[op](x)
+            return host
+        match op:
+            case "not":
+                return Word(int(not x.word), BOOL)
+            case "+":
+                return x
+            case "-" if x.kind == LOGNUM:
+                return Word(x.word ^ self.w.sign, LOGNUM)
+            case "-":
+                return self.tame(-self.signed(x), INT if x.kind == BOOL else x.kind)
+            case "~":
+                return self.tame(~self.signed(x), INT)
+        raise AssertionError(op)
+
+    # ------------------------------------------------------------------ functions
+
+    def function(self, name: str, args: Sequence[Number]) -> Number:
+        """rg.name(*args), without select and sum."""
+        if name != "abs" and not any(isinstance(x, Word) for x in args):
+            known: Number = ({"min": min, "max": max}.get(name) or getattr(math, name))(*args)
+            return known
+        match name:
+            case "tan":
+                return self.binary("/", self.function("sin", args), self.function("cos", args))
+            case "atan":
+                return self.function("atan2", [*args, 1.0])
+            case "floor":
+                x = self.word(args[0])
+                return x if x.kind != FIXED else self.tame(self.signed(x) >> self.w.frac, INT)
+            case "abs":
+                x = self.word(args[0])
+                return self.tame(abs(self.signed(x)), x.kind)
+            case "min" | "max":
+                kind = self.common(args)
+                values = [self.signed(self.word(x, kind)) for x in args]
+                return self.tame((min if name == "min" else max)(values), kind)
+        words = [self.word(x, FIXED).word for x in args]
+        return self.tame(self.w.signed(table_function(_TABLE[name], self.w, words[0], words[-1])), FIXED)
+
+    def converted(self, kind: str, x: Number) -> Word:
+        """fixed(x), lognum(x), int(x), bool(x)."""
+        own = kind_of(x)
+        if kind == BOOL:
+            return Word(int(self.truth(x)), BOOL)
+        if isinstance(x, Word) and {own, kind} != {own} and LOGNUM in (own, kind):
+            if kind == LOGNUM:
+                return Word(table_function("ftol", self.w, self.word(x, FIXED).word, 0), LOGNUM)
+            return self.tame(self.w.signed(table_function("ltof", self.w, x.word, 0)), FIXED)
+        return self.word(int(x) if kind == INT and isinstance(x, float) else x, kind)
+
+    def updated(self, update: str, x: Word, y: Word) -> Word:
+        """x after `x update= y`."""
+        match update:
+            case "+" | "-":
+                return self.tame(self.signed(x) + (self.signed(y) if update == "+" else -self.signed(y)), x.kind)
+            case "^":
+                return Word(x.word ^ y.word, x.kind)
+        return self.product(x, y, update == "/")

@@ -1,0 +1,319 @@
+"""What users call: functions, their inverses, what they are compiled to, and the host's look inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import Array, fixed, lognum, reversible
+
+
+@reversible
+def complex_log(re: fixed, im: fixed, x: fixed, y: fixed):
+    """(re, im) += log(x + iy)"""
+    with rg.routine() as r:
+        n = rg.sqrt(x * x + y * y)
+    re += rg.log(n)
+    im += rg.atan2(y, x)
+    ~r
+
+
+@reversible
+def shift(xs: Array[fixed, "n"], by=2, *, twice: rg.static = False):
+    """xs += by, or 2·by."""
+    xs += by
+    if twice:
+        xs += by
+
+
+@rg.struct
+class Point:
+    x: fixed
+    y: fixed = 1.0
+
+    @reversible
+    def move(self, dx: fixed, dy: fixed):
+        self.x += dx
+        self.y += dy
+
+
+@reversible
+def total(out: fixed, xs: Array[fixed, ...]):
+    out += rg.sum(xs)
+
+
+def test_every_argument_comes_back_by_position_and_name() -> None:
+    out = complex_log(0.0, 0.0, 3.0, 4.0)
+    assert out == (out.re, out.im, out.x, out.y)
+    assert (round(out.re, 6), round(out.im, 6), out.x, out.y) == (1.609438, 0.927295, 3.0, 4.0)
+    assert (~complex_log)(*out) == (0.0, 0.0, 3.0, 4.0)
+
+
+def test_the_inverse_of_the_inverse_is_the_function() -> None:
+    assert ~~complex_log is complex_log
+    assert complex_log.inverse is ~complex_log
+    assert (~complex_log).inverse is complex_log
+
+
+def test_defaults_and_keywords() -> None:
+    assert shift([1.0, 2.0]).xs.tolist() == [3.0, 4.0]
+    assert shift(xs=[1.0], by=5).xs.tolist() == [6.0]
+    assert shift([1.0], twice=True).xs.tolist() == [5.0]
+    assert (~shift)([5.0], twice=True).xs.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "shape"),
+    [(np.ones(3), (3,)), (np.ones((2, 3)), (2, 3)), ([[1, 2], [3, 4]], (2, 2)), (np.ones((0,)), (0,))],
+)
+def test_arrays_of_any_shape(value: Any, shape: tuple[int, ...]) -> None:
+    out = total(0.0, value)
+    assert out.out == np.sum(value)
+    assert out.xs.shape == shape
+
+
+def test_structs_are_values_of_python() -> None:
+    p = Point(1.0)
+    assert p == Point(x=1.0, y=1.0)
+    moved = Point.move(p, 2.0, 3.0)
+    assert moved.self == Point(3.0, 4.0)
+    assert p.move(2.0, 3.0) == moved
+    assert p == Point(1.0, 1.0)
+    with pytest.raises(AttributeError):
+        p.x = 2.0  # type: ignore[misc]
+
+
+def test_complex_numbers_are_structs_of_two_fields() -> None:
+    @rg.struct
+    class Complex:
+        re: fixed
+        im: fixed
+
+    @reversible
+    def double(zs: Array[Complex, "n"]):
+        for z in zs:
+            t = z.re * 1
+            u = z.im * 1
+            z.re += t
+            z.im += u
+            rg.free(t, z.re / 2)
+            rg.free(u, z.im / 2)
+
+    assert [z.im for z in double(np.array([1 + 2j, 3 - 4j])).zs] == [4.0, -8.0]
+
+
+def test_results_carry_steps_words_and_the_machine() -> None:
+    result = rg.run(complex_log, 0.0, 0.0, 3.0, 4.0)
+    assert result.erased_bits == 0
+    assert result.words["x"] == [3 << 32]
+    assert result.steps == result.machine.retired
+    assert not any(result.machine.registers)
+    back = rg.run(complex_log, *result.values, backward=True)
+    assert back.values == (0.0, 0.0, 3.0, 4.0)
+    assert rg.run(~complex_log, *result.values).words == back.words
+
+
+def test_a_function_is_compiled_once_for_each_combination_of_types() -> None:
+    first = total.compiled(0.0, np.ones(3))
+    assert total.compiled(0.0, np.zeros(3)) is first
+    assert total.compiled(0.0, np.ones(4)) is not first
+    assert total.compiled(0.0, np.ones(3, dtype=np.float32)) is first
+
+
+def test_without_examples_annotations_must_say_all() -> None:
+    assert len(complex_log.compiled().arguments) == 4
+    with pytest.raises(rg.InputError) as caught:
+        total.compiled()
+    assert caught.value.code == "RG0603"
+    assert "`xs`" in str(caught.value)
+
+
+def test_formats_by_call_by_function_and_for_all() -> None:
+    narrow = rg.Format(32, 16)
+    assert rg.run(complex_log, 0.0, 0.0, 3.0, 4.0, format=narrow).compiled.format == narrow
+    assert complex_log.with_options(format=narrow).compiled().format == narrow
+    previous = rg.use_format(narrow)
+    try:
+        assert complex_log.compiled().format == narrow
+    finally:
+        rg.use_format(previous)
+    assert complex_log.compiled().format == previous == rg.Format()
+
+
+def test_erasing_gives_the_same_values_and_counts_bits() -> None:
+    plain = rg.run(complex_log, 0.0, 0.0, 3.0, 4.0)
+    erasing = rg.run(complex_log.with_options(erase=True), 0.0, 0.0, 3.0, 4.0)
+    assert erasing.words == plain.words
+    assert erasing.erased_bits == 128
+    assert erasing.steps < plain.steps
+    only = rg.run(complex_log.with_options(erase=frozenset({"r"})), 0.0, 0.0, 3.0, 4.0)
+    assert only.words == plain.words
+    assert 0 < only.erased_bits <= 128
+
+
+def test_listings() -> None:
+    assert "fsqrt.add n, " in complex_log.lower().as_text()
+    assert complex_log.lower().as_text() == str(complex_log.lower())
+    assert "fsqrt.sub" in complex_log.assembly()
+    assert "re += rg.log(n)" in complex_log.assembly()
+    assert rg.assemble(complex_log.assembly()).code == complex_log.program().code
+    assert rg.verify(complex_log.program()) is None or not rg.verify(complex_log.program())
+
+
+def test_the_inverse_program_runs_the_inverse() -> None:
+    compiled = complex_log.compiled()
+    after = rg.run(complex_log, 0.0, 0.0, 3.0, 4.0).machine.memory
+    machine = rg.Machine(~compiled.program)
+    machine.load(0, after)
+    machine.run()
+    assert machine.memory[:4] == [0, 0, 3 << 32, 4 << 32]
+
+
+def test_notebooks_show_the_code() -> None:
+    shown = complex_log._repr_html_()
+    assert shown.startswith("<div><code><b>complex_log(re: fixed")
+    assert "(re, im) += log(x + iy)" in shown
+    assert "flog.add re, n" in shown
+    assert "<b>total(" in total._repr_html_()
+
+
+def test_the_host_looks_on_in_both_directions(capsys: pytest.CaptureFixture[str]) -> None:
+    @reversible
+    def count(xs: Array[fixed, "n"], p: Point, k: int):
+        for i, x in enumerate(xs):
+            t = x * 2
+            with rg.external():
+                print(i, x, t, k, p, xs.sum())
+            xs[i] += k
+            xs[i] -= k
+
+    after = count([1.0, 2.0], Point(0.5), 7)
+    assert capsys.readouterr().out == "0 1.0 2.0 7 Point(x=0.5, y=1.0) 3.0\n1 2.0 4.0 7 Point(x=0.5, y=1.0) 3.0\n"
+    (~count)(*after)
+    assert capsys.readouterr().out.startswith("1 2.0 4.0 7")
+    assert rg.run(count, [1.0], Point(0.5), 7).machine.erased_bits == 0
+
+
+def test_what_the_host_does_changes_nothing() -> None:
+    @reversible
+    def watched(x: int):
+        with rg.external():
+            seen = [x]
+            seen.append(x + 1)
+        x += 1
+
+    assert watched(1).x == 2
+
+    @reversible
+    def changing(x: int):
+        with rg.external():
+            x = 99
+
+    with pytest.raises(rg.CompileError) as caught:
+        changing(1)
+    assert caught.value.code == "RG0709"
+
+
+def test_a_trap_leaves_a_machine_that_can_go_back() -> None:
+    @reversible
+    def divide(y: int, x: int, z: int):
+        y += 5
+        y += x // z
+
+    with pytest.raises(rg.ProgramTrap) as caught:
+        divide(1, 2, 0)
+    machine = caught.value.machine
+    machine.run_back()
+    assert machine.memory[:3] == [1, 2, 0]
+    assert not any(machine.registers)
+
+
+def test_a_limit_stops_the_run_and_the_machine_goes_on() -> None:
+    with pytest.raises(rg.ProgramTrap) as caught:
+        rg.run(total, 0.0, np.ones(50), max_steps=20)
+    assert caught.value.code == "RG0420"
+    machine = caught.value.machine
+    machine.run()
+    assert machine.memory[0] == 50 << 32
+
+
+def test_functions_and_inverses_as_arguments() -> None:
+    @reversible
+    def increment(x):
+        x += 1
+
+    @reversible
+    def apply(f, xs: Array[int, "n"]):
+        f.each(xs)
+        with rg.routine() as r:
+            f(xs[0])
+        ~r
+
+    assert apply(increment, [1, 2]).xs.tolist() == [2, 3]
+    assert apply(~increment, [1, 2]).xs.tolist() == [0, 1]
+    assert (~apply)(increment, [1, 2]).xs.tolist() == [0, 1]
+
+
+def test_inner_functions_see_constants() -> None:
+    scale = 3
+
+    @reversible
+    def outer(y: int, x: int):
+        twice = 2
+
+        def inner(a, b):
+            a += b * scale * twice
+
+        inner(y, x)
+
+    assert outer(0, 5).y == 30
+    assert (~outer)(30, 5).y == 0
+
+
+def test_recursion_with_local_arrays() -> None:
+    @reversible
+    def deep(out: int, n: int):
+        with rg.routine() as r:
+            row = rg.zeros(3, dtype=int)
+            row[1] += n
+            less = n - 1
+        out += row[1]
+        if n > 0:
+            deep(out, less)
+        ~r
+
+    result = rg.run(deep, 0, 10)
+    assert result.values.out == 55
+    assert rg.run(deep, 55, 10, backward=True).values.out == 0
+
+
+def test_lognums_go_in_and_out() -> None:
+    @reversible
+    def double(x: lognum):
+        x *= 2.0
+
+    assert double(3.0).x == pytest.approx(6.0, rel=1e-9)
+    assert double(-0.5).x == pytest.approx(-1.0, rel=1e-9)
+    assert (~double)(-1.0).x == pytest.approx(-0.5, rel=1e-9)
+
+
+def test_stacks_are_lists() -> None:
+    @reversible
+    def shove(s: rg.Stack[fixed, 3], x: fixed):
+        rg.push(s, x)
+
+    assert shove([1.0], 2.0) == ([1.0, 2.0], 0.0)
+    assert (~shove)([1.0, 2.0], 0.0) == ([1.0], 2.0)
+    with pytest.raises(rg.ProgramTrap) as caught:
+        shove([1.0, 2.0, 3.0], 4.0)
+    assert caught.value.code == "RG0806"
+
+
+def test_the_language_means_nothing_outside() -> None:
+    for call in (lambda: rg.sqrt(2.0), lambda: rg.rot(1, 2, 3), lambda: complex_log.each([1.0])):
+        with pytest.raises(rg.CompileError) as caught:
+            call()
+        assert caught.value.code == "RG0701"

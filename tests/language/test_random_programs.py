@@ -1,0 +1,100 @@
+"""Random programs of the language: compiled and run, they do what an independent model of the language says, and undo it.
+
+A failure names its seed and shows the program; `generate(seed)` of random_programs/generate.py makes it again, and
+`shrink` of random_programs/shrink.py makes it smaller.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections import Counter
+from types import ModuleType
+
+import pytest
+from retrograd.simulator.semantics import Fault
+
+#: programs in the default tier
+QUICK = 150
+#: programs in the slow tier, in pieces that can run side by side
+SLOW, SHARD = 10_000, 100
+
+
+def examine(seed: int, generate: ModuleType, checks: ModuleType, interpreter: ModuleType) -> list[str]:
+    """All properties of one program, on random arguments each way: how the runs went."""
+    case = generate.generate(seed)
+    rng = random.Random(case.seed)
+    try:
+        forward = checks.check(case, checks.arguments(case, rng), interpreter.interpret, Fault, rng)
+        backward = checks.check_backward(case, checks.arguments(case, rng))
+    except Exception as error:
+        error.add_note(f"program: generate({seed}), {case.format}\n\n{case.source}")
+        raise
+    finally:
+        case.release()
+    return [forward, backward]
+
+
+@pytest.mark.parametrize("seed", range(QUICK), ids=lambda seed: f"seed{seed}")
+def test_programs_do_as_the_model_says(
+    seed: int, generate: ModuleType, checks: ModuleType, interpreter: ModuleType
+) -> None:
+    examine(seed, generate, checks, interpreter)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "first", range(QUICK, QUICK + SLOW, SHARD), ids=lambda first: f"seeds{first}to{first + SHARD - 1}"
+)
+def test_more_programs_do_as_the_model_says(
+    first: int, generate: ModuleType, checks: ModuleType, interpreter: ModuleType
+) -> None:
+    went: Counter[str] = Counter()
+    failures: list[Exception] = []
+    for seed in range(first, first + SHARD):
+        try:
+            went.update(examine(seed, generate, checks, interpreter))
+        except Exception as error:
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} of {SHARD} programs", failures)
+    # Runs that say little are few.
+    assert went["wild"] + went["trapped"] <= SHARD // 10, went
+
+
+#: what the generator must write somewhere: a construct of the language as a pattern of its syntax tree or text
+CONSTRUCTS = (
+    "for _ in range", "while (", "if (", "elif ", "else:", "with rg.routine()", "~r", "rg.zeros(", "rg.stack(", "rg.push(", "rg.pop(",
+    "rg.free(", "del ", "assert ", "rg.rot(", "rg.irot(", "rg.neg(", "rg.flip(", "rg.cswap(", "rg.rol(", "rg.ror(", "rg.swap(", ".each(",
+    "rg.sum(", "rg.mean(", "rg.select(", "rg.floor(", "rg.sqrt(", "rg.exp(", "rg.log(", "rg.sin(", "rg.cos(", "rg.atan2(", "lognum(",
+    "fixed(", "min(", "max(", "abs(", " // ", " % ", " & ", " | ", " ^ ", " << ", " >> ", " ** ", " and ", " or ", "not ", "enumerate(", "zip(",
+    "reversed(", ".T", "::-1", "@rg.struct", ".act(", "rg.Stack[", "Array[bool", "Array[lognum", "Array[P",
+)  # fmt: skip
+
+
+def test_the_programs_are_varied(generate: ModuleType) -> None:
+    """Every construct stands in some program of the default tier, and the syntax tree has every kind of statement."""
+    sources = [generate.generate(seed).source for seed in range(QUICK)]
+    text = "".join(sources).replace("for i", "for _ ")
+    kinds = {type(node).__name__ for source in sources for node in ast.walk(ast.parse(source))}
+    wanted = {
+        "AugAssign",
+        "AnnAssign",
+        "Assert",
+        "Assign",
+        "Delete",
+        "For",
+        "If",
+        "IfExp",
+        "While",
+        "With",
+        "Slice",
+        "BoolOp",
+        "Compare",
+    }
+    assert [c for c in CONSTRUCTS if c not in text and c != "for _ in range"] == []
+    assert wanted - kinds == set()
+
+
+def test_a_seed_gives_one_program(generate: ModuleType) -> None:
+    assert generate.generate(7).source == generate.generate(7).source
