@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from retrograd.compiler.emit import Emitted, emit
 from retrograd.compiler.ir import Module
+from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.pipeline import optimise
 from retrograd.compiler.source import SourceFunction, fail
-from retrograd.compiler.specialise import Argument, Lowered, lower
 from retrograd.compiler.types import Type
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
@@ -77,9 +77,10 @@ def _compile(
     lowered = lower(function, types, w, options.stack)
     if observe is not None:
         observe("lower", lowered.module)
-    module = optimise(lowered.module, options.level, observe)
+    names: Collection[str] | None = None if isinstance(options.erase, bool) else options.erase
+    # What one routine keeps of another is no longer told apart by its name.
+    module = optimise(lowered.module, options.level, observe, () if names is None else ("keep_temporaries",))
     if options.erase:
-        names: Collection[str] | None = None if options.erase is True else options.erase
         module = erase_routines(module, names)
         if observe is not None:
             observe("erase_routines", module)

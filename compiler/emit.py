@@ -137,7 +137,8 @@ def _link(shared: Shared, main: Unit, procedures: Mapping[str, Unit]) -> Emitted
     program = Program(
         [words[i] for i in code],
         _data(module),
-        stack + (module.stack if shared.purposes.stack is not None else 0),
+        # One address less than words can tell apart, so that a stack that grows too large meets the end of the memory.
+        stack + (min(module.stack, max(w.mask - stack, 0)) if shared.purposes.stack is not None else 0),
         w,
         dict(zip(names, entrances.values(), strict=False)),
         {name: region.address or 0 for name, region in zip(names[len(entrances) :], regions, strict=True)},

@@ -1,49 +1,35 @@
-"""Syntax → value: names, operators, indexing and calls that stand inside expressions."""
+"""Syntax → value: names, operators and calls that stand inside expressions."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from retrograd.compiler import intrinsics
-from retrograd.compiler.arithmetic import COMPARISONS, Arithmetic, ShapeMismatch, broadcast, element, number_kind
+from retrograd.compiler.arithmetic import COMPARISONS, element
 from retrograd.compiler.comparisons import shortened
-from retrograd.compiler.expressions import Address, E, InRange, Ranges, add, const, interval, linear, sub, word_of
+from retrograd.compiler.expressions import E, const
+from retrograd.compiler.indexing import Indexing
 from retrograd.compiler.intrinsics import Intrinsic
-from retrograd.compiler.ir import Kind, Region, Var
-from retrograd.compiler.source import SourceFunction, fail
+from retrograd.compiler.ir import Kind, Var
+from retrograd.compiler.operands import BOOL, INT
 from retrograd.compiler.types import ScalarType, scalar_of, struct_of
-from retrograd.compiler.values import (
-    ArrayView,
-    Constant,
-    FunctionValue,
-    Lazy,
-    Scalar,
-    StructValue,
-    Value,
-    describe,
-    row_major,
-)
-from retrograd.isa.diagnostics import CompileError, Span, nearest
-from retrograd.isa.words import Format
+from retrograd.compiler.values import ArrayView, Constant, FunctionValue, Lazy, Scalar, StructValue, Value, describe
+from retrograd.isa.diagnostics import CompileError, nearest
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
-
-_OPERATORS: dict[type[ast.AST], str] = {
+OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
     ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not",
 }  # fmt: skip
-
-
 #: what to write in place of an expression that the language has not
-_INSTEAD: dict[type[ast.AST], str] = {
+INSTEAD_OF_EXPRESSION: dict[type[ast.AST], str] = {
     ast.ListComp: "make an array with `t = rg.zeros(n)` and fill it in a loop, or write an expression of whole arrays",
     ast.GeneratorExp: "write an expression of whole arrays, such as rg.sum(x * x)",
     ast.Lambda: "write a `def` inside the function, and call it as a statement",
@@ -55,46 +41,8 @@ _INSTEAD: dict[type[ast.AST], str] = {
 }
 
 
-class Evaluator:
-    """Values of expressions in one function; `names` are its local ones.
-
-    `constant_region(words, name)` gives the memory where a constant array lies.
-    """
-
-    def __init__(
-        self, function: SourceFunction, w: Format, constant_region: Callable[[tuple[int, ...], str], Region]
-    ) -> None:
-        self.function = function
-        self.source = function.source
-        self.w = w
-        self.arithmetic = Arithmetic(w)
-        self.names: dict[str, Value] = {}
-        #: names that were freed, and where: for messages
-        self.freed: dict[str, Span] = {}
-        self.ranges = Ranges()
-        self._constant_region = constant_region
-
-    # ------------------------------------------------------------------ errors
-
-    def fail(self, code: str, message: str, node: ast.AST, hint: str | None = None) -> NoReturn:
-        fail(code, message, self.source, node, hint)
-
-    def guarded(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
-        """function(*args), what is wrong with the operands reported at `node`."""
-        try:
-            return function(*args)
-        except ShapeMismatch as error:
-            self.fail("RG0712", f"the shapes {error} do not broadcast", node)
-        except TypeError as error:
-            message, _, hint = str(error).partition("; ")
-            own = _short(node) if isinstance(node, ast.expr) else "x"
-            self.fail("RG0703", message, node, hint.replace("(x)", f"({own})") or None)
-        except ZeroDivisionError:
-            self.fail("RG0714", f"`{_short(node)}` divides by zero", node, "Divide by another number.")
-        except (OverflowError, ValueError) as error:
-            self.fail("RG0714", f"{error}", node)
-
-    # ------------------------------------------------------------------ expressions
+class Evaluator(Indexing):
+    """Values of expressions."""
 
     def value(self, node: ast.expr) -> Value:
         """What an expression stands for."""
@@ -109,10 +57,10 @@ class Evaluator:
                 return self._attribute(node)
             case ast.BinOp(op=ast.MatMult()):
                 hint = "rg.sum(a[i] * b) is one element of the product; or call a function of retrograd.library"
-                self.fail("RG0701", f"`{_short(node)}`: `@` is no operator of the language", node, hint)
+                self.fail("RG0701", f"`{shortened(node)}`: `@` is no operator of the language", node, hint)
             case ast.BinOp(left=x, op=op, right=y):
                 return self._value(
-                    node, self.arithmetic.binary, _OPERATORS.get(type(op), "@"), self.value(x), self.value(y)
+                    node, self.arithmetic.binary, OPERATORS.get(type(op), "@"), self.value(x), self.value(y)
                 )
             case ast.UnaryOp(op=ast.Invert(), operand=operand):
                 inner = self.value(operand)
@@ -120,7 +68,7 @@ class Evaluator:
                     return FunctionValue(inner.function, not inner.backward, inner.receiver)
                 return self._value(node, self.arithmetic.unary, "~", inner)
             case ast.UnaryOp(op=op, operand=operand):
-                return self._value(node, self.arithmetic.unary, _OPERATORS[type(op)], self.value(operand))
+                return self._value(node, self.arithmetic.unary, OPERATORS[type(op)], self.value(operand))
             case ast.BoolOp(op=op, values=values):
                 return self._boolean(node, [self.value(v) for v in values], isinstance(op, ast.And))
             case ast.Compare():
@@ -136,48 +84,12 @@ class Evaluator:
                 return self._call(node)
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 return self._sequence(node, items)
-        self.fail("RG0701", f"`{_short(node)}` is no expression of the language", node, _INSTEAD.get(type(node)))
-
-    def _value(self, node: ast.AST, function: Callable[..., Value], *args: Any) -> Value:
-        result: Value = self.guarded(node, function, *args)
-        return result
-
-    def scalar(self, node: ast.expr, kind: Kind | None = None) -> E:
-        """The expression of a scalar, converted to `kind` if one is given."""
-        value = self.value(node)
-        e: E = self.guarded(node, self.arithmetic.expression, value, kind)
-        return e
-
-    def condition(self, node: ast.expr) -> E:
-        """The expression of a condition."""
-        e: E = self.guarded(node, self.arithmetic.truth, self.value(node))
-        return e
-
-    def decided(self, c: Constant, node: ast.expr) -> bool:
-        """Whether a constant counts as true."""
-        try:
-            return bool(c.value)
-        except (TypeError, ValueError):
-            self.fail("RG0703", f"{describe(c)} is neither true nor false", node)
-
-    def static(self, node: ast.expr, what: str) -> Any:
-        """The Python value of an expression that must be known now."""
-        value = self.value(node)
-        if not isinstance(value, Constant):
-            self.fail(
-                "RG0717",
-                f"{what} must be known when the program is compiled; `{_short(node)}` is {describe(value)}",
-                node,
-            )
-        return value.value
-
-    def static_int(self, node: ast.expr, what: str) -> int:
-        found = self.static(node, what)
-        if number_kind(found) is not INT:
-            self.fail("RG0703", f"{what} is an integer, not {found!r}", node)
-        return int(found)
-
-    # ------------------------------------------------------------------ names
+        self.fail(
+            "RG0701",
+            f"`{shortened(node)}` is no expression of the language",
+            node,
+            INSTEAD_OF_EXPRESSION.get(type(node)),
+        )
 
     def _name(self, name: str, node: ast.expr) -> Value:
         if name in self.names:
@@ -204,19 +116,6 @@ class Evaluator:
         known = [n for n in (*self.names, *self.function.names()) if n != name and n not in _UNLIKELY]
         self.fail("RG0702", f"nothing is named `{name}` here", node, nearest(name, known))
 
-    def wrap(self, found: Any) -> Value:
-        """A Python object from around the function."""
-        if isinstance(found, SourceFunction):
-            return FunctionValue(found)
-        inverse_of = getattr(found, "__retrograd_inverse_of__", None)
-        if inverse_of is not None:
-            return FunctionValue(inverse_of, backward=True)
-        if struct_of(type(found)) is not None:
-            t = struct_of(type(found))
-            assert t is not None
-            return StructValue(t, {name: self.wrap(getattr(found, name)) for name, _ in t.fields})
-        return Constant(found)
-
     def _attribute(self, node: ast.Attribute) -> Value:
         x = self.value(node.value)
         name = node.attr
@@ -241,7 +140,9 @@ class Evaluator:
                 try:
                     return self.wrap(getattr(v, name))
                 except AttributeError:
-                    self.fail("RG0702", f"`{_short(node.value)}` has no attribute `{name}`", node, nearest(name, dir(v)))
+                    self.fail(
+                        "RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, nearest(name, dir(v))
+                    )
             case FunctionValue(f, backward, receiver) if name == "inverse":
                 return FunctionValue(f, not backward, receiver)
         self.fail("RG0702", f"{describe(x)} has no attribute `{name}`", node)
@@ -268,12 +169,10 @@ class Evaluator:
             "RG0702",
             f"{describe(x)} has no attribute `{name}`",
             node,
-            f"write `rg.{name}({_short(node.value)})`"
+            f"write `rg.{name}({shortened(node.value)})`"
             if name in intrinsics.INTRINSICS
             else "arrays have .shape, .size, .ndim and .T; len(x) is the length",
         )
-
-    # ------------------------------------------------------------------ conditions
 
     def _boolean(self, node: ast.expr, values: Sequence[Value], conjunction: bool) -> Value:
         if all(isinstance(v, Constant) for v in values):
@@ -300,7 +199,7 @@ class Evaluator:
         operands = [self.value(v) for v in (node.left, *node.comparators)]
         parts: list[Value] = []
         for op, x, y in zip(node.ops, operands, operands[1:], strict=False):
-            symbol = _OPERATORS.get(type(op))
+            symbol = OPERATORS.get(type(op))
             if symbol not in COMPARISONS:
                 if (
                     isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn)
@@ -318,134 +217,9 @@ class Evaluator:
                 if isinstance(op, ast.In | ast.NotIn) and isinstance(y, Constant) and isinstance(y.value, tuple | list):
                     sign, word = ("==", " or ") if isinstance(op, ast.In) else ("!=", " and ")
                     hint = f"write `{word.join(f'{ast.unparse(node.left)} {sign} {v}' for v in y.value[:4])}`"
-                self.fail("RG0701", f"`{_short(node)}` compares what the language cannot", node, hint)
+                self.fail("RG0701", f"`{shortened(node)}` compares what the language cannot", node, hint)
             parts.append(self._value(node, self.arithmetic.binary, symbol, x, y))
         return parts[0] if len(parts) == 1 else self._boolean(node, parts, True)
-
-    # ------------------------------------------------------------------ indexing
-
-    def _subscript(self, node: ast.Subscript) -> Value:
-        x = self.value(node.value)
-        keys = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if isinstance(x, Constant):
-            if isinstance(x.value, np.ndarray | list | tuple):
-                found = self._constant_item(x.value, keys, node)
-                if found is not None:
-                    return found
-                x = self._constant_array(x.value, node)
-            else:
-                index = self.static(node.slice, "an index into a constant")
-                try:
-                    return self.wrap(x.value[index])
-                except Exception as error:
-                    self.fail("RG0703", f"`{_short(node)}`: {type(error).__name__} {error}", node)
-        if not isinstance(x, ArrayView | Lazy):
-            self.fail("RG0703", f"{describe(x)} cannot be indexed", node)
-        if any(isinstance(k, ast.Constant) and k.value is Ellipsis for k in keys):
-            at = next(i for i, k in enumerate(keys) if isinstance(k, ast.Constant) and k.value is Ellipsis)
-            fill: list[ast.expr] = [ast.Slice() for _ in range(len(x.shape) - len(keys) + 1)]
-            keys = [*keys[:at], *fill, *keys[at + 1 :]]
-        if len(keys) > len(x.shape):
-            self.fail("RG0712", f"{len(keys)} indices for {describe(x)}", node)
-        return self._index_view(x, keys, node) if isinstance(x, ArrayView) else self._index_lazy(x, keys, node)
-
-    def _index_view(self, x: ArrayView, keys: Sequence[ast.expr], node: ast.AST) -> Value:
-        axis = 0
-        for key in keys:
-            if isinstance(key, ast.Slice):
-                first, length, step = self._slice(key, x.shape[axis])
-                address = x.address.shifted(first, x.strides[axis])
-                shape, strides = list(x.shape), list(x.strides)
-                shape[axis], strides[axis] = length, strides[axis] * step
-                x = ArrayView(x.element, tuple(shape), tuple(strides), address, x.why_not)
-                axis += 1
-                continue
-            index, check = self._index(key, x.shape[axis], node, None if len(x.shape) == 1 else keys.index(key))
-            x = x.without(axis, x.at(index, axis, check))
-        return x if x.shape else x.item()
-
-    def _index_lazy(self, x: Lazy, keys: Sequence[ast.expr], node: ast.AST) -> Value:
-        picks: list[tuple[E, int] | E] = []
-        shape: list[int] = []
-        for axis, length in enumerate(x.shape):
-            key = keys[axis] if axis < len(keys) else ast.Slice()
-            if isinstance(key, ast.Slice):
-                first, count, step = self._slice(key, length)
-                picks.append((first, step))
-                shape.append(count)
-            else:
-                index, check = self._index(key, length, node, None if len(x.shape) == 1 else axis)
-                if check is not None:
-                    self.fail(
-                        "RG0717",
-                        "an element of an array expression is picked by an index that is known to be in range",
-                        node,
-                    )
-                picks.append(index)
-
-        def pick(index: tuple[E, ...]) -> Value:
-            rest = iter(index)
-            full = []
-            for p in picks:
-                if isinstance(p, E):
-                    full.append(p)
-                else:
-                    first, step = p
-                    i = next(rest)
-                    scaled = i if step == 1 else self._multiple(i, step)
-                    full.append(add(first, scaled, self.w))
-            return x.element(tuple(full))
-
-        return Lazy(tuple(shape), pick) if shape else pick(())
-
-    def _multiple(self, i: E, step: int) -> E:
-        found = self.arithmetic.binary("*", Scalar(i), Constant(step))
-        assert isinstance(found, Scalar)
-        return found.e
-
-    def _index(self, key: ast.expr, length: int, node: ast.AST, axis: int | None) -> tuple[E, InRange | None]:
-        """An index into the array of a subscript, and what must be tested when the program runs."""
-        e = self.scalar(key, INT)
-        array = f"`{_short(node.value if isinstance(node, ast.Subscript) else node)}`"
-        has = f"{array} has length {length}" if axis is None else f"axis {axis} of {array} has length {length}"
-        atoms, constant = linear(e)
-        if not atoms:
-            if not -length <= constant < length:
-                known = "the index is" if isinstance(key, ast.Constant | ast.UnaryOp) else f"`{_short(key)}` is"
-                self.fail("RG0713", f"{known} {constant}, and {has}", key)
-            return const(constant % length, INT), None
-        bounds = interval(e, self.ranges)
-        if bounds is not None and bounds[0] >= 0 and bounds[1] < length:
-            return e, None
-        if bounds is not None and (bounds[1] < 0 or bounds[0] >= length):
-            runs = f"is {bounds[0]}" if bounds[0] == bounds[1] else f"runs from {bounds[0]} to {bounds[1]}"
-            self.fail("RG0713", f"`{_short(key)}` {runs}, and {has}", key)
-        message = f"`{_short(key)}` is {{a}}, and {has}"
-        return e, InRange(e, length, message, self.source.span(key))
-
-    def _slice(self, key: ast.Slice, length: int) -> tuple[E, int, int]:
-        """(first index, how many, step) of a slice."""
-        step = 1 if key.step is None else self.static_int(key.step, "the step of a slice")
-        if step == 0:
-            self.fail("RG0713", "the step of a slice is zero", key)
-        lower = None if key.lower is None else self.scalar(key.lower, INT)
-        upper = None if key.upper is None else self.scalar(key.upper, INT)
-        if all(e is None or e.op == "const" for e in (lower, upper)):
-            ends = [None if e is None else self.w.signed(e.param) for e in (lower, upper)]
-            start, stop, step = slice(ends[0], ends[1], step).indices(length)
-            return const(self.w.signed(start), INT), len(range(start, stop, step)), step
-        start_e = const(0, INT) if lower is None else lower
-        stop_e = const(length, INT) if upper is None else upper
-        atoms, span = linear(sub(stop_e, start_e, self.w))
-        if atoms or step < 0:
-            self.fail("RG0717", "the length of a slice must be known when the program is compiled", key)
-        bounds = interval(start_e, self.ranges)
-        if bounds is None or bounds[0] < 0 or bounds[1] + span > length:
-            where = "" if bounds is None else f": it begins from {bounds[0]} to {bounds[1]}"
-            self.fail(
-                "RG0713", f"a slice of {span} elements is not certain to lie in an axis of length {length}{where}", key
-            )
-        return start_e, max(0, -(-span // step)), step
 
     def _sequence(self, node: ast.expr, items: Sequence[ast.expr]) -> Value:
         values = [self.value(v) for v in items]
@@ -459,61 +233,6 @@ class Evaluator:
             node,
             "Use each variable by its own name, or make a class of them with @rg.struct.",
         )
-
-    # ------------------------------------------------------------------ constant arrays
-
-    def _constant_item(self, array: Any, keys: Sequence[ast.expr], node: ast.AST) -> Value | None:
-        """The item of a constant array at constant indices, or None where one is not constant."""
-        index: list[Any] = []
-        for key in keys:
-            if isinstance(key, ast.Slice):
-                ends = [None if e is None else self.value(e) for e in (key.lower, key.upper, key.step)]
-                if not all(e is None or isinstance(e, Constant) for e in ends):
-                    return None
-                index.append(slice(*(e.value if isinstance(e, Constant) else None for e in ends)))
-                continue
-            value = self.value(key)
-            if not isinstance(value, Constant):
-                return None
-            index.append(value.value)
-        try:
-            found = array[index[0]] if len(index) == 1 else np.asarray(array)[tuple(index)]
-        except (IndexError, KeyError):
-            shape = np.shape(array) if isinstance(array, np.ndarray) else (len(array),)
-            self.fail(
-                "RG0713",
-                f"`{_short(node)}` lies outside: `{_short(getattr(node, 'value', node))}` has the shape {shape}",
-                node,
-            )
-        except (TypeError, ValueError):
-            self.fail("RG0703", f"`{_short(node)}` is no element: indices are integers", node)
-        return self.wrap(found)
-
-    def _constant_array(self, array: Any, node: ast.AST) -> ArrayView:
-        """A constant array as read-only memory."""
-        values = self._numbers(array, node)
-        kind = {"i": INT, "u": INT, "f": FIXED, "b": BOOL}[values.dtype.kind]
-        words = tuple(self.guarded(node, word_of, v, kind, self.w) for v in values.ravel().tolist())
-        region = self._constant_region(words, "constant")
-        shape = values.shape
-        return ArrayView(ScalarType(kind), shape, row_major(shape, 1), Address(region, None), "it is a constant")
-
-    def _numbers(self, array: Any, node: ast.AST) -> np.ndarray[Any, Any]:
-        """A constant as an array of numbers."""
-        try:
-            values = np.asarray(array)
-        except ValueError:
-            self.fail(
-                "RG0703",
-                f"the rows of {describe(Constant(array))} have different lengths",
-                node,
-                "Make the rows equally long.",
-            )
-        if values.dtype.kind not in "iufb":
-            self.fail("RG0703", f"a constant array holds numbers, and {describe(Constant(array))} does not", node)
-        return values
-
-    # ------------------------------------------------------------------ calls inside expressions
 
     def _call(self, node: ast.Call) -> Value:
         f = self.value(node.func)
@@ -529,7 +248,7 @@ class Evaluator:
         with contextlib.suppress(TypeError):  # it may have no hash
             callee = intrinsics.FOREIGN.get(callee, callee)
         if node.keywords and callee not in (range,) and not isinstance(callee, Intrinsic) and struct_of(callee) is None:
-            self.fail("RG0715", f"`{_short(node.func)}` takes no keywords here", node)
+            self.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node)
         if isinstance(callee, Intrinsic):
             return self._intrinsic(callee, node)
         kind = scalar_of(callee)
@@ -543,7 +262,7 @@ class Evaluator:
             x = self._arguments(node, 1)[0]
             if isinstance(x, ArrayView | Lazy) and x.shape:
                 return Constant(x.shape[0])
-            if isinstance(x, Constant) and hasattr(type(x.value), "__len__") and np.shape(x.value) != ():
+            if isinstance(x, Constant) and hasattr(type(x.value), "__len__") and getattr(x.value, "ndim", True):
                 return Constant(len(x.value))
             self.fail("RG0703", f"{describe(x)} has no length", node)
         if callee is abs:
@@ -553,27 +272,27 @@ class Evaluator:
             if args and all(isinstance(v, Constant) for v in args):
                 values = [v.value for v in args if isinstance(v, Constant)]
                 return self._value(node, lambda: Constant(callee(*values)))
-            if len(args) == 1:
-                self.fail("RG0701", f"`{_short(node)}`: {callee.__name__} takes two values or more", node)
+            if len(args) < 2:
+                self.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
             return self._value(node, self.arithmetic.function, callee.__name__, args)
         return self._host_call(callee, node)
 
     def _host_call(self, callee: Any, node: ast.Call) -> Value:
         """A Python function of constants only is called now: it is a constant."""
         if not callable(callee):
-            self.fail("RG0703", f"`{_short(node.func)}` is no function", node)
+            self.fail("RG0703", f"`{shortened(node.func)}` is no function", node)
         args = self._arguments(node, None)
         if all(isinstance(v, Constant) for v in args):
             try:
                 return self.wrap(callee(*(v.value for v in args if isinstance(v, Constant))))
-            except Exception as error:
-                self.fail("RG0703", f"`{_short(node)}`: {type(error).__name__}: {error}", node)
+            except (Exception, SystemExit) as error:
+                self.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node)
         own = getattr(callee, "__name__", "")
         if own in intrinsics.INTRINSICS:
             hint = f"write `rg.{own}(…)`, which the machine has"
         else:
             hint = "decorate it with @reversible and call it on a line of its own, or write it as an expression"
-        self.fail("RG0701", f"`{_short(node.func)}` is a Python function, which cannot run on a machine", node, hint)
+        self.fail("RG0701", f"`{shortened(node.func)}` is a Python function, which cannot run on a machine", node, hint)
 
     def _arguments(self, node: ast.Call, count: int | None) -> list[Value]:
         if any(isinstance(a, ast.Starred) for a in node.args):
@@ -581,7 +300,7 @@ class Evaluator:
         if count is not None and len(node.args) != count:
             self.fail(
                 "RG0715",
-                f"`{_short(node.func)}` takes {count} argument{'s' * (count != 1)}, not {len(node.args)}",
+                f"`{shortened(node.func)}` takes {count} argument{'s' * (count != 1)}, not {len(node.args)}",
                 node,
             )
         return [self.value(a) for a in node.args]
@@ -661,12 +380,6 @@ class Evaluator:
                 fields[name] = self.wrap(defaults[name])
         return StructValue(t, {name: fields[name] for name in names})
 
-    # ------------------------------------------------------------------ shapes
-
-    def broadcast(self, node: ast.AST, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        found: tuple[int, ...] = self.guarded(node, broadcast, shapes)
-        return found
-
 
 def _makes(node: ast.AST, name: str) -> bool:
     """Whether a statement makes a variable of this name."""
@@ -688,5 +401,3 @@ def _makes(node: ast.AST, name: str) -> bool:
 _UNLIKELY = set(vars(builtins)) - {
     "abs", "bool", "enumerate", "float", "int", "len", "max", "min", "print", "range", "reversed", "sum", "zip",
 }  # fmt: skip
-
-_short = shortened

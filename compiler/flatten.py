@@ -29,7 +29,8 @@ from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
-_OPPOSITE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul", "xor": "xor"}
+#: update -> the update that undoes it
+OPPOSITE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul", "xor": "xor"}
 ZERO = Const(0)
 
 
@@ -193,7 +194,7 @@ class Temporaries:
                 else:
                     out.append(self.memory(f"ld.{update}", d, e.param))
             case "add" | "sub" | "neg" if update in ("add", "sub"):
-                second = update if e.op == "add" else _OPPOSITE[update]
+                second = update if e.op == "add" else OPPOSITE[update]
                 if len(e.args) == 2:
                     self.into(out, d, update, e.args[0], fresh)
                     fresh = fresh and _is_zero(e.args[0])
@@ -270,7 +271,7 @@ class Temporaries:
                 out.append(self.memory("ld.add", d, e.param))
             case "product" | "quotient":
                 self.into(out, d, update, e.args[0], fresh)
-                self.into(out, d, update if e.op == "product" else _OPPOSITE[update], e.args[1])
+                self.into(out, d, update if e.op == "product" else OPPOSITE[update], e.args[1])
             case "apply":
                 out.append(self.op(e.param, update, d, *(self.operand(x) for x in e.args)))
             case "choose":

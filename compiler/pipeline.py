@@ -7,7 +7,7 @@ Level 0 is the module as it is; level 1, the default, all passes below.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from retrograd.compiler.ir import Module
 from retrograd.compiler.passes.accumulate import accumulate
@@ -16,6 +16,7 @@ from retrograd.compiler.passes.drop_checks import drop_checks
 from retrograd.compiler.passes.drop_dead import drop_dead
 from retrograd.compiler.passes.fold_constants import fold_constants
 from retrograd.compiler.passes.inline import inline
+from retrograd.compiler.passes.keep_temporaries import keep_temporaries
 from retrograd.compiler.passes.promote_arrays import promote_arrays
 from retrograd.compiler.passes.reduce_strength import reduce_strength
 from retrograd.compiler.passes.rename_apart import rename_apart
@@ -41,20 +42,25 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("accumulate", accumulate),
     ("cancel_pairs", cancel_pairs),
     ("share_temporaries", share_temporaries),
+    # What is kept longer is shared by more.
+    ("keep_temporaries", keep_temporaries),
+    ("share_temporaries", share_temporaries),
     ("drop_dead", drop_dead),
 )
 
 Observer = Callable[[str, Module], None]
 
 
-def optimise(module: Module, level: int = 1, observe: Observer | None = None) -> Module:
+def optimise(module: Module, level: int = 1, observe: Observer | None = None, without: Collection[str] = ()) -> Module:
     """The module with the same meaning at less cost. `observe(name, module)` sees it after each pass.
 
-    Raises ValueError for a level that is not 0 or 1.
+    `without`: passes that are left out. Raises ValueError for a level that is not 0 or 1.
     """
     if level not in (0, 1):
         raise ValueError(f"there is no level {level}: 0 leaves the program as it is, 1 runs all passes")
     for name, run in PASSES if level else ():
+        if name in without:
+            continue
         module = run(module)
         if observe is not None:
             observe(name, module)

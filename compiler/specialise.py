@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from retrograd.compiler.arithmetic import number_kind
+from retrograd.compiler.comparisons import shortened
 from retrograd.compiler.elaborate import Elaborator
-from retrograd.compiler.evaluate import _short
 from retrograd.compiler.expressions import Address, E, loads
 from retrograd.compiler.flatten import ZERO, Temporaries
 from retrograd.compiler.footprint import Footprints
 from retrograd.compiler.ir import (
-    Block,
     Call,
     Kind,
-    Local,
     Module,
     Node,
     Op,
@@ -31,7 +29,6 @@ from retrograd.compiler.ir import (
     Procedure,
     Region,
     Var,
-    Within,
 )
 from retrograd.compiler.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.types import (
@@ -40,12 +37,8 @@ from retrograd.compiler.types import (
     ScalarType,
     StackAnnotation,
     StackType,
-    StaticType,
     StructType,
-    Type,
-    complete,
     element_of,
-    leaves,
     scalar_of,
     static,
     struct_of,
@@ -60,11 +53,10 @@ from retrograd.compiler.values import (
     StructValue,
     Value,
     describe,
-    row_major,
-    stored,
     variable,
 )
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+from retrograd.isa.encoding import IMMEDIATE_MAX
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -157,6 +149,13 @@ class Specialiser:
 
     def static_region(self, name: str, size: int, span: Span | None, data: tuple[int, ...] | None = None) -> Region:
         """A stretch of memory at a fixed address."""
+        most = min(self.w.mask, IMMEDIATE_MAX)
+        if self.memory + size > most:
+            message = f"`{name.rpartition('.')[2]}` needs {size} words, and addresses go up to {most}"
+            line = self.files[span.file][span.line - 1] if span is not None and span.file in self.files else None
+            raise CompileError(
+                Diagnostic("RG0421", message, span, "Ask for less, or choose a format of wider words.", line)
+            )
         count = self._names.get(f"[{name}]", 0)
         self._names[f"[{name}]"] = count + 1
         region = Region(name if count == 0 else f"{name}.{count}", size, self.memory, data, span)
@@ -395,7 +394,7 @@ class Specialiser:
             if isinstance(wanted, ArrayAnnotation):
                 if not isinstance(value, ArrayView):
                     hint = (
-                        f"give it a name first, `t = {_short(where)}`, which makes an array of it"
+                        f"give it a name first, `t = {shortened(where)}`, which makes an array of it"
                         if isinstance(value, Lazy)
                         else of
                     )
@@ -404,7 +403,7 @@ class Specialiser:
                 problem = mismatch(wanted, value.type, sizes)
                 if problem is not None:
                     code = "RG0715" if element_of(wanted.element) != value.element else "RG0712"
-                    message = f"{shown} is {wanted}, and `{_short(where)}` is not: {problem}"
+                    message = f"{shown} is {wanted}, and `{shortened(where)}` is not: {problem}"
                     caller.fail(code, message, where, of if code == "RG0715" else None)
         elif isinstance(wanted, StackAnnotation):
             if not isinstance(value, StackValue):
@@ -443,7 +442,7 @@ class Specialiser:
                     )
                 return StaticShape((id(f), backward), value)
             case Constant(v):
-                return StaticShape(_static_key(v), v)
+                return StaticShape(static_key(v), v)
             case Lazy():
                 hint = "give it a name first, `t = …`, which makes an array of it"
                 caller.fail("RG0715", f"`{name}` is {describe(value)}, which lies nowhere", where, hint)
@@ -542,10 +541,10 @@ def _interleave(a: ArrayView, b: ArrayView) -> bool:
 
 
 def describe_argument(leaf: Leaf) -> str:
-    return f"`{_short(leaf.where)}`"
+    return f"`{shortened(leaf.where)}`"
 
 
-def _static_key(value: Any) -> Any:
+def static_key(value: Any) -> Any:
     try:
         hash(value)
     except TypeError:
@@ -571,104 +570,3 @@ def mismatch(wanted: ArrayAnnotation, t: ArrayType, sizes: dict[str, int]) -> st
         if expected != length:
             return f"its shape is {t.shape}" + (f", where {dim} is {expected} already" if isinstance(dim, str) else "")
     return None
-
-
-# ---------------------------------------------------------------------- whole programs
-
-
-@dataclass(frozen=True)
-class Argument:
-    """Where an argument of the function lies in memory: from `address` on, in the order of its type."""
-
-    name: str
-    type: Type
-    address: int
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A function as a module, and where its arguments lie."""
-
-    module: Module
-    arguments: tuple[Argument, ...]
-    #: statements for the host: (function, `with` block, what its names stand for)
-    externals: tuple[Any, ...] = ()
-
-
-def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int = 1 << 16) -> Lowered:
-    """The function for arguments of these types as a reversible module: arguments in memory, in and out.
-
-    Raises CompileError.
-    """
-    s = Specialiser(w)
-    shapes: list[Shape] = []
-    arguments: list[Argument] = []
-    compute: list[Node] = []
-    args: list[Operand] = []
-    regions: list[Region] = []
-    span = function.source.span(function.tree)
-    late: list[tuple[Var, Region]] = []
-    given: list[Region] = []
-    for p, t in zip(function.parameters, types, strict=True):
-        arguments.append(Argument(p.name, t, s.memory))
-        if isinstance(t, StaticType):
-            value = t.value
-            inverse_of = getattr(value, "__retrograd_inverse_of__", None)
-            if isinstance(value, SourceFunction) or inverse_of is not None:
-                f = FunctionValue(inverse_of or value, inverse_of is not None)
-                shapes.append(StaticShape((id(f.function), f.backward), f))
-            else:
-                shapes.append(StaticShape(_static_key(value), value))
-            continue
-        places: dict[str, Region] = {}
-        for name, _, leaf in leaves(t, p.name):
-            region = s.static_region(name, leaf.size, span)
-            places[name] = region
-            given.append(region)
-            if isinstance(leaf, ScalarType):
-                var = Var(name, leaf.kind, span)
-                late.append((var, region))
-                args.append(var)
-            else:
-                from retrograd.compiler.ir import Const
-
-                assert region.address is not None
-                args.append(Const(region.address))
-                regions.append(region)
-        shapes.append(_shape_of(t))
-    for var, region in late:
-        compute.append(Local(var, False, span))
-        compute.append(Op(TABLE["exch"], var, ZERO, None, region.address or 0, span, region))
-    version = s.version(function, tuple(shapes), None, function.tree)
-    call = Call(version.name, tuple(args), tuple(regions), False, span)
-    entry: Block = (Within(tuple(compute), (call,), None, span),) if compute else (call,)
-    module = Module(
-        entry,
-        dict(s.procedures),
-        tuple(s.regions),
-        s.memory,
-        stack,
-        w,
-        tuple(s.files),
-        tuple(s.files.values()),
-        tuple(range(len(s.externals))),
-        tuple(given),
-    )
-    return Lowered(module, tuple(arguments), tuple(s.externals))
-
-
-def _shape_of(t: Type) -> Shape:
-    match t:
-        case ScalarType(kind):
-            return ScalarShape(kind)
-        case ArrayType(element, shape):
-            return ArrayShape(element, shape, row_major(shape, element.size))
-        case StackType():
-            return StackShape(t)
-        case StructType(_, fields):
-            return StructShape(t, tuple((name, _shape_of(inner)) for name, inner in fields))
-        case StaticType(value):
-            return StaticShape(_static_key(value), value)
-
-
-__all__ = ["Argument", "Lowered", "Specialiser", "complete", "lower", "replace", "stored"]

@@ -2,8 +2,10 @@
 
     Within(c, b)  →  c; b; erase v; Delocal v; erase w; Delocal w …        v, w …: the locals that c leaves to b
 
-where c writes nothing but locals of its own; where it writes more, those of its cells that do not are erased around a
-Within of the others. The values forward are unchanged; the result cannot run backward and
+where c writes nothing but locals of its own, and arrays of its own: those of the program's that are accessed in this Within
+only, and that b leaves as they are. Their words are exchanged into a register one by one and erased there, if that takes
+fewer steps than c⁻¹. Where c writes more, those of its cells that do not are erased around a Within of the others. The
+values forward are unchanged; the result cannot run backward and
 cannot be inverted. So what would be inverted all the same is spared: a procedure that is called backward is
 erased in its inverse, of which a copy is made, and whatever runs inside a compute block that stays is left as it is.
 Inner Withins first.
@@ -12,26 +14,42 @@ Trap to avoid: run with `strict` off, or the first `erase` traps.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import Enum
 
-from retrograd.compiler.footprint import Footprints, locals_left
+from retrograd.compiler.footprint import Footprints, facts, locals_left, operand, walk
 from retrograd.compiler.ir import (
     Block,
     Call,
+    Const,
     Delocal,
+    External,
+    For,
+    If,
+    Kind,
+    Local,
     Module,
     Node,
     Op,
+    Region,
     Var,
+    While,
     Within,
     children,
     invert,
     with_children,
 )
 from retrograd.compiler.passes.cells import Cells
+from retrograd.compiler.passes.disturbance import changed_between
+from retrograd.compiler.passes.rewriting import bodies, own_regions, passes, size
 from retrograd.isa.table import TABLE
+
+#: words of an array that are erased one after the other; more are in a loop
+_IN_A_ROW = 16
+#: a loop whose passes are not known is taken to make so many
+_PASSES = 8
 
 
 class _Version(Enum):
@@ -56,6 +74,9 @@ class _Eraser:
         self.cells = Cells(module, self.footprints)
         self.labels: dict[tuple[str, _Version], str] = {}
         self.todo: list[tuple[str, _Version]] = []
+        #: how often each region is named, in all
+        self.named = _names(bodies(module))
+        self.own = own_regions(module)
 
     def module(self) -> Module:
         entry = self.erase(self.source.entry)
@@ -93,10 +114,17 @@ class _Eraser:
                 case Call(name, backward=backward):
                     version = _Version.ERASED_INVERSE if backward else _Version.ERASED
                     out.append(node._replace(procedure=self.label(name, version), backward=False))
-                case Within(compute, body) if self.wanted(node) and self.erasable(node):
-                    out += [*self.erase(compute), *self.erase(body), *_erasures(locals_left(compute), node)]
                 case Within(compute, body) if self.wanted(node):
-                    out += self.erase_in_part(node)
+                    regions = self.erasable(node)
+                    if regions is None:
+                        out += self.erase_in_part(node)
+                    else:
+                        out += [
+                            *self.erase(compute),
+                            *self.erase(body),
+                            *_erasures(locals_left(compute), compute, node),
+                        ]
+                        out += _clearings(regions, node)
                 case Within(compute, body):
                     out.append(node._replace(compute=self.keep(compute), body=self.erase(body)))
                 case _:
@@ -109,10 +137,36 @@ class _Eraser:
             return self.temporaries
         return self.names is None or node.name in self.names
 
-    def erasable(self, node: Within) -> bool:
-        """Whether erasing its locals loses nothing but them."""
+    def erasable(self, node: Within) -> list[Region] | None:
+        """The arrays to be erased beside the locals, if that loses nothing but these; else None."""
         footprint = self.footprints.block(node.compute)
-        return footprint.writes <= frozenset(locals_left(node.compute)) and not footprint.stores
+        if not footprint.writes <= frozenset(locals_left(node.compute)):
+            return None
+        if not footprint.stores:
+            return []
+        found = self.owned_by(node, footprint.stores)
+        if found is None:
+            return None
+        steps = sum(2 * r.size if r.size <= _IN_A_ROW else 4 * r.size + 5 for r in found)
+        return found if steps < _steps(node.compute, self.source) else None
+
+    def owned_by(self, node: Within, stored: Iterable[Region | None]) -> list[Region] | None:
+        """Those of the arrays that are named here; None if one of all is not only this Within's, or its procedures'."""
+        here, changed = _names(((node,),)), changed_between(node, self.footprints).stores
+        out: list[Region] = []
+        for region in stored:
+            if not self.is_own(region) or region in changed or None in changed:
+                return None
+            if region is None or here[region] not in (0, self.named[region]):
+                return None
+            # What is named in no statement here belongs to a procedure that is called, and is zero when that ends.
+            if here[region]:
+                out.append(region)
+        return sorted(out, key=lambda r: r.address or 0)
+
+    def is_own(self, region: Region | None) -> bool:
+        """Whether it is an array of the program's, and nothing reaches it but by its name."""
+        return region in self.own and not self.named[None]
 
     def erase_in_part(self, node: Within) -> Block:
         """What changes nothing but its locals is erased, around what must be undone: an element that is swapped out."""
@@ -124,7 +178,8 @@ class _Eraser:
         rest = tuple(statement for cell in cells if cell.opaque for statement in cell.statements)
         left = node._replace(compute=self.keep(rest), body=self.erase(node.body))
         before = self.erase(tuple(statement for cell in values for statement in cell.statements))
-        return (*before, left, *_erasures([var for cell in values for var in cell.locals], node))
+        variables = [var for cell in values for var in cell.locals]
+        return (*before, left, *_erasures(variables, node.compute, node))
 
     def keep(self, block: Block) -> Block:
         """The block as it is, for use in either direction."""
@@ -137,9 +192,75 @@ class _Eraser:
         return tuple(out)
 
 
-def _erasures(variables: Iterable[Var], node: Within) -> Block:
-    """The variables erased and freed, last first."""
+def _erasures(variables: Iterable[Var], compute: Block, node: Within) -> Block:
+    """The variables erased and freed, last first. What is only born there is zero again when the body is done."""
+    changed = {x for inner in walk(compute) for x in _written(inner)}
     out: list[Node] = []
     for var in reversed([*variables]):
-        out += [Op(TABLE["erase"], var, span=node.span), Delocal(var, span=node.span)]
+        if var in changed:
+            out.append(Op(TABLE["erase"], var, span=node.span))
+        out.append(Delocal(var, span=node.span))
     return tuple(out)
+
+
+def _written(node: Node) -> tuple[object, ...]:
+    """What a statement that is no structure may write."""
+    match node:
+        case Op(opcode):
+            return tuple(operand(node, place) for place in facts(opcode).written)
+        case Call(args=args):
+            return args
+    return ()
+
+
+def _clearings(regions: Iterable[Region], node: Within) -> Block:
+    """Every word of the arrays exchanged into a register, and erased there."""
+    out: list[Node] = []
+    for region in regions:
+        t, first = Var("t", Kind.INT, node.span), region.address or 0
+        erase = Op(TABLE["erase"], t, span=node.span)
+        out.append(Local(t, span=node.span))
+        if region.size <= _IN_A_ROW:
+            for at in range(region.size):
+                out += [Op(TABLE["exch"], t, Const(0), None, first + at, node.span, region), erase]
+        else:
+            i = Var("i", Kind.INT, node.span)
+            exchange = Op(TABLE["exch"], t, i, None, first, node.span, region)
+            out.append(For(i, Const(0), Const(region.size), 1, (exchange, erase), False, True, node.span))
+        out.append(Delocal(t, span=node.span))
+    return tuple(out)
+
+
+def _names(blocks: Iterable[Block]) -> Counter[Region | None]:
+    """How often each region is named; None for memory that no name tells apart."""
+    found: Counter[Region | None] = Counter()
+    for block in blocks:
+        for node in walk(block):
+            if isinstance(node, Op) and facts(node.opcode).memory:
+                found[node.region] += 1
+            elif isinstance(node, Call):
+                found.update(node.regions)
+            elif isinstance(node, External):
+                found[None] += 1
+    return found
+
+
+def _steps(block: Block, module: Module) -> int:
+    """About how many instructions the block takes when it is run; a call as many as its procedure."""
+    total = 0
+    for node in block:
+        match node:
+            case For(body=body):
+                known = passes(node, module.format)
+                total += (_PASSES if known is None else len(known)) * (2 + _steps(body, module))
+            case While(body=body):
+                total += _PASSES * (2 + _steps(body, module))
+            case Within(compute, body):
+                total += 2 * _steps(compute, module) + _steps(body, module)
+            case If(_, then, orelse):
+                total += 2 + (_steps(then, module) + _steps(orelse, module)) // 2
+            case Call(procedure):
+                total += size(module.procedures[procedure].body)
+            case _:
+                total += size((node,))
+    return total

@@ -45,7 +45,7 @@ from retrograd.compiler.ir import (
     with_children,
 )
 from retrograd.compiler.passes.disturbance import changed_between
-from retrograd.compiler.passes.rewriting import Renaming, bodies
+from retrograd.compiler.passes.rewriting import Renaming, bodies, own_regions, splice
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
 
@@ -64,7 +64,7 @@ def promote_arrays(module: Module, *, most_live: int = 96, largest: int = 64, la
     footprints = Footprints(module)
     constants = _constants(module, footprints)
     survey = _Survey(module)
-    local = frozenset(_owned(module, survey))
+    local = {r for r in own_regions(module) - survey.elsewhere if len(survey.bodies.get(r, ())) == 1}
     entrances: set[Region] = set()
     if module.arguments is not None:
         entrances = {r for r in module.arguments if survey.bodies.get(r) == {0}} - survey.elsewhere
@@ -95,16 +95,6 @@ def _constants(module: Module, footprints: Footprints) -> set[Region]:
     if None in stored:
         return set()
     return {region for region in module.regions if region.data and region not in stored}
-
-
-def _owned(module: Module, survey: _Survey) -> Iterable[Region]:
-    """The regions that may become variables of the one body that accesses them."""
-    if module.arguments is None:
-        return
-    for region, numbers in survey.bodies.items():
-        plain = region.data is None and region.address is not None
-        if plain and len(numbers) == 1 and region not in module.arguments and region not in survey.elsewhere:
-            yield region
 
 
 class _Survey:
@@ -205,7 +195,7 @@ class _Promoter:
         footprints: Footprints,
         body: Block,
         chosen: set[Region],
-        local: frozenset[Region],
+        local: set[Region],
         constants: set[Region],
     ) -> None:
         self.survey = survey
@@ -241,9 +231,9 @@ class _Promoter:
     def variable(self, word: Word) -> Var:
         found = self.variables.get(word)
         if found is None:
-            region, _ = word
+            region, at = word
             kind = self.survey.kinds.get(word, Kind.INT)
-            found = self.variables[word] = Var(region.name.rpartition(".")[2], kind, region.span)
+            found = self.variables[word] = Var(f"{region.name.rpartition('.')[2]}[{at}]", kind, region.span)
         return found
 
     # ------------------------------------------------------------------ where a region lives
@@ -303,15 +293,11 @@ class _Promoter:
         for i, node in enumerate(block):
             if home is not None:
                 out += [Local(var, span=var.span) for var in self.words(home.first.get(i, ()))]
-            new = self.node(node)
-            if isinstance(new, Within) and not new.compute:
-                out += new.body
-            else:
-                out.append(new)
+            out.append(self.node(node))
             if home is not None:
                 ended = self.words(home.last.get(i, ()))
                 out += [Delocal(var, span=var.span) for var in reversed(ended)]
-        return tuple(out)
+        return splice(out)
 
     def node(self, node: Node) -> Node:
         if not self.survey.of(node):
@@ -366,7 +352,7 @@ class _Promoter:
                 reversed_compute.append(self.node(inner))
             reversed_compute += [Local(var, span=var.span) for var in reversed(self.words(first.get(i, ())))]
             later |= words
-        return node._replace(compute=tuple(reversed(reversed_compute)), body=self.block(node.body))
+        return node._replace(compute=splice(reversed(reversed_compute)), body=self.block(node.body))
 
     def promotes(self, words: Words) -> bool:
         return any(region in self.promoted for region, _ in words)

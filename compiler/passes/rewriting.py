@@ -46,6 +46,14 @@ def bodies(module: Module) -> Iterable[Block]:
     return (module.entry, *(p.body for p in module.procedures.values()))
 
 
+def own_regions(module: Module) -> frozenset[Region]:
+    """The arrays of the program's own, which are zero outside of their lives. None where the arguments are not told."""
+    given = module.arguments
+    if given is None:
+        return frozenset()
+    return frozenset(r for r in module.regions if r.address is not None and r.data is None and r not in given)
+
+
 def map_blocks(block: Block, rewrite: Callable[[Block], Block]) -> Block:
     """Every block rewritten, inner ones first. Statements whose blocks stay as they are stay the same objects."""
     nodes: list[Node] = []

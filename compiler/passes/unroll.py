@@ -13,7 +13,7 @@ from retrograd.compiler.passes.rewriting import Renaming, map_blocks, map_bodies
 from retrograd.isa.words import Format
 
 
-def unroll(module: Module, *, most_passes: int = 8, most: int = 64) -> Module:
+def unroll(module: Module, *, most_passes: int = 8, most: int = 160) -> Module:
     """Unroll loops of at most `most_passes` that come to at most `most` instructions in all, inner ones first."""
     w = module.format
 

@@ -13,7 +13,7 @@ from retrograd.isa.words import Q32_32, Format
 from retrograd.marshal import bind, from_words, to_words, types_from_annotations, types_of
 
 if TYPE_CHECKING:
-    from retrograd.compiler.specialise import Lowered
+    from retrograd.compiler.lower import Lowered
     from retrograd.isa.program import Program
 
 #: compiled versions that one function keeps

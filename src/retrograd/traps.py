@@ -41,6 +41,8 @@ _WHILE = (
     "it must tell the two apart, as a counter of the passes does."
 )
 
+_BACKWARD = "Run backward from values that running forward leaves; from others, or where the program is wrong, there is no way back."
+
 
 def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
     """The diagnostic of a trap: which check of the program's failed, on what."""
@@ -60,13 +62,15 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
             hint = _WHILE if isinstance(node, While) else None
         case _ if found.code == "RG0401":
             # Indices are checked before; what leaves the memory is the stack.
-            code, message = "RG0807", f"calls within calls have filled the stack of {compiled.module.stack} words"
+            code, message = "RG0807", f"calls within calls have filled the stack of {scene.stack} words"
         case Op() if found.code in ("RG0402", "RG0403", "RG0404", "RG0411"):
             message = scene.arithmetic(node, found.code, plain)
         case _:
             pass
     if trap.direction < 0:
         message = f"running backward, {message}"
+        if code in ("RG0802", "RG0803"):
+            hint = _BACKWARD
     return Diagnostic(code, message, span, hint, scene.source.line(span))
 
 
@@ -84,6 +88,11 @@ class _Scene:
         self.compiled, self.machine, self.trap = compiled, machine, trap
         self.w: Format = compiled.format
         self.source = compiled.program.source
+
+    @property
+    def stack(self) -> int:
+        """The words that are there for calls within calls."""
+        return min(self.compiled.module.stack, self.w.mask - self.compiled.module.memory)
 
     # ------------------------------------------------------------------ words
 
@@ -212,6 +221,14 @@ class _Scene:
         assert isinstance(node.test.a, Var)
         kind, register = node.test.a.kind, self.branch().ra
         word, address = self.machine.registers[register], None
+        promoted = re.search(r"\[(\d+)\]$", node.test.a.name)
+        if promoted is not None:
+            # The element is a variable of its own.
+            span = node.test.a.span
+            made = {s.line for s in (span, node.span) if s is not None}
+            _, writer = self.last_writer(lambda: self.machine.registers[register], made)
+            message = node.message.replace("{k}", promoted[1]).replace("{a}", self.shown(word, kind))
+            return message + self._history(span, writer)
         instructions = self.compiled.program.instructions
         steps = self._back(lambda: self.machine.registers[register], _NEAR)
         try:

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of the language on random programs: modules of this folder and the next, which cannot be imported by name."""
+"""Fixtures for the tests of the language: modules of this folder and the next, which cannot be imported by name."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_what_the_host_does_changes_nothing() -> None:
     @reversible
     def changing(x: int):
         with rg.external():
-            x = 99
+            x = 99  # noqa: F841
 
     with pytest.raises(rg.CompileError) as caught:
         changing(1)

@@ -1,1 +1,1 @@
-retrograd compile functions.py:add --dump-ir emti
+retrograd compile functions.py:add --dump-ir drop_ded

@@ -9,16 +9,18 @@ import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.emit import emit
+from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
 import retrograd as rg
+from retrograd.marshal import types_from_annotations
 
 from .model import Model
 from .values import Many, Pile, Record, Scalar, Type, cells, make
@@ -61,16 +63,21 @@ class Case:
         return found
 
     def compiled(self, level: int, erase: bool = False) -> Compiled:
+        """The program for these options, made from what level 1 was lowered to; now and then wholly by itself."""
         options = Options(level, erase, STACK)
         if options not in self._compiled:
-            types_ = self._types
-            self._compiled[options] = self.function.compiled_for(types_, self.format, options)
+            if options == Options(1, False, STACK) or self.seed % 8 == 0:
+                found = self.function.compiled_for(self._types, self.format, options)
+            else:
+                usual = self.compiled(1)
+                module = usual.lowered.module if level == 0 else usual.module
+                module = erase_routines(module) if erase else module
+                found = replace(usual, options=options, module=module, emitted=emit(module))
+            self._compiled[options] = found
         return self._compiled[options]
 
     @cached_property
     def _types(self) -> Any:
-        from retrograd.marshal import types_from_annotations
-
         return types_from_annotations(self.function)
 
     def release(self) -> None:

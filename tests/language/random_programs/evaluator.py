@@ -326,6 +326,10 @@ class Evaluator:
             return self.a.word(self.number(value), annotation.id)
         if isinstance(value, bool | int | float):
             return self.a.word(value)
+        if isinstance(value, Struct):
+            kinds = {n: t.kind for n, t in self.records[value.cls].fields if isinstance(t, Scalar)}
+            fixed = {n: self.a.word(v, kinds[n]) for n, v in value.fields.items() if not isinstance(v, Cell | View)}
+            return Struct(value.cls, value.fields | fixed)
         return value
 
     def changed_in(self, tree: ast.FunctionDef) -> set[str]:

@@ -46,6 +46,7 @@ class Expressions(Writer):
             if low >= 0 and high < length:
                 fits.append((v, v.name))
                 fits.append((v, f"{length - 1} - {v.name}"))
+                fits.append((v, f"-{v.name} + {length - 1}"))
             shift = self.rng.randint(-2, 2)
             if shift and low + shift >= 0 and high + shift < length:
                 fits.append((v, f"{v.name} {'+' if shift > 0 else '-'} {abs(shift)}"))
@@ -111,7 +112,7 @@ class Expressions(Writer):
         def y() -> str:
             return self.integer(depth - 2)
 
-        match self.rng.randrange(20):
+        match self.rng.randrange(21):
             case 0 | 1 | 2 | 3:
                 return f"{x()} {self.pick('+-')} {self._wrapped(y())}"
             case 4 | 5:
@@ -139,6 +140,9 @@ class Expressions(Writer):
             case 16:
                 found = self.array(("int",), depth - 1)
                 return x() if found is None else f"rg.sum({found})"
+            case 20:
+                found = self._array_leaf("int", (3,))
+                return x() if found is None else f"({found} + {self._wrapped(y())})[{self.rng.randrange(-3, 3)}]"
             case 17:
                 return f"({x()}) ** {self.pick((2, 3))}"
             case 18:
@@ -288,6 +292,9 @@ class Expressions(Writer):
         leaf = self._array_leaf(kind, shape)
         if leaf is None or depth <= 0:
             return leaf
+        if len(shape) == 1 and self.chance(0.15):
+            # A part of what is computed, and only that part.
+            return f"({leaf} * {self.pick('23')})[::-1]"
         other = (
             self._array_leaf(kind, self.pick((shape, shape, shape[1:], (1, *shape[1:])))) if self.chance(0.5) else None
         )
@@ -325,7 +332,7 @@ class Expressions(Writer):
         own = var.type.shape
         if own == shape and self.chance(0.6):
             return var.name
-        if len(own) == 2 and own[::-1] == shape and self.chance(0.4):
+        if len(own) == 2 and own[::-1] == shape and self.chance(0.6):
             return f"{var.name}.T"
         front = [] if len(own) == len(shape) else [str(self.rng.randrange(n)) for n in own[: len(own) - len(shape)]]
         if len(own) == 2 and len(shape) == 1 and own[0] == shape[0] and self.chance(0.5):

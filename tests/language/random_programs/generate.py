@@ -5,6 +5,7 @@ Functions first, each of which may call those before it; then `main`, which is r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from retrograd.isa.words import Format
@@ -18,7 +19,7 @@ from .values import Many, Pile, Record, Scalar, Type
 _HEAD = ["import retrograd as rg", "from retrograd import Array, fixed, lognum, reversible"]
 _FORMATS = {Format(64, 32): 8, Format(32, 16): 2}
 _SCALARS = {"int": 5, "fixed": 3, "bool": 1.5, "lognum": 0.8}
-_SHAPES: dict[tuple[int, ...], float] = {(2,): 2, (3,): 4, (4,): 2, (2, 2): 1, (2, 3): 1.5}
+_SHAPES: dict[tuple[int, ...], float] = {(2,): 2, (3,): 4, (4,): 2, (2, 2): 1, (2, 3): 2, (3, 2): 1.5}
 
 
 def generate(seed: int) -> Case:
@@ -27,6 +28,9 @@ def generate(seed: int) -> Case:
 
 
 class _Program(Locals):
+    #: how often a parameter is a stack
+    piles = 0.04
+
     def case(self) -> Case:
         w = self.weighted(_FORMATS)
         lines = [*_HEAD, ""]
@@ -35,13 +39,18 @@ class _Program(Locals):
             lines += [f"C = {self.constants['C']}", ""]
         if self.chance(0.35):
             lines += [*self.struct(), ""]
+        # Every program has something that it does more than others.
+        theme = self.pick(list(self.statements))
+        self.statements[theme] *= 6
+        self.piles = 0.3 if theme == self.stack else 0.05
         kinds = [self.function] * self.rng.randint(0, 2)
-        kinds += [self.recursion] * self.chance(0.25) + [self.higher_order] * self.chance(0.12)
+        kinds += [self.recursion] * self.chance(0.2)
         self.rng.shuffle(kinds)
+        kinds += [self.step, self.higher_order] * self.chance(0.25)
         for write in kinds:
             lines += [*write(), ""]
-        parameters = self.parameters(self.rng.randint(3, 5))
-        body, _ = self.written("main", parameters, self.rng.randint(2, 6))
+        parameters = self.parameters(self.rng.randint(2, 3), self.wanted())
+        body, _ = self.written("main", parameters, self.rng.randint(1, 4), calls=self.signatures)
         lines += body
         return Case(
             "\n".join(lines) + "\n", tuple((p.name, p.type) for p in parameters), w, seed=self.rng.getrandbits(32)
@@ -53,13 +62,26 @@ class _Program(Locals):
         if self.records and self.chance(0.3):
             record = self.pick(self.records)
             return record if self.chance(0.6) else Many(record, (2,))
-        if self.chance(0.06):
+        if self.chance(self.piles):
             return Pile(self.pick(("int", "fixed")), self.rng.randint(3, 5))
         kind = self.weighted(_SCALARS)
         return Scalar(kind) if self.chance(0.55) else Many(Scalar(kind), self.weighted(_SHAPES))
 
-    def parameters(self, count: int) -> list[Parameter]:
-        types = [self.type() for _ in range(count)]
+    def wanted(self) -> list[Type]:
+        """Types that the functions want to be called with, arrays of them among these."""
+        types: list[Type] = []
+        for s in {s.name: s for s in self.signatures}.values():
+            whole = all(isinstance(p.type, Scalar) and p.role == "data" for p in s.parameters) and self.chance(0.5)
+            for p in s.parameters:
+                if p.written and p.role == "data":
+                    types.append(Many(p.type, (3,)) if whole and isinstance(p.type, Scalar) else p.type)
+        return types[:6]
+
+    def parameters(self, count: int, more: Sequence[Type] = ()) -> list[Parameter]:
+        types = [*(self.type() for _ in range(count)), *more]
+        # Beside a matrix often an array that broadcasts with its rows.
+        rows = [Many(t.element, t.shape[1:]) for t in types if isinstance(t, Many) and len(t.shape) == 2]
+        types += [t for t in rows[:1] if self.chance(0.5)]
         if not any(t == INT for t in types):
             types[0] = INT
         stem = {Scalar: "x", Many: "a", Record: "z", Pile: "st"}
@@ -82,9 +104,15 @@ class _Program(Locals):
     # ------------------------------------------------------------------ functions
 
     def written(
-        self, name: str, parameters: list[Parameter], count: int, annotate_from: int = 0, before: Lines | None = None
+        self,
+        name: str,
+        parameters: list[Parameter],
+        count: int,
+        annotate_from: int = 0,
+        before: Sequence[str] = (),
+        calls: Sequence[Signature] = (),
     ) -> tuple[Lines, Signature]:
-        """A function with a body of so many statements, and how it may be called."""
+        """A function with a body of so many statements, and how it may be called. `calls`: what it should call."""
         outer, cost, self.cost = self.scope, self.cost, 0
         self.scope = Scope()
         for p in parameters:
@@ -92,7 +120,7 @@ class _Program(Locals):
                 self.declare(Var(p.name, p.type, writable=p.role == "data"))
         self.size = 2 * count + 1
         with self.recording() as record:
-            body = (before or []) + self.body(count)
+            body = [*before, *self.calls(calls), *self.body(count)]
         self.scope, cost, self.cost = outer, self.cost, cost
         head = ", ".join(
             p.name if i < annotate_from or p.role == "function" else f"{p.name}: {p.type}"
@@ -100,6 +128,15 @@ class _Program(Locals):
         )
         known = tuple(replace(p, written=p.name in record.writes) for p in parameters)
         return ["@reversible", f"def {name}({head}):", *indent(body)], Signature(name, known, cost + 1)
+
+    def calls(self, signatures: Sequence[Signature]) -> Lines:
+        """A call of each of the functions, where there is something to call it with."""
+        out: Lines = []
+        for s in {s.name: s for s in signatures}.values():
+            line = self.each_of(s) if self.chance(0.4) else None
+            line = self.call_of(s) if line is None else line
+            out += [] if line is None else [line]
+        return out
 
     def annotated(self, p: Parameter, function: str) -> str:
         """A parameter with its annotation, which may leave open what the call says; not in what is run."""
@@ -113,27 +150,27 @@ class _Program(Locals):
         return f"{p.name}: {p.type}"
 
     def function(self) -> Lines:
-        if self.chance(0.3):
-            # One that can be passed to others.
-            parameters = [Parameter("x0", INT), Parameter("x1", INT)]
-            lines, signature = self.written(self.name("f"), parameters, 2)
-            first, second = signature.parameters
-            if not second.written:
-                signature = replace(signature, parameters=(replace(first, written=True), second))
-        else:
-            parameters = self.parameters(self.rng.randint(1, 3))
-            lines, signature = self.written(self.name("f"), parameters, self.rng.randint(1, 4))
+        parameters = self.parameters(self.rng.randint(1, 3))
+        lines, signature = self.written(self.name("f"), parameters, self.rng.randint(1, 3))
         self.signatures.append(signature)
         return lines
 
+    def step(self) -> Lines:
+        """A function that can be passed to others."""
+        change = [f"x0 {self.pick('+-^')}= {self.pick(('x1', '3', 'x1 * 2 + 1', '-x1'))}"]
+        parameters = [Parameter("x0", INT), Parameter("x1", INT)]
+        lines, signature = self.written(self.name("f"), parameters, 1, before=change)
+        first, second = signature.parameters
+        self.signatures.append(replace(signature, parameters=(replace(first, written=True), second)))
+        return lines
+
     def higher_order(self) -> Lines:
-        """A function that is given another."""
+        """A function that is given another, and calls it, or calls another with it."""
         own = Signature(PASSED, (Parameter("x", INT, True), Parameter("y", INT)), 12)
-        outer, self.signatures = self.signatures, [*self.signatures, own, own]
-        parameters = [Parameter(PASSED, INT, role="function"), Parameter("x0", INT), *self.parameters(1)]
-        parameters[2] = replace(parameters[2], name=f"{parameters[2].name}b")
-        lines, signature = self.written(self.name("h"), parameters, 3)
-        self.signatures = [*outer, signature]
+        outer, self.signatures = self.signatures, [own]
+        parameters = [Parameter(PASSED, INT, role="function"), Parameter("x0", INT), Parameter("a1", Many(INT, (3,)))]
+        lines, signature = self.written(self.name("h"), parameters, 2, calls=[own])
+        self.signatures = [*outer, *[signature] * 3]
         return lines
 
     def recursion(self) -> Lines:

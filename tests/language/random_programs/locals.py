@@ -15,7 +15,7 @@ _ZERO = {"int": "0", "fixed": "fixed(0)", "bool": "False"}
 
 @dataclass(frozen=True)
 class Parameter:
-    """`role`: "data"; "depth" for what bounds a recursion; "function" for a function of an int that it changes and another."""
+    """`role`: "data"; "depth" for what bounds a recursion; "function" for one with the parameters `STEP`."""
 
     name: str
     type: Type
@@ -122,7 +122,8 @@ class Locals(Statements):
     def constructed(self, t: Record) -> str | None:
         if not all(isinstance(inner, Scalar) for _, inner in t.fields):
             return None
-        return f"{t.name}({', '.join(self.expression(inner.kind, 1) for _, inner in t.fields if isinstance(inner, Scalar))})"
+        values = [self.expression(inner.kind, 1) for _, inner in t.fields if isinstance(inner, Scalar)]
+        return f"{t.name}({', '.join(values)})"
 
     def view(self) -> Lines | None:
         """Another name for an array, a part of it, or a struct."""
@@ -136,7 +137,10 @@ class Locals(Statements):
         with self.recording() as record, self.avoiding({var.base, *moving}):
             if isinstance(t, Many) and (len(t.shape) == 2 or isinstance(t.element, Record)):
                 n, *rest = t.shape
-                text, t = f"{text}[{self.index(n)}]", Many(t.element, tuple(rest)) if rest else t.element
+                if rest and self.chance(0.4):
+                    text, t = f"{text}.T", Many(t.element, t.shape[::-1])
+                else:
+                    text, t = f"{text}[{self.index(n)}]", Many(t.element, tuple(rest)) if rest else t.element
             elif isinstance(t, Many):
                 shape = tuple(self.rng.randint(1, n) for n in t.shape)
                 part = self.slice_of(var, shape)
@@ -155,7 +159,7 @@ class Locals(Statements):
         """A variable that is brought back to zero by hand."""
         kind = self.pick(("int", "int", "fixed", "bool"))
         name = self.name("s")
-        start = {"int": "3", "fixed": "fixed(1.5)", "bool": "True"}[kind] if self.chance(0.3) else _ZERO[kind]
+        start = {"int": "11", "fixed": "fixed(1.625)", "bool": "False"}[kind] if self.chance(0.3) else _ZERO[kind]
         with self.recording() as record, self.segment():
             pairs = [self._step(name, kind) for _ in range(self.rng.randint(1, 3))]
         with self.segment(record.reads):
@@ -216,7 +220,7 @@ class Locals(Statements):
                 with self.segment():
                     out += [*self.closed(1), f"{name}()"]
             # Sometimes what the routine read or made changes before it is uncomputed.
-            loose = self.chance(0.04)
+            loose = self.chance(0.2)
             with self.segment(set() if loose else record.reads | record.writes) as scope:
                 scope.vars.update(visible)
                 out += [*self.some(3), f"~{name}"]
@@ -258,22 +262,23 @@ class Locals(Statements):
         made: Lines = []
         if own and self.chance(0.7):
             stack = self.pick(own).name
-            if self.times == 1 and self.chance(0.3):
+            if self.times == 1 and self.chance(0.5):
                 self.writes(self.scope.vars[stack])
                 return [f"rg.push({stack}, {x})"]
         else:
             stack = self.name("p")
-            made = [f"{stack} = rg.stack({kind}, {self.rng.randint(1, 3)})"]
+            made = [f"{stack} = rg.stack({kind}, {self.rng.randint(2, 4)})"]
         if not made:
             self.writes(self.scope.vars[stack])
+        freed = [f"del {stack}"] if made else []
+        other = self.second(kind, var, uses) if self.chance(0.3) else None
+        if other is not None:
+            # Last in, first out: two that are popped in the order in which they were pushed change places.
+            y = other[0]
+            lines = [f"rg.{name}({stack}, {place})" for name in ("push", "pop") for place in (x, y)]
+            return [*made, *lines, *freed]
         with self.segment({var.base, *uses, stack}):
-            return [
-                *made,
-                f"rg.push({stack}, {x})",
-                *self.closed(),
-                f"rg.pop({stack}, {x})",
-                *([f"del {stack}"] if made else []),
-            ]
+            return [*made, f"rg.push({stack}, {x})", *self.closed(), f"rg.pop({stack}, {x})", *freed]
 
     # ------------------------------------------------------------------ calls
 
@@ -282,7 +287,7 @@ class Locals(Statements):
         return None if text is None else [text]
 
     def call_text(self) -> str | None:
-        """A call or an uncall of a function, what it changes being distinct places that nothing else in the call reads."""
+        """A call or an uncall of a function, on places that are distinct and that nothing else in the call reads."""
         fitting = [s for s in self.signatures if self.cost + self.times * s.cost <= LONGEST]
         return self.call_of(self.pick(fitting)) if fitting else None
 
@@ -330,9 +335,12 @@ class Locals(Statements):
                 place = self.place({kind})
                 return None if place is None else (place[0], place[2], place[3])
             case Many(element, shape):
-                found = [v for v in self.changeable(kinds(t)) if isinstance(v.type, Many) and v.type.element == element]
-                parts = [(v, v.name if whole else self.slice_of(v, shape)) for v in found
-                         if isinstance(v.type, Many) and (v.type.shape == shape or not whole) and len(v.type.shape) >= len(shape)]  # fmt: skip
+                parts = []
+                for v in self.changeable(kinds(t)):
+                    if not isinstance(v.type, Many) or v.type.element != element or len(v.type.shape) < len(shape):
+                        continue
+                    if v.type.shape == shape or not whole:
+                        parts.append((v, v.name if whole else self.slice_of(v, shape)))
             case Record():
                 parts = [(v, v.name) for v in self.changeable() if v.type == t]
                 parts += [(v, f"{v.name}[{self.rng.randrange(v.type.shape[0])}]") for v in self.changeable()
@@ -372,20 +380,15 @@ class Locals(Statements):
         return None
 
     def each(self) -> Lines | None:
+        line = self.each_of(self.pick(self.signatures)) if self.signatures else None
+        return None if line is None else [line]
+
+    def each_of(self, s: Signature) -> str | None:
         """`f.each(xs, ys, c)`: every scalar that f changes is taken from an array of its own."""
-        fitting = [
-            s
-            for s in self.signatures
-            if not s.method and all(p.role == "data" and isinstance(p.type, Scalar) for p in s.parameters)
-        ]
-        fitting = [
-            s
-            for s in fitting
-            if any(p.written for p in s.parameters) and self.cost + self.times * 4 * s.cost <= LONGEST
-        ]
-        if not fitting:
+        if s.method or not all(p.role == "data" and isinstance(p.type, Scalar) for p in s.parameters):
             return None
-        s = self.pick(fitting)
+        if not any(p.written for p in s.parameters) or self.cost + self.times * 4 * s.cost > LONGEST:
+            return None
         args: dict[str, str] = {}
         bases: set[str] = set()
         length = 0
@@ -408,7 +411,7 @@ class Locals(Statements):
             if p.written:
                 bases.add(var.base)
         self.cost += self.times * length * s.cost
-        return [f"{'~' if self.chance(0.3) else ''}{s.name}.each({', '.join(args[p.name] for p in s.parameters)})"]
+        return f"{'~' if self.chance(0.3) else ''}{s.name}.each({', '.join(args[p.name] for p in s.parameters)})"
 
 
 #: parameters of functions that may be passed to others

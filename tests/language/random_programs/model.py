@@ -2,8 +2,9 @@
 
     forward:  s₁; s₂; …; free what was made        backward: make it; …; s₂⁻¹; s₁⁻¹
 
-A block becomes a list of steps first, in which what is freed silently at its end, and what a routine computes and uncomputes, is
-written out; a step run the other way is its inverse, so to run backward is to go through the list from its end.
+A block becomes a list of steps first, in which what is freed silently at its end, and what a routine computes and
+uncomputes, is written out; a step run the other way is its inverse, so to run backward is to go through the list from
+its end.
 """
 
 from __future__ import annotations

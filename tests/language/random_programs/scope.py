@@ -18,7 +18,7 @@ LONGEST = 260
 
 @dataclass(frozen=True)
 class Var:
-    """A name in scope. `root`: the variable or array whose words it names; `range`: of an int that the compiler knows bounds of."""
+    """A name in scope. `root`: the variable or array whose words it names; `range`: bounds that the compiler knows."""
 
     name: str
     type: Type
@@ -35,7 +35,7 @@ class Var:
 
 @dataclass
 class Scope:
-    """The names of a block. What is fixed may not be changed in it: `held` by ancillas of this block, `fixed` by anything else."""
+    """The names of a block, and those that may not be changed: `held` by its ancillas, `fixed` by anything else."""
 
     vars: dict[str, Var] = field(default_factory=dict)
     fixed: set[str] = field(default_factory=set)

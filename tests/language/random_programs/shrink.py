@@ -1,4 +1,4 @@
-"""A failing program made smaller: statements are deleted, and blocks put in place of what holds them, while it still fails."""
+"""A failing program made smaller: statements are deleted, or a block put in place of what holds it, while it fails."""
 
 from __future__ import annotations
 

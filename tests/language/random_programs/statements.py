@@ -42,8 +42,9 @@ class Statements(Expressions):
         }
         #: kind of statement -> weight
         self.statements: dict[Callable[[], Lines | None], float] = {
-            self.update: 9, self.update_array: 3, self.exchange: 2, self.bijection: 2.5, self.branch: 3, self.paired_branch: 3,
-            self.loop: 3.5, self.loop_over_arrays: 1.5, self.while_loop: 1.5, self.assertion: 0.6,
+            self.update: 9, self.update_array: 3, self.exchange: 2, self.bijection: 2.5,
+            self.branch: 3, self.paired_branch: 3, self.loop: 3.5, self.loop_over_arrays: 1.5,
+            self.while_loop: 1.5, self.assertion: 0.6,
         }  # fmt: skip
 
     # ------------------------------------------------------------------ blocks
@@ -82,6 +83,15 @@ class Statements(Expressions):
         self.times //= times
         self.depth -= 1
         return out
+
+    def stirring(self, block: Lines) -> Lines:
+        """A loop's body, made to depend on the order of the passes: what it adds to is turned about, or exchanged."""
+        if self.chance(0.5):
+            return block
+        self.times *= 3
+        stirred = self.pick((self.exchange, self.bijection, self.bijection))()
+        self.times //= 3
+        return block if stirred is None else [*self.without_pass(block), *indent(stirred)]
 
     def without_pass(self, block: Lines) -> Lines:
         return [] if [line.strip() for line in block] == ["pass"] else block
@@ -126,7 +136,9 @@ class Statements(Expressions):
         found = [v for v in self.changeable() if isinstance(v.type, Many) and isinstance(v.type.element, Scalar)]
         if not found:
             return None
-        var = self.pick(found)
+        # Matrices first: it is there that broadcasting has something to do.
+        matrices = [v for v in found if isinstance(v.type, Many) and len(v.type.shape) == 2]
+        var = self.pick(matrices if matrices and self.chance(0.6) else found)
         assert isinstance(var.type, Many)
         (kind,) = kinds(var.type)
         target, shape = var.name, var.type.shape
@@ -136,8 +148,10 @@ class Statements(Expressions):
                 shape = tuple(self.rng.randint(1, n) for n in shape)
                 target = self.slice_of(var, shape) or var.name
                 shape = var.type.shape if target == var.name else shape
-            wanted = self.pick((shape, shape, shape, shape[1:], (1, *shape[1:])))
-            e = self.array_of(kind, wanted, 1) if kind in ("int", "fixed") and wanted else None
+            elif len(shape) == 2 and self.chance(0.3):
+                target, shape = f"{target}.T", shape[::-1]
+            wanted = self.pick((shape, shape[1:] or shape, (1, *shape[1:])))
+            e = self.array_of(kind, wanted, self.pick((0, 1, 1))) if kind in ("int", "fixed") and wanted else None
             if e is None or self.chance(0.15):
                 e = self.expression(kind, 1)
         return [f"{target} {self.pick(_SIGNS[kind])}= {e}"]
@@ -184,7 +198,7 @@ class Statements(Expressions):
         return f"{prefix}rg.{name}({args})", f"{prefix}rg.{inverse}({args})"
 
     def second(self, kind: str, *others: Var | set[str]) -> tuple[str, Var, set[str]] | None:
-        """A place of the kind in another variable than those given, none of which its address reads; nor do these sets."""
+        """A place of the kind in a variable that is not given, nor in a given set; its address reads none of them."""
         bases = {v.base for v in others if isinstance(v, Var)}
         uses = {name for names in others if isinstance(names, set) for name in names}
         with self.avoiding(bases | uses):
@@ -285,7 +299,9 @@ class Statements(Expressions):
             bounds, known, times = self._range()
         with self.block():
             self.declare(Var(name, INT, writable=False, range=known))
-            return [f"for {name} in range({bounds}):", *self.nested(record.reads, 3, times)]
+            with self.block(record.reads):
+                body = self.stirring(self.nested((), 3, times, closed=True))
+            return [f"for {name} in range({bounds}):", *body]
 
     def _range(self) -> tuple[str, tuple[int, int] | None, int]:
         """(arguments, least and greatest index where known, about how many passes)."""
@@ -362,7 +378,7 @@ class Statements(Expressions):
                 self.reads(v)
             text = ", ".join(v.name for v in arrays)
             head = f"for {', '.join(names)} in {f'{how}({text})' if how else text}:"
-            return [head, *self.nested((), 3, first.type.shape[0])]
+            return [head, *self.stirring(self.nested((), 3, first.type.shape[0], closed=True))]
 
     def while_loop(self) -> Lines | None:
         """A counter that goes from one end to the other."""

@@ -3,8 +3,9 @@
     int    mod 2^W                      fixed  ⌊a·b / 2^F⌋, ⌊a·2^F / b⌋, sums exact
     bool   0, 1                         lognum by the instruction table, as are exp, log, sin, …
 
-A number is a `Word` with a kind, or a Python number, whose kind is chosen where it meets a word. Nothing of the compiler is used.
-Fixed numbers that grow beyond 1/64 of the range raise `Wild`: whether a partial sum overflows is the compiler's affair.
+A number is a `Word` with a kind, or a Python number, whose kind is chosen where it meets a word. Nothing of the
+compiler is used. Fixed numbers that grow beyond 1/64 of the range raise `Wild`: whether a partial sum overflows is the
+compiler's affair.
 """
 
 from __future__ import annotations

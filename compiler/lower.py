@@ -1,0 +1,124 @@
+"""Whole programs: a function and all that it calls as a module, with its arguments in memory.
+
+entry = within (each scalar argument exchanged into a variable) do (call of the function)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd.compiler.flatten import ZERO
+from retrograd.compiler.ir import Block, Call, Local, Module, Node, Op, Operand, Region, Var, Within
+from retrograd.compiler.source import SourceFunction
+from retrograd.compiler.specialise import (
+    ArrayShape,
+    ScalarShape,
+    Shape,
+    Specialiser,
+    StackShape,
+    StaticShape,
+    StructShape,
+    static_key,
+)
+from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, leaves
+from retrograd.compiler.values import FunctionValue, row_major
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Where an argument of the function lies in memory: from `address` on, in the order of its type."""
+
+    name: str
+    type: Type
+    address: int
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A function as a module, and where its arguments lie."""
+
+    module: Module
+    arguments: tuple[Argument, ...]
+    #: statements for the host: (function, `with` block, what its names stand for)
+    externals: tuple[Any, ...] = ()
+
+
+def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int = 1 << 16) -> Lowered:
+    """The function for arguments of these types as a reversible module: arguments in memory, in and out.
+
+    Raises CompileError.
+    """
+    s = Specialiser(w)
+    s.files[function.source.file] = function.source.lines
+    shapes: list[Shape] = []
+    arguments: list[Argument] = []
+    compute: list[Node] = []
+    args: list[Operand] = []
+    regions: list[Region] = []
+    span = function.source.span(function.tree)
+    late: list[tuple[Var, Region]] = []
+    given: list[Region] = []
+    for p, t in zip(function.parameters, types, strict=True):
+        arguments.append(Argument(p.name, t, s.memory))
+        if isinstance(t, StaticType):
+            value = t.value
+            inverse_of = getattr(value, "__retrograd_inverse_of__", None)
+            if isinstance(value, SourceFunction) or inverse_of is not None:
+                f = FunctionValue(inverse_of or value, inverse_of is not None)
+                shapes.append(StaticShape((id(f.function), f.backward), f))
+            else:
+                shapes.append(StaticShape(static_key(value), value))
+            continue
+        places: dict[str, Region] = {}
+        for name, _, leaf in leaves(t, p.name):
+            region = s.static_region(name, leaf.size, span)
+            places[name] = region
+            given.append(region)
+            if isinstance(leaf, ScalarType):
+                var = Var(name, leaf.kind, span)
+                late.append((var, region))
+                args.append(var)
+            else:
+                from retrograd.compiler.ir import Const
+
+                assert region.address is not None
+                args.append(Const(region.address))
+                regions.append(region)
+        shapes.append(_shape_of(t))
+    for var, region in late:
+        compute.append(Local(var, False, span))
+        compute.append(Op(TABLE["exch"], var, ZERO, None, region.address or 0, span, region))
+    version = s.version(function, tuple(shapes), None, function.tree)
+    call = Call(version.name, tuple(args), tuple(regions), False, span)
+    entry: Block = (Within(tuple(compute), (call,), None, span),) if compute else (call,)
+    module = Module(
+        entry,
+        dict(s.procedures),
+        tuple(s.regions),
+        s.memory,
+        stack,
+        w,
+        tuple(s.files),
+        tuple(s.files.values()),
+        tuple(range(len(s.externals))),
+        tuple(given),
+    )
+    return Lowered(module, tuple(arguments), tuple(s.externals))
+
+
+def _shape_of(t: Type) -> Shape:
+    match t:
+        case ScalarType(kind):
+            return ScalarShape(kind)
+        case ArrayType(element, shape):
+            return ArrayShape(element, shape, row_major(shape, element.size))
+        case StackType():
+            return StackShape(t)
+        case StructType(_, fields):
+            return StructShape(t, tuple((name, _shape_of(inner)) for name, inner in fields))
+        case StaticType(value):
+            return StaticShape(static_key(value), value)

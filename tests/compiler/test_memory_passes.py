@@ -1,0 +1,514 @@
+"""The passes that know what memory and indices are: drop_checks, promote_arrays, keep_temporaries, and arrays erased.
+
+Each on small examples with the IR that is expected, and on random programs: memory ends as it ended without, forward and
+backward.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+from retrograd.compiler import pipeline
+from retrograd.compiler.footprint import facts, walk
+from retrograd.compiler.ir import (
+    Block,
+    Call,
+    Check,
+    Const,
+    Delocal,
+    External,
+    For,
+    If,
+    Kind,
+    Local,
+    Module,
+    Node,
+    Op,
+    Operand,
+    Procedure,
+    Region,
+    Var,
+    While,
+    Within,
+    invert,
+)
+from retrograd.compiler.ir import (
+    Test as When,
+)
+from retrograd.compiler.passes.drop_checks import drop_checks
+from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.keep_temporaries import keep_temporaries
+from retrograd.compiler.passes.promote_arrays import promote_arrays
+from retrograd.compiler.passes.ranges import Symbols, Value
+from retrograd.compiler.passes.rename_apart import rename_apart
+from retrograd.compiler.passes.rewriting import Numbering, map_blocks, map_bodies
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+from retrograd.simulator.semantics import Fault
+
+w = Format(64, 32)
+Pass = Callable[[Module], Module]
+
+
+def op(name: str, d: Operand | None = None, a: Operand | None = None, b: Operand | None = None, **more: object) -> Op:
+    return Op(TABLE[name], d, a, b, **more)  # type: ignore[arg-type]
+
+
+def module(*entry: Node, procedures: tuple[Procedure, ...] = (), **more: object) -> Module:
+    more = {"regions": REGIONS, "arguments": (GIVEN,), "memory": 64, **more}
+    return Module(entry, {p.name: p for p in procedures}, **more)  # type: ignore[arg-type]
+
+
+def after(run: Pass, *entry: Node, **more: object) -> Block:
+    return run(module(*entry, **more)).entry  # type: ignore[arg-type]
+
+
+def same(got: Block, *expected: Node) -> bool:
+    """Equal up to the names of locals."""
+    return Numbering().block(got) == Numbering().block(expected)
+
+
+x, y, z, t, s, q, v, u = (Var(name, Kind.FIXED) for name in "xyztsqvu")
+i, j, k, n, m = (Var(name) for name in "ijknm")
+GIVEN, A, B = Region("given", 8, 0), Region("f.a", 8, 8), Region("f.b", 40, 16)
+TABLED = Region("constant", 4, 56, (3, 9, 0, 5))
+REGIONS = (GIVEN, A, B, TABLED)
+
+
+def load(d: Var, at: int, region: Region = A) -> Op:
+    return op("ld.add", d, Const(at), imm=region.address, region=region)
+
+
+def exchange(d: Var, at: int, region: Region = A) -> Op:
+    return op("exch", d, Const(0), imm=(region.address or 0) + at, region=region)
+
+
+def below(a: Operand, length: int) -> Check:
+    return Check(When("ltu", a, Const(length)), "RG0801", "")
+
+
+def word(number: int) -> Const:
+    return Const(number & w.mask)
+
+
+# ---------------------------------------------------------------- ranges
+
+
+def test_ranges_hold_for_all_words() -> None:
+    """What is known of a function of two words in ranges holds of all words in them, in 4 bits."""
+    small = Format(4, 0)
+    rng = random.Random(1)
+    names = ("mov", "mul", "and", "div", "mod", "sar", "shr", "shl", "abs", "min", "max", "slt", "sltu", "seq")
+    for _ in range(600):
+        name = rng.choice(names)
+        symbols = Symbols(small)
+        ends = [sorted((rng.randint(-8, 7), rng.randint(-8, 7))) for _ in range(2)]
+        a, b = (symbols.unknown(*e) for e in ends)
+        got = symbols.function(op(f"{name}.add"), a, b)
+        function = TABLE[f"{name}.add"]
+        for p in range(ends[0][0], ends[0][1] + 1):
+            for r in range(ends[1][0], ends[1][1] + 1):
+                if got is None or (name in ("div", "mod") and r == 0):
+                    continue
+                after_ = evaluated(function, p, r, small)
+                assert got.low <= after_ <= got.high, (name, ends, p, r, got)
+
+
+def evaluated(opcode: object, a: int, b: int, w: Format) -> int:
+    from retrograd.isa.expr import evaluate
+
+    value = opcode.entry.value(w)  # type: ignore[attr-defined]
+    return w.signed(evaluate(value, w, {"a": a & w.mask, "b": b & w.mask, "d": 0, "m": 0, "imm": 0}))
+
+
+def test_ranges_of_sums_and_tests_hold_for_all_words() -> None:
+    """Sums of symbols, compared: whatever is claimed is true of all numbers that the symbols may stand for, in 4 bits."""
+    small = Format(4, 0)
+    rng = random.Random(2)
+
+    def made(symbols: Symbols, bases: list[Value], weights: list[int]) -> Value:
+        total = symbols.constant(weights[0])
+        for base, weight in zip(bases, weights[1:], strict=True):
+            total = symbols.sum(total, symbols.times(base, weight), rng.choice((1,)))
+        return total
+
+    claims = 0
+    for _ in range(400):
+        symbols = Symbols(small)
+        ends = [sorted((rng.randint(-8, 7), rng.randint(-8, 7))) for _ in range(2)]
+        bases = [symbols.unknown(*e) for e in ends]
+        weights = [[rng.randint(-3, 3) for _ in range(3)] for _ in range(2)]
+        left, right = (made(symbols, bases, some) for some in weights)
+        cc = rng.choice(("eq", "ne", "lt", "ge", "ltu", "geu"))
+        claim = symbols.holds(cc, left, right)
+        for p in range(ends[0][0], ends[0][1] + 1):
+            for r in range(ends[1][0], ends[1][1] + 1):
+                a, b = (small.wrap(some[0] + some[1] * p + some[2] * r) for some in weights)
+                assert left.low <= small.signed(a) <= left.high
+                if claim is not None:
+                    claims += 1
+                    assert truth(cc, a, b, small) == claim, (cc, left, right, p, r)
+    assert claims > 100
+
+
+def truth(cc: str, a: int, b: int, w: Format) -> bool:
+    p, r = (w.signed(a), w.signed(b)) if cc in ("lt", "ge") else (a, b)
+    return {"eq": p == r, "ne": p != r, "lt": p < r, "ltu": p < r, "ge": p >= r, "geu": p >= r}[cc]
+
+
+# ---------------------------------------------------------------- drop checks
+
+
+def test_an_index_between_constants_is_not_checked() -> None:
+    loop = For(i, Const(0), Const(9), 1, (below(i, 9), op("mov.add", n, i)))
+    assert after(drop_checks, loop) == (loop._replace(body=loop.body[1:], some=True),)
+    short = For(i, Const(0), Const(9), 1, (below(i, 8), op("mov.add", n, i)), some=True)
+    assert after(drop_checks, short) == (short,)
+
+
+def test_an_index_that_is_computed_from_others_is_not_checked() -> None:
+    compute = (
+        Local(k), op("mov.add", k, i), op("mul.add", k, j, Const(3)), op("imm.sub", k, imm=1), below(k, 7),
+        Local(n), op("and.add", n, x, Const(7)), below(n, 8), Local(m), op("min.add", m, i, Const(5)), below(m, 6),
+    )  # fmt: skip
+    kept = tuple(node for node in compute if not isinstance(node, Check))
+    use = (op("mov.add", y, k), op("mov.add", y, n), op("mov.add", y, m))
+    inner = For(i, Const(1), Const(4), 1, (Within(compute, use),))
+    loop = For(j, Const(0), Const(2), 1, (inner,), some=True)
+    expected = loop._replace(body=(inner._replace(body=(Within(kept, use),), some=True),))
+    assert after(drop_checks, loop) == (expected,)
+
+
+def test_two_indices_of_which_one_begins_behind_the_other_differ() -> None:
+    """u[i] −= u[k] for i from k + 1 on: 5 i − 5 k ≠ 0, whatever k is."""
+    differ = (Local(n), op("mul.add", n, i, Const(5)), op("mul.add", n, k, word(-5)))
+    check = Check(When("ne", n, Const(0)), "RG0805", "")
+    loop = For(i, j, Const(5), 1, (Within((*differ, check), (op("mov.add", y, n),)),))
+    first = (Local(j), op("mov.add", j, k), op("imm.add", j, imm=1))
+    outer = For(k, Const(0), Const(5), 1, (Within(first, (loop,)),), some=True)
+    expected = loop._replace(body=(Within(differ, (op("mov.add", y, n),)),))
+    assert after(drop_checks, outer) == (outer._replace(body=(Within(first, (expected,)),)),)
+
+
+def test_words_of_constant_arrays_are_between_the_least_and_the_greatest() -> None:
+    index = (Local(k), op("ld.add", k, i, imm=56, region=TABLED))
+    loop = For(i, Const(0), Const(4), 1, (Within((*index, below(k, 10)), (op("mov.add", y, k),)),), some=True)
+    without = loop._replace(body=(Within(index, (op("mov.add", y, k),)),))
+    assert after(drop_checks, loop) == (without,)
+    written = op("st.add", None, i, Const(1), region=TABLED)
+    assert after(drop_checks, loop, written) == (loop, written)
+
+
+def test_a_check_is_not_repeated_within_what_tests_it() -> None:
+    inner = Within((below(n, 8), Local(k), op("mov.add", k, n)), (op("mov.add", y, k),))
+    outer = Within((below(n, 8), Local(m), op("mov.add", m, n)), (inner, op("mov.add", z, m)))
+    expected = outer._replace(body=(inner._replace(compute=inner.compute[1:]), outer.body[1]))
+    assert after(drop_checks, outer) == (expected,)
+    # Backward, the second comes first; and n + 1 is another word.
+    for kept in ((inner, inner), (below(n, 8), below(n, 8))):
+        assert after(drop_checks, *kept) == kept
+    changed = outer._replace(body=(op("imm.add", n, imm=1), inner, op("imm.sub", n, imm=1)))
+    assert after(drop_checks, changed) == (changed,)
+
+
+def test_what_a_branch_tests_at_both_ends_is_known_in_it() -> None:
+    test = When("ltu", n, Const(8))
+    check = Within((below(n, 8),), (op("mov.add", y, n),))
+    got = after(drop_checks, If(test, (check,), (check,), test))
+    assert got == (If(test, (Within((), check.body),), (check,), test),)
+    open_end = If(test, (check,), (), When("eq", y, Const(0)))
+    assert after(drop_checks, open_end) == (open_end,)
+
+
+def test_a_branch_that_is_known_gives_way() -> None:
+    test = When("lt", i, Const(4))
+    loop = For(i, Const(0), Const(4), 1, (If(test, (op("neg", x),), (op("neg", y),), test),), some=True)
+    assert after(drop_checks, loop) == (loop._replace(body=(op("neg", x),)),)
+
+
+def test_what_the_body_changes_is_not_known_of_what_was_computed() -> None:
+    """compute⁻¹ meets the changed word: there the check may fail."""
+    compute = (Local(k), op("mov.add", k, Const(3)), below(k, 8))
+    within = Within(compute, (op("mov.add", k, n), op("mov.sub", k, m)))
+    assert after(drop_checks, within) == (within,)
+    by_way_of_another = (*compute[:2], Local(j), op("mov.add", j, k), op("mov.sub", j, k), below(j, 8))
+    within = Within(by_way_of_another, (op("mov.add", k, n), op("mov.sub", k, m)))
+    assert after(drop_checks, within) == (within,)
+
+
+def test_a_loop_that_changes_its_operand_says_nothing_of_it() -> None:
+    loop = While(When("ne", n, m), (below(n, 8), op("imm.add", n, imm=1)), When("ne", n, Const(0)))
+    assert after(drop_checks, loop) == (loop,)
+
+
+# ---------------------------------------------------------------- promote arrays
+
+
+def test_words_at_constant_places_become_variables() -> None:
+    routine = Within(
+        (Within((Local(q), exchange(q, 0)), (op("fexp.add", q, x),)), op("st.add", None, Const(8), y, imm=3, region=A)),
+        (Within((Local(t), load(t, 0), Local(s), load(s, 3)), (op("fmul.add", z, t, s),)),),
+        "r",
+    )
+    expected = Within(
+        (Local(v), op("fexp.add", v, x), Local(u), op("mov.add", u, y)),
+        (Within((Local(t), op("mov.add", t, v), Local(s), op("mov.add", s, u)), (op("fmul.add", z, t, s),)),),
+        "r",
+    )
+    got = after(promote_arrays, routine)
+    expected = expected._replace(compute=(Local(v), Local(u), *(c for c in expected.compute if isinstance(c, Op))))
+    assert same(got, expected)
+    # The array belongs to a host of whom nothing is known, or to the arguments; or someone looks.
+    assert after(promote_arrays, routine, arguments=None) == (routine,)
+    assert after(promote_arrays, routine, External(0)) == (routine, External(0))
+
+
+def test_a_word_that_is_accessed_while_it_is_exchanged_out_is_swapped() -> None:
+    odd = Within((Local(q), exchange(q, 0)), (op("mov.add", q, x), load(z, 0)))
+    got = after(promote_arrays, odd)
+    swapped = Within((Local(v), Local(q), op("swap", q, v)), (op("mov.add", q, x), op("mov.add", z, v)))
+    assert same(got, swapped) or same(got, swapped._replace(compute=(Local(q), Local(v), op("swap", q, v))))
+
+
+def test_an_array_with_an_index_that_is_not_known_stays() -> None:
+    accesses = (op("st.add", None, Const(8), y, region=A), op("ld.add", z, i, imm=8, region=A))
+    assert after(promote_arrays, *accesses) == accesses
+    p = Procedure("f", (Var("p"),), (Region("p", 8),), ())
+    called = (op("st.add", None, Const(8), y, region=A), Call("f", (Const(8),), (A,)))
+    assert after(promote_arrays, *called, procedures=(p,)) == called
+    beyond = (op("st.add", None, Const(16), y, region=A),)
+    assert after(promote_arrays, *beyond) == beyond
+
+
+def test_a_variable_lives_outside_of_the_loops_that_its_array_lives_through() -> None:
+    total = For(i, Const(0), Const(9), 1, (op("st.add", None, Const(8), x, region=A), load(z, 0)))
+    got = after(promote_arrays, total)
+    expected = total._replace(body=(op("mov.add", v, x), op("mov.add", z, v)))
+    assert same(got, Local(v), expected, Delocal(v))
+
+
+def test_a_variable_lives_within_what_leaves_its_array_zero_in_each_pass() -> None:
+    routine = Within((op("st.add", None, Const(8), x, region=A),), (load(z, 0),))
+    loop = For(i, Const(0), Const(9), 1, (routine,))
+    got = after(promote_arrays, loop)
+    assert same(got, loop._replace(body=(Within((Local(v), op("mov.add", v, x)), (op("mov.add", z, v),)),)))
+    # Here x is not what it was when compute is undone.
+    leaky = loop._replace(body=(routine._replace(body=(load(z, 0), op("neg", x))),))
+    got = after(promote_arrays, leaky)
+    assert isinstance(got[0], Local)
+    assert isinstance(got[-1], Delocal)
+    # What is computed by another Within runs twice, too.
+    nested = Within((routine._replace(body=()), op("mov.add", y, z)), (op("neg", u),))
+    assert same(
+        after(promote_arrays, nested),
+        nested._replace(compute=(Within((Local(v), op("mov.add", v, x)), ()), op("mov.add", y, z))),
+    )
+
+
+def test_words_of_constant_arrays_are_constants() -> None:
+    index = op("ld.sub", n, Const(1), imm=56, region=TABLED)
+    assert after(promote_arrays, index, arguments=None) == (op("mov.sub", n, Const(9)),)
+    assert after(promote_arrays, index._replace(a=i)) == (index._replace(a=i),)
+    written = op("exch", n, Const(56), region=TABLED)
+    assert after(promote_arrays, index, written) == (index, written)
+
+
+def test_small_arguments_are_exchanged_in_and_out_if_they_are_used_often() -> None:
+    use = Within((Local(t), load(t, 2, GIVEN)), (op("fmul.add", y, t, t),))
+    assert after(promote_arrays, use) == (use,)
+    both = (use, Within((Local(q), exchange(q, 2, GIVEN)), (op("fmov.add", q, x),)))
+    copied = Within((Local(t), op("mov.add", t, v)), (op("fmul.add", y, t, t),))
+    ends = Local(v), exchange(v, 2, GIVEN)
+    assert same(after(promote_arrays, *both), Within(ends, (copied, op("fmov.add", v, x))))
+
+
+def test_no_more_variables_than_there_is_room_for() -> None:
+    uses = [op("st.add", None, Const(at), x, imm=r.address, region=r) for r, c in ((A, 5), (B, 7)) for at in range(c)]
+    uses += uses[:5]
+    got = promote_arrays(module(*uses), most_live=6).entry
+    assert sum(isinstance(node, Local) for node in got) == 5
+    assert {node.region for node in walk(got) if isinstance(node, Op) and node.region} == {B}
+
+
+# ---------------------------------------------------------------- keep temporaries
+
+
+def outer(*compute: Node, body: Block | None = None) -> Within:
+    return Within(compute, (op("fmul.add", y, u, u),) if body is None else body, "r")
+
+
+def squared(of: Var = x) -> Within:
+    """u += (of²)²"""
+    return Within((Local(t), op("fmul.add", t, of, of)), (op("fmul.add", u, t, t),))
+
+
+def test_what_is_computed_on_the_way_is_kept() -> None:
+    got = after(keep_temporaries, outer(Local(u), squared()))
+    flat = (Local(u), Local(t), op("fmul.add", t, x, x), op("fmul.add", u, t, t))
+    assert got == (outer(*flat),)
+    deep = Within((Local(v), op("fexp.add", v, z)), (squared(v),))
+    kept = (Local(u), Local(v), Local(t), op("fexp.add", v, z), op("fmul.add", t, v, v), op("fmul.add", u, t, t))
+    assert same(after(keep_temporaries, outer(Local(u), deep)), outer(*kept))
+    # Only what is done twice is kept.
+    assert after(keep_temporaries, squared(), outer(body=(squared(),))) == (squared(), outer(body=(squared(),)))
+
+
+def test_what_a_branch_computes_is_kept_beyond_it() -> None:
+    test = When("lt", x, z)
+    got = after(keep_temporaries, outer(Local(u), If(test, (squared(),), (op("fmov.add", u, z),), test)))
+    then = (op("fmul.add", t, x, x), op("fmul.add", u, t, t))
+    assert got == (outer(Local(u), Local(t), If(test, then, (op("fmov.add", u, z),), test)),)
+
+
+def test_what_the_body_would_change_is_computed_again() -> None:
+    for body in ((op("fmov.add", x, u),), (op("neg", x), op("fmov.add", y, u))):
+        changed = outer(Local(u), squared(), body=body)
+        assert after(keep_temporaries, changed) == (changed,)
+    # z is changed, and by way of z, undone, x.
+    through = outer(op("fmov.add", x, z), Local(u), squared(), body=(op("neg", z),))
+    assert after(keep_temporaries, through) == (through,)
+
+
+def test_what_changes_more_than_its_own_locals_is_undone_at_once() -> None:
+    swapped = Within((Local(t), op("fexp.add", t, x), Local(q), exchange(q, 1)), (op("fmov.add", q, t),))
+    got = after(keep_temporaries, outer(Local(u), swapped))
+    rest = Within((Local(q), exchange(q, 1)), swapped.body)
+    assert got == (outer(Local(u), Local(t), op("fexp.add", t, x), rest),)
+
+
+def test_no_more_is_kept_than_there_is_room_for() -> None:
+    compute = (Local(u), squared(), Within((Local(v), op("fexp.add", v, z)), (op("fmov.add", u, v),)))
+    got = keep_temporaries(module(outer(*compute)), most_held=1).entry
+    assert isinstance(got[0], Within)
+    assert sum(isinstance(node, Within) for node in got[0].compute) == 1
+
+
+# ---------------------------------------------------------------- arrays erased
+
+
+def filling(region: Region) -> For:
+    """for i: region[i] += x, but dearer."""
+    change = (Within((Local(t), op("fexp.add", t, x), Local(s), op("fmul.add", s, t, t)), (op("fmov.add", q, s),)),)
+    element = Within((Local(q), op("exch", q, i, imm=region.address, region=region)), change)
+    return For(i, Const(0), Const(region.size), 1, (element,), some=True)
+
+
+def test_arrays_of_a_routine_are_erased_word_by_word() -> None:
+    routine = Within((filling(B),), (load(z, 1, B),), "r")
+    got = after(erase_routines, routine)
+    clearing = For(j, Const(0), Const(40), 1, (op("exch", k, j, imm=16, region=B), op("erase", k)), some=True)
+    assert same(got[-3:], Local(k), clearing, Delocal(k))
+    assert not any(node.name == "r" for node in walk(got) if isinstance(node, Within))
+    small = after(erase_routines, Within((filling(A),), (load(z, 1),), "r"))
+    assert sum(isinstance(node, Op) and node.opcode.name == "erase" for node in small) == 8
+
+
+def test_arrays_are_spared_that_are_used_elsewhere_or_given() -> None:
+    routine = Within((filling(A),), (load(z, 1),), "r")
+    for kept in ((routine, load(y, 0)), (Within((filling(GIVEN),), (load(z, 1, GIVEN),), "r"),)):
+        assert any(isinstance(node, Within) and node.name == "r" for node in after(erase_routines, *kept))
+    changed = routine._replace(body=(op("st.add", None, Const(8), y, region=A), load(z, 1)))
+    assert any(isinstance(node, Within) and node.name == "r" for node in after(erase_routines, changed))
+    assert any(isinstance(node, Within) and node.name == "r" for node in after(erase_routines, routine, arguments=None))
+
+
+def test_what_is_only_born_in_a_routine_is_freed_and_not_erased() -> None:
+    routine = Within((Local(t), Local(s), op("fexp.add", s, x)), (op("mov.add", t, s), op("mov.sub", t, s)))
+    got = after(erase_routines, routine)
+    assert [node.var for node in got if isinstance(node, Delocal)] == [s, t]
+    assert [node.d for node in got if isinstance(node, Op) and node.opcode.name == "erase"] == [s]
+
+
+# ---------------------------------------------------------------- random programs
+
+RESULTS, PORTS = "results", Region("ports", 1, 0)
+
+
+def outcome(m: Module, memory: list[int], interpreter: ModuleType) -> tuple[object, ...]:
+    """(memory, ) after the run, or the code of its trap."""
+    try:
+        run = interpreter.interpret(m, memory)
+    except Fault as fault:
+        return fault.code, None
+    return (tuple(run.memory[: m.memory]),)
+
+
+def at_constants(m: Module, rng: random.Random) -> Module:
+    """The same program, but each access of an array is at some constant place near its beginning."""
+
+    def moved(node: Node) -> Node:
+        if not isinstance(node, Op) or not facts(node.opcode).memory:
+            return node
+        if node.region in m.regions and node.region.address is not None:
+            at = node.region.address + rng.randrange(3)
+            return node._replace(a=Const((at - node.imm) & m.format.mask))
+        return node._replace(region=PORTS) if node.region is None and isinstance(node.a, Const) else node
+
+    def rewrite(block: Block) -> Block:
+        return tuple(moved(node) for node in block if not isinstance(node, External))
+
+    return map_bodies(m, lambda body: map_blocks(body, rewrite))
+
+
+def with_arrays_of_its_own(case: object, rng: random.Random) -> tuple[Module, list[int]]:
+    """A random program within which all is undone, but for a few words of it that are copied out; and its memory."""
+    m: Module = at_constants(case.module, rng)  # type: ignore[attr-defined]
+    results = Region(RESULTS, 8, m.memory)
+    copies: list[Node] = []
+    for at in range(rng.choice((1, 4, 8))):
+        region, word_ = rng.choice(m.regions), Var("t")
+        name = rng.choice(("ld.add", "exch"))
+        fetch = op(name, word_, Const((region.address or 0) + at % 3), region=region)
+        store = op("st.xor", None, Const(m.memory + at), word_, region=results)
+        copies.append(Within((Local(word_), fetch), (store,)))
+    entry: Block = (Within(m.entry, tuple(copies), "r"),)
+    if rng.random() < 0.4:
+        entry = (For(Var("i"), Const(0), Const(rng.randint(0, 2)), 1, entry),)
+    elsewhere = {node.region for p in m.procedures.values() for node in walk(p.body) if isinstance(node, Op)}
+    given = tuple(r for r in m.regions if r in elsewhere or rng.random() < 0.3)
+    memory = [*case.memory, *[0] * 8]  # type: ignore[attr-defined]
+    for region in m.regions:
+        if region not in given and not region.data:
+            start = region.address or 0
+            memory[start : start + region.size] = [0] * region.size
+    arguments = (*given, results, PORTS)
+    return replace(m, entry=entry, memory=m.memory + 8, regions=(*m.regions, results), arguments=arguments), memory
+
+
+def check(seed: int, interpreter: ModuleType, random_ir: ModuleType) -> bool:
+    """Promoted, among other passes, or erased, the program does what it did. Whether something was promoted."""
+    rng = random.Random(seed)
+    m, memory = with_arrays_of_its_own(random_ir.generate(seed), rng)
+    expected = outcome(m, memory, interpreter)
+    if len(expected) > 1:
+        return False
+    end = [*expected[0]]  # type: ignore[misc]
+    back = outcome(~m, end, interpreter)
+    passes = [run for _, run in pipeline.PASSES]
+    some = [rng.choice(passes) for _ in range(3)]
+    for sequence in ([promote_arrays], [*some, rename_apart, promote_arrays, *some], passes):
+        got = rename_apart(m)
+        for run in sequence:
+            got = run(got)
+            assert outcome(got, memory, interpreter) == expected, (seed, run)
+            assert outcome(~got, end, interpreter) == back, (seed, run)
+        assert outcome(erase_routines(got), memory, interpreter) == expected, seed
+    assert invert(invert(got.entry)) == got.entry
+    return promote_arrays(rename_apart(m)) is not rename_apart(m)
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_programs_keep_their_meaning(first: int, interpreter: ModuleType, random_ir: ModuleType) -> None:
+    for seed in range(first, first + 20):
+        check(seed, interpreter, random_ir)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 3000, 50))
+def test_many_random_programs_keep_their_meaning(first: int, interpreter: ModuleType, random_ir: ModuleType) -> None:
+    for seed in range(first, first + 50):
+        check(seed, interpreter, random_ir)

@@ -1,0 +1,12 @@
+import numpy as np
+import retrograd as rg
+from retrograd import Array, fixed, reversible
+
+
+@reversible(format=rg.Format(8, 2))
+def f(xs: Array[fixed]):
+    for i in range(len(xs)):
+        xs[i] += 1
+
+
+f(np.zeros(200))
