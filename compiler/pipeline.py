@@ -21,6 +21,7 @@ from retrograd.compiler.passes.promote_arrays import promote_arrays
 from retrograd.compiler.passes.reduce_strength import reduce_strength
 from retrograd.compiler.passes.rename_apart import rename_apart
 from retrograd.compiler.passes.share_temporaries import share_temporaries
+from retrograd.compiler.passes.step_addresses import step_addresses
 from retrograd.compiler.passes.unroll import unroll
 
 Pass = Callable[[Module], Module]
@@ -36,6 +37,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     # What is left of memory at constant places are variables, and copies of them.
     ("promote_arrays", promote_arrays),
     ("fold_constants", fold_constants),
+    ("step_addresses", step_addresses),
     ("reduce_strength", reduce_strength),
     ("drop_checks", drop_checks),
     # What a temporary only carries needs none; what is left is shared.

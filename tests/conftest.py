@@ -25,3 +25,18 @@ def generator() -> ModuleType:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return sys.modules[name]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every", type=int, default=1, metavar="N", help="of the tests marked slow, run one in N")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`--every N`: the summary counts the others as deselected."""
+    every: int = config.getoption("--every")
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    left = [item for i, item in enumerate(slow) if i % every]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]

@@ -15,7 +15,7 @@ Trap to avoid: each s takes a register for the time of the loop; at most `most_h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -62,30 +62,20 @@ def step_addresses(module: Module, *, most_held: int = 16) -> Module:
 
 @dataclass(slots=True)
 class _Sum:
-    """A temporary that is a sum: its terms, a constant, and what it takes to compute it."""
+    """A temporary that is a sum: its terms and a constant."""
 
     terms: Terms = field(default_factory=dict)
     constant: int = 0
-    updates: int = 0
     #: the immediates of the addresses that read it
     least: int = 0
     most: int = 0
 
 
-class _Stepped(NamedTuple):
-    """A Within that steps an address: its variable and terms, and by how much the loop in it has moved it in the end."""
-
-    var: Var
-    terms: Terms
-    constant: int
-    moved: int
-
-
 class _Place(NamedTuple):
-    """Where an address is computed in a loop: in every pass or only in some, and there once or within loops."""
+    """Where in a loop an address is computed: how often in each pass, 0 if not in all; and whether a Within computes it."""
 
-    sure: bool
-    weight: int
+    times: int
+    computed: bool
 
 
 class _Stepper:
@@ -97,10 +87,15 @@ class _Stepper:
         self.sums: dict[Var, _Sum] = {}
         #: those of them that only addresses read
         self.addresses: set[Var] = set()
+        self.homes: dict[Var, int] = {}
+        #: what an address is read from -> the immediates there; what is read in other ways
+        self.reads: dict[Var, list[int]] = {}
+        self.other: set[Operand | None] = set()
         #: a temporary -> what it is read as, and what is added to the immediate there
         self.taken: dict[Var, tuple[Var, int]] = {}
-        #: Withins that step an address, by identity
-        self.stepped: dict[int, tuple[Within, _Stepped]] = {}
+        #: an address that is stepped -> what makes it in the Within around the loop
+        self.setup: dict[Var, tuple[Node, ...]] = {}
+        self.dropped: set[int] = set()
 
     def body(self, body: Block) -> Block:
         self.survey(body)
@@ -112,95 +107,65 @@ class _Stepper:
     # ------------------------------------------------------------------ which temporaries are sums
 
     def survey(self, body: Block) -> None:
-        homes: dict[Var, int] = {}
-        closed: set[Operand | None] = set()
-        other: set[Operand | None] = set()
-        uses: dict[Var, list[int]] = {}
-        computes = {id(node.compute) for node in walk(body) if isinstance(node, Within)}
-
-        def visit(block: Block) -> None:
-            home = id(block) if id(block) in computes else 0
-            for node in block:
-                match node:
-                    case Local(var, checked):
-                        if home and var not in homes and not checked:
-                            homes[var] = home
-                            self.sums[var] = _Sum()
-                        else:
-                            closed.add(var)
-                            self.sums.pop(var, None)
-                            homes[var] = -1
-                    case Delocal(var):
-                        self.sums.pop(var, None)
-                    case Op():
-                        self.survey_op(node, home, homes, closed, other, uses)
-                    case If(test, then, orelse, post):
-                        other.update((test.a, test.b, post.a, post.b))
-                        closed.update((test.a, test.b, post.a, post.b))
-                        visit(then)
-                        visit(orelse)
-                    case While(test, inner, post):
-                        other.update((test.a, test.b, post.a, post.b))
-                        closed.update((test.a, test.b, post.a, post.b))
-                        visit(inner)
-                    case For(_, start, stop, _, inner):
-                        other.update((start, stop))
-                        closed.update((start, stop))
-                        visit(inner)
-                    case Within(compute, inner):
-                        visit(compute)
-                        visit(inner)
-                    case Check(test):
-                        other.update((test.a, test.b))
-                        closed.update((test.a, test.b))
-                    case Call(args=args) | External(args=args):
-                        other.update(args)
-                        for x in args:
-                            if isinstance(x, Var):
-                                self.sums.pop(x, None)
-
-        visit(body)
-        for var, immediates in uses.items():
+        self.survey_block(body, False)
+        for var, immediates in self.reads.items():
             found = self.sums.get(var)
-            if found is not None and var not in other:
+            if found is not None and var not in self.other:
                 found.least, found.most = min(immediates), max(immediates)
                 self.addresses.add(var)
 
-    def survey_op(
-        self,
-        op: Op,
-        home: int,
-        homes: dict[Var, int],
-        closed: set[Operand | None],
-        other: set[Operand | None],
-        uses: dict[Var, list[int]],
-    ) -> None:
+    def survey_block(self, block: Block, computing: bool) -> None:
+        """`computing`: this is what a Within computes."""
+        home = id(block)
+        for node in block:
+            match node:
+                case Op():
+                    self.survey_op(node, home)
+                case Local(var, checked):
+                    if computing and not checked and var not in self.homes:
+                        self.sums[var] = _Sum()
+                    else:
+                        self.sums.pop(var, None)
+                    self.homes[var] = home
+                case Delocal(var):
+                    self.sums.pop(var, None)
+                case Within(compute, inner):
+                    self.survey_block(compute, True)
+                    self.survey_block(inner, False)
+                case If(test, _, _, post) | While(test, _, post):
+                    self.other.update((test.a, test.b, post.a, post.b))
+                case For(_, start, stop):
+                    self.other.update((start, stop))
+                case Check(test):
+                    self.other.update((test.a, test.b))
+                case Call(args=args) | External(args=args):
+                    self.other.update(args)
+                    for x in args:
+                        self.sums.pop(x, None)  # type: ignore[arg-type]
+            if isinstance(node, If | While | For):
+                for inner in children(node):
+                    self.survey_block(inner, False)
+
+    def survey_op(self, op: Op, home: int) -> None:
         f = facts(op.opcode)
         for place in f.read:
             x = operand(op, place)
-            closed.add(x)
             if isinstance(x, Var) and f.memory and place == "a":
-                uses.setdefault(x, []).append(op.imm)
-            elif not (isinstance(op.d, Var) and op.d in self.sums and f.updates and not f.memory):
-                other.add(x)
+                self.reads.setdefault(x, []).append(op.imm)
+            else:
+                self.other.add(x)
         for place in f.written:
             x = operand(op, place)
             found = self.sums.get(x) if isinstance(x, Var) else None
             if found is None or not isinstance(x, Var):
                 continue
-            by = self.by(op) if homes[x] == home and x not in closed and f.updates else None
+            by = self.by(op) if f.updates and not f.memory and self.homes[x] == home and x not in self.reads else None
             if by is None:
                 del self.sums[x]
-                # What it was thought to be a part of reads it as a register.
-                other.update((op.a, op.b))
                 continue
-            terms, constant = by
-            for var, k in terms.items():
+            for var, k in by[0].items():
                 found.terms[var] = found.terms.get(var, 0) + k
-            found.constant += constant
-            found.updates += 1
-            # A sum that is read by another sum is a temporary still.
-            other.update(terms)
+            found.constant += by[1]
 
     def by(self, op: Op) -> tuple[Terms, int] | None:
         """What the update adds: terms and a constant."""
@@ -247,95 +212,93 @@ class _Stepper:
         found = self.found(loop)
         if not found:
             return (loop,)
-        changed = union(map(self.footprints.of, loop.body)).writes
-        born = {node.var for node in walk(loop.body) if isinstance(node, Local | For)}
-        fixed = changed | born | {loop.var}
-        groups: dict[frozenset[tuple[Var, int]], list[tuple[Var, _Place]]] = {}
+        inner = list(walk(loop.body))
+        fixed = union(map(self.footprints.of, loop.body)).writes.union(
+            node.var for node in inner if isinstance(node, Local | For)
+        )
+        groups: dict[Hashable, list[tuple[Var, int]]] = {}
         for var, place in found:
             terms = self.sums[var].terms
-            if terms.get(loop.var) and all(x is loop.var or x not in fixed for x in terms):
-                groups.setdefault(frozenset(terms.items()), []).append((var, place))
+            if self.w.signed(terms.get(loop.var, 0)) and fixed.isdisjoint(x for x in terms if x is not loop.var):
+                # What another loop steps has a variable of its own.
+                key = var if var in self.setup else frozenset(terms.items())
+                groups.setdefault(key, []).append((var, place.times))
         known = passes(loop, self.w)
         count = _PASSES if known is None else len(known)
         room = self.most_held - held
         out: Block = (loop,)
-        for key, members in groups.items():
-            terms = dict(key)
-            saved = sum(2 * self.cost(self.sums[v].terms) * p.weight for v, p in members if p.sure)
-            rest = {x: k for x, k in terms.items() if x is not loop.var}
-            ends = [x for x in (loop.start, loop.stop) if isinstance(x, Var)]
-            if count * (saved - 1) <= 2 * self.cost(rest) + 1 + 2 * len(ends) or room <= 0:
-                continue
-            wrapped = self.step(out, loop, terms, [v for v, _ in members])
-            if wrapped is not None:
-                out = wrapped
-                room -= 1
+        for members in groups.values():
+            terms = self.sums[members[0][0]].terms
+            saved = sum(2 * len(terms) * times for _, times in members)
+            ends = sum(isinstance(x, Var) for x in (loop.start, loop.stop))
+            if room > 0 and count * (saved - 1) > 2 * (len(terms) - 1 + ends) + 1:
+                stepped = self.step(out, loop, terms, [var for var, _ in members])
+                if stepped is not None:
+                    out = stepped
+                    room -= 1
         return out
-
-    def cost(self, terms: Terms) -> int:
-        return len(terms)
 
     def found(self, loop: For) -> list[tuple[Var, _Place]]:
         """The addresses that are computed in the loop."""
         out: list[tuple[Var, _Place]] = []
 
-        def visit(block: Iterable[Node], place: _Place) -> None:
+        def visit(block: Block, place: _Place) -> None:
             for node in block:
                 match node:
                     case Local(var):
-                        if var in self.addresses and var not in self.taken:
+                        # What a Within computes must not change what lives outside.
+                        if var in self.addresses and not (place.computed and var in self.setup):
                             out.append((var, place))
                     case Within(compute, body):
-                        visit(compute, place)
+                        # An address that a loop steps stands alone in what its Within computes.
+                        stepped = isinstance(compute[0], Local) and compute[0].var in self.setup if compute else False
+                        visit(compute, place if stepped else place._replace(computed=True))
                         visit(body, place)
-                    case If(_, then, orelse):
-                        visit(then, place._replace(sure=False))
-                        visit(orelse, place._replace(sure=False))
-                    case While(_, body):
-                        visit(body, place._replace(sure=False))
+                    case If() | While():
+                        for inner in children(node):
+                            visit(inner, place._replace(times=0))
                     case For(body=body):
                         known = passes(node, self.w)
-                        weight = (len(known) if known is not None else _PASSES) * place.weight
-                        visit(body, _Place(place.sure and (node.some or bool(known)), weight))
-                    case _:
+                        sure = node.some or bool(known)
+                        times = (_PASSES if known is None else len(known)) if sure else 0
+                        visit(body, place._replace(times=times * place.times))
+                    case Op() | Delocal() | Call() | Check() | External():
                         pass
 
-        visit(loop.body, _Place(True, 1))
-        return out
+        visit(loop.body, _Place(1, False))
+        return [(var, place) for var, place in out if var not in self.taken]
 
     def step(self, block: Block, loop: For, terms: Terms, members: list[Var]) -> Block | None:
-        """The loop, at the heart of the block, with one address stepped for all members."""
-        w = self.w
+        """The loop, at the heart of the block, with one address stepped for all members; None if a constant is too large."""
+        w, span = self.w, loop.span
         k = w.signed(terms[loop.var])
-        base = {x: c for x, c in terms.items() if x is not loop.var}
         first, last = (loop.stop, loop.start) if loop.backward else (loop.start, loop.stop)
-        offset = k * w.signed(first.word) if isinstance(first, Const) else 0
-        for var in members:
-            found = self.sums[var]
-            total = w.signed(found.constant + offset)
-            if not fits_immediate(found.least + total) or not fits_immediate(found.most + total):
-                return None
-        s = Var("at", Kind.ADDRESS, loop.span)
-        for var in members:
-            self.taken[var] = s, w.signed(self.sums[var].constant + offset)
-        span = loop.span
-        setup: list[Node] = [Local(s, False, span)]
-        for x, c in base.items():
-            setup.append(self.add(s, x, c, loop))
-        if isinstance(first, Var):
-            setup.append(self.add(s, first, k, loop))
-        # Back from the last pass to where it began, as far as that is not undone with the setup.
-        back: list[Node] = []
-        moved = k * w.signed(last.word) if isinstance(last, Const) else 0
-        if isinstance(last, Var):
-            back.append(self.add(s, last, -k, loop))
-        if isinstance(first, Var):
-            back.append(self.add(s, first, k, loop))
-        if w.signed(moved - offset):
-            back.append(Op(_SUB, s, Const((moved - offset) & w.mask), span=span))
+        # A constant beginning is left to the addresses.
+        begin, end = (k * w.signed(x.word) if isinstance(x, Const) else 0 for x in (first, last))
+        added = {var: w.signed(self.sums[var].constant + begin) for var in members}
+        least = min(self.sums[var].least + added[var] for var in members)
+        most = max(self.sums[var].most + added[var] for var in members)
+        if not fits_immediate(least) or not fits_immediate(most):
+            return None
+        s = Var("at", Kind.ADDRESS, span)
+        parts = [(x, c) for x, c in terms.items() if x is not loop.var]
+        parts += [(first, k)] if isinstance(first, Var) else []
+        setup = tuple([self.add(s, x, c, loop) for x, c in parts])
+        # Back to where it began.
+        back: list[Node] = [self.add(s, x, c, loop) for x, c in ((last, -k), (first, k)) if isinstance(x, Var)]
+        if w.signed(end - begin):
+            back.append(Op(_SUB, s, Const((end - begin) & w.mask), span=span))
         step = Op(_SUB if loop.backward else _ADD, s, Const(k * loop.step & w.mask), span=span)
-        new = _replaced(block, loop, step)
-        return (Within(tuple(setup), (*new, *back), None, span),)
+        for var in members:
+            self.taken[var] = s, added[var]
+            self.dropped.update(map(id, self.setup.get(var, ())))
+        together: Terms = {}
+        for x, c in parts:
+            together[x] = together.get(x, 0) + c
+        self.sums[s] = _Sum(together, 0, least, most)
+        self.addresses.add(s)
+        self.setup[s] = setup
+        return (Within((Local(s, False, span), *setup), (*_stepped(block, loop, step), *back), None, span),)
 
     def add(self, s: Var, x: Var, k: int, loop: For) -> Op:
         k = self.w.signed(k)
@@ -348,35 +311,43 @@ class _Stepper:
     def rewrite(self, block: Block) -> Block:
         out: list[Node] = []
         for node in block:
+            if id(node) in self.dropped:
+                continue
             match node:
-                case Op(d=d, a=a):
-                    if isinstance(d, Var) and d in self.taken:
-                        continue
-                    if isinstance(a, Var) and a in self.taken:
-                        s, constant = self.taken[a]
-                        node = node._replace(a=s, imm=node.imm + constant)
-                case Local(var):
-                    if var in self.taken:
-                        continue
+                case Op():
+                    # The sums themselves are gone; what a loop steps goes on by another name.
+                    if node.d not in self.taken or node.d in self.setup:
+                        out.append(self.renamed(node))
+                case Local(var) if var in self.taken:
+                    pass
                 case _:
                     inside = children(node)
                     new = [self.rewrite(b) for b in inside]
-                    if any(x is not y for x, y in zip(new, inside, strict=True)):
-                        node = with_children(node, new)
-            out.append(node)
+                    same = all(x is y for x, y in zip(new, inside, strict=True))
+                    out.append(node if same else with_children(node, new))
         same = len(out) == len(block) and all(x is y for x, y in zip(out, block, strict=True))
         return block if same else splice(out)
 
+    def renamed(self, op: Op) -> Op:
+        d, a = op.d, op.a
+        while isinstance(d, Var) and d in self.taken:
+            d = self.taken[d][0]
+        imm = op.imm
+        if facts(op.opcode).memory:
+            while isinstance(a, Var) and a in self.taken:
+                a, more = self.taken[a]
+                imm += more
+        return op if a is op.a and d is op.d else op._replace(d=d, a=a, imm=imm)
 
-def _replaced(block: Block, loop: For, step: Op) -> Block:
-    """The block with the step in the loop's body. Around it there are the Withins of other addresses only."""
+
+def _stepped(block: Block, loop: For, step: Op) -> Block:
+    """The block with the step in the loop's body. Around the loop there are only the Withins of other addresses."""
     out: list[Node] = []
     for node in block:
         if isinstance(node, For) and node.var is loop.var:
-            body = (step, *node.body) if loop.backward else (*node.body, step)
-            out.append(node._replace(body=body))
+            out.append(node._replace(body=(step, *node.body) if loop.backward else (*node.body, step)))
         elif isinstance(node, Within):
-            out.append(node._replace(body=_replaced(node.body, loop, step)))
+            out.append(node._replace(body=_stepped(node.body, loop, step)))
         else:
             out.append(node)
     return tuple(out)

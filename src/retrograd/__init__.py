@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     )
     from retrograd.compiler.structs import struct
     from retrograd.compiler.types import static
-    from retrograd.execution import ProgramTrap, Result, run
+    from retrograd.execution import ProgramTrap, Result, run, uncomputing_level
     from retrograd.functions import Inverse, Reversible, reversible, use_format
     from retrograd.isa.diagnostics import (
         AssemblyError,
@@ -124,6 +124,7 @@ _HOMES = {
     "ProgramTrap": "execution",
     "Result": "execution",
     "run": "execution",
+    "uncomputing_level": "execution",
     "CompileError": "isa.diagnostics",
     "Inverse": "functions",
     "Reversible": "functions",
@@ -216,6 +217,7 @@ __all__ = [
     "swap",
     "tan",
     "to_image",
+    "uncomputing_level",
     "use_format",
     "verify",
     "zeros",

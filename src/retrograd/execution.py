@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +70,17 @@ def run(
     execute(compiled, machine, max_steps)
     after = read(compiled, machine, values)
     return Result(results(function, after), machine.retired, machine.erased_bits, machine, compiled)
+
+
+def uncomputing_level(function: Reversible, *args: Any, **keywords: Any) -> float:
+    """log₂(N_reversible / N_erasing): what undoing costs, in instructions executed on these arguments.
+
+    0: nothing is uncomputed; 1: the work is doubled. The other count is that of the same source in erase mode.
+    Source: the uncomputing level of Liu and Zhao, Differentiate everything with a reversible embedded language, 2020.
+    """
+    reversible = run(function, *args, **keywords)
+    erasing = run(function.with_options(erase=True), *args, **keywords)
+    return math.log2(reversible.steps / erasing.steps)
 
 
 def load(compiled: Compiled, values: list[Any], *, backward: bool = False, overflow: bool = True) -> Machine:

@@ -1,4 +1,4 @@
-"""The passes that know what memory and indices are: drop_checks, promote_arrays, keep_temporaries, and arrays erased.
+"""The passes that know what memory and indices are: drop_checks, promote_arrays, keep_temporaries, step_addresses, erased arrays.
 
 Each on small examples with the IR that is expected, and on random programs: memory ends as it ended without, forward and
 backward.
@@ -44,8 +44,10 @@ from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.passes.keep_temporaries import keep_temporaries
 from retrograd.compiler.passes.promote_arrays import promote_arrays
 from retrograd.compiler.passes.ranges import Symbols, Value
+from retrograd.compiler.passes.reduce_strength import reduce_strength
 from retrograd.compiler.passes.rename_apart import rename_apart
 from retrograd.compiler.passes.rewriting import Numbering, map_blocks, map_bodies
+from retrograd.compiler.passes.step_addresses import step_addresses
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.semantics import Fault
@@ -385,6 +387,203 @@ def test_no_more_is_kept_than_there_is_room_for() -> None:
     got = keep_temporaries(module(outer(*compute)), most_held=1).entry
     assert isinstance(got[0], Within)
     assert sum(isinstance(node, Within) for node in got[0].compute) == 1
+
+
+# ---------------------------------------------------------------- step addresses
+
+a, b, c = (Var(name, Kind.ADDRESS) for name in "abc")
+
+
+def read(at: Var, *sum_: Op, imm: int = 16, d: Var = y) -> Within:
+    """d += B[sum]"""
+    return Within((Local(at), *sum_, Local(t), op("ld.add", t, at, imm=imm, region=B)), (op("mov.add", d, t),))
+
+
+def direct(at: Var, imm: int = 16, d: Var = y) -> Within:
+    return Within((Local(t), op("ld.add", t, at, imm=imm, region=B)), (op("mov.add", d, t),))
+
+
+def test_an_address_is_stepped_through_a_loop() -> None:
+    loop = For(i, Const(2), Const(8), 2, (read(a, op("mul.add", a, i, Const(3)), op("mov.add", a, n)),), some=True)
+    body = (direct(s, 22), op("mov.add", s, Const(6)))
+    expected = Within((Local(s), op("mov.add", s, n)), (loop._replace(body=body), op("mov.sub", s, Const(18))))
+    (got,) = after(step_addresses, loop)
+    assert same((as_ints(got),), as_ints(expected))
+    backward = after(step_addresses, loop._replace(backward=True))
+    body = (op("mov.sub", s, Const(6)), direct(s, 40))
+    expected = Within(
+        (Local(s), op("mov.add", s, n)),
+        (loop._replace(body=body, backward=True), op("mov.sub", s, word(-18))),
+    )
+    assert same((as_ints(backward[0]),), as_ints(expected))
+
+
+def as_ints(node: Node) -> Node:
+    """The statement with all its locals integers, so that Numbering compares no kinds."""
+    for inner in walk((node,)):
+        if isinstance(inner, Local):
+            inner.var.kind = Kind.INT
+    return node
+
+
+def test_addresses_that_differ_by_constants_are_stepped_together() -> None:
+    reads = (
+        read(a, op("mov.add", a, i), op("mov.add", a, n)),
+        read(b, op("mov.add", b, n), op("imm.sub", b, imm=1), op("mov.add", b, i), d=z),
+    )
+    got = after(step_addresses, For(i, j, k, 1, reads, some=True))
+    (within,) = got
+    assert isinstance(within, Within)
+    assert sum(isinstance(node, Local) for node in walk(got)) == 3
+    assert [node.imm for node in walk(got) if isinstance(node, Op) and node.opcode.entry.name == "ld"] == [16, 15]
+    # From the last word back to the first.
+    assert [node.opcode.name for node in within.body[1:] if isinstance(node, Op)] == ["mov.sub", "mov.add"]
+
+
+def test_rows_that_lie_one_behind_the_other_are_one_walk() -> None:
+    row = For(j, Const(0), Const(8), 1, (read(a, op("mul.add", a, i, Const(8)), op("mov.add", a, j)),), some=True)
+    got = after(step_addresses, For(i, Const(0), Const(5), 1, (row,), some=True))
+    (within,) = reduce_strength(module(*got)).entry
+    assert isinstance(within, Within)
+    assert len(within.compute) == 1
+    outer_loop, back = within.body
+    assert isinstance(outer_loop, For)
+    assert len(outer_loop.body) == 1
+    assert isinstance(back, Op)
+    assert back.a == Const(40)
+    assert sum(isinstance(node, Op) for node in walk(outer_loop.body)) == 3
+
+
+def test_what_changes_in_the_loop_is_no_part_of_a_stepped_address() -> None:
+    for sums in (
+        (op("mov.add", a, i), op("mov.add", a, x)),
+        (op("mov.add", a, i), op("and.add", a, n, Const(3))),
+        (op("mov.add", a, i), op("mov.xor", a, n)),
+    ):
+        loop = For(i, Const(0), Const(9), 1, (read(a, *sums), op("imm.add", x, imm=1)), some=True)
+        assert after(step_addresses, loop) == (loop,)
+    shown = Within((Local(a), op("mov.add", a, i), op("mov.add", a, n)), (op("mov.add", y, a), op("neg", x)))
+    loop = For(i, Const(0), Const(9), 1, (shown,), some=True)
+    assert after(step_addresses, loop) == (loop,)
+
+
+def test_what_is_not_computed_in_every_pass_is_not_stepped() -> None:
+    test = When("eq", n, i)
+    rare = If(test, (read(a, op("mov.add", a, i), op("mov.add", a, n)),), (), test)
+    loop = For(i, Const(0), Const(9), 1, (rare,), some=True)
+    assert after(step_addresses, loop) == (loop,)
+
+
+def test_no_more_addresses_are_stepped_than_there_is_room_for() -> None:
+    reads = [
+        read(at, op("mov.add", at, i), op("mov.add", at, base)) for at, base in zip((a, b, c), (n, m, k), strict=True)
+    ]
+    loop = For(i, Const(0), Const(9), 1, tuple(reads), some=True)
+    (got,) = step_addresses(module(loop), most_held=2).entry
+    assert sum(isinstance(node, Op) and node.opcode.name == "mov.add" and node.d is not y for node in walk((got,))) == 6
+
+
+class Nests:
+    """Random nests of loops over two arrays, at places that are sums of multiples of loop variables and others."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.read_only, self.changed = Region("read", 256, 264), Region("changed", 256, 8)
+        self.data = [Var("p"), Var("q")]
+        self.result = Var("result")
+
+    def program(self) -> tuple[Module, list[int]]:
+        ends: list[Node] = []
+        for at, var in enumerate((*self.data, self.result)):
+            ends += [Local(var), op("exch", var, Const(at), region=GIVEN)]
+        given = (GIVEN, self.changed, self.read_only)
+        entry = (*ends, *self.block([], 4), *invert(ends))
+        random_words = [self.rng.randint(0, 99) for _ in range(512)]
+        memory = [self.rng.randint(0, 3), self.rng.randint(0, 3), *[0] * 6, *random_words]
+        return Module(entry, {}, given, 520, arguments=given), memory
+
+    def block(self, loops: list[Var], depth: int) -> Block:
+        return tuple(node for _ in range(self.rng.randint(1, 2)) for node in self.statement(loops, depth))
+
+    def address(self, loops: list[Var]) -> tuple[Var, list[Node]]:
+        rng, at = self.rng, Var("at", Kind.ADDRESS)
+        nodes: list[Node] = [Local(at)]
+        for var in rng.sample(loops + self.data, rng.randint(1, min(3, len(loops) + 1))):
+            kind = rng.random()
+            if kind < 0.5:
+                nodes.append(op(rng.choice(("mov.add", "mov.add", "mov.add", "mov.sub")), at, var))
+            elif kind < 0.8:
+                nodes.append(op("mul.add", at, var, word(rng.choice((1, 2, 3, -1, 5)))))
+            else:
+                nodes.append(op("shl.add", at, var, Const(rng.randint(0, 2))))
+        if rng.random() < 0.4:
+            nodes.append(op("imm.add", at, imm=rng.randint(-5, 30)))
+        return at, nodes
+
+    def access(self, loops: list[Var]) -> Node:
+        (source, first), (target, second) = self.address(loops), self.address(loops)
+        value, element = Var("value"), Var("element")
+        load_ = (*first, Local(value), op("ld.add", value, source, imm=364, region=self.read_only))
+        if self.rng.random() < 0.4:
+            store = op("st.xor", None, target, value, imm=101, region=self.changed)
+            return Within((*load_, *second), (store,))
+        swap = (*second, Local(element), op("exch", element, target, imm=100, region=self.changed))
+        return Within(load_, (Within(swap, (op("mov.add", element, value),)),))
+
+    def statement(self, loops: list[Var], depth: int) -> list[Node]:
+        rng, kind = self.rng, self.rng.random()
+        if kind < 0.45 or depth == 0:
+            return [self.access(loops)]
+        if kind < 0.55:
+            test = When(rng.choice(("eq", "lt")), rng.choice(loops + self.data), Const(rng.randint(0, 3)))
+            return [If(test, self.block(loops, depth - 1), self.block(loops, depth - 1), test)]
+        if kind < 0.65:
+            return [Within(self.block(loops, depth - 1), (op("mov.add", self.result, self.data[0]),))]
+        var, step, count, backward = Var("i"), rng.choice((1, 1, 2, -1)), rng.randint(0, 3), rng.random() < 0.3
+        body = self.block([*loops, var], depth - 1)
+        if rng.random() < 0.6:
+            start = rng.randint(-1, 3)
+            return [For(var, word(start), word(start + count * step), step, body, backward, count > 0)]
+        ends = Var("start"), Var("stop")
+        source = rng.choice(loops + self.data)
+        compute = [node for end in ends for node in (Local(end), op("mov.add", end, source))]
+        compute.append(op("imm.add", ends[1], imm=count * step))
+        return [Within(tuple(compute), (For(var, *ends, step, body, backward, count > 0),))]
+
+
+def check_nest(seed: int, interpreter: ModuleType) -> bool:
+    """Stepped, alone and among other passes, a nest does what it did. Whether anything was stepped."""
+    rng = random.Random(seed)
+    m, memory = Nests(rng).program()
+    expected = outcome(m, memory, interpreter)
+    if len(expected) > 1:
+        return False
+    end = [*expected[0]]  # type: ignore[misc]
+    back = outcome(~m, end, interpreter)
+    passes = [run for _, run in pipeline.PASSES]
+    for sequence in (
+        [step_addresses],
+        passes,
+        [rng.choice(passes), step_addresses, rng.choice(passes), step_addresses],
+    ):
+        got = rename_apart(m)
+        for run in sequence:
+            got = run(got)
+            assert outcome(got, memory, interpreter) == expected, (seed, run)
+            assert outcome(~got, end, interpreter) == back, (seed, run)
+        assert outcome(erase_routines(got), memory, interpreter) == expected, seed
+    return step_addresses(rename_apart(m)).entry != rename_apart(m).entry
+
+
+def test_nests_keep_their_meaning(interpreter: ModuleType) -> None:
+    assert sum(check_nest(seed, interpreter) for seed in range(60)) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 4000, 100))
+def test_many_nests_keep_their_meaning(first: int, interpreter: ModuleType) -> None:
+    for seed in range(first, first + 100):
+        check_nest(seed, interpreter)
 
 
 # ---------------------------------------------------------------- arrays erased

@@ -154,6 +154,10 @@ def test_erasing_gives_the_same_values_and_counts_bits() -> None:
     assert 0 < only.erased_bits <= 128
 
 
+def test_the_uncomputing_level() -> None:
+    assert rg.uncomputing_level(complex_log, 0.0, 0.0, 3.0, 4.0) == pytest.approx(np.log2(17 / 16))
+
+
 def test_listings() -> None:
     assert "fsqrt.add n, " in complex_log.lower().as_text()
     assert complex_log.lower().as_text() == str(complex_log.lower())

@@ -68,8 +68,9 @@ CONSTRUCTS = (
     "rg.zeros_like(", "rg.stack(", "rg.push(", "rg.pop(", "rg.rot(", "rg.irot(", "rg.neg(", "rg.flip(", "rg.cswap(",
     "rg.rol(", "rg.ror(", "rg.swap(", ".each(", "rg.sum(", "rg.mean(", "rg.select(", "rg.floor(", "rg.sqrt(", "rg.exp(",
     "rg.log(", "rg.sin(", "rg.cos(", "rg.atan2(", "rg.atan(", "lognum(", "fixed(", "min(", "max(", "abs(", "len(",
-    " // ", " % ", " & ", " | ", " ^ ", " << ", " >> ", " ** ", " and ", " or ", "not ", "enumerate(", "zip(", "reversed(",
-    ".T", "::-1", "@rg.struct", ".act(", "rg.Stack[", "Array[bool", "Array[lognum", "Array[P", "    ~f", "    ~q", "~g(",
+    " // ", " % ", " & ", " | ", " ^ ", " << ", " >> ", " ** ", " and ", " or ", "not ", "enumerate(", "zip(", ".T",
+    "reversed(", "::-1", "@rg.struct", ".act(", "rg.Stack[", "Array[bool", "Array[lognum", "Array[P", "    ~f", "~g(",
+    "    ~q", "C[",
 )  # fmt: skip
 STATEMENTS = ("AugAssign", "AnnAssign", "Assert", "Assign", "Delete", "For", "If", "IfExp", "While", "With")
 

@@ -30,6 +30,8 @@ def generate(seed: int) -> Case:
 class _Program(Locals):
     #: how often a parameter is a stack
     piles = 0.04
+    #: the kind of most arrays
+    array_kind = "int"
 
     def case(self) -> Case:
         w = self.weighted(_FORMATS)
@@ -40,6 +42,7 @@ class _Program(Locals):
         if self.chance(0.35):
             lines += [*self.struct(), ""]
         # Every program has something that it does more than others.
+        self.array_kind = self.weighted(_SCALARS)
         theme = self.pick(list(self.statements))
         self.statements[theme] *= 6
         self.piles = 0.3 if theme == self.stack else 0.05
@@ -49,7 +52,11 @@ class _Program(Locals):
         kinds += [self.step, self.higher_order] * self.chance(0.25)
         for write in kinds:
             lines += [*write(), ""]
-        parameters = self.parameters(self.rng.randint(2, 3), self.wanted())
+        wanted = self.wanted()
+        if theme in (self.update_array, self.copied_array):
+            element = Scalar(self.pick(("int", "fixed")))
+            wanted += [Many(element, shape) for shape in self.pick((((2, 3), (3,), (2, 1)), ((2, 3), (2, 3), (1, 3))))]
+        parameters = self.parameters(self.rng.randint(2, 3), wanted)
         body, _ = self.written("main", parameters, self.rng.randint(1, 4), calls=self.signatures)
         lines += body
         return Case(
@@ -65,7 +72,10 @@ class _Program(Locals):
         if self.chance(self.piles):
             return Pile(self.pick(("int", "fixed")), self.rng.randint(3, 5))
         kind = self.weighted(_SCALARS)
-        return Scalar(kind) if self.chance(0.55) else Many(Scalar(kind), self.weighted(_SHAPES))
+        if self.chance(0.55):
+            return Scalar(kind)
+        # Arrays of one kind, so that there are others to compute with.
+        return Many(Scalar(self.array_kind if self.chance(0.8) else kind), self.weighted(_SHAPES))
 
     def wanted(self) -> list[Type]:
         """Types that the functions want to be called with, arrays of them among these."""

@@ -220,11 +220,17 @@ class Locals(Statements):
                 with self.segment():
                     out += [*self.closed(1), f"{name}()"]
             # Sometimes what the routine read or made changes before it is uncomputed.
-            loose = self.chance(0.2)
+            loose = self.chance(0.15)
             with self.segment(set() if loose else record.reads | record.writes) as scope:
                 scope.vars.update(visible)
-                out += [*self.some(3), f"~{name}"]
+                body = [*self.some(3), *(self.disturbance(record.reads) if loose else [])]
+                out += [*body, f"~{name}"]
         return out
+
+    def disturbance(self, roots: set[str]) -> Lines:
+        """A change of something among these: what was computed from it may then not be uncomputed."""
+        found = [v for v in self.changeable({"int"}) if v.base in roots]
+        return [f"{self.element(self.pick(found), 'int', write=True)[0]} += 1"] if found else []
 
     def _local(self) -> Lines:
         """A variable that the routine made and may change."""

@@ -355,21 +355,14 @@ class Statements(Expressions):
             return None
         first = self.pick(found)
         assert isinstance(first.type, Many)
-        how = self.pick(("", "", "enumerate", "zip", "reversed"))
-        arrays = [first]
-        if how == "zip":
-            same = [
-                v
-                for v in found
-                if isinstance(v.type, Many) and v.type.shape[0] == first.type.shape[0] and v.base != first.base
-            ]
-            if not same:
-                return None
-            arrays.append(self.pick(same))
+        length = first.type.shape[0]
+        same = [v for v in found if isinstance(v.type, Many) and v.type.shape[0] == length and v.base != first.base]
+        how = self.pick(("", "enumerate", "reversed", *["zip", "zip"] * bool(same)))
+        arrays = [first, self.pick(same)] if how == "zip" else [first]
         with self.block():
             names = []
             if how == "enumerate":
-                names.append(self.declare(Var(self.name("i"), INT, False, range=(0, first.type.shape[0] - 1))).name)
+                names.append(self.declare(Var(self.name("i"), INT, False, range=(0, length - 1))).name)
             for v in arrays:
                 assert isinstance(v.type, Many)
                 rest = v.type.shape[1:]
@@ -378,7 +371,7 @@ class Statements(Expressions):
                 self.reads(v)
             text = ", ".join(v.name for v in arrays)
             head = f"for {', '.join(names)} in {f'{how}({text})' if how else text}:"
-            return [head, *self.stirring(self.nested((), 3, first.type.shape[0], closed=True))]
+            return [head, *self.stirring(self.nested((), 3, length, closed=True))]
 
     def while_loop(self) -> Lines | None:
         """A counter that goes from one end to the other."""
