@@ -46,7 +46,7 @@ from retrograd.compiler.passes.promote_arrays import promote_arrays
 from retrograd.compiler.passes.ranges import Symbols, Value
 from retrograd.compiler.passes.reduce_strength import reduce_strength
 from retrograd.compiler.passes.rename_apart import rename_apart
-from retrograd.compiler.passes.rewriting import Numbering, map_blocks, map_bodies
+from retrograd.compiler.passes.rewriting import Numbering, bodies, map_blocks, map_bodies
 from retrograd.compiler.passes.step_addresses import step_addresses
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -576,7 +576,7 @@ def check_nest(seed: int, interpreter: ModuleType) -> bool:
 
 
 def test_nests_keep_their_meaning(interpreter: ModuleType) -> None:
-    assert sum(check_nest(seed, interpreter) for seed in range(60)) > 20
+    assert sum(check_nest(seed, interpreter) for seed in range(30)) > 10
 
 
 @pytest.mark.slow
@@ -655,7 +655,10 @@ def at_constants(m: Module, rng: random.Random) -> Module:
 
 def with_arrays_of_its_own(case: object, rng: random.Random) -> tuple[Module, list[int]]:
     """A random program within which all is undone, but for a few words of it that are copied out; and its memory."""
-    m: Module = at_constants(case.module, rng)  # type: ignore[attr-defined]
+    m: Module = case.module  # type: ignore[attr-defined]
+    # The regions that statements name; one that was given data since is another.
+    named = {node.region for body in bodies(m) for node in walk(body) if isinstance(node, Op) and node.region}
+    m = at_constants(replace(m, regions=tuple(sorted(named or m.regions, key=lambda r: r.address))), rng)
     results = Region(RESULTS, 8, m.memory)
     copies: list[Node] = []
     for at in range(rng.choice((1, 4, 8))):
@@ -700,9 +703,9 @@ def check(seed: int, interpreter: ModuleType, random_ir: ModuleType) -> bool:
     return promote_arrays(rename_apart(m)) is not rename_apart(m)
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", range(0, 30, 10))
 def test_random_programs_keep_their_meaning(first: int, interpreter: ModuleType, random_ir: ModuleType) -> None:
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 10):
         check(seed, interpreter, random_ir)
 
 
