@@ -5,6 +5,14 @@
 
 Everything faster is tested against this. Every step can be undone at every reachable point, and a trap
 leaves the machine as it was before the faulting instruction.
+
+With D = 1 every word has a cotangent, and a step moves these too (`cotangents`). The gradient of a program's result:
+
+    machine.run()                                  # forward, D = 0
+    machine.differentiating = True
+    machine.cotangents[result] = 1 << frac         # ∂L/∂L = 1, of all others 0
+    machine.turn()
+    machine.run()                                  # back to `start`: cotangents of the inputs are ∂L/∂input
 """
 
 from __future__ import annotations
@@ -13,12 +21,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError
 from retrograd.isa.encoding import Instruction, inverse
+from retrograd.isa.entries import Opcode
 from retrograd.isa.program import Program
 from retrograd.isa.syntax import write
-from retrograd.simulator.semantics import Fault, Handler, handler
+from retrograd.simulator.cotangents import Cotangents, Fault
+from retrograd.simulator.semantics import Handler, handler, lifted_handler
 
 REGISTERS = 256
 #: words of data memory that a machine grants unless told otherwise
@@ -27,6 +38,9 @@ MEMORY_LIMIT = 1 << 26
 _PLAIN, _TURNS, _HALTS = 0, 1, 2
 #: handler, rd, ra, rb, imm as a word, and whether it turns or halts
 _Decoded = tuple[Handler, int, int, int, int, int]
+
+#: registers, memory, PC, BR, DIR; then D and the cotangents of registers and memory, on a machine that has them
+State = tuple[Any, ...]
 
 
 class Stop(Enum):
@@ -61,8 +75,9 @@ class Machine:
     """R[0..255], M[0..N), PC, BR, DIR, and a program.
 
     `memory` gives it more words than the program asks for. `backward=True` starts at `finish` with DIR = −1. `overflow=False` lets fixed-point results wrap;
-    `strict=True` refuses `erase`. Raises InputError RG0421 where the program wants more memory than
-    `memory_limit`, ImageError RG0306 for an illegal encoding, VerificationError without one start and finish.
+    `strict=True` erases nothing: it refuses `erase`. `keep_dropped=True` keeps the cotangents of freed ancillas, so that gradients
+    can be undone. Raises InputError RG0421 where the program wants more memory than `memory_limit`, ImageError RG0306 for an
+    illegal encoding, VerificationError without one start and finish.
     """
 
     def __init__(
@@ -73,6 +88,7 @@ class Machine:
         memory: int | None = None,
         overflow: bool = True,
         strict: bool = False,
+        keep_dropped: bool = False,
         memory_limit: int = MEMORY_LIMIT,
     ) -> None:
         size = max(program.memory, memory or 0)
@@ -91,18 +107,28 @@ class Machine:
         self._modes = frozenset(modes)
         #: how often each instruction was executed, by direction and address
         self.executed = {+1: [0] * len(program.code), -1: [0] * len(program.code)}
-        forward = program.instructions
-        backwards = [inverse(i, program.table) for i in forward]
-        self._decoded = {+1: self._decode(forward), -1: self._decode(backwards)}
+        self._keep_dropped = keep_dropped
+        self._companions: Cotangents | None = None
+        self._plain = self._decoded = self._decode(None)
+        #: the same code with D = 1, made when it is first needed
+        self._lifted: dict[int, list[_Decoded]] | None = None
 
-    def _decode(self, code: Iterable[Instruction]) -> list[_Decoded]:
+    def _decode(self, cotangents: Cotangents | None) -> dict[int, list[_Decoded]]:
+        """The code in each direction, with handlers that move the cotangents too if there are any."""
         w, modes = self.format, self._modes
-        out: list[_Decoded] = []
-        for i in code:
-            o = i.opcode
+        made: dict[tuple[Opcode, bool], Handler] = {}
+
+        def decoded(i: Instruction) -> _Decoded:
+            o, same = i.opcode, cotangents is not None and i.ra == i.rb
+            execute = made.get((o, same))
+            if execute is None:
+                execute = handler(o, w, modes) if cotangents is None else lifted_handler(o, w, modes, same, cotangents)
+                made[o, same] = execute
             kind = _HALTS if o.halts else _TURNS if o.turns else _PLAIN
-            out.append((handler(o, w, modes), i.rd, i.ra, i.rb, i.imm & w.mask, kind))
-        return out
+            return execute, i.rd, i.ra, i.rb, i.imm & w.mask, kind
+
+        code = self.program.instructions
+        return {+1: [decoded(i) for i in code], -1: [decoded(inverse(i, self.program.table)) for i in code]}
 
     # ---------------------------------------------------------------- state
 
@@ -115,9 +141,15 @@ class Machine:
             raise InputError(Diagnostic("RG0505", message))
         self.memory[address : address + len(block)] = block
 
-    def state(self) -> tuple[tuple[int, ...], tuple[int, ...], int, int, int]:
-        """(registers, memory, PC, BR, DIR): equal states behave alike for ever."""
-        return tuple(self.registers), tuple(self.memory), self.pc, self.br, self.direction
+    def state(self) -> State:
+        """(registers, memory, PC, BR, DIR): equal states behave alike for ever.
+
+        Once there are cotangents, D and those of registers and memory follow. Cotangents kept from freed ancillas are not told.
+        """
+        state = tuple(self.registers), tuple(self.memory), self.pc, self.br, self.direction
+        if self._companions is None:
+            return state
+        return *state, self.differentiating, tuple(self._companions.registers), tuple(self._companions.memory)
 
     @property
     def at_end(self) -> bool:
@@ -149,16 +181,62 @@ class Machine:
 
     @property
     def erased_bits(self) -> int:
-        """Bits lost to erase instructions."""
+        """Bits lost to erase instructions, and to freed ancillas whose cotangents were dropped."""
         table = self.program.table
-        return sum(n * table[name].erased_words for name, n in self.counts().items()) * self.format.width
+        erased = sum(n * table[name].erased_words for name, n in self.counts().items())
+        return erased * self.format.width + self.dropped_bits
+
+    # ---------------------------------------------------------------- cotangents
+
+    @property
+    def differentiating(self) -> bool:
+        """D: whether steps move cotangents. Set between runs; cotangents begin as zeros, and stay when it is set back."""
+        return self._decoded is not self._plain
+
+    @differentiating.setter
+    def differentiating(self, on: bool) -> None:
+        if not on:
+            self._decoded = self._plain
+            return
+        if self._companions is None:
+            self._companions = Cotangents(
+                REGISTERS, len(self.memory), keep=self._keep_dropped, strict="strict" in self._modes
+            )
+        if self._lifted is None:
+            self._lifted = self._decode(self._companions)
+        self._decoded = self._lifted
+
+    @property
+    def cotangents(self) -> list[int]:
+        """The companions of the registers, as words; none before D is first set."""
+        return [] if self._companions is None else self._companions.registers
+
+    @property
+    def memory_cotangents(self) -> list[int]:
+        """The companions of the memory words."""
+        return [] if self._companions is None else self._companions.memory
+
+    def clear_cotangents(self) -> None:
+        """All cotangents zero, those forgotten that were kept when their ancillas were freed."""
+        if self._companions is not None:
+            self._companions.clear()
+
+    @property
+    def dropped_bits(self) -> int:
+        """Bits lost as ancillas were freed whose cotangents were not zero."""
+        return 0 if self._companions is None else self._companions.dropped * self.format.width
 
     # ---------------------------------------------------------------- motion
 
     def turn(self) -> None:
         """Face the other way: the next step takes back the last. An involution."""
         self.pc -= self.direction * (self.br or 1)
+        self._face_about()
+
+    def _face_about(self) -> None:
         self.direction = -self.direction
+        if self._companions is not None:
+            self._companions.way = -self._companions.way
 
     def step(self) -> bool:
         """Execute one instruction; False where it halts instead. Raises Trap, having changed nothing."""
@@ -174,10 +252,13 @@ class Machine:
             return False
         direction, pc = self.direction, self.pc - self.direction * (self.br or 1)
         execute, d, a, b, imm, kind = self._fetch(pc, -direction)
+        self._face_about()
         try:
             self.br = execute(self.registers, self.memory, self.br, d, a, b, imm)
         except Fault as fault:
-            raise self._trap(fault.code, pc, -direction, fault.value) from None
+            raise self._trap(fault, pc, -direction) from None
+        finally:
+            self._face_about()
         self.executed[-direction][pc] += 1
         self.pc = pc
         if kind == _TURNS:
@@ -224,7 +305,7 @@ class Machine:
                 taken = self.retired - before
                 if halted and taken != max_steps:
                     # Met backward, `start` does nothing; to take it back is only to stand on it again.
-                    self.direction = -self.direction
+                    self._face_about()
                     self.executed[-self.direction][self.pc] += 1
                     taken += 1
                 else:
@@ -279,17 +360,17 @@ class Machine:
                 left -= 1
         except Fault as fault:
             self.pc, self.br, self.direction = pc, br, direction  # the message tells of them
-            raise self._trap(fault.code, pc, direction, fault.value) from None
+            raise self._trap(fault, pc, direction) from None
         finally:
             self.pc, self.br, self.direction = pc, br, direction
         return limit - left
 
     def _fetch(self, pc: int, direction: int) -> _Decoded:
         if not 0 <= pc < len(self._decoded[direction]):
-            raise self._trap("RG0410", pc, direction, pc)
+            raise self._trap(Fault("RG0410", pc), pc, direction)
         return self._decoded[direction][pc]
 
-    def _trap(self, code: str, pc: int, direction: int, value: int | None) -> Trap:
+    def _trap(self, fault: Fault, pc: int, direction: int) -> Trap:
         program = self.program
         span = program.source.span(pc)
         way = "forward" if direction > 0 else "backward"
@@ -301,18 +382,24 @@ class Machine:
                 where += f" as `{write(executed)}`"
         else:
             where = f"pc {pc}, running {way}"
-        detail = _describe(code, value, self)
-        diagnostic = Diagnostic(code, f"{detail} (at {where})", span, line=program.source.line(span))
-        return Trap(diagnostic, pc, direction, value)
+        detail = _describe(fault, self)
+        diagnostic = Diagnostic(fault.code, f"{detail} (at {where})", span, line=program.source.line(span))
+        return Trap(diagnostic, pc, direction, fault.value)
 
 
-def _describe(code: str, value: int | None, machine: Machine) -> str:
+def _describe(fault: Fault, machine: Machine) -> str:
     """What went wrong, with the word that made it so."""
-    w = machine.format
+    w, code, value = machine.format, fault.code, fault.value
     size = len(machine.memory)
     shown = "" if value is None else f"{w.signed(value)}"
     fixed = "" if value is None else f"{float(w.to_real(value))}"
     match code:
+        case "RG0404" if fault.cotangent:
+            return f"cotangent overflow in {w}, with cotangent {fixed}"
+        case "RG0408" if fault.cotangent:
+            return f"freeing the ancilla would drop its cotangent, {fixed}, and erase {w.width} bits"
+        case "RG0409" if fault.cotangent:
+            return "the cotangent that was dropped when the ancilla was freed here cannot come back"
         case "RG0401":
             negative = f"; as a signed word it is {shown}" if shown.startswith("-") else ""
             return f"address {value} is outside the memory of {size} words{negative}"

@@ -1,7 +1,7 @@
 """Opcode -> Python function on a machine's state, folded from the table.
 
 One function an opcode and format: it reads the operands, checks every guard, and only then writes. So a
-trap has changed nothing.
+trap has changed nothing. With D = 1 it reads and writes their cotangents, too.
 """
 
 from __future__ import annotations
@@ -9,39 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from math import isqrt
+from typing import Any
 
-from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode
+from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode, bar
 from retrograd.isa.python_source import emit
 from retrograd.isa.words import Format
+from retrograd.simulator.cotangents import NOTHING, Cotangents, Fault, Lifted, lifted
 
 #: handler(registers, memory, br, rd, ra, rb, imm as a word) -> br; br is signed
 Handler = Callable[[list[int], list[int], int, int, int, int, int], int]
 
-
-class Fault(Exception):
-    """A guard that did not hold, before the machine adds where it stands."""
-
-    def __init__(self, code: str, value: int | None = None) -> None:
-        super().__init__(code)
-        self.code = code
-        self.value = value
+#: place -> the Python expression for its word, and for its cotangent
+_WORDS = {"d": "R[d]", "a": "R[a]", "b": "R[b]", "m": "M[p]"}
+_COTANGENTS = {"d": "C[d]", "a": "C[a]", "b": "C[b]", "m": "N[p]"}
+_TARGETS = _WORDS | {bar(p): text for p, text in _COTANGENTS.items()}
 
 
-def handler_source(opcode: Opcode, w: Format, modes: frozenset[str]) -> str:
+def handler_source(opcode: Opcode, w: Format, modes: frozenset[str], cotangents: Lifted = NOTHING) -> str:
     """The Python source of the opcode's handler, with the guards of the given modes."""
     guards = [g for g in opcode.guards(w) if g.mode == "always" or g.mode in modes]
-    after = opcode.transition(w)
+    further = [g for g in cotangents.guards if g.mode == "always" or g.mode in modes]
+    after = opcode.transition(w) | cotangents.after
     body: list[str] = []
     # The commonest guard needs no tree: BR is at hand as an int, and must be zero.
     if NOT_JUMPING in guards:
         body.append(f"if br: raise Fault({NOT_JUMPING.code!r}, br)")
     guards = [g for g in guards if g != NOT_JUMPING]
 
-    culprits = [g.culprit for g in guards if g.culprit is not None]
-    roots = [*(opcode.guard_predicate(g, w) for g in guards), *culprits, *after.values()]
-    names = {p: f"x_{p}" for p in (*REGISTER_FIELDS, "m", "br")} | {"imm": "imm"}
-    statements, out = emit(roots, w, names)
-    predicates, rest = out[: len(guards)], out[len(guards) :]
+    predicates = [*(opcode.guard_predicate(g, w) for g in guards), *(g.predicate for g in further)]
+    culprits = [g.culprit for g in (*guards, *further) if g.culprit is not None]
+    names = {p: f"x_{p}" for p in (*_WORDS, "br")} | {bar(p): f"c_{p}" for p in _WORDS} | {"imm": "imm"}
+    statements, out = emit([*predicates, *culprits, *after.values()], w, names)
+    tests, rest = out[: len(predicates)], out[len(predicates) :]
     values = iter(rest[: len(culprits)])
     final = dict(zip(after, rest[len(culprits) :], strict=True))
 
@@ -49,19 +48,25 @@ def handler_source(opcode: Opcode, w: Format, modes: frozenset[str]) -> str:
     for p in REGISTER_FIELDS:
         if f"x_{p}" in seen:
             body.append(f"x_{p} = R[{p}]")
+        if f"c_{p}" in seen:
+            body.append(f"c_{p} = C[{p}]")
     if "m" in opcode.reads or "m" in opcode.writes:
         body.append(f"p = (R[a] + imm) & {w.mask}")
         body.append("if p >= len(M): raise Fault('RG0401', p)")
         body.append("x_m = M[p]")
+        if "c_m" in seen:
+            body.append("c_m = N[p]")
     if "x_br" in seen:
         body.append(f"x_br = br & {w.mask}")
     body += statements
-    for guard, predicate in zip(guards, predicates, strict=True):
+    for guard, test in zip((*guards, *further), tests, strict=True):
         value = next(values) if guard.culprit is not None else "None"
-        body.append(f"if not {predicate}: raise Fault({guard.code!r}, {value})")
+        of_cotangent = ", True" if guard in further else ""
+        body.append(f"if not {test}: raise Fault({guard.code!r}, {value}{of_cotangent})")
 
-    targets = {"d": "R[d]", "a": "R[a]", "b": "R[b]", "m": "M[p]"}
-    changed = [(targets[p], text) for p, text in final.items() if p != "br"]
+    changed = [(_TARGETS[p], text) for p, text in final.items() if p != "br"]
+    # Last, since it may fault too, and itself remembers.
+    changed += [(_TARGETS[p], f"drop({_TARGETS[p]})") for p in cotangents.drops]
     if changed:
         body.append(f"{', '.join(t for t, _ in changed)} = {', '.join(v for _, v in changed)}")
     body.append(f"return ({final['br']} ^ {w.sign}) - {w.sign}" if "br" in final else "return 0")
@@ -71,6 +76,24 @@ def handler_source(opcode: Opcode, w: Format, modes: frozenset[str]) -> str:
 @cache
 def handler(opcode: Opcode, w: Format, modes: frozenset[str]) -> Handler:
     """The opcode as a Python function."""
-    scope: dict[str, Handler] = {}
-    exec(handler_source(opcode, w, modes), {"isqrt": isqrt, "Fault": Fault}, scope)
-    return scope["handler"]
+    run: Handler = _compiled(handler_source(opcode, w, modes))["handler"]
+    return run
+
+
+def lifted_handler(opcode: Opcode, w: Format, modes: frozenset[str], same: bool, cotangents: Cotangents) -> Handler:
+    """The opcode with D = 1 as a Python function, which moves these cotangents; `same`: ra and rb are one register."""
+    return _lifted_code(opcode, w, modes, same)(cotangents.registers, cotangents.memory, cotangents.drop)
+
+
+@cache
+def _lifted_code(opcode: Opcode, w: Format, modes: frozenset[str], same: bool) -> Callable[..., Handler]:
+    inner = handler_source(opcode, w, modes, lifted(opcode, w, same))
+    indented = "".join(f"    {line}\n" for line in inner.splitlines())
+    bind: Callable[..., Handler] = _compiled(f"def bind(C, N, drop):\n{indented}    return handler\n")["bind"]
+    return bind
+
+
+def _compiled(source: str) -> dict[str, Any]:
+    scope: dict[str, Any] = {}
+    exec(source, {"isqrt": isqrt, "Fault": Fault}, scope)
+    return scope

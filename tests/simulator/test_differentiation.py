@@ -1,0 +1,1230 @@
+"""Differentiation mode: the lifted step against its definition, its inverse, and derivatives known otherwise.
+
+    D = 1:  x̄ := J⁻ᵀ x̄ beside x := T(x)
+
+Run backward, that is x̄ := Jᵀ x̄: the gradient of a result with respect to everything before it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from retrograd.isa.adjoint import NoDerivative, lift
+from retrograd.isa.effects import UPDATE_OPERATORS, Exchange, Permute, Update
+from retrograd.isa.encoding import Instruction, encode, inverse
+from retrograd.isa.entries import BAR, Function, Opcode, bar
+from retrograd.isa.expr import Expr, evaluate, fold, place
+from retrograd.isa.functions import available
+from retrograd.simulator.cotangents import Cotangents, Fault, freed, lifted
+from retrograd.simulator.machine import REGISTERS
+from retrograd.simulator.semantics import handler, lifted_handler
+
+import retrograd as rg
+from retrograd import fixed, reversible
+
+FORMATS = [rg.Format(8, 4), rg.Format(16, 8), rg.Format(64, 32)]
+OVERFLOW, WRAPPING = frozenset({"overflow"}), frozenset[str]()
+ONE = 1 << 32
+W = rg.Format()
+PLACES = ("d", "a", "b", "m")
+
+
+def word(value: float) -> int:
+    return W.from_real(value)
+
+
+def real(found: int) -> float:
+    return float(W.to_real(found))
+
+
+def straight(*lines: str) -> rg.Program:
+    return rg.assemble("\n".join(["start", *lines, "finish"]))
+
+
+def gradient(
+    program: rg.Program, registers: Mapping[int, float], result: int = 9, memory: tuple[float, ...] = (), **options: Any
+) -> rg.Machine:
+    """A machine back at `start`, the cotangents of all registers and words being the derivatives of R[result]."""
+    machine = rg.Machine(program, **options)
+    for r, x in registers.items():
+        machine.registers[r] = word(x)
+    machine.load(0, [word(x) for x in memory])
+    begun = machine.state()
+    machine.run()
+    machine.differentiating = True
+    machine.cotangents[result] = ONE
+    machine.turn()
+    assert machine.run().stop is rg.Stop.HALTED
+    assert machine.state()[:2] == begun[:2]
+    return machine
+
+
+def derivatives(machine: rg.Machine, *registers: int) -> list[float]:
+    return [real(machine.cotangents[r]) for r in registers]
+
+
+# ---------------------------------------------------------------- the law over the whole table
+
+
+class Case(NamedTuple):
+    """One instruction on a small machine: R[1], R[2], R[3] for d, a, b, memory word 2 for m."""
+
+    registers: list[int]
+    memory: list[int]
+    cotangents: Cotangents
+    br: int
+    imm: int
+    fields: tuple[int, int, int]
+
+    @property
+    def words(self) -> tuple[list[int], ...]:
+        return self.registers[:], self.memory[:], self.cotangents.registers[:], self.cotangents.memory[:]
+
+    def file(self, w: rg.Format) -> dict[str, int]:
+        """place -> its word, companions too."""
+        d, a, b = self.fields
+        values, companions = self.registers, self.cotangents.registers
+        out = {"imm": self.imm & w.mask, "br": self.br & w.mask}
+        for name, r in (("d", d), ("a", a), ("b", b)):
+            out |= {name: values[r], bar(name): companions[r]}
+        return out | {"m": self.memory[2], bar("m"): self.cotangents.memory[2]}
+
+
+def cases(opcode: Opcode, w: rg.Format, rng: random.Random, count: int, quiet: bool = False) -> Iterator[Case]:
+    """Random words of all sizes; ra and rb sometimes one register; `quiet`: all cotangents zero."""
+    corners = (0, 1, w.mask, w.sign, w.sign - 1, 1 << w.frac)
+    bound = min(w.sign, 1 << 31) - 1
+
+    def some_word() -> int:
+        if rng.random() < 0.3:
+            return rng.choice(corners)
+        return w.wrap(w.signed(rng.getrandbits(w.width)) >> rng.randrange(w.width))
+
+    for _ in range(count):
+        same = rng.random() < 0.3 and ("ra", "rb") not in opcode.distinct and {"ra", "rb"} <= opcode.fields
+        registers, memory = [some_word() for _ in range(6)], [some_word() for _ in range(4)]
+        if opcode.name == "assertz" and rng.random() < 0.8:
+            registers[1] = 0
+        imm = rng.choice((0, 1, -1, 3, rng.randint(-bound, bound)))
+        if "[ra+imm]" in opcode.operands:
+            registers[2] = 2 - imm & w.mask
+        cotangents = Cotangents(6, 4, keep=True)
+        if not quiet:
+            cotangents.registers[:] = [some_word() for _ in range(6)]
+            cotangents.memory[:] = [some_word() for _ in range(4)]
+        br = rng.choice((0, 0, imm, -imm))
+        yield Case(registers, memory, cotangents, br, imm, (1, 2, 2 if same else 3))
+
+
+def some(opcode: Opcode, w: rg.Format, count: int) -> int:
+    """How many cases: fewer where trees have thousands of nodes and are walked one by one."""
+    return count // 8 if w.width == 64 and has_tables(opcode) else count // 2 if has_tables(opcode) else count
+
+
+def has_tables(opcode: Opcode) -> bool:
+    entry = opcode.entry
+    return (entry.partials if isinstance(entry, Function) else entry.lifted) is not None
+
+
+def run(opcode: Opcode, w: rg.Format, modes: frozenset[str], case: Case, way: int, br: int, imm: int) -> int | Fault:
+    """The lifted handler on the case; the fault, if it is refused."""
+    same = case.fields[1] == case.fields[2]
+    execute = lifted_handler(opcode, w, modes, same, case.cotangents)
+    case.cotangents.way = way
+    try:
+        return execute(case.registers, case.memory, br, *case.fields, imm & w.mask)
+    except Fault as fault:
+        return fault
+
+
+def plain(opcode: Opcode, w: rg.Format, modes: frozenset[str], case: Case) -> tuple[list[int], list[int], int | str]:
+    """What D = 0 makes of the case."""
+    registers, memory = case.registers[:], case.memory[:]
+    try:
+        br: int | str = handler(opcode, w, modes)(registers, memory, case.br, *case.fields, case.imm & w.mask)
+    except Fault as fault:
+        br = fault.code
+    return registers, memory, br
+
+
+def defined(opcode: Opcode, w: rg.Format, case: Case) -> dict[str, int]:
+    """companion's register or "m" -> its word afterwards: the lift's effects, one after the other, on storage."""
+    d, a, b = case.fields
+    where = {bar("d"): d, bar("a"): a, bar("b"): b, bar("m"): "m"}
+    before = case.file(w)
+    store: dict[Any, int] = {where[bar(p)]: before[bar(p)] for p in PLACES}
+    try:
+        effects = lift(opcode, w)
+    except NoDerivative:
+        effects = ()
+    for effect in effects:
+        env = before | {name: store[r] for name, r in where.items()}
+        match effect:
+            case Update(name, operator, value):
+                tree = UPDATE_OPERATORS[operator].combine(w, place(name), value)
+                store[where[name]] = evaluate(tree, w, env)
+            case Exchange(left, right, when):
+                if when is None or evaluate(when, w, env):
+                    x, y = where[left], where[right]
+                    store[x], store[y] = store[y], store[x]
+            case Permute(name, forward):
+                store[where[name]] = evaluate(forward, w, env)
+    if freed(opcode, w):
+        store[d] = 0
+    return store
+
+
+@pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
+def test_the_lifted_step(opcode: Opcode) -> None:
+    """Values as with D = 0, cotangents as the lift says, both undone by the inverse; refused, nothing has changed."""
+    rng = random.Random(opcode.code)
+    undo = opcode if opcode.turns else rg.TABLE.inverse(opcode)
+    for w in FORMATS:
+        for modes in (OVERFLOW, WRAPPING) if w.width == 8 else (OVERFLOW,) if w.width == 64 else (WRAPPING,):
+            for case in cases(opcode, w, rng, some(opcode, w, 16)):
+                before, expected = case.words, plain(opcode, w, modes, case)
+                store = defined(opcode, w, case)
+                br = run(opcode, w, modes, case, +1, case.br, case.imm)
+                if isinstance(br, Fault):
+                    assert case.words == before
+                    assert br.code == expected[2] or (br.code == "RG0404" and br.cotangent and modes == OVERFLOW)
+                    continue
+                assert (case.registers, case.memory, br) == expected
+                d, a, b = case.fields
+                found = {r: case.cotangents.registers[r] for r in (d, a, b)} | {"m": case.cotangents.memory[2]}
+                assert found == store
+                imm = -case.imm if opcode.negates_immediate and not opcode.turns else case.imm
+                back = run(undo, w, modes, case, -1, br, imm)
+                if opcode.name == "erase":
+                    assert isinstance(back, Fault)
+                    assert back.code == "RG0409"
+                    continue
+                assert back == case.br
+                assert case.words == before
+                assert not case.cotangents.kept
+
+
+@pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
+def test_without_cotangents_nothing_more_is_refused(opcode: Opcode) -> None:
+    rng = random.Random(opcode.code)
+    for w in (FORMATS[0], FORMATS[-1]):
+        for case in cases(opcode, w, rng, 8, quiet=True):
+            expected = plain(opcode, w, OVERFLOW, case)
+            br = run(opcode, w, OVERFLOW, case, +1, case.br, case.imm)
+            assert (br.code if isinstance(br, Fault) else br) == expected[2]
+            assert not any((*case.cotangents.registers, *case.cotangents.memory))
+
+
+def exact(root: Expr, w: rg.Format, env: Mapping[str, int]) -> int | None:
+    """The tree with what depends on a cotangent in unbounded integers; None where that leaves the word.
+
+    Another way to say what `overflow_guards` says: no predicate, the numbers themselves.
+    """
+
+    def combine(node: Expr, v: list[tuple[int | None, bool]]) -> tuple[int | None, bool]:
+        moved = any(m for _, m in v)
+        if node.op == "input":
+            return env[str(node.param)], str(node.param).endswith(BAR)
+        if node.op == "select":
+            condition = v[0][0]
+            return v[1][0] if condition else v[2][0], moved
+        if any(x is None for x, _ in v):
+            # Only the last bit of it is wanted.
+            return (0, False) if node.op == "and" else (None, moved)
+        if not moved or node.op == "and":
+            words = [x & w.mask for x, _ in v if x is not None]
+            leaves = Expr(node.op, tuple(place(str(i)) for i in range(len(v))), node.param)
+            return evaluate(leaves, w, {str(i): x for i, x in enumerate(words)}), False
+        x, y, *_ = [w.signed(x) for x, _ in v if x is not None] + [0]
+        s = node.param if isinstance(node.param, int) else 0
+        match node.op:
+            case "add":
+                value = x + y
+            case "sub":
+                value = x - y
+            case "shl":
+                value = x << y
+            case "sar":
+                value = x >> y
+            case "mulshift":
+                value = x * y >> s
+            case "divshift" if y == 0:
+                return (None if x else 0), True
+            case "divshift":
+                value = (x << s) // y
+            case _:
+                raise AssertionError(node.op)
+        return (value & w.mask if -w.sign <= value < w.sign else None), True
+
+    return fold(root, combine)[0]
+
+
+def fits_exactly(opcode: Opcode, w: rg.Format, case: Case) -> bool:
+    d, a, b = case.fields
+    where = {bar("d"): d, bar("a"): a, bar("b"): b, bar("m"): "m"}
+    before = case.file(w)
+    store: dict[Any, int] = {where[bar(p)]: before[bar(p)] for p in PLACES}
+    effects = lift(opcode, w)
+    if a == b and len(effects) == 2:
+        first, second = effects
+        assert isinstance(first, Update)
+        assert isinstance(second, Update)
+        # Neither gain reads what the other writes, and so one sum may be made of them.
+        effects = (Update(bar("a"), first.operator, first.value + second.value),)
+    for effect in effects:
+        env = before | {name: store[r] for name, r in where.items()}
+        match effect:
+            case Update(name, operator, value):
+                gain = exact(value, w, env)
+                if gain is None:
+                    return False
+                total = w.signed(store[where[name]]) + (1 if operator == "add" else -1) * w.signed(gain)
+                if not -w.sign <= total < w.sign:
+                    return False
+                store[where[name]] = total & w.mask
+            case Exchange(left, right, when):
+                if when is None or evaluate(when, w, env):
+                    x, y = where[left], where[right]
+                    store[x], store[y] = store[y], store[x]
+            case Permute(name, forward):
+                turned = exact(forward, w, env)
+                if turned is None:
+                    return False
+                store[where[name]] = turned
+    return True
+
+
+def has_gains(opcode: Opcode) -> bool:
+    return bool(lifted(opcode, W, False).guards)
+
+
+@pytest.mark.parametrize("opcode", [o for o in rg.TABLE if has_gains(o)], ids=lambda o: o.name)
+def test_a_cotangent_is_refused_exactly_where_it_does_not_fit(opcode: Opcode) -> None:
+    rng = random.Random(opcode.code)
+    met = set()
+    for w in (FORMATS[0], FORMATS[-1]):
+        for case in cases(opcode, w, rng, some(opcode, w, 32)):
+            if isinstance(plain(opcode, w, OVERFLOW, case)[2], str):
+                continue
+            fits = fits_exactly(opcode, w, case)
+            br = run(opcode, w, OVERFLOW, case, +1, case.br, case.imm)
+            if opcode.entry.name in ("ladd", "lsub") and isinstance(br, Fault) and fits:
+                # The share of an operand in a sum that nearly cancels: larger than a word, before it is multiplied.
+                assert br.cotangent
+                continue
+            assert isinstance(br, Fault) == (not fits), case
+            met.add(fits)
+    assert True in met
+
+
+def test_what_frees_an_ancilla() -> None:
+    assert {o.name: freed(o, W) for o in rg.TABLE if freed(o, W)} == {"assertz": ("d",), "erase": ("d",)}
+
+
+# ---------------------------------------------------------------- the machine
+
+
+#: loops, an if, calls both ways, an ancilla, and memory; r1 and r2 are fixed-point numbers
+SAMPLE = """
+        .memory 24
+        .reg z, r0
+        .reg x, r1
+        .reg y, r2
+        .reg i, r3
+        .reg n, r4
+        .reg t, r5
+        .reg sp, r6
+        .reg link, r7
+
+        proc shear, link, sp
+        fmul.add t, x, x
+        fmul.add y, t, x
+        fmul.sub t, x, x
+        assertz t
+        ld.add x, [i + 16]
+        neg y
+        endproc
+
+        start
+        add sp, 8
+        add n, 3
+top:    from.ne i, z, bottom
+        call shear
+choose: goto.lt x, z, negative
+        fadd y, x
+over:   goto join
+negative: from choose
+        fsub y, x
+join:   from.ge x, z, over
+        exch y, [i + 18]
+        uncall shear
+        swap x, y
+        rot x, y, n
+        add i, 1
+bottom: goto.ne i, n, top
+        finish
+"""
+
+
+def sample_machine(**options: Any) -> rg.Machine:
+    machine = rg.Machine(rg.assemble(SAMPLE), overflow=False, **options)
+    machine.registers[1:3] = word(0.75), word(-0.5)
+    machine.load(16, [word(x) for x in (0.1, -0.2, 0.3, 0.4, 0.5)])
+    return machine
+
+
+def fill(machine: rg.Machine, seed: int) -> None:
+    rng = random.Random(seed)
+    machine.differentiating = True
+    machine.cotangents[:] = [rng.getrandbits(64) for _ in machine.cotangents]
+    machine.memory_cotangents[:] = [rng.getrandbits(64) for _ in machine.memory_cotangents]
+
+
+def states(machine: rg.Machine) -> list[Any]:
+    out = [machine.state()]
+    while machine.step():
+        out.append(machine.state())
+    return out
+
+
+def test_without_differentiation_there_are_no_cotangents() -> None:
+    machine = sample_machine()
+    assert (machine.differentiating, machine.cotangents, machine.memory_cotangents) == (False, [], [])
+    machine.clear_cotangents()
+    machine.run()
+    assert len(machine.state()) == 5
+    assert machine.dropped_bits == 0
+    machine.differentiating = False
+    assert machine.cotangents == []
+
+
+def test_cotangents_begin_as_zeros_and_stay() -> None:
+    machine = sample_machine()
+    machine.differentiating = True
+    assert machine.cotangents == [0] * REGISTERS
+    assert machine.memory_cotangents == [0] * 24
+    machine.cotangents[3] = 5
+    machine.differentiating = False
+    assert machine.cotangents[3] == 5
+    machine.differentiating = True
+    assert machine.cotangents[3] == 5
+    assert machine.state()[5:] == (True, tuple(machine.cotangents), tuple(machine.memory_cotangents))
+    machine.clear_cotangents()
+    assert not any(machine.cotangents)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_step_back_is_the_inverse_of_the_lifted_step(backward: bool) -> None:
+    machine = sample_machine(keep_dropped=True)
+    if backward:
+        machine.run()
+        machine.turn()
+    fill(machine, 1)
+    passed = states(machine)
+    assert len(passed) > 90
+    assert {state[4] for state in passed} == {1, -1}
+    for state in reversed(passed[1:]):
+        assert machine.state() == state
+        machine.step_back()
+    assert machine.state() == passed[0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_run_back_and_turn_undo_a_lifted_run(size: int) -> None:
+    machine = sample_machine(keep_dropped=True)
+    fill(machine, 2)
+    passed = states(machine)
+    while machine.run_back(size).stop is rg.Stop.LIMIT:
+        assert machine.state() in passed
+    assert machine.state() == passed[0]
+    machine.run()
+    assert machine.state() == passed[-1]
+    machine.turn()
+    machine.run()
+    # Halted at `start`, which does nothing: it is turned round there that the machine has taken its first step.
+    machine.turn()
+    assert machine.state() == passed[1]
+
+
+def test_back_and_forth_with_turn() -> None:
+    rng = random.Random(4)
+    machine = sample_machine(keep_dropped=True)
+    fill(machine, 3)
+    passed = states(machine)
+    at = len(passed) - 1
+    for _ in range(60):
+        size = rng.randrange(1, 30)
+        if rng.random() < 0.5:
+            at += machine.run(size).steps
+        elif rng.random() < 0.5:
+            at -= machine.run_back(size).steps
+        elif at > size:
+            machine.turn()
+            at -= machine.run(size).steps
+            machine.turn()
+        assert machine.state() == passed[at]
+
+
+def test_values_are_those_without_differentiation() -> None:
+    one, other = sample_machine(), sample_machine()
+    fill(other, 5)
+    while True:
+        assert one.state() == other.state()[:5]
+        moved = one.step()
+        assert other.step() == moved
+        if not moved:
+            break
+    assert one.executed == other.executed
+
+
+def test_differentiation_switched_on_in_the_middle() -> None:
+    # The second half's gradient: that of the state in the middle.
+    program = straight("fmul.add r3, r1, r1", "fmul.add r4, r3, r1", "fmul.add r9, r4, r4")
+    machine = rg.Machine(program)
+    machine.registers[1] = word(1.5)
+    machine.run()
+    machine.differentiating = True
+    machine.cotangents[9] = ONE
+    machine.turn()
+    machine.run(1)
+    assert derivatives(machine, 4, 3, 1) == [2 * 1.5**3, 0, 0]
+    machine.differentiating = False
+    middle = machine.cotangents[:]
+    machine.run()
+    machine.turn()
+    machine.run()
+    machine.turn()
+    assert machine.cotangents == middle
+    machine.differentiating = True
+    machine.run(2)
+    assert derivatives(machine, 4, 3, 1) == [4 * 1.5**3, 4 * 1.5**4, 4 * 1.5**5]
+
+
+def test_a_watched_run_is_the_same_run() -> None:
+    one, other = sample_machine(), sample_machine()
+    fill(one, 6)
+    fill(other, 6)
+    seen: list[int] = []
+    assert one.run() == other.run(observe=lambda machine, pc: seen.append(machine.cotangents[1]))
+    assert one.state() == other.state()
+    assert one.dropped_bits == other.dropped_bits
+    assert len(set(seen)) > 10
+
+
+# ---------------------------------------------------------------- derivatives known otherwise
+
+
+UNARY: list[tuple[str, Callable[[Any], Any], tuple[float, ...]]] = [
+    ("fmov", lambda x: x, (0.0, -3.25)),
+    ("fsqrt", mpmath.sqrt, (0.01, 2.0, 1e6)),
+    ("fabs", abs, (2.5, -2.5)),
+    ("fexp", mpmath.exp, (-3.0, 0.5, 5.0)),
+    ("flog", mpmath.log, (0.125, 2.5, 1e5)),
+    ("fsin", mpmath.sin, (-7.0, 0.0, 1.0)),
+    ("fcos", mpmath.cos, (-7.0, 0.5, 2.0)),
+]
+BINARY: list[tuple[str, Callable[[Any, Any], Any], tuple[float, float]]] = [
+    ("fmul", lambda x, y: x * y, (1.75, -2.5)),
+    ("fmul", lambda x, y: x * y, (-300.0, 0.01)),
+    ("fdiv", lambda x, y: x / y, (1.0, 3.0)),
+    ("fdiv", lambda x, y: x / y, (-7.0, 0.125)),
+    ("fatan2", mpmath.atan2, (1.0, 2.0)),
+    ("fatan2", mpmath.atan2, (-4.0, -0.25)),
+    ("fatan2", mpmath.atan2, (0.5, -100.0)),
+]
+
+
+def close(found: float, expected: float, places: float = 8) -> bool:
+    """Within so many last places, and as many of the number itself where it is larger than one."""
+    return abs(found - expected) <= places * 2.0**-32 * (1 + abs(expected))
+
+
+@pytest.mark.parametrize(("name", "function", "points"), UNARY, ids=[row[0] for row in UNARY])
+@pytest.mark.parametrize("update", ["add", "sub"])
+def test_functions_of_one_operand(
+    name: str, function: Callable[[Any], Any], points: tuple[float, ...], update: str
+) -> None:
+    program = straight(f"{name}.{update} r9, r1")
+    sign = 1 if update == "add" else -1
+    for x in points:
+        machine = gradient(program, {1: x})
+        expected = sign * float(mpmath.diff(function, real(word(x))))
+        assert close(*derivatives(machine, 1), expected), (x, expected)
+        assert machine.cotangents[9] == ONE
+
+
+@pytest.mark.parametrize(("name", "function", "point"), BINARY)
+def test_functions_of_two_operands(name: str, function: Callable[[Any, Any], Any], point: tuple[float, float]) -> None:
+    machine = gradient(straight(f"{name}.add r9, r1, r2"), {1: point[0], 2: point[1]})
+    words = tuple(mpmath.mpf(real(word(x))) for x in point)
+    for r, order in ((1, (1, 0)), (2, (0, 1))):
+        expected = float(mpmath.diff(function, words, order))
+        assert close(*derivatives(machine, r), expected, 12), (r, expected)
+
+
+@pytest.mark.parametrize("angle", [-9.0, -0.3, 0.0, 1.0, 2.5, 4.0])
+@pytest.mark.parametrize("name", ["rot", "irot"])
+def test_rotations(name: str, angle: float) -> None:
+    sign = 1 if name == "rot" else -1
+    program = straight(f"{name} r1, r2, r3", "fmul.add r8, r1, r1", "fmul.add r9, r8, r2")
+
+    def loss(x: Any, y: Any, t: Any) -> Any:
+        t = sign * t
+        u, v = x * mpmath.cos(t) - y * mpmath.sin(t), x * mpmath.sin(t) + y * mpmath.cos(t)
+        return u * u * v
+
+    point = (1.25, -0.5, angle)
+    machine = gradient(program, {1: point[0], 2: point[1], 3: point[2]})
+    for i in range(3):
+        expected = float(mpmath.diff(loss, point, tuple(int(i == j) for j in range(3))))
+        assert close(*derivatives(machine, i + 1), expected, 32)
+
+
+def test_lognums() -> None:
+    # L = a + b − c in lognums: ∂L/∂ln|a| = a, and so on.
+    lines = ["ladd.mul r4, r1, r2", "lsub.mul r5, r4, r3", "ltof.add r9, r5"]
+    machine = rg.Machine(straight("ftol.mul r1, r11", "ftol.mul r2, r12", "ftol.mul r3, r13", *lines))
+    numbers = (2.5, -0.75, 1.25)
+    machine.registers[11:14] = [word(x) for x in numbers]
+    machine.run()
+    assert close(real(machine.registers[9]), 2.5 - 0.75 - 1.25)
+    machine.differentiating = True
+    machine.cotangents[9] = ONE
+    machine.turn()
+    machine.run(len(lines))
+    for found, expected in zip(derivatives(machine, 1, 2, 3), (2.5, -0.75, -1.25), strict=True):
+        assert close(found, expected, 32)
+    # And on to the fixed-point numbers that they were made of.
+    machine.run()
+    for found, expected in zip(derivatives(machine, 11, 12, 13), (1, 1, -1), strict=True):
+        assert close(found, expected, 64)
+
+
+def test_a_product_of_lognums() -> None:
+    # p = x³/y: ∂p/∂x = 3 p/x, ∂p/∂y = −p/y
+    lines = ["ftol.mul r3, r1", "lmul r4, r3", "lmul r4, r3", "lmul r4, r3", "ftol.div r4, r2", "ltof.add r9, r4"]
+    machine = gradient(straight(*lines), {1: -1.5, 2: 4.0})
+    p = -(1.5**3) / 4
+    for found, expected in zip(derivatives(machine, 1, 2), (3 * p / -1.5, -p / 4), strict=True):
+        assert close(found, expected, 64)
+
+
+# ---------------------------------------------------------------- operands, memory, control
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"), [("fmul.add r9, r1, r1", 6.0), ("fdiv.add r9, r1, r1", 0.0), ("fatan2.add r9, r1, r1", 0.0)]
+)
+def test_one_register_for_both_operands(line: str, expected: float) -> None:
+    (found,) = derivatives(gradient(straight(line), {1: 3.0}), 1)
+    assert abs(found - expected) <= 2.0**-31
+
+
+def test_a_word_read_by_several() -> None:
+    machine = gradient(
+        straight("fadd r9, r1", "fmul.add r9, r1, r2", "fsub r9, r1", "fmul.add r9, r2, r1"), {1: 3, 2: 5}
+    )
+    assert derivatives(machine, 1, 2) == [10, 6]
+
+
+def test_memory_operands() -> None:
+    lines = ["ld.add r1, [r0]", "ld.add r2, [r0 + 1]", "fmul.add r3, r1, r2", "st.add [r0 + 2], r3"]
+    lines += ["exch r4, [r0 + 2]", "fmul.add r9, r4, r1"]
+    program = rg.assemble("\n".join([".memory 3", "start", *lines, "finish"]))
+    # L = (m₀ m₁ + m₂) m₀
+    machine = gradient(program, {}, memory=(1.5, 2.0, 0.25))
+    assert [real(c) for c in machine.memory_cotangents] == [2 * 1.5 * 2 + 0.25, 1.5**2, 1.5]
+
+
+def test_exchanges() -> None:
+    lines = ["swap r1, r2", "cswap r1, r3, r4", "cswap r2, r3, r5", "neg r3", "fmul.add r9, r1, r3", "fadd r9, r2"]
+    # r4 ≠ 0 and r5 = 0: L = −r3 r2 + r1
+    machine = gradient(straight(*lines), {1: 2.0, 2: 3.0, 3: 5.0, 4: 1.0})
+    assert derivatives(machine, 1, 2, 3, 4, 5) == [1, -5, -3, 0, 0]
+
+
+def test_a_branch_not_taken_counts_for_nothing() -> None:
+    text = """
+        start
+choose: goto.lt r1, r0, negative
+        fmul.add r9, r1, r2
+over:   goto join
+negative: from choose
+        fsub r9, r1
+join:   from.ge r1, r0, over
+        finish
+"""
+    assert derivatives(gradient(rg.assemble(text), {1: 3.0, 2: 5.0}), 1, 2) == [5, 3]
+    assert derivatives(gradient(rg.assemble(text), {1: -3.0, 2: 5.0}), 1, 2) == [-1, 0]
+
+
+def test_a_loop() -> None:
+    # y := y + x y each time round, by an ancilla: (1 + x)ⁿ y.
+    text = """
+        start
+        add r3, 5
+top:    from.ne r4, r0, bottom
+        fmul.add r5, r1, r9
+        fadd r9, r5
+        fmov.sub r6, r5
+        swap r5, r6
+        add r4, 1
+        exch r6, [r4]
+bottom: goto.ne r4, r3, top
+        finish
+"""
+    program = rg.assemble(".memory 8\n" + text)
+    machine = rg.Machine(program)
+    machine.registers[1], machine.registers[9] = word(0.5), word(2.0)
+    machine.run()
+    # r5 holds minus the product of before, which the next one is added to: what matters is only that all is smooth.
+    result = machine.registers[9]
+
+    def value(x: float, y: float) -> float:
+        r5, saved = 0.0, 0.0
+        for _ in range(5):
+            r5 += x * y
+            y += r5
+            saved -= r5
+            r5, saved = saved, r5
+            saved = 0.0
+        return y
+
+    assert close(real(result), value(0.5, 2.0), 32)
+    machine = gradient(program, {1: 0.5, 9: 2.0})
+    h = 2.0**-14
+    expected = (value(0.5 + h, 2) - value(0.5 - h, 2)) / (2 * h), (value(0.5, 2 + h) - value(0.5, 2 - h)) / (2 * h)
+    for found, wanted in zip(derivatives(machine, 1, 9), expected, strict=True):
+        assert found == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize(("calls", "expected"), [(["call"], 6.0), (["uncall"], -6.0), (["call", "uncall"], 0.0),
+                                                 (["call", "call"], 12.0)])  # fmt: skip
+def test_subroutines(calls: list[str], expected: float) -> None:
+    text = "\n".join(["start", *(f"{c} f" for c in calls), "finish", "proc f, r8", "fmul.add r9, r1, r1", "endproc"])
+    machine = gradient(rg.assemble(text), {1: 3.0})
+    assert derivatives(machine, 1) == [expected]
+    assert not any(machine.cotangents[2:9])
+
+
+def test_recursion() -> None:
+    # f(n): y += x y' with y' of f(n − 1): on a stack of saved links.
+    text = """
+        .memory 64
+        .reg z, r0
+        .reg n, r1
+        .reg x, r2
+        .reg y, r9
+        .reg t, r3
+        proc f, r4, r5
+test:   goto.eq n, z, base
+        sub n, 1
+        call f
+        fmul.add t, y, x
+        fmul.sub y, t, x
+        swap t, y
+        add n, 1
+skip:   goto join
+base:   from test
+        fadd y, x
+join:   from.ne n, z, skip
+        endproc
+        start
+        add n, 1
+        call f
+        finish
+"""
+    # t := y x; y := y − t x = y (1 − x²); exchanged: y = x·x, what is left in t is x (1 − x²).
+    machine = gradient(rg.assemble(text), {2: 0.5})
+    assert derivatives(machine, 2) == [2 * 0.5]
+
+
+def test_integers_leave_cotangents_where_they_are() -> None:
+    lines = ["mul.add r3, r1, r2", "mov.xor r4, r1", "rol r1, r2", "slt.sub r5, r1, r2", "andi.add r6, r1, 15"]
+    machine = rg.Machine(straight(*lines))
+    machine.registers[1:3] = 12345, 678
+    fill(machine, 7)
+    before = machine.cotangents[:]
+    machine.run()
+    assert machine.registers[3] == 12345 * 678
+    assert machine.cotangents == before
+
+
+# ---------------------------------------------------------------- freed ancillas
+
+
+FREED = ["fmul.add r5, r1, r1", "fmul.add r9, r5, r2", "fmul.sub r5, r1, r1", "assertz r5"]
+
+
+def dropping(**options: Any) -> rg.Machine:
+    """Standing after FREED, facing back, with a cotangent in the freed register."""
+    machine = rg.Machine(straight(*FREED), **options)
+    machine.registers[1:3] = word(3.0), word(0.5)
+    machine.run()
+    machine.differentiating = True
+    machine.cotangents[9], machine.cotangents[5] = ONE, 7 * ONE
+    machine.turn()
+    return machine
+
+
+def test_freeing_an_ancilla_drops_its_cotangent() -> None:
+    machine = dropping()
+    machine.run(1)
+    assert machine.cotangents[5] == 0
+    assert (machine.dropped_bits, machine.erased_bits) == (64, 64)
+    machine.run()
+    # What was dropped has gone nowhere, and what is left is the derivative by the ancilla itself.
+    assert derivatives(machine, 1, 2, 5) == [3.0, 9.0, 0.5]
+    assert machine.dropped_bits == 64
+    assert "erase" not in machine.counts()
+
+
+def test_zero_is_dropped_for_nothing() -> None:
+    machine = dropping()
+    machine.cotangents[5] = 0
+    machine.run()
+    assert machine.erased_bits == 0
+    machine.turn()
+    machine.run()
+    assert machine.cotangents[9] == ONE
+    assert not any(machine.cotangents[:9])
+
+
+def test_a_program_without_assertions_drops_nothing() -> None:
+    # The same derivatives: what is left in the register is added where it is made, and taken off where it is unmade.
+    machine = rg.Machine(straight(*FREED[:3]))
+    machine.registers[1:3] = word(3.0), word(0.5)
+    machine.run()
+    machine.differentiating = True
+    machine.cotangents[9], machine.cotangents[5] = ONE, 7 * ONE
+    machine.turn()
+    machine.run()
+    assert derivatives(machine, 1, 2, 5) == [3.0, 9.0, 7.5]
+    assert machine.erased_bits == 0
+
+
+@pytest.mark.parametrize("way", ["turn", "step_back", "run_back"])
+def test_what_was_dropped_cannot_come_back(way: str) -> None:
+    machine = dropping()
+    machine.run(3)
+    if way == "turn":
+        machine.turn()
+        machine.run(2)
+    else:
+        machine.step_back()
+        machine.step_back()
+    state, executed = machine.state(), machine.retired
+    with pytest.raises(rg.Trap) as caught:
+        machine.run_back() if way == "run_back" else machine.step_back() if way == "step_back" else machine.run()
+    assert (caught.value.code, caught.value.pc) == ("RG0409", 4)
+    assert "cotangent that was dropped when the ancilla was freed here cannot come back" in str(caught.value)
+    assert (machine.state(), machine.retired) == (state, executed)
+    # Going on the way it came, it can; and with D = 0 both ways.
+    if way == "turn":
+        machine.turn()
+    machine.run()
+    assert derivatives(machine, 1, 2) == [3.0, 9.0]
+    machine.differentiating = False
+    machine.turn()
+    machine.run()
+    assert real(machine.registers[9]) == 4.5
+    # Cleared, cotangents begin anew.
+    machine.differentiating = True
+    machine.clear_cotangents()
+    machine.cotangents[9] = ONE
+    machine.turn()
+    machine.run()
+    assert derivatives(machine, 1, 2) == [3.0, 9.0]
+    assert machine.dropped_bits == 64
+
+
+@pytest.mark.parametrize("way", ["turn", "step_back", "run_back"])
+def test_what_is_kept_comes_back(way: str) -> None:
+    machine = dropping(keep_dropped=True)
+    begun = machine.state()
+    steps = machine.run().steps
+    assert machine.cotangents[5] == word(0.5)
+    assert machine.erased_bits == 0
+    if way == "turn":
+        machine.turn()
+        assert machine.run().steps == steps
+        machine.turn()
+    elif way == "run_back":
+        machine.run_back(steps)
+    else:
+        for _ in range(steps):
+            machine.step_back()
+    assert machine.state() == begun
+    assert machine.erased_bits == 0
+
+
+def test_a_strict_machine_drops_nothing() -> None:
+    machine = dropping(strict=True)
+    state = machine.state()
+    with pytest.raises(rg.Trap, match=r"RG0408.*would drop its cotangent, 7.0, and erase 64 bits") as caught:
+        machine.run()
+    assert caught.value.pc == 4
+    assert machine.state() == state
+    assert machine.erased_bits == 0
+    kept = dropping(strict=True, keep_dropped=True)
+    kept.run()
+    assert derivatives(kept, 1, 2) == [3.0, 9.0]
+
+
+def test_an_ancilla_freed_both_ways_by_one_subroutine() -> None:
+    # Called and then uncalled, the same `assertz` is met both ways in one run: each time is a point of its own.
+    text = "start\ncall f\nfadd r9, r5\nuncall f\nfinish\nproc f, r8\nfadd r6, r1\nfsub r6, r1\nassertz r6\nfadd r5, r1\nendproc"
+    for keep in (False, True):
+        machine = rg.Machine(rg.assemble(text), keep_dropped=keep)
+        machine.registers[1] = word(3.0)
+        machine.run()
+        machine.differentiating = True
+        machine.cotangents[9], machine.cotangents[6] = ONE, 5
+        machine.turn()
+        begun = machine.state()
+        steps = machine.run().steps
+        assert derivatives(machine, 1) == [1]
+        assert machine.dropped_bits == (0 if keep else 64)
+        if keep:
+            machine.run_back(steps)
+            assert machine.state() == begun
+
+
+def test_an_erased_word_drops_its_cotangent() -> None:
+    machine = rg.Machine(straight("erase r1", "erase r2"))
+    machine.differentiating = True
+    machine.registers[1], machine.cotangents[1] = 5, 6
+    machine.run()
+    assert (machine.registers[1], machine.cotangents[1]) == (0, 0)
+    assert (machine.erased_bits, machine.dropped_bits) == (3 * 64, 64)
+    with pytest.raises(rg.Trap, match="RG0409"):
+        machine.run_back()
+
+
+# ---------------------------------------------------------------- overflow
+
+
+@pytest.mark.parametrize(
+    ("lines", "registers", "cotangents"),
+    [
+        (["fmul.add r9, r1, r2"], {1: 2.0, 2: 100.0}, {9: 2.0**30}),
+        (["fdiv.add r9, r1, r2"], {1: 1e-6, 2: 1e-6}, {9: 1e5}),
+        (["fsqrt.add r9, r1"], {1: 2.0**-32}, {9: 2.0**16}),
+        (["mov.add r9, r1"], {1: 1.0}, {9: 2.0**30, 1: 2.0**30}),
+        (["neg r9"], {}, {9: -(2.0**31)}),
+        (["fatan2.add r9, r1, r2"], {1: 2.0**-32}, {9: 0.25}),
+        (["rot r1, r2, r3"], {3: 0.5}, {1: 1.9e9, 2: 1.9e9}),
+    ],
+)
+def test_a_cotangent_that_does_not_fit_traps(
+    lines: list[str], registers: dict[int, float], cotangents: dict[int, float]
+) -> None:
+    machine = rg.Machine(straight(*lines))
+    for r, x in registers.items():
+        machine.registers[r] = word(x)
+    machine.run()
+    machine.differentiating = True
+    for r, x in cotangents.items():
+        machine.cotangents[r] = word(x)
+    machine.turn()
+    state = machine.state()
+    with pytest.raises(rg.Trap) as caught:
+        machine.run()
+    assert caught.value.code == "RG0404"
+    assert "cotangent overflow in Q32.32, with cotangent" in str(caught.value)
+    assert machine.state() == state
+    # It can be left the way it came, and with D = 0 either way.
+    machine.differentiating = False
+    assert machine.run().stop is rg.Stop.HALTED
+
+
+def test_zero_fits_everywhere() -> None:
+    # Next to the origin the derivative of the angle has no word; times zero, it is zero.
+    machine = rg.Machine(straight("fatan2.add r9, r1, r2"))
+    machine.registers[1] = 1
+    machine.run()
+    machine.differentiating = True
+    machine.turn()
+    assert machine.run().stop is rg.Stop.HALTED
+    assert not any(machine.cotangents)
+
+
+def test_the_share_of_a_sum_that_cancels_does_not_fit() -> None:
+    # a − b where the lognums differ by one place: the derivative by ln|a| is a / (a − b), some 2^32.
+    machine = rg.Machine(straight("lsub.mul r9, r1, r2"))
+    machine.registers[1:3] = 1, 0
+    machine.run()
+    machine.differentiating = True
+    machine.cotangents[9] = 1
+    machine.turn()
+    with pytest.raises(rg.Trap, match="cotangent overflow"):
+        machine.run()
+    machine.cotangents[9] = 0
+    machine.run()
+
+
+def test_cotangents_can_wrap() -> None:
+    machine = rg.Machine(straight("fmul.add r9, r1, r2"), overflow=False)
+    machine.registers[1:3] = word(2.0), word(100.0)
+    machine.run()
+    machine.differentiating = True
+    machine.cotangents[9] = word(2.0**30)
+    begun = machine.state()
+    machine.turn()
+    machine.run()
+    assert machine.cotangents[2] == (1 << 63)
+    machine.turn()
+    machine.run()
+    assert machine.state() == begun
+
+
+# ---------------------------------------------------------------- random programs
+
+
+#: of floats: values after (x), and the rows that differ from the identity's, {row: {column: ∂/∂column}}
+Rows = dict[int, dict[int, float]]
+SLOTS = 9
+#: what a slot is: registers 1 … 5, then memory words 0 … 3
+MEMORY = 5
+
+
+def _update(name: str, d: int, a: int, b: int, x: list[float]) -> tuple[float, dict[int, float]] | None:
+    """(f, ∂f), or None where f is ill-behaved."""
+    u, v = x[a], x[b]
+
+    def two(value: float, by_a: float, by_b: float) -> tuple[float, dict[int, float]]:
+        out: dict[int, float] = {a: by_a}
+        out[b] = out.get(b, 0.0) + by_b
+        return value, out
+
+    match name:
+        case "fmov" | "ld":
+            return u, {a: 1.0}
+        case "fmul":
+            return two(u * v, v, u)
+        case "fdiv" if abs(v) > 0.25:
+            return two(u / v, 1 / v, -u / v**2)
+        case "fsqrt" if u > 0.25:
+            return math.sqrt(u), {a: 0.5 / math.sqrt(u)}
+        case "fabs" if abs(u) > 0.25:
+            return abs(u), {a: math.copysign(1.0, u)}
+        case "fexp" if u < 2:
+            return math.exp(u), {a: math.exp(u)}
+        case "flog" if u > 0.25:
+            return math.log(u), {a: 1 / u}
+        case "fsin":
+            return math.sin(u), {a: math.cos(u)}
+        case "fcos":
+            return math.cos(u), {a: -math.sin(u)}
+        case "fatan2" if math.hypot(u, v) > 0.25 and (v > 0 or abs(u) > 0.25):
+            r = u * u + v * v
+            return two(math.atan2(u, v), v / r, -u / r)
+    return None
+
+
+TWO = ("fmul", "fdiv", "fatan2")
+ONES = ("fmov", "fsqrt", "fabs", "fexp", "flog", "fsin", "fcos")
+
+
+def advance(kind: tuple[Any, ...], x: list[float]) -> tuple[str, list[float], Rows] | None:
+    """One instruction drawn: its text, the floats after it, its Jacobian. None where it would be ill-behaved."""
+    name, update, d, a, b = kind
+    y = list(x)
+    if name in TWO or name in ONES or name == "ld":
+        if name == "ld":
+            a = MEMORY + a % 4
+        if d == a or (d == b and name in TWO):
+            return None
+        found = _update(name, d, a, b, x)
+        if found is None:
+            return None
+        sign = 1 if update == "add" else -1
+        y[d] += sign * found[0]
+        row = {d: 1.0} | {c: sign * g for c, g in found[1].items()}
+        operand = f"[r0 + {a - MEMORY}]" if name == "ld" else f"r{a + 1}" + (f", r{b + 1}" if name in TWO else "")
+        text, rows = f"{name}.{update} r{d + 1}, {operand}", {d: row}
+    elif name == "st":
+        m = MEMORY + a % 4
+        sign = 1 if update == "add" else -1
+        y[m] += sign * x[b]
+        text, rows = f"st.{update} [r0 + {m - MEMORY}], r{b + 1}", {m: {m: 1.0, b: float(sign)}}
+    elif name == "neg":
+        y[d] = -x[d]
+        text, rows = f"neg r{d + 1}", {d: {d: -1.0}}
+    elif name == "exch":
+        m = MEMORY + a % 4
+        y[d], y[m] = x[m], x[d]
+        text, rows = f"exch r{d + 1}, [r0 + {m - MEMORY}]", {d: {m: 1.0}, m: {d: 1.0}}
+    elif len({d, a, b}) < 3:
+        return None
+    elif name == "rot":
+        c, s = math.cos(x[b]), math.sin(x[b])
+        y[d], y[a] = c * x[d] - s * x[a], s * x[d] + c * x[a]
+        rows = {d: {d: c, a: -s, b: -y[a]}, a: {d: s, a: c, b: y[d]}}
+        text = f"rot r{d + 1}, r{a + 1}, r{b + 1}"
+    else:
+        if abs(x[b]) < 0.25:
+            return None
+        y[d], y[a] = x[a], x[d]
+        text, rows = f"cswap r{d + 1}, r{a + 1}, r{b + 1}", {d: {a: 1.0}, a: {d: 1.0}}
+    if max(map(abs, y)) > 50:
+        return None
+    return text, y, rows
+
+
+KINDS = st.tuples(
+    st.sampled_from((*TWO, *TWO, *ONES, "ld", "st", "neg", "exch", "rot", "cswap")),
+    st.sampled_from(("add", "sub")),
+    *(st.integers(0, 4),) * 3,
+)
+
+
+@given(
+    st.lists(KINDS, min_size=1, max_size=25), st.lists(st.integers(-12, 12), min_size=SLOTS, max_size=SLOTS), st.data()
+)
+@settings(max_examples=60, deadline=None)
+def test_random_programs(kinds: list[tuple[Any, ...]], start: list[int], data: st.DataObject) -> None:
+    """The machine's gradient is the transposed product of the instructions' Jacobians, made of floats."""
+    x = [v / 4 for v in start]
+    lines, jacobians = [], []
+    for kind in kinds:
+        step = advance(kind, x)
+        if step is not None:
+            lines.append(step[0])
+            x = step[1]
+            jacobians.append(step[2])
+    loss = np.array(data.draw(st.lists(st.integers(-4, 4), min_size=SLOTS, max_size=SLOTS))) / 4
+
+    machine = rg.Machine(rg.assemble("\n".join([".memory 4", "start", *lines, "finish"])), keep_dropped=True)
+    machine.registers[1:6] = [word(v / 4) for v in start[:5]]
+    machine.memory[:] = [word(v / 4) for v in start[5:]]
+    machine.run()
+    machine.differentiating = True
+    machine.cotangents[1:6] = [word(v) for v in loss[:5]]
+    machine.memory_cotangents[:] = [word(v) for v in loss[5:]]
+    begun = machine.state()
+
+    expected, largest = loss, float(np.abs(loss).max())
+    for rows in reversed(jacobians):
+        j = np.eye(SLOTS)
+        for row, entries in rows.items():
+            j[row] = 0
+            for column, value in entries.items():
+                j[row, column] = value
+        expected = j.T @ expected
+        largest = max(largest, float(np.abs(expected).max()))
+    machine.turn()
+    if largest > 1e6:
+        return
+    machine.run()
+    found = [real(c) for c in (*machine.cotangents[1:6], *machine.memory_cotangents)]
+    assert found == pytest.approx(list(expected), rel=1e-5, abs=1e-5 * (1 + largest))
+    machine.turn()
+    machine.run()
+    assert machine.state() == begun
+
+
+# ---------------------------------------------------------------- compiled functions
+
+
+@reversible
+def complex_log(re: fixed, im: fixed, x: fixed, y: fixed) -> None:
+    """(re, im) += log(x + iy)"""
+    with rg.routine() as r:
+        n = rg.sqrt(x * x + y * y)
+    re += rg.log(n)
+    im += rg.atan2(y, x)
+    ~r
+
+
+@reversible
+def long_sum(y: fixed, x: fixed, n: int) -> None:
+    """y += n x / 10, by way of x / 1000 in one register"""
+    for _ in range(n):
+        y += 100 * (x / 1000)
+
+
+def compiled_gradient(function: Any, result: str, **arguments: Any) -> dict[str, float]:
+    found = rg.run(function, **arguments)
+    machine = found.machine
+    places = {a.name: a.address for a in found.compiled.arguments}
+    machine.differentiating = True
+    machine.memory_cotangents[places[result]] = ONE
+    machine.turn()
+    machine.run()
+    assert machine.at_end
+    return {name: real(machine.memory_cotangents[address]) for name, address in places.items()}
+
+
+def test_a_compiled_function() -> None:
+    x, y = 3.0, 4.0
+    re = compiled_gradient(complex_log, "re", re=0.0, im=0.0, x=x, y=y)
+    im = compiled_gradient(complex_log, "im", re=0.0, im=0.0, x=x, y=y)
+    assert (re["x"], re["y"]) == (pytest.approx(3 / 25, abs=4e-9), pytest.approx(4 / 25, abs=4e-9))
+    assert (im["x"], im["y"]) == (pytest.approx(-4 / 25, abs=4e-9), pytest.approx(3 / 25, abs=4e-9))
+    assert (re["re"], re["im"], im["re"], im["im"]) == (1, 0, 0, 1)
+
+
+def test_what_is_left_in_a_register_used_again_cancels() -> None:
+    # n times, the register is left with 100 more than before: what the next product adds, its inverse takes off.
+    for n in (1, 10, 200):
+        found = compiled_gradient(long_sum, "y", y=0.0, x=1.5, n=n)
+        assert abs(found["x"] - n / 10) < 2e-9 * n / 10
+
+
+def test_formats_without_functions_refuse_them_as_before() -> None:
+    w = rg.Format(64, 0)
+    assert not available(w)
+    machine = rg.Machine(rg.assemble(".format 64, 0\nstart\nfexp.add r9, r1\nfinish"))
+    machine.differentiating = True
+    machine.cotangents[9] = 1
+    with pytest.raises(rg.Trap, match="RG0403"):
+        machine.run()
+
+
+def test_the_machine_executes_the_lifted_table() -> None:
+    """Every instruction by itself in a machine, either way, and taken back."""
+    rng = random.Random(11)
+    for opcode in rg.TABLE:
+        if "br" in opcode.writes or opcode.name in ("start", "finish", "erase", "unerase"):
+            continue
+        for case in cases(opcode, W, rng, 4):
+            fields = {"rd": 1, "ra": 2, "rb": case.fields[2], "imm": case.imm}
+            i = Instruction(opcode, **{f: v for f, v in fields.items() if f in opcode.fields})
+            code = [Instruction(rg.TABLE["start"]), i, Instruction(rg.TABLE["finish"])]
+            for way in (+1, -1):
+                machine = rg.Machine(
+                    rg.Program([encode(x) for x in code], memory=4), backward=way < 0, keep_dropped=True
+                )
+                machine.differentiating = True
+                machine.registers[:6], machine.memory[:] = case.registers, case.memory
+                machine.cotangents[:6] = case.cotangents.registers
+                machine.memory_cotangents[:] = case.cotangents.memory
+                machine.step()
+                before = machine.state()
+                executed = i if way > 0 else inverse(i)
+                one = Case(case.registers[:], case.memory[:], Cotangents(6, 4, keep=True), 0, executed.imm, case.fields)
+                one.cotangents.registers[:] = case.cotangents.registers
+                one.cotangents.memory[:] = case.cotangents.memory
+                br = run(executed.opcode, W, OVERFLOW, one, way, 0, executed.imm)
+                if isinstance(br, Fault):
+                    with pytest.raises(rg.Trap, match=br.code):
+                        machine.step()
+                    assert machine.state() == before
+                    continue
+                machine.step()
+                assert (machine.registers[:6], machine.memory) == (one.registers, one.memory)
+                assert (machine.cotangents[:6], machine.memory_cotangents) == (
+                    one.cotangents.registers,
+                    one.cotangents.memory,
+                )
+                machine.step_back()
+                assert machine.state() == before
