@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from retrograd.compiler.structs import struct
     from retrograd.compiler.types import static
+    from retrograd.differentiation import NotDifferentiable, grad, value_and_grad
     from retrograd.execution import ProgramTrap, Result, run, uncomputing_level
     from retrograd.functions import Inverse, Reversible, reversible, use_format
     from retrograd.isa.diagnostics import (
@@ -121,6 +122,9 @@ _HOMES = {
     "Array": "compiler.types",
     "Stack": "compiler.types",
     "static": "compiler.types",
+    "NotDifferentiable": "differentiation",
+    "grad": "differentiation",
+    "value_and_grad": "differentiation",
     "ProgramTrap": "execution",
     "Result": "execution",
     "run": "execution",
@@ -164,6 +168,7 @@ __all__ = [
     "Instruction",
     "Inverse",
     "Machine",
+    "NotDifferentiable",
     "Options",
     "Outcome",
     "Program",
@@ -194,6 +199,7 @@ __all__ = [
     "floor",
     "free",
     "from_image",
+    "grad",
     "irot",
     "log",
     "lognum",
@@ -219,6 +225,7 @@ __all__ = [
     "to_image",
     "uncomputing_level",
     "use_format",
+    "value_and_grad",
     "verify",
     "zeros",
     "zeros_like",
