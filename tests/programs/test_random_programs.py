@@ -16,6 +16,7 @@ from retrograd.assembler.verify import findings
 from retrograd.isa.encoding import inverse
 from retrograd.isa.entries import Function, a, b
 from retrograd.simulator.semantics import Handler
+from retrograd.simulator.semantics import handler as machine_handler
 
 import retrograd as rg
 
@@ -386,12 +387,13 @@ def test_instructions_can_be_left_out(generator: ModuleType) -> None:
 class Wrong(rg.Machine):
     """A machine with one fault, named by the class below."""
 
-    def _decode(self, code: Any) -> Any:
-        instructions = list(code)
-        return [
-            (self.spoil(i, handler), *rest)
-            for i, (handler, *rest) in zip(instructions, super()._decode(instructions), strict=True)
-        ]
+    def _decode(self, cotangents: Any) -> Any:
+        forward = self.program.instructions
+        executed = {+1: forward, -1: [inverse(i) for i in forward]}
+        return {
+            way: [(self.spoil(i, handler), *rest) for i, (handler, *rest) in zip(executed[way], decoded, strict=True)]
+            for way, decoded in super()._decode(cotangents).items()
+        }
 
     def spoil(self, i: rg.Instruction, handler: Handler) -> Handler:
         return handler
@@ -402,7 +404,7 @@ class WrongInverse(Wrong):
 
     def spoil(self, i: rg.Instruction, handler: Handler) -> Handler:
         if i.opcode.name == "ror":
-            return next(iter(rg.Machine._decode(self, [inverse(i)])))[0]
+            return machine_handler(inverse(i).opcode, self.format, self._modes)
         return handler
 
 
