@@ -84,7 +84,10 @@ class _Sharer:
 
     def computed(self, node: Node) -> list[Cell]:
         """The cells of a Within; none where two are equal, and yet must be apart."""
-        cells = self.cells.of(node.compute) if isinstance(node, Within) else []
+        if not isinstance(node, Within) or any(isinstance(n, Check) and n.code == "RG0802" for n in node.compute):
+            # A test that an ancilla is zero speaks of one moment: it stays where it is.
+            return []
+        cells = self.cells.of(node.compute)
         return cells if len({cell.number for cell in cells}) == len(cells) else []
 
     # ------------------------------------------------------------------ in one compute block
