@@ -84,7 +84,7 @@ class _Sharer:
 
     def computed(self, node: Node) -> list[Cell]:
         """The cells of a Within; none where two are equal, and yet must be apart."""
-        if not isinstance(node, Within) or any(isinstance(n, Check) and n.code == "RG0802" for n in node.compute):
+        if not isinstance(node, Within) or any(map(_tests_for_zero, node.compute)):
             # A test that an ancilla is zero speaks of one moment: it stays where it is.
             return []
         cells = self.cells.of(node.compute)
@@ -257,6 +257,10 @@ class _Sharer:
             and not inside.disturbs(cell.footprint)
             and (may_trap or self.cells.safe(cell))
         )
+
+
+def _tests_for_zero(node: Node) -> bool:
+    return (isinstance(node, Check) and node.code == "RG0802") or (isinstance(node, Local) and node.checked)
 
 
 def _next_with_equal_cell(computed: Sequence[list[Cell]]) -> list[int]:
