@@ -6,15 +6,16 @@ lower → optimise → (erase) → emit
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from retrograd.compiler.activity import useful_variables
 from retrograd.compiler.emit import Emitted, emit
-from retrograd.compiler.ir import Module
+from retrograd.compiler.ir import Module, Region
 from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.pipeline import optimise
 from retrograd.compiler.source import SourceFunction, fail
-from retrograd.compiler.types import Type
+from retrograd.compiler.types import Type, is_real, leaves
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
 
@@ -24,12 +25,14 @@ class Options:
     """How to compile: the same source, the same results.
 
     `level` 0 leaves the IR as it was lowered. `erase`: True erases what routines and expressions computed in place of uncomputing
-    it, a collection of names does so for these routines only. `stack`: words for recursion.
+    it, a collection of names does so for these routines only. `stack`: words for recursion. `cotangents`: the program is to
+    run in differentiation mode, and drops the cotangent of every variable that dies on its way back (see `drops`).
     """
 
     level: int = 1
     erase: bool | frozenset[str] = False
     stack: int = 1 << 16
+    cotangents: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,4 +87,24 @@ def _compile(
         module = erase_routines(module, names)
         if observe is not None:
             observe("erase_routines", module)
-    return Compiled(function, w, options, lowered, module, emit(module))
+    compiled = Compiled(function, w, options, lowered, module, emit(module))
+    return dropping_cotangents(compiled) if options.cotangents else compiled
+
+
+def dropping_cotangents(compiled: Compiled) -> Compiled:
+    """The program, to be run in differentiation mode: see `Options.cotangents`."""
+    module = compiled.module
+    module = replace(module, dropping=useful_variables(module, real_regions(compiled.lowered)))
+    return replace(compiled, options=replace(compiled.options, cotangents=True), module=module, emitted=emit(module))
+
+
+def real_regions(lowered: Lowered, names: Collection[str] | None = None) -> list[Region]:
+    """The regions of the arguments, of those with these names, that hold numbers with a derivative."""
+    out: list[Region] = []
+    given = iter(lowered.module.arguments or ())
+    for argument in lowered.arguments:
+        for _, _, leaf in leaves(argument.type, argument.name):
+            region = next(given)
+            if (names is None or argument.name in names) and is_real(leaf):
+                out.append(region)
+    return out

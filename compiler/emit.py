@@ -1,7 +1,7 @@
 """IR → Program: the parts put together, calls and names given their addresses.
 
 code = start; SP and constants made; entry; both unmade; finish; procedures, callees first
-memory = the module's words; words of variables that found no register; stack
+memory = the module's words; words of variables that found no register; stack; the module's words above it
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrograd.compiler.calls import callees_first, reachable
+from retrograd.compiler.drops import directions, with_drops
 from retrograd.compiler.ir import SP, Call, Const, Delocal, External, Local, Module, Node, Op
 from retrograd.compiler.linear import Branch, Step, linearize
 from retrograd.compiler.registers import SLOT, assign_purposes, weigh_constants
@@ -50,6 +51,10 @@ def emit(module: Module, *, registers: int = 256) -> Emitted:
     w = module.format
     entry = linearize(module.entry, w)
     bodies = reachable(entry, module.procedures, lambda p: linearize(p.body, w, p.span))
+    if module.dropping:
+        ways = directions(entry, bodies)
+        entry = with_drops(entry, (1,), module.dropping)
+        bodies = {name: with_drops(steps, ways[name], module.dropping) for name, steps in bodies.items()}
     groups = callees_first(bodies)
 
     weights: dict[int, float] = {}
@@ -134,11 +139,17 @@ def _link(shared: Shared, main: Unit, procedures: Mapping[str, Unit]) -> Emitted
     regions = [region for region in module.regions if region.address is not None]
     names = _unique((*entrances, *(region.name for region in regions)))
     words = {i: encode(i) for i in dict.fromkeys(code)}
+    size = stack
+    if module.above:
+        # What lies above the stack has its address: the words in memory take their room from the stack.
+        size = module.memory + module.stack + module.above
+    elif shared.purposes.stack is not None:
+        # One address less than words can tell apart, so that a stack that grows too large meets the end of the memory.
+        size = stack + min(module.stack, max(w.mask - stack, 0))
     program = Program(
         [words[i] for i in code],
         _data(module),
-        # One address less than words can tell apart, so that a stack that grows too large meets the end of the memory.
-        stack + (min(module.stack, max(w.mask - stack, 0)) if shared.purposes.stack is not None else 0),
+        size,
         w,
         dict(zip(names, entrances.values(), strict=False)),
         {name: region.address or 0 for name, region in zip(names[len(entrances) :], regions, strict=True)},

@@ -263,9 +263,11 @@ class Procedure:
 class Module:
     """A whole program: `entry` runs between `start` and `finish`, on memory that holds the arguments.
 
-    `memory` words are laid out statically (the regions with an address); the stack follows them. `arguments`: the regions
+    `memory` words are laid out statically (the regions with an address); the stack follows them, and `above` it may be more
+    words (companions of these all, where words of the stack have companions). `arguments`: the regions
     that the host reads and writes. Where these are told, the others without data belong each to the bodies that access it,
-    and are zero whenever such a body begins or ends; None says nothing of any.
+    and are zero whenever such a body begins or ends; None says nothing of any. `dropping`: variables whose cotangents a
+    machine in differentiation mode is to drop, where they die on the way back.
     """
 
     entry: Block
@@ -278,6 +280,8 @@ class Module:
     texts: tuple[Sequence[str], ...] = ()
     externals: tuple[object, ...] = field(default=(), compare=False)
     arguments: tuple[Region, ...] | None = None
+    above: int = 0
+    dropping: frozenset[Var] = frozenset()
 
     def __invert__(self) -> Module:
         """The program that undoes this one. Arguments lie where they lay."""

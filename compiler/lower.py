@@ -10,18 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrograd.compiler.flatten import ZERO
+from retrograd.compiler.gradient_calls import expand_gradients
 from retrograd.compiler.ir import Block, Call, Local, Module, Node, Op, Operand, Region, Var, Within
+from retrograd.compiler.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
 from retrograd.compiler.source import SourceFunction
-from retrograd.compiler.specialise import (
-    ArrayShape,
-    ScalarShape,
-    Shape,
-    Specialiser,
-    StackShape,
-    StaticShape,
-    StructShape,
-    static_key,
-)
+from retrograd.compiler.specialise import Specialiser, static_key
 from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, leaves
 from retrograd.compiler.values import FunctionValue, row_major
 from retrograd.isa.table import TABLE
@@ -101,12 +94,14 @@ def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int
         tuple(s.regions),
         s.memory,
         stack,
-        w,
-        tuple(s.files),
-        tuple(s.files.values()),
-        tuple(range(len(s.externals))),
-        tuple(given),
+        format=w,
+        files=tuple(s.files),
+        texts=tuple(s.files.values()),
+        externals=tuple(range(len(s.externals))),
+        arguments=tuple(given),
     )
+    if s.gradients:
+        module = expand_gradients(module, s.gradients)
     return Lowered(module, tuple(arguments), tuple(s.externals))
 
 

@@ -80,6 +80,20 @@ class Parameter:
     default: Any = NOTHING
 
 
+@dataclass(frozen=True)
+class GradientOf:
+    """∂L/∂x of a function, as a function: its parameters, then one for each gradient, which is added to that.
+
+    `loss` and `wanted`: positions of parameters. `keep`: words for cotangents of what the function frees.
+    """
+
+    function: SourceFunction
+    backward: bool
+    loss: int
+    wanted: tuple[int, ...]
+    keep: int
+
+
 class SourceFunction:
     """A function whose body is compiled and never executed: `fn` is what Python made of its `def`.
 
@@ -100,6 +114,8 @@ class SourceFunction:
         self.read_from: SourceFunction | None = None
         #: the struct whose method it is
         self.owner: type | None = None
+        #: what its body is made of, where it has none of its own
+        self.gradient_of: GradientOf | None = None
 
     def __repr__(self) -> str:
         return f"<reversible {self.__qualname__}>"
@@ -228,6 +244,7 @@ class InnerFunction(SourceFunction):
         self._around: dict[str, Any] = {}
         self.read_from = None
         self.owner = None
+        self.gradient_of = None
 
     @property
     def tree(self) -> ast.FunctionDef:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from retrograd.compiler.elaborate import Elaborator
 from retrograd.compiler.expressions import Address, E, loads
 from retrograd.compiler.flatten import ZERO, Temporaries
 from retrograd.compiler.footprint import Footprints
+from retrograd.compiler.gradient_calls import GradientCall
+from retrograd.compiler.gradient_versions import compile_gradient, refuse_own_gradient
 from retrograd.compiler.ir import (
     Call,
     Kind,
@@ -30,14 +32,13 @@ from retrograd.compiler.ir import (
     Region,
     Var,
 )
+from retrograd.compiler.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
 from retrograd.compiler.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.types import (
     ArrayAnnotation,
     ArrayType,
     ScalarType,
     StackAnnotation,
-    StackType,
-    StructType,
     element_of,
     scalar_of,
     static,
@@ -66,43 +67,6 @@ _MOST = 2000
 _DEEPEST = 100
 
 
-# ---------------------------------------------------------------------- what a procedure is specialised on
-
-
-@dataclass(frozen=True)
-class ScalarShape:
-    kind: Kind
-
-
-@dataclass(frozen=True)
-class ArrayShape:
-    element: ScalarType | StructType
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class StackShape:
-    type: StackType
-
-
-@dataclass(frozen=True)
-class StructShape:
-    type: StructType
-    fields: tuple[tuple[str, Shape], ...]
-
-
-@dataclass(frozen=True)
-class StaticShape:
-    """A value known now. Functions and arrays count by identity, other values by themselves and their type."""
-
-    key: Any
-    value: Any = field(compare=False)
-
-
-Shape = ScalarShape | ArrayShape | StackShape | StructShape | StaticShape
-
-
 @dataclass
 class Version:
     """A function compiled, or being compiled, for given shapes."""
@@ -115,6 +79,8 @@ class Version:
     recursive: bool = False
     called_itself: bool = False
     procedure: Procedure | None = None
+    #: where it was called first, within a function
+    caller: tuple[Elaborator, ast.AST] | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +102,8 @@ class Specialiser:
         self.memory = 0
         self.files: dict[str, Sequence[str]] = {}
         self.externals: list[Any] = []
+        #: procedures whose bodies are still to be made
+        self.gradients: dict[str, GradientCall] = {}
         self._versions: dict[Any, Version] = {}
         self._open: list[Any] = []
         self._names: dict[str, int] = {}
@@ -183,6 +151,8 @@ class Specialiser:
         key = (id(function), shapes)
         found = self._versions.get(key)
         if found is not None:
+            if found.procedure is None and function.gradient_of is not None:
+                refuse_own_gradient(function.gradient_of.function, caller, node)
             if found.procedure is None:
                 # The call closes a cycle: all that lie on it may be active more than once.
                 for other in self._open[self._open.index(key) :]:
@@ -194,6 +164,7 @@ class Specialiser:
                 caller.fail("RG0719", message, node)
             raise CompileError(Diagnostic("RG0719", message))
         version = Version(self._name(function.__name__), function, shapes)
+        version.caller = None if caller is None else (caller, node)
         self._versions[key] = version
         self._open.append(key)
         try:
@@ -206,11 +177,14 @@ class Specialiser:
 
     def _compile(self, version: Version, key: Any) -> None:
         """Compile the body; again, as long as what was assumed of recursive calls proves too little."""
+        if version.function.gradient_of is not None:
+            compile_gradient(self, version, version.function.gradient_of)
+            return
         self.files.setdefault(version.function.source.file, version.function.source.lines)
         while True:
             before = (set(self._versions), dict(self.procedures), self.memory, len(self.regions), dict(self._names))
             version.called_itself = False
-            params, names, leaf_parts = self._parameters(version)
+            params, names, leaf_parts = self.parameters(version)
             elaborator = Elaborator(version.function, self, version.recursive)
             elaborator.names.update(names)
             # Of a procedure's parameters it is variables that it may write; what it stores shows in its body: until there
@@ -266,9 +240,7 @@ class Specialiser:
         self._names[name] = count + 1
         return name if count == 0 else f"{name}.{count + 1}"
 
-    def _parameters(
-        self, version: Version
-    ) -> tuple[tuple[Var, ...], dict[str, Value], list[tuple[Var, Region | None]]]:
+    def parameters(self, version: Version) -> tuple[tuple[Var, ...], dict[str, Value], list[tuple[Var, Region | None]]]:
         """(parameter variables, what the names stand for, (variable, region) of each leaf)."""
         parts: list[tuple[Var, Region | None]] = []
 

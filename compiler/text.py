@@ -51,7 +51,11 @@ def as_text(module: Module) -> str:
     """The whole module: format, memory, procedures by name, entry."""
     w = module.format
     out = [f"format {w}"]
-    out.append(f"memory {module.memory}" + (f", stack {module.stack}" if module.stack else ""))
+    out.append(
+        f"memory {module.memory}"
+        + (f", stack {module.stack}" if module.stack else "")
+        + (f", above {module.above}" if module.above else "")
+    )
     for region in module.regions:
         where = "" if region.address is None else f" at {region.address}"
         out.append(f"region {region.name}[{region.size}]{where}" + _data_text(region, w))

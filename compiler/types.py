@@ -219,3 +219,15 @@ def leaves(t: Type, name: str) -> Iterator[tuple[str, int, ScalarType | ArrayTyp
             at += inner.size
     elif not isinstance(t, StaticType):
         yield name, 0, t
+
+
+def is_real(t: Type) -> bool:
+    """Whether a value of this type holds a number that has a derivative: fixed or lognum."""
+    match t:
+        case ScalarType(kind):
+            return kind in (Kind.FIXED, Kind.LOGNUM)
+        case ArrayType(element):
+            return is_real(element)
+        case StructType(_, fields):
+            return any(is_real(inner) for _, inner in fields)
+    return False

@@ -393,6 +393,7 @@ class Unit:
             raise AssertionError(f"{self._name}: {name} takes {len(homes)} arguments, not {len(call.args)}")
         first: dict[Var, int] = {}
         copies: list[tuple[Operand, int]] = []
+        dropping, dropped = self.shared.module.dropping, list[int]()
         for index, (arg, home) in enumerate(zip(call.args, homes, strict=True)):
             if isinstance(arg, Var) and arg not in first:
                 if arg is SP:
@@ -403,6 +404,8 @@ class Unit:
             if index in written or (isinstance(arg, Var) and first[arg] in written):
                 raise AssertionError(f"{self._name}: {name} writes its parameter {index}, given {arg!r}")
             copies.append((arg, home))
+            if dropping and self.shared.module.procedures[name].params[index] in dropping:
+                dropped.append(home)
         out: list[Instruction] = []
         now = {var: self._location(var) for var in first}
         holder = {location: var for var, location in now.items()}
@@ -416,6 +419,9 @@ class Unit:
             if displaced is not None:
                 now[displaced], holder[here] = here, displaced
             now[var], holder[home] = home, var
+        for home in dropped:
+            # What a copy or a constant has gained ends with it.
+            out += self._test(home)
         for arg, home in copies:
             if isinstance(arg, Var):
                 out += self._copy(homes[first[arg]], home)
@@ -432,6 +438,13 @@ class Unit:
             mine = self._exchange_slot(scratch, x)
             return [mine, self._exchange_slot(scratch, y), mine]
         return [self._exchange_slot(x, y) if y >= SLOT else Instruction(_SWAP, x, y)]
+
+    def _test(self, location: int) -> list[Instruction]:
+        """That a location holds zero."""
+        if location < SLOT:
+            return [Instruction(_ASSERT, location)]
+        exchange = self._exchange_slot(self._scratch[0], location)
+        return [exchange, Instruction(_ASSERT, self._scratch[0]), exchange]
 
     def _copy(self, source: int, target: int) -> list[Instruction]:
         """target += source."""

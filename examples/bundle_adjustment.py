@@ -83,7 +83,11 @@ def project(out: Array[fixed, 2], camera: Array[fixed, 11], point: Array[fixed, 
 def reprojection_error(
     error: Array[fixed, 2], camera: Array[fixed, 11], point: Array[fixed, 3], weight: fixed, feature: Array[fixed, 2]
 ) -> None:
-    """error += w (projection − feature). Inverse: −=. Error: 10⁻⁶ for f of some hundred pixels."""
+    """error += w (projection − feature). Inverse: −=. Error: 10⁻⁶ for f of some hundred pixels.
+
+    Derivatives: 4·10⁻⁹ of the largest, 10⁻⁷ of each but ∂/∂w, which is as good as the projection: a difference of pixels,
+    10⁻⁶ of one (in Q24.40 10⁻⁸).
+    """
     with rg.routine() as r:
         pixel = rg.zeros(2)
         project(pixel, camera, point)

@@ -5,6 +5,7 @@
 Wanted is the p for which x = 0.3 gives y = 1. A reversible function can be run backward from an answer that it never
 gave: put the y that is wanted in the place of the y that came out, run backward, put the known x back, run forward again.
 If the answer wanted is consistent with the rest of the output, nothing changes any more, and p is found.
+`rg.learn_by_consistency` does so.
 
 Whether that works depends on what the rest of the output knows. `keeping` leaves x where it is: x and p + x together
 determine p, so that going back always returns the p one came with, and y stays wrong for ever. `clearing` takes x away by
@@ -47,14 +48,15 @@ def clearing(y: fixed, x: fixed, p: fixed) -> None:
     y += rg.exp(p)
 
 
+def learn(f: Any, p: float = 1.6, rounds: int = 100) -> rg.Consistency:
+    """Out with x = 0.3, back with y = 1, until nothing new comes or `rounds` are over."""
+    return rg.learn_by_consistency(f, (0.0, KNOWN, p), outputs={"y": TARGET}, parameters="p", steps=rounds)
+
+
 def train(f: Any, p: float = 1.6, rounds: int = 100) -> list[float]:
-    """The answers y of `rounds` rounds, out with x = 0.3, back with y = 1; the last entry is p."""
-    history = []
-    for _ in range(rounds):
-        y, x, p = f(0.0, KNOWN, p)
-        history.append(y)
-        y, x, p = (~f)(TARGET, x, p)
-    return [*history, p]
+    """The answers y of the rounds; the last entry is p."""
+    learnt = learn(f, p, rounds)
+    return [*learnt.history["y"].tolist(), learnt.arguments.p]
 
 
 def reference(y: float, x: float, p: float) -> float:
@@ -63,11 +65,16 @@ def reference(y: float, x: float, p: float) -> float:
 
 
 def main() -> None:
-    """Both functions, a hundred rounds each."""
+    """Both functions, as far as they get."""
     print(f"wanted: y = {TARGET} at p = {SOLUTION:.13f}")
     for f in (keeping, clearing):
-        *answers, p = train(f)
-        print(f"{f.__name__:8}: y = {', '.join(f'{y:.6f}' for y in answers[:4])}, …, {answers[-1]:.9f}; p = {p:.9f}")
+        learnt = learn(f)
+        answers = [f"{y:.6f}" for y in learnt.history["y"]]
+        shown = answers if len(answers) < 6 else [*answers[:4], "…", answers[-1]]
+        verdict = "converged" if learnt.converged else "more rounds would change nothing"
+        print(
+            f"{f.__name__:8}: y = {', '.join(shown)}; p = {learnt.arguments.p:.9f}; rounds: {learnt.rounds}; {verdict}"
+        )
 
 
 if __name__ == "__main__":

@@ -97,7 +97,11 @@ def kick(v: Array[fixed, "n", 3], gm: Array[fixed, "n"], q: Array[fixed, "n", 3]
 def leapfrog(
     q: Array[fixed, "n", 3], v: Array[fixed, "n", 3], gm: Array[fixed, "n"], steps: int, rate: rg.static = RATE
 ) -> None:
-    """(q, v) after `steps` steps of 1/rate of a year; v and gm are LARGER than they are. Inverse: before them, bit for bit."""
+    """(q, v) after `steps` steps of 1/rate of a year; v and gm are LARGER than they are. Inverse: before them, bit for bit.
+
+    Gradient: with scale=20. By what is LARGER it is as much smaller, and on the way back it passes through there: without a
+    scale hardly a digit is left of it.
+    """
     for _ in range(steps):
         drift(q, v, 2 * rate * LARGER)
         kick(v, gm, q, rate)

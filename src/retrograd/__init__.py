@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from retrograd.assembler.disassemble import disassemble
     from retrograd.assembler.image import from_image, to_image
     from retrograd.assembler.verify import verify
+    from retrograd.batches import BatchResult, ElementTrap, run_batch, vmap
     from retrograd.compiler.compiled import Compiled, Options
     from retrograd.compiler.intrinsics import (
         atan,
@@ -57,7 +58,21 @@ if TYPE_CHECKING:
     )
     from retrograd.compiler.structs import struct
     from retrograd.compiler.types import static
-    from retrograd.differentiation import NotDifferentiable, grad, value_and_grad
+    from retrograd.differentiation import (
+        Gradient,
+        GradientReport,
+        NotDifferentiable,
+        SparseJacobian,
+        grad,
+        gradient,
+        gradient_report,
+        hessian,
+        hvp,
+        jacobian,
+        jvp,
+        value_and_grad,
+        vjp,
+    )
     from retrograd.execution import ProgramTrap, Result, run, uncomputing_level
     from retrograd.functions import Inverse, Reversible, reversible, use_format
     from retrograd.isa.diagnostics import (
@@ -73,6 +88,7 @@ if TYPE_CHECKING:
     from retrograd.isa.program import Program
     from retrograd.isa.table import TABLE, Table
     from retrograd.isa.words import Format
+    from retrograd.learning import Consistency, learn_by_consistency
     from retrograd.numbers import fixed, lognum
     from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
 
@@ -80,6 +96,10 @@ __version__ = "0.1.0"
 
 #: public name -> the module that defines it; imported on first use, so that `import retrograd` costs nothing
 _HOMES = {
+    "BatchResult": "batches",
+    "ElementTrap": "batches",
+    "run_batch": "batches",
+    "vmap": "batches",
     "assemble": "assembler.assemble",
     "assemble_file": "assembler.assemble",
     "disassemble": "assembler.disassemble",
@@ -122,9 +142,19 @@ _HOMES = {
     "Array": "compiler.types",
     "Stack": "compiler.types",
     "static": "compiler.types",
+    "Gradient": "differentiation",
+    "GradientReport": "differentiation",
     "NotDifferentiable": "differentiation",
+    "SparseJacobian": "differentiation",
     "grad": "differentiation",
+    "gradient": "differentiation",
+    "gradient_report": "differentiation",
+    "hessian": "differentiation",
+    "hvp": "differentiation",
+    "jacobian": "differentiation",
+    "jvp": "differentiation",
     "value_and_grad": "differentiation",
+    "vjp": "differentiation",
     "ProgramTrap": "execution",
     "Result": "execution",
     "run": "execution",
@@ -147,6 +177,8 @@ _HOMES = {
     "TABLE": "isa.table",
     "Table": "isa.table",
     "Format": "isa.words",
+    "Consistency": "learning",
+    "learn_by_consistency": "learning",
     "fixed": "numbers",
     "lognum": "numbers",
     "Machine": "simulator.machine",
@@ -159,10 +191,15 @@ __all__ = [
     "TABLE",
     "Array",
     "AssemblyError",
+    "BatchResult",
     "CompileError",
     "Compiled",
+    "Consistency",
     "Diagnostic",
+    "ElementTrap",
     "Format",
+    "Gradient",
+    "GradientReport",
     "ImageError",
     "InputError",
     "Instruction",
@@ -176,6 +213,7 @@ __all__ = [
     "Result",
     "RetrogradError",
     "Reversible",
+    "SparseJacobian",
     "Stack",
     "Stop",
     "Table",
@@ -200,7 +238,14 @@ __all__ = [
     "free",
     "from_image",
     "grad",
+    "gradient",
+    "gradient_report",
+    "hessian",
+    "hvp",
     "irot",
+    "jacobian",
+    "jvp",
+    "learn_by_consistency",
     "log",
     "lognum",
     "mean",
@@ -213,6 +258,7 @@ __all__ = [
     "rot",
     "routine",
     "run",
+    "run_batch",
     "select",
     "sin",
     "sqrt",
@@ -227,6 +273,8 @@ __all__ = [
     "use_format",
     "value_and_grad",
     "verify",
+    "vjp",
+    "vmap",
     "zeros",
     "zeros_like",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from retrograd.compiler.compiled import Compiled, Options, compile_function
+from retrograd.compiler.compiled import Compiled, Options, compile_function, dropping_cotangents
 from retrograd.compiler.source import SourceFunction
 from retrograd.compiler.types import StaticType, Type
 from retrograd.isa.words import Q32_32, Format
@@ -85,7 +86,10 @@ class Reversible(SourceFunction):
         key = (tuple(_key(t) for t in types), w, chosen)
         found = self._compiled.get(key)
         if found is None:
-            found = compile_function(self, types, w, chosen)
+            if chosen.cotangents:
+                found = dropping_cotangents(self.compiled_for(types, w, replace(chosen, cotangents=False)))
+            else:
+                found = compile_function(self, types, w, chosen)
             if len(self._compiled) >= _KEPT:
                 del self._compiled[next(iter(self._compiled))]
             self._compiled[key] = found
@@ -107,8 +111,6 @@ class Reversible(SourceFunction):
 
     def with_options(self, **changes: Any) -> Reversible:
         """The same function compiled otherwise: `level`, `erase`, `stack`, `format`."""
-        from dataclasses import replace
-
         format = changes.pop("format", self.format)
         other = Reversible(self.fn, format, replace(self.options, **changes))
         other.read_from = self

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrograd.isa.encoding import Instruction
 
 #: kT ln 2 at 300 K, in joules (Landauer 1961; k = 1.380649e-23 J/K exactly, SI 2019)
-_LANDAUER_300K = 1.380649e-23 * 300 * math.log(2)
+LANDAUER_300K = 1.380649e-23 * 300 * math.log(2)
 #: steps that are taken back to find what wrote an ancilla last
 _SEARCHED = 200_000
 #: steps that are taken back within one statement
@@ -214,7 +214,7 @@ class _Scene:
             where = "" if made is None or writer.file == made.file else f" of {writer.file}"
             lines.append(f"changed last in line {writer.line}{where}")
         told = f" ({', '.join(lines)})" if lines else ""
-        return f"{told}; to erase it would cost {bits} bits, {bits * _LANDAUER_300K:.2g} J at 300 K"
+        return f"{told}; to erase it would cost {bits} bits, {bits * LANDAUER_300K:.2g} J at 300 K"
 
     def _dirty_element(self, node: Check) -> str:
         """An array is freed with an element that is not zero: its word was just exchanged out of memory."""

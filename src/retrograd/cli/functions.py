@@ -20,6 +20,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Sp
 if TYPE_CHECKING:
     from retrograd.compiler.compiled import Compiled
     from retrograd.functions import Inverse, Reversible
+    from retrograd.isa.words import Format
 
 _PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>~?[A-Za-z_][\w.]*)")
 
@@ -169,16 +170,16 @@ def run_function(options: argparse.Namespace) -> int:
         return TRAPPED
     values = result.values._asdict()
     if options.json:
-        shown = {name: _plain(v) for name, v in values.items()}
+        as_json = {name: plain(v) for name, v in values.items()}
         out = {
-            "schema": "retrograd.call/1", "function": function.__name__, "backward": backward, "values": shown,
+            "schema": "retrograd.call/1", "function": function.__name__, "backward": backward, "values": as_json,
             "steps": result.steps, "erased_bits": result.erased_bits,
         }  # fmt: skip
         print(json.dumps(out, indent=2))
         return OK
     width = max(map(len, values), default=0)
     for v, p in zip(values.values(), function.parameters, strict=True):
-        print(f"{p.name:<{width}} = {_shown(v)}")
+        print(f"{p.name:<{width}} = {shown(v)}")
     way = "backward" if backward else "forward"
     print(f"\n{result.steps} steps {way}, {result.erased_bits} bits erased")
     return OK
@@ -191,18 +192,19 @@ def _steps(text: str) -> int:
         raise fail("RG0507", f"--max-steps: `{text[:40]}` is no integer") from None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, list):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if hasattr(value, "__dataclass_fields__"):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return value if isinstance(value, int | float | bool | str) or value is None else str(value)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as a person reads it."""
     if hasattr(value, "tolist"):
         import numpy as np
 
@@ -222,7 +224,7 @@ def compile_command(options: argparse.Namespace) -> int:
     if options.erase is not None:
         changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
     if options.format is not None:
-        changes["format"] = _format(options.format)
+        changes["format"] = parse_format(options.format)
     function = function.with_options(**changes)
     args, keywords = parse_arguments(options.args)
     if options.dump_ir is not None:
@@ -246,16 +248,18 @@ def compile_command(options: argparse.Namespace) -> int:
     return OK
 
 
-def _format(text: str) -> Any:
+def parse_format(text: str) -> Format:
+    """A format as written: 32,16 (width, fraction) or Q16.16 (before and after the point). Raises InputError RG0507."""
     from retrograd.isa.words import Format
 
-    found = re.fullmatch(r"(\d+)[,.](\d+)", text)
+    found = re.fullmatch(r"(Q?)(\d{1,4})[,.](\d{1,4})", text)
     try:
         if found is None:
             raise ValueError("a format is written WIDTH,FRACTION")
-        return Format(int(found[1]), int(found[2]))
+        first, fraction = int(found[2]), int(found[3])
+        return Format(first + fraction if found[1] else first, fraction)
     except ValueError as error:
-        raise fail("RG0507", f"--format {text}: {error}", "for example 32,16") from None
+        raise fail("RG0507", f"--format {text[:40]}: {error}", "for example 32,16") from None
 
 
 def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: str) -> int:

@@ -110,7 +110,23 @@ def parser() -> argparse.ArgumentParser:
         help="erase what routines compute, in place of uncomputing it; all, or those named, with commas",
     )
     p.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
-    p.add_argument("--format", metavar="W,F", help="word width and fraction, such as 32,16")
+    p.add_argument("--format", metavar="W,F", help="word width and fraction, such as 32,16 or Q16.16")
+
+    p = command("grad", "differentiate a reversible function: run it forward, and back with cotangents")
+    p.add_argument("function", metavar="FILE.py:FUNCTION", help="~FUNCTION for its inverse")
+    p.add_argument("args", nargs="*", metavar="ARG", help="literals such as 1.5 or [1.0, 2.0], NAME=VALUE, @FILE.npy")
+    p.add_argument(
+        "--loss", metavar="NAME", default="0", help="argument whose final value is differentiated (default: the first)"
+    )
+    p.add_argument(
+        "--wrt",
+        metavar="NAME",
+        action="append",
+        help="argument to differentiate by; may be repeated (default: all that have a derivative but the loss)",
+    )
+    p.add_argument("--scale", metavar="K", default="0", help="run with the loss's cotangent at 2^K, and divide by it")
+    p.add_argument("--format", metavar="W,F", help="word width and fraction, such as 32,16 or Q16.16")
+    p.add_argument("--json", action="store_true", help="print the gradients as JSON (schema retrograd.gradient/1)")
 
     p = command("asm", "assemble text into a binary image")
     program(p)
@@ -193,6 +209,10 @@ def _dispatch(options: argparse.Namespace) -> int:
             from retrograd.cli.functions import compile_command
 
             return compile_command(options)
+        case "grad":
+            from retrograd.cli.gradients import gradient_command
+
+            return gradient_command(options)
         case "demo":
             from retrograd.cli.demo import demo
 

@@ -94,16 +94,17 @@ def iexp(out: fixed, x: fixed) -> None:
     """out += Σₖ xᵏ/k! = eˣ, until a term is below 2⁻²⁸. Inverse: out −= eˣ.
 
     `rg.exp` is nearer and faster; this is how a loop that ends by a test is written. The terms are a lognum that is
-    multiplied by x/k in each pass; k = 0 tells, running backward, where the loop began.
+    multiplied by x/k in each pass; k = 1 tells, running backward, where the loop began. The first two terms stand outside of
+    the branch, so that the gradient at x = 0 is right, too.
     """
-    out += 1
+    out += 1 + x
     if x != 0:
         with rg.routine() as r:
             total = fixed(0)
-            k = 0
-            term = lognum(1.0)
+            k = 1
             factor = lognum(x)
-            while (k == 0 or abs(fixed(term)) > 2.0**-28, k != 0):
+            term = factor
+            while (k == 1 or abs(fixed(term)) > 2.0**-28, k != 1):
                 k += 1
                 term *= factor / lognum(k)
                 total += fixed(term)

@@ -1,0 +1,286 @@
+"""Which arguments are differentiated, and their cotangents as words and as Python values.
+
+A cotangent is flat inside: one real number ∂L/∂word for each word of the argument, in the order of memory. For a lognum x
+the machine keeps ∂L/∂ln|x|; what users see is ∂L/∂x, that over x.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrograd.compiler.ir import Kind
+from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
+from retrograd.functions import Inverse, Reversible
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.isa.words import Format
+from retrograd.numbers import fixed, lognum
+
+Which = int | str | Sequence[int | str] | None
+Reals = NDArray[np.float64]
+
+
+class NotDifferentiable(InputError, TypeError):
+    """An argument that has no derivative, no loss, or cotangents that do not fit."""
+
+
+def refuse(message: str, hint: str | None = None) -> NoReturn:
+    """Raise NotDifferentiable RG0603."""
+    raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
+
+
+class Derived:
+    """A function made of a reversible one, and called with its arguments."""
+
+    def __init__(self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any]):
+        self.of = of
+        self.__name__ = f"{name}({of.__name__})"
+        self.__doc__ = f"{self.__name__}, called with the arguments of {of.__name__}."
+        self._call = call
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        return self._call(args, keywords)
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__}>"
+
+
+# ---------------------------------------------------------------------- what is asked for
+
+
+def direction_of(f: Any) -> tuple[Reversible, bool]:
+    """(the reversible function, whether it is to be run backward). Raises NotDifferentiable for anything else."""
+    if isinstance(f, Inverse):
+        return ~f, True
+    if isinstance(f, Reversible):
+        return f, False
+    name = getattr(f, "__name__", None) or f"{f!r:.40}"
+    refuse(
+        f"`{name}` is no reversible function", "Use @reversible: what is differentiated is a function of the language."
+    )
+
+
+def position(f: Reversible | Inverse, which: Any) -> int:
+    """The position of an argument given by position or name. Raises NotDifferentiable, listing the arguments."""
+    function, _ = direction_of(f)
+    names = [p.name for p in function.parameters]
+    listed = f"its arguments are {', '.join(names)}" if names else "it takes no arguments"
+    if isinstance(which, str):
+        if which in names:
+            return names.index(which)
+        near = nearest(which, names)
+        refuse(f"`{f.__name__}` has no argument {which!r}", f"{near}; {listed}" if near else listed)
+    try:
+        if isinstance(which, bool | np.bool_):
+            raise TypeError
+        i = operator.index(which)
+    except TypeError:
+        refuse(f"{which!r:.40} is neither the position nor the name of an argument of `{f.__name__}`", listed)
+    if not -len(names) <= i < len(names):
+        refuse(f"`{f.__name__}` has no argument {i}", listed)
+    return i % len(names)
+
+
+def positions(f: Reversible | Inverse, argnums: Any) -> list[int] | None:
+    """The positions that `argnums` names, in its order; None for all that have a derivative."""
+    if argnums is None:
+        return None
+    several = argnums if isinstance(argnums, Sequence | np.ndarray) and not isinstance(argnums, str) else [argnums]
+    chosen = [position(f, which) for which in several]
+    for k, i in enumerate(chosen):
+        if i in chosen[:k]:
+            refuse(f"`{direction_of(f)[0].parameters[i].name}` of `{f.__name__}` is chosen twice", "choose it once")
+    return chosen
+
+
+def is_one(argnums: Any) -> bool:
+    """Whether `argnums` names one argument by itself."""
+    return argnums is not None and (isinstance(argnums, str) or not isinstance(argnums, Sequence | np.ndarray))
+
+
+def without_derivative(t: Type) -> str | None:
+    """What in a type has no derivative, in words, or None."""
+    match t:
+        case ScalarType(kind):
+            return None if kind in (Kind.FIXED, Kind.LOGNUM) else kind.value
+        case ArrayType(element):
+            return without_derivative(element)
+        case StructType(_, fields):
+            for name, inner in fields:
+                found = without_derivative(inner)
+                if found is not None:
+                    return f"its field `{name}`, {found},"
+            return None
+        case StackType():
+            return "a stack"
+        case StaticType():
+            return "a static value"
+
+
+def need_derivative(f: Reversible | Inverse, name: str, t: Type) -> None:
+    """Raise NotDifferentiable, naming argument and type, unless numbers of this type have derivatives."""
+    found = without_derivative(t)
+    if found is not None:
+        refuse(f"`{name}` of `{f.__name__}` is {t}: {found} has no derivative", "choose arguments of fixed or lognum")
+
+
+def need_scale(scale: Any, w: Format) -> int:
+    """The scale as an integer for which 2^scale is a word. Raises NotDifferentiable."""
+    highest = w.width - w.frac - 2
+    try:
+        k = operator.index(scale)
+    except TypeError:
+        refuse(f"scale = {scale!r:.40}", f"an integer from 0 to {highest} in {w}")
+    if not 0 <= k <= highest:
+        refuse(f"scale = {k}", f"0 to {highest} in {w}")
+    return k
+
+
+# ---------------------------------------------------------------------- words and reals
+
+
+def kinds(t: Type) -> list[Kind]:
+    """What each word of a differentiable type is: FIXED or LOGNUM."""
+    match t:
+        case ScalarType(kind):
+            return [kind]
+        case ArrayType(element, shape):
+            return kinds(element) * int(np.prod(shape, dtype=int))
+        case StructType(_, fields):
+            return [kind for _, inner in fields for kind in kinds(inner)]
+    raise TypeError(t)
+
+
+def sizes(t: Type, words: Sequence[int], w: Format) -> Reals:
+    """x where a word holds the lognum x, 1 where it is fixed: dx/d(what the machine differentiates by)."""
+    out = np.ones(len(words))
+    logs = [i for i, kind in enumerate(kinds(t)) if kind is Kind.LOGNUM]
+    if logs:
+        out[logs] = lognum.to_reals(np.array([words[i] for i in logs], dtype=np.uint64), w)
+    return out
+
+
+def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, what: str = "cotangent") -> list[int]:
+    """Cotangents ∂L/∂x as the machine's words, 2^scale times as large. Raises InputError RG0601, RG0602 naming the argument.
+
+    `what`: what they are called in messages; tangents and vectors are given in the same way.
+    """
+    # Zero stays zero even where x is beyond the range of floats.
+    by_log = np.multiply(cotangent, size, out=np.zeros_like(cotangent), where=cotangent != 0)
+    try:
+        return [int(v) for v in fixed.to_words(by_log * 2.0**scale, w).ravel()]
+    except InputError as error:
+        d = error.diagnostics[0]
+        raise InputError(Diagnostic(d.code, f"{what} of `{name}`: {d.message}", hint=d.hint)) from None
+
+
+def from_words(words: Sequence[int], size: Reals, scale: int, w: Format) -> Reals:
+    """The machine's cotangents as ∂L/∂x; 0 over a lognum too small for floats stays 0."""
+    reals = fixed.to_reals(np.array(words, dtype=np.uint64), w) / 2.0**scale
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.divide(reals, size, out=np.zeros_like(reals), where=reals != 0)
+
+
+# ---------------------------------------------------------------------- reals and values
+
+
+def shaped(t: Type, flat: Reals) -> Any:
+    """Flat cotangents as a value of the argument's own form: number, array, struct, array of structs."""
+    match t:
+        case ScalarType():
+            return float(flat[0])
+        case ArrayType(ScalarType(), shape):
+            return flat.reshape(shape)
+        case ArrayType(StructType() as element, shape):
+            out = np.empty(int(np.prod(shape, dtype=int)), dtype=object)
+            for i, part in enumerate(flat.reshape(len(out), element.size)):
+                out[i] = shaped(element, part)
+            return out.reshape(shape)
+        case StructType(cls, fields):
+            found, at = {}, 0
+            for name, inner in fields:
+                found[name] = shaped(inner, flat[at : at + inner.size])
+                at += inner.size
+            return cls(**found)
+    raise TypeError(t)
+
+
+def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
+    """A cotangent given by the user, flat; None is zero. Raises NotDifferentiable naming the argument and both shapes.
+
+    `what`: what it is called in messages.
+    """
+    if value is None:
+        return np.zeros(t.size)
+    match t:
+        case ScalarType():
+            array = _numbers(value, name, t, what)
+            if array.ndim:
+                refuse(f"the {what} of `{name}` has shape {array.shape}, and `{name}` is one {t}, of shape ()")
+            return array.reshape(1)
+        case ArrayType(ScalarType(), shape):
+            array = _numbers(value, name, t, what)
+            if array.shape != shape:
+                refuse(f"the {what} of `{name}` has shape {array.shape}, and `{name}` has shape {shape}")
+            return array.ravel()
+        case ArrayType(StructType() as element, shape):
+            return _structs(element, shape, value, name, what)
+        case StructType(cls, fields):
+            if _is_pair(t) and isinstance(value, complex | np.complexfloating):
+                return np.array([value.real, value.imag])
+            if isinstance(value, cls):
+                value = {field: getattr(value, field) for field, _ in fields}
+            if not isinstance(value, Mapping):
+                refuse(f"the {what} of `{name}` is {_kind(value)}, and `{name}` is {t}", f"give a {t} or a mapping")
+            known = [field for field, _ in fields]
+            for field in value:
+                if field not in known:
+                    near = nearest(str(field), known) or f"its fields are {', '.join(known)}"
+                    refuse(f"`{name}`, a {t}, has no field {field!r:.40}", near)
+            parts = [flattened(inner, value.get(field), f"{name}.{field}", what) for field, inner in fields]
+            return np.concatenate(parts)
+    raise TypeError(t)
+
+
+def _structs(element: StructType, shape: tuple[int, ...], value: Any, name: str, what: str) -> Reals:
+    array = value if isinstance(value, np.ndarray) else None
+    if array is None:
+        try:
+            array = np.asarray(value, dtype=object)
+        except ValueError:
+            refuse(f"the {what} of `{name}` has rows of different lengths, and `{name}` has shape {shape}")
+    if array.shape != shape:
+        refuse(f"the {what} of `{name}` has shape {array.shape}, and `{name}` has shape {shape}")
+    if _is_pair(element) and array.dtype.kind == "c":
+        return np.stack([array.real, array.imag], axis=-1).astype(np.float64).ravel()
+    parts = []
+    for i, item in enumerate(array.ravel().tolist()):
+        index = i if array.ndim == 1 else ", ".join(map(str, np.unravel_index(i, shape)))
+        parts.append(flattened(element, item, f"{name}[{index}]", what))
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _is_pair(t: StructType) -> bool:
+    """Whether Python's complex numbers stand for it, as they do where arguments are given."""
+    return t.fields == (("re", ScalarType(Kind.FIXED)), ("im", ScalarType(Kind.FIXED)))
+
+
+def _numbers(value: Any, name: str, t: Type, what: str) -> Reals:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        refuse(f"the {what} of `{name}` has rows of different lengths, and `{name}` is {t}")
+    if array.dtype.kind not in "iufb":
+        refuse(f"the {what} of `{name}` is {_kind(value)}, and `{name}` is {t}", f"{what}s are real numbers")
+    return array.astype(np.float64)
+
+
+def _kind(value: Any) -> str:
+    name = type(value).__name__
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    return f"{'an' if name[0] in 'aeio' else 'a'} {name}"

@@ -1,0 +1,129 @@
+"""`gradient`: the gradient as a reversible function, to be called within others."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from retrograd.compiler.ir import Kind
+from retrograd.compiler.source import NOTHING, GradientOf, Parameter
+from retrograd.compiler.types import FIXED, ArrayAnnotation, StructType, element_of, scalar_of
+from retrograd.differentiation.arguments import (
+    Which,
+    direction_of,
+    kinds,
+    position,
+    positions,
+    refuse,
+    without_derivative,
+)
+from retrograd.functions import Inverse, Reversible
+from retrograd.numbers import fixed
+
+#: words that are kept for cotangents
+_KEEP = 1 << 12
+
+
+class Gradient(Reversible):
+    """A reversible function without source of its own."""
+
+    def __init__(self, of: Reversible, gradient_of: GradientOf, parameters: tuple[Parameter, ...]) -> None:
+        super().__init__(of.fn, of.format, of.options)
+        self.read_from = of
+        self.gradient_of = gradient_of
+        self.parameters = parameters
+        self.__name__ = f"gradient_of_{of.__name__}"
+        self.__qualname__ = f"gradient of {of.__qualname__}"
+        loss, count = parameters[gradient_of.loss].name, len(of.parameters)
+        gains = (
+            f"{gain.name} += ∂{loss}/∂{parameters[i].name}"
+            for i, gain in zip(gradient_of.wanted, parameters[count:], strict=True)
+        )
+        self.__doc__ = f"{', '.join(gains)}; all else as it was."
+
+    def with_options(self, **changes: Any) -> Reversible:
+        """The same function compiled otherwise: see `Reversible.with_options`."""
+        plain = super().with_options(**changes)
+        assert self.gradient_of is not None
+        other = Gradient(plain, self.gradient_of, self.parameters)
+        other.read_from = self.read_from
+        other.__name__, other.__qualname__ = self.__name__, self.__qualname__
+        return other
+
+
+def gradient(f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, keep: int = _KEEP) -> Gradient:
+    """df(*args, *d) : d += ∂L/∂args, all else as it was; L is the value that the argument `loss` has after f(*args).
+
+    Inverse: d −= ∂L/∂args. A reversible function like any other: called within reversible functions, in loops, inverted, and
+    differentiated in its turn. For each argument x of `argnums` (positions or names; None is all that are annotated with
+    fixed or lognum, but the loss) it has one more, `d_x`, of x's shape, of fixed numbers. Nothing is left over, since all that
+    was computed is uncomputed; so it takes about four times as long as f, and between that it keeps the cotangents of what f
+    frees, `keep` words at most (RG0809). `rg.grad` is the quick way from outside.
+    Raises NotDifferentiable for arguments that do not exist or have no derivative; others are found when it is compiled.
+    Trap: arguments that f changes must be variables of the caller's, as for f.
+    """
+    function, backward = direction_of(f)
+    at, chosen = position(f, loss), positions(f, argnums)
+    keep = _words(keep)
+    lost = function.parameters[at]
+    if lost.annotation is not NOTHING and scalar_of(lost.annotation) != FIXED:
+        refuse(f"the loss `{lost.name}` of `{f.__name__}` is {_named(lost.annotation)}", "a loss is one fixed number")
+    if chosen is None:
+        chosen = [
+            i
+            for i, p in enumerate(function.parameters)
+            if i != at and p.annotation is not NOTHING and _without_gradient(p.annotation) is None
+        ]
+    if not chosen:
+        hint = "name arguments of fixed or lognum in `argnums`; None is those that are annotated so, but the loss"
+        refuse(f"`{f.__name__}` has no argument to differentiate by", hint)
+    names = {p.name for p in function.parameters}
+    gains: list[Parameter] = []
+    for i in chosen:
+        p = function.parameters[i]
+        found = _without_gradient(p.annotation)
+        if found is not None:
+            refuse(f"`{p.name}` of `{f.__name__}` is {_named(p.annotation)}: {found}", "choose others, in `argnums`")
+        name = f"d_{p.name}"
+        while name in names:
+            name += "_"
+        names.add(name)
+        gains.append(Parameter(name, _gain(p.annotation)))
+    of = GradientOf(function, backward, at, tuple(chosen), keep)
+    return Gradient(function, of, (*function.parameters, *gains))
+
+
+def _words(keep: Any) -> int:
+    try:
+        words = 0 if isinstance(keep, bool) else operator.index(keep)
+    except TypeError:
+        words = 0
+    if words < 1:
+        refuse(f"keep = {keep!r:.40}", "a number of words, 1 or more")
+    return words
+
+
+def _without_gradient(annotation: Any) -> str | None:
+    """Why what is annotated so has no gradient of the same shape, in words, or None. Without an annotation it may have one."""
+    if annotation is NOTHING:
+        return None
+    element = element_of(annotation.element if isinstance(annotation, ArrayAnnotation) else annotation)
+    if element is None:
+        return "it has no derivative"
+    found = without_derivative(element)
+    if found is not None:
+        return f"{found} has no derivative"
+    if isinstance(element, StructType) and Kind.LOGNUM in kinds(element):
+        return "a gradient is made of fixed numbers, and a struct like this holds a lognum"
+    return None
+
+
+def _gain(annotation: Any) -> Any:
+    """The annotation of a gradient by what is annotated so."""
+    if isinstance(annotation, ArrayAnnotation) and scalar_of(annotation.element) is not None:
+        return ArrayAnnotation(fixed, annotation.dims)
+    return annotation if scalar_of(annotation) is None else fixed
+
+
+def _named(annotation: Any) -> str:
+    return str(element_of(annotation) or getattr(annotation, "__name__", annotation))

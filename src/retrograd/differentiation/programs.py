@@ -1,0 +1,69 @@
+"""Derivatives as programs of their own: the compiler's transformations, applied to a compiled function.
+
+    dual program      (x, ẋ) -> (y, ẏ)                 runs forward, D = 0
+    second order      dual of the gradient program: (x, ẋ) -> (L, ∂L/∂x, H ẋ)
+
+They need no differentiation mode, so any machine that runs programs runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from retrograd.compiler.compiled import Compiled, real_regions
+from retrograd.compiler.emit import emit
+from retrograd.compiler.gradients import Differentiated, dual, gradient
+from retrograd.compiler.ir import Module
+from retrograd.compiler.lower import Argument
+from retrograd.execution import execute, load
+from retrograd.simulator.machine import Machine
+
+
+@dataclass(frozen=True)
+class Program:
+    """A derived program. Offsets lead from an argument's address to its tangents, to its cotangents, and from those to theirs."""
+
+    compiled: Compiled
+    tangents: int
+    cotangents: int = 0
+    #: the address of the loss's value
+    value: int = 0
+
+    def run(self, values: list[Any], tangents: dict[int, int]) -> Machine:
+        """From start to finish, from these tangents, address -> word. Raises InputError, ProgramTrap."""
+        machine = load(self.compiled, values)
+        for address, word in tangents.items():
+            machine.load(address + self.tangents, [word])
+        execute(self.compiled, machine)
+        return machine
+
+
+def dual_program(compiled: Compiled, backward: bool) -> Program:
+    """(x, ẋ) -> (y, ẏ) for all arguments; backward, of the inverse."""
+    regions = real_regions(compiled.lowered)
+    module = _oriented(compiled, backward)
+    return _program(compiled, backward, dual(module, regions, regions))
+
+
+def second_order_program(
+    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int
+) -> Program:
+    """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments wanted: forward over adjoint."""
+    module = _oriented(compiled, backward)
+    inputs = real_regions(compiled.lowered, [a.name for a in wanted])
+    outputs = real_regions(compiled.lowered, [loss.name])
+    first = gradient(module, inputs, outputs, loss=loss.address, scale=scale)
+    reached = {r.address + first.offset for r in inputs if r.address is not None}
+    cotangents = [r for r in first.module.regions if r.address in reached]
+    second = dual(first.module, inputs, cotangents)
+    return replace(_program(compiled, backward, second), cotangents=first.offset, value=first.value or 0)
+
+
+def _oriented(compiled: Compiled, backward: bool) -> Module:
+    return ~compiled.module if backward else compiled.module
+
+
+def _program(compiled: Compiled, backward: bool, derived: Differentiated) -> Program:
+    return Program(replace(compiled, module=derived.module, emitted=emit(derived.module)), derived.offset)

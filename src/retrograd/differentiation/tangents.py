@@ -1,0 +1,286 @@
+"""Forward mode and second order: `jvp`, `hvp`, `hessian`.
+
+Tangents run along with the program, so what they cost does not depend on how many results there are, and nothing is
+kept either. A lognum x has the tangent dx/x inside, as its cotangent is x·∂L/∂x; what users give and see is dx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.ir import Kind
+from retrograd.compiler.lower import Argument
+from retrograd.compiler.types import Type
+from retrograd.differentiation.arguments import (
+    Derived,
+    Reals,
+    Which,
+    direction_of,
+    flattened,
+    from_words,
+    is_one,
+    kinds,
+    need_derivative,
+    need_scale,
+    position,
+    positions,
+    refuse,
+    shaped,
+    sizes,
+    to_words,
+)
+from retrograd.differentiation.gradients import by_argument, by_choice, choose, need_loss
+from retrograd.differentiation.programs import Program, dual_program, second_order_program
+from retrograd.execution import ProgramTrap, execute, load, read
+from retrograd.functions import Inverse, Reversible, results
+from retrograd.marshal import bind, types_of
+from retrograd.simulator.machine import Machine
+
+#: derived programs that are kept
+_KEPT = 64
+_programs: dict[tuple[Any, ...], tuple[Compiled, Program]] = {}
+
+
+def jvp(
+    f: Reversible | Inverse, primals: Sequence[Any] | Mapping[str, Any], tangents: Any, *, scale: int = 0
+) -> tuple[Any, Any]:
+    """(values, J ẋ): values as f(*primals) gives them, J the Jacobian of all values by all arguments, ẋ the tangents.
+
+    Tangents are given as `vjp` takes cotangents: a mapping by name, or a sequence with one for each argument, None for
+    zero. Those of the values come back by name, for all arguments that have a derivative. `scale` = k runs with 2^k·ẋ:
+    k more binary places. f may be an inverse. Raises NotDifferentiable, CompileError, ProgramTrap.
+    Trap: where a variable is freed its tangent is dropped; it is zero unless the program frees by chance what is zero here only.
+    """
+    function, backward = direction_of(f)
+    values, compiled = _compiled(function, primals)
+    k = need_scale(scale, compiled.format)
+    program = _kept(compiled, ("jvp", backward), lambda: dual_program(compiled, backward))
+    given: dict[int, int] = {}
+    initial = _words(compiled, values)
+    for a, value in by_argument(f, compiled.arguments, tangents, "tangent"):
+        need_derivative(f, a.name, a.type)
+        given |= _given(compiled, a, flattened(a.type, value, a.name, "tangent"), initial[a.name], k, "tangent")
+    machine = _run(compiled, program, values, given, backward)
+    out = {}
+    for a in choose(f, compiled.arguments, None, None):
+        size = sizes(a.type, _at(machine, a), compiled.format)
+        inside = from_words(_at(machine, a, program.tangents), np.ones(a.type.size), k, compiled.format)
+        # Zero stays zero even where a lognum is beyond the range of floats.
+        out[a.name] = shaped(a.type, np.multiply(inside, size, out=np.zeros_like(inside), where=inside != 0))
+    return results(function, read(compiled, machine, values)), by_choice(None, out)
+
+
+def hvp(
+    f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, scale: int = 0
+) -> Callable[[Any, Any], Any]:
+    """h(args, vectors) = H v, H the second derivatives of the loss by the chosen arguments, v one vector for each of them.
+
+    `args`: the arguments as a sequence or by name. `vectors`: for one argument of that argument's form, for several a sequence,
+    for argnums = None by name. The result has the form of `grad`'s. Computed forward over adjoint: tangents run along with the
+    gradient program, at about twice its cost. `scale` as in `grad`. Raises NotDifferentiable, CompileError, ProgramTrap.
+    """
+    return _Product(_SecondOrder(f, argnums, loss, scale))
+
+
+class _Product:
+    """What `hvp` gives: it takes the arguments together, and vectors."""
+
+    def __init__(self, order: _SecondOrder) -> None:
+        self._order = order
+        self.__name__ = f"hvp({order.f.__name__})"
+        self.__doc__ = f"Products of the Hessian of {order.f.__name__} with vectors, h(args, vectors)."
+
+    def __call__(self, /, *given: Any, **keywords: Any) -> Any:
+        both = dict(zip(("args", "vectors"), given, strict=False)) | keywords
+        if len(given) + len(keywords) != 2 or both.keys() != {"args", "vectors"}:
+            refuse(
+                f"`{self.__name__}` is called with two things: the arguments of `{self._order.f.__name__}`, and vectors",
+                "the arguments together in one sequence, or by name in one mapping: h(args, vectors)",
+            )
+        at = self._order.at(both["args"])
+        at.run(at.vectors(both["vectors"]))
+        return by_choice(self._order.argnums, {a.name: shaped(a.type, at.product(a)) for a in at.wanted})
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__}>"
+
+
+def hessian(
+    f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, scale: int = 0
+) -> Callable[..., Any]:
+    """h(*args) = ∂²L/∂x∂z for the chosen arguments x, z; L is the value that the argument `loss` has after f(*args).
+
+    For one argument an array of its shape twice over; for several a tuple of tuples; for argnums = None by name, twice.
+    Of numbers and arrays only. One run of the second-order program for each element; see `hvp`.
+    """
+    order = _SecondOrder(f, argnums, loss, scale)
+
+    def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        at = order.at(bind(order.function, args, keywords))
+        for a in at.wanted:
+            _need_numbers(f, a.name, a.type)
+        columns: dict[str, dict[str, list[Reals]]] = {a.name: {z.name: [] for z in at.wanted} for a in at.wanted}
+        for z in at.wanted:
+            for unit in np.eye(z.type.size):
+                at.run({z.name: unit})
+                for x in at.wanted:
+                    columns[x.name][z.name].append(at.product(x))
+        shapes = {a.name: np.shape(shaped(a.type, np.zeros(a.type.size))) for a in at.wanted}
+        rows = {}
+        for x in at.wanted:
+            blocks = {}
+            for z in at.wanted:
+                block = np.array(columns[x.name][z.name]).reshape(z.type.size, x.type.size).T
+                blocks[z.name] = _scalar_or_array(block.reshape(shapes[x.name] + shapes[z.name]))
+            rows[x.name] = by_choice(argnums, blocks)
+        return by_choice(argnums, rows)
+
+    return Derived("hessian", f, whole)
+
+
+class _SecondOrder:
+    """What is asked of a loss, before its arguments are known."""
+
+    def __init__(self, f: Reversible | Inverse, argnums: Which, loss: int | str, scale: int) -> None:
+        self.f = f
+        self.function, self.backward = direction_of(f)
+        self.argnums = argnums
+        self.chosen, self.loss = positions(f, argnums), position(f, loss)
+        self.scale = scale
+
+    def at(self, args: Sequence[Any] | Mapping[str, Any]) -> _Point:
+        return _Point(self, args)
+
+
+class _Point:
+    """The second derivatives at some arguments."""
+
+    def __init__(self, of: _SecondOrder, args: Sequence[Any] | Mapping[str, Any]) -> None:
+        self.of = of
+        self.values, self.compiled = _compiled(of.function, args)
+        self.format = self.compiled.format
+        self.scale = need_scale(of.scale, self.format)
+        loss = self.compiled.arguments[of.loss]
+        need_loss(of.f, loss)
+        self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
+        key = ("hvp", of.backward, loss.name, tuple(a.name for a in self.wanted), self.scale)
+        self.program = _kept(
+            self.compiled, key, lambda: second_order_program(self.compiled, of.backward, self.wanted, loss, self.scale)
+        )
+        words = _words(self.compiled, self.values)
+        self.words = {a.name: words[a.name] for a in self.wanted}
+        self.sizes = {a.name: sizes(a.type, words[a.name], self.format) for a in self.wanted}
+        self.vector: dict[str, Reals] = {}
+        self.machine: Machine
+
+    def vectors(self, given: Any) -> dict[str, Reals]:
+        """One flat vector for each argument."""
+        names = [a.name for a in self.wanted]
+        if is_one(self.of.argnums):
+            pairs = [(self.wanted[0], given)]
+        elif self.of.argnums is None:
+            pairs = by_argument(self.of.f, self.wanted, given, "vector")
+        else:
+            listed = f"give a sequence with one for each of {', '.join(names)}; None is zero"
+            if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+                refuse(
+                    f"the vectors of {len(names)} arguments are a sequence, not of type {type(given).__name__}", listed
+                )
+            if len(given) != len(names):
+                counted = f"{len(given)} vector{'s are' if len(given) != 1 else ' is'} given"
+                refuse(f"{counted} for {len(names)} arguments of `{self.of.f.__name__}`", listed)
+            pairs = list(zip(self.wanted, given, strict=True))
+        return {a.name: flattened(a.type, value, a.name, "vector") for a, value in pairs}
+
+    def run(self, vectors: dict[str, Reals]) -> None:
+        given: dict[int, int] = {}
+        for a in self.wanted:
+            if a.name in vectors:
+                given |= _given(self.compiled, a, vectors[a.name], self.words[a.name], 0, "vector")
+        self.vector = vectors
+        self.machine = _run(self.compiled, self.program, self.values, given, self.of.backward)
+
+    def product(self, a: Argument) -> Reals:
+        """H v for the argument, flat."""
+        size, w = self.sizes[a.name], self.format
+        one = np.ones(len(size))
+        change = from_words(_at(self.machine, a, self.program.cotangents + self.program.tangents), one, self.scale, w)
+        # Inside, ḡ = x·g for a lognum x: dg = (dḡ − g·dx) / x.
+        logarithmic = np.array([kind is Kind.LOGNUM for kind in kinds(a.type)])
+        if a.name in self.vector and logarithmic.any():
+            slope = from_words(_at(self.machine, a, self.program.cotangents), size, self.scale, w)
+            change = change - np.where(logarithmic, slope * self.vector[a.name], 0)
+        return change / size
+
+
+def _compiled(function: Reversible, args: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], Compiled]:
+    if not isinstance(args, Mapping) and (isinstance(args, str) or not isinstance(args, Sequence)):
+        refuse(
+            f"the arguments of `{function.__name__}` are given as one {type(args).__name__}", "a sequence, or by name"
+        )
+    if isinstance(args, Mapping):
+        for name in args:
+            position(function, name if isinstance(name, str) else str(name))
+    values = bind(function, (), dict(args)) if isinstance(args, Mapping) else bind(function, tuple(args), {})
+    return values, function.compiled_for(types_of(function, values))
+
+
+def _kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], Program]) -> Program:
+    full = (id(compiled), *key)
+    if full not in _programs:
+        if len(_programs) >= _KEPT:
+            del _programs[next(iter(_programs))]
+        # The function is kept with its program, so that no other can have its identity.
+        _programs[full] = compiled, make()
+    return _programs[full][1]
+
+
+def _words(compiled: Compiled, values: list[Any]) -> dict[str, list[int]]:
+    """The arguments' words as they are loaded."""
+    machine = load(compiled, values)
+    return {a.name: _at(machine, a) for a in compiled.arguments}
+
+
+def _at(machine: Machine, a: Argument, offset: int = 0) -> list[int]:
+    return machine.memory[a.address + offset : a.address + offset + a.type.size]
+
+
+def _run(compiled: Compiled, program: Program, values: list[Any], tangents: dict[int, int], backward: bool) -> Machine:
+    """The program, run. Where a derivative is too large, and no number of the function's, ProgramTrap says so."""
+    try:
+        return program.run(values, tangents)
+    except ProgramTrap as trap:
+        d = trap.diagnostics[0]
+        if d.code != "RG0404":
+            raise
+        # Raises what it has to say itself, where the function does not come that far.
+        execute(compiled, load(compiled, values, backward=backward))
+        message = f"a derivative does not fit in {compiled.format}"
+        hint = "Take smaller vectors or a smaller `scale`, or use a format with more bits before the point."
+        raise ProgramTrap(replace(d, message=message, hint=hint), trap.machine, trap.trap) from None
+
+
+def _given(compiled: Compiled, a: Argument, flat: Reals, words: Sequence[int], scale: int, what: str) -> dict[int, int]:
+    with np.errstate(divide="ignore", over="ignore"):
+        by_size = 1 / sizes(a.type, words, compiled.format)
+    tangent = to_words(flat, by_size, scale, compiled.format, a.name, what)
+    return {a.address + i: word for i, word in enumerate(tangent) if word}
+
+
+def _need_numbers(f: Reversible | Inverse, name: str, t: Type) -> None:
+    if _is_object(t):
+        refuse(f"`{name}` of `{f.__name__}` is {t}", "rg.hessian is of numbers and arrays; rg.hvp takes structs, too")
+
+
+def _is_object(t: Type) -> bool:
+    value = shaped(t, np.zeros(t.size))
+    return not isinstance(value, float) and getattr(value, "dtype", None) != np.float64
+
+
+def _scalar_or_array(block: Any) -> Any:
+    return float(block) if np.ndim(block) == 0 else block

@@ -1,0 +1,180 @@
+"""Learning by consistency: parameters found by running out and back, without a derivative.
+
+    run forward;  outputs := targets;  run backward;  inputs := data;  again
+
+A reversible function can be run backward from an answer that it never gave. Where the answer wanted is consistent with the
+rest of what came out, a round changes nothing any more. Source: Liu and Zhao, arXiv 2003.04617.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from retrograd.compiler.types import ArrayType, ScalarType
+from retrograd.execution import ProgramTrap, execute, load, read
+from retrograd.functions import Inverse, Reversible, results
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.marshal import bind, located, to_words, types_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrograd.compiler.compiled import Compiled
+    from retrograd.compiler.lower import Argument
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """What rounds of learning led to.
+
+    `arguments`: all arguments, inputs as the data say and parameters as they are now.
+    `history`: for each output, the values that it had after each forward run, round after round.
+    `converged`: in the last round the outputs came to within `tolerance` of their targets.
+    `period`: so many rounds ago the parameters were what they are now, to the bit; 0 if they never were. 1: a round changes
+    nothing. 2: often rounding, which goes to and fro between neighbouring words.
+    """
+
+    arguments: Any
+    history: dict[str, NDArray[Any]]
+    converged: bool
+    period: int
+
+    @property
+    def stationary(self) -> bool:
+        """More rounds repeat what there was. Stationary and not converged: it does not learn."""
+        return self.period > 0
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that were run, out and back."""
+        return len(next(iter(self.history.values())))
+
+
+def learn_by_consistency(
+    f: Reversible | Inverse,
+    args: Sequence[Any] | Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    parameters: str | Sequence[str],
+    steps: int = 100,
+    callback: Callable[[int, Any], object] | None = None,
+    *,
+    tolerance: float = 1e-6,
+) -> Consistency:
+    """Run f forward, put `outputs` in the place of what came out, run back, put the inputs back; `steps` times.
+
+    `args`: the arguments at first, in order or by name. `outputs`: name -> target. `parameters`: the names of what is learnt:
+    they keep what running backward leaves in them. All other arguments, the outputs too, are inputs, and begin every round
+    as `args` says. Ends before `steps` where the parameters are what they were before, so that rounds would repeat, or where
+    `callback(round, arguments after the forward run)` is true. Rounds begin with 0. Works on words, exactly.
+
+    Trap: a function that leaves its inputs where they are says in each run back what it said before, and learns nothing. A
+    target from which there is no way back, such as to the logarithm of a negative number, is a ProgramTrap whose note
+    tells the round. Raises InputError naming the argument, CompileError, ProgramTrap.
+    """
+    function = ~f if isinstance(f, Inverse) else f
+    values = bind(function, (), dict(args)) if isinstance(args, Mapping) else bind(function, args, {})
+    compiled = function.compiled_for(types_of(function, values))
+    learnt = [
+        _argument(function, compiled, name, "a parameter")
+        for name in ([parameters] if isinstance(parameters, str) else parameters)
+    ]
+    targets = [_target(function, compiled, values, name, target) for name, target in outputs.items()]
+    if not learnt or not targets:
+        _refuse(
+            function,
+            f"there are no {'outputs to learn from' if learnt else 'parameters to learn'}",
+            "Name one or more arguments.",
+        )
+    if steps < 1:
+        _refuse(function, f"steps = {steps} is no number of rounds", "Learning takes one round or more.")
+    for a, _ in targets:
+        if a in learnt:
+            _refuse(function, f"`{a.name}` is an output and a parameter", "What has a target is not learnt.", a.name)
+
+    machine = load(compiled, values, backward=isinstance(f, Inverse))
+
+    def words(of: Sequence[Argument]) -> list[tuple[Argument, list[int]]]:
+        return [(a, machine.memory[a.address : a.address + a.type.size]) for a in of]
+
+    def put(what: Sequence[tuple[Argument, list[int]]]) -> None:
+        for a, value in what:
+            machine.load(a.address, value)
+
+    def known() -> tuple[int, ...]:
+        return tuple(word for _, value in words(learnt) for word in value)
+
+    data = words([a for a in compiled.arguments if a not in learnt])
+    history: dict[str, list[Any]] = {name: [] for name in outputs}
+    seen = {known(): 0}
+    period = 0
+    for i in range(steps):
+        with _noting(i, "forward"):
+            execute(compiled, machine)
+        after = results(function, read(compiled, machine, values))
+        for a, _ in targets:
+            history[a.name].append(after[compiled.arguments.index(a)])
+        put(targets)
+        machine.turn()
+        with _noting(i, "back"):
+            execute(compiled, machine)
+        put(data)
+        machine.turn()
+        period = i + 1 - seen.setdefault(known(), i + 1)
+        stopped = callback is not None and bool(callback(i, after))
+        if period or stopped:
+            break
+    converged = all(_near(history[name][-1], target, tolerance) for name, target in outputs.items())
+    arguments = results(function, read(compiled, machine, values))
+    return Consistency(arguments, {name: np.array(found) for name, found in history.items()}, converged, period)
+
+
+@contextmanager
+def _noting(i: int, way: str) -> Iterator[None]:
+    """A trap is told with the round that it ends."""
+    try:
+        yield
+    except ProgramTrap as trap:
+        trap.add_note(f"learning by consistency: in round {i}, on the way {way}")
+        raise
+
+
+def _near(value: Any, target: Any, tolerance: float) -> bool:
+    return bool(np.all(np.abs(np.asarray(value, dtype=float) - np.asarray(target, dtype=float)) <= tolerance))
+
+
+def _refuse(function: Reversible, message: str, hint: str | None, parameter: str = "") -> NoReturn:
+    diagnostic = Diagnostic("RG0603", f"`{function.__name__}`: {message}", hint=hint)
+    raise InputError(located(diagnostic, function, parameter))
+
+
+def _argument(function: Reversible, compiled: Compiled, name: str, role: str) -> Argument:
+    """The argument of this name, which is a number or an array of numbers."""
+    names = [a.name for a in compiled.arguments]
+    if name not in names:
+        _refuse(function, f"there is no argument `{name}`", nearest(name, names) or f"It has {', '.join(names)}.")
+    argument = compiled.arguments[names.index(name)]
+    match argument.type:
+        case ScalarType() | ArrayType(ScalarType()):
+            return argument
+    hint = "Numbers and arrays of numbers are."
+    _refuse(function, f"`{name}` is {argument.type}, which is not {role}", hint, name)
+
+
+def _target(
+    function: Reversible, compiled: Compiled, values: Sequence[Any], name: str, target: Any
+) -> tuple[Argument, list[int]]:
+    """An output and the words of its target, which is of the output's type and shape."""
+    argument = _argument(function, compiled, name, "an output")
+    i = compiled.arguments.index(argument)
+    found = types_of(function, [*values[:i], target, *values[i + 1 :]])[i]
+    if found != argument.type:
+        _refuse(function, f"the target of `{name}` is {found}, and `{name}` is {argument.type}", None, name)
+    try:
+        return argument, to_words(argument.type, target, compiled.format, name)
+    except InputError as error:
+        raise InputError(located(error.diagnostics[0], function, name)) from None

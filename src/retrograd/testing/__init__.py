@@ -1,0 +1,33 @@
+"""The laws of reversible functions, for users' own tests: the ones that this project holds itself to.
+
+    (~f)(f(x)) == x           check_inverse, in every word of memory, from the end and from the middle
+    ∂L/∂x                     check_gradient, against differences of the same program
+    no garbage                assert_no_garbage: what is no argument is as it was, and nothing is erased
+    bits erased < k           assert_erased_bits_below
+    all of it, for all x      check_laws, over random arguments
+
+A law that does not hold raises LawBroken, an AssertionError. With pytest these are fixtures, too: see docs/testing.md.
+"""
+
+from retrograd.testing.garbage import ErasureReport, assert_erased_bits_below, assert_no_garbage
+from retrograd.testing.gradients import GradientComparison, GradientElement, check_gradient
+from retrograd.testing.inverse import InverseReport, check_inverse
+from retrograd.testing.laws import LawBroken
+from retrograd.testing.strategies import LawsReport, arguments, check_laws, fixed_numbers, words
+
+__all__ = [
+    "ErasureReport",
+    "GradientComparison",
+    "GradientElement",
+    "InverseReport",
+    "LawBroken",
+    "LawsReport",
+    "arguments",
+    "assert_erased_bits_below",
+    "assert_no_garbage",
+    "check_gradient",
+    "check_inverse",
+    "check_laws",
+    "fixed_numbers",
+    "words",
+]

@@ -1,0 +1,107 @@
+"""(~f)(f(x)) == x, in every word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd.execution import ProgramTrap
+from retrograd.functions import Inverse, Reversible
+from retrograd.isa.diagnostics import RetrogradError
+from retrograd.simulator.machine import Machine, Trap
+from retrograd.testing.laws import Subject, differences, explained, nonzero, subject
+
+#: the inverse on arguments that f may never leave can take long: how much longer than f it is allowed to
+_PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class InverseReport:
+    """What was run, and held: `steps` of f, `stops` after which it turned back, whether `(~f)(x)` has a value to begin from."""
+
+    steps: int
+    erased_bits: int
+    memory_words: int
+    stops: tuple[int, ...]
+    other_order: bool
+
+
+def check_inverse(f: Reversible | Inverse, /, *args: Any, stops: int = 3, **keywords: Any) -> InverseReport:
+    """(~f)(f(x)) == x, and f((~f)(x)) == x where ~f has a value at x; and back to x from `stops` points in the middle.
+
+    Equal means every word of memory, not only the arguments', and all registers zero as they were. The trap: an inverse that is right for
+    whole runs alone would pass with functions that are their own opposite, so the machine also turns in the middle.
+    Raises LawBroken RG0901 naming what did not come back; ProgramTrap where f has no value at x, once the machine has
+    been seen to run back from there to x; CompileError, InputError.
+    """
+    s = subject(f, args, keywords)
+    machine = s.machine()
+    before = list(machine.memory)
+    _run_or_return(s, machine, before)
+    after, steps = list(machine.memory), machine.retired
+    there = f"after `{s.name}`"
+    _compare(s, machine, after, there)
+
+    back = s.machine_on(after, inverse=True)
+    _run(s, back, f"`{s.inverse_name}` does not run where `{s.name}` has run")
+    _compare(s, back, before, f"after `{s.name}` and then `{s.inverse_name}`")
+
+    other = s.machine(inverse=True)
+    reachable = True
+    try:
+        _run_or_return(s, other, before, _PATIENCE * steps + 1000)
+    except ProgramTrap:
+        reachable = False
+    if reachable:
+        again = s.machine_on(other.memory)
+        _run(s, again, f"`{s.name}` does not run where `{s.inverse_name}` has run")
+        _compare(s, again, before, f"after `{s.inverse_name}` and then `{s.name}`")
+
+    # The middles of as many equal parts.
+    points = tuple(sorted({steps * (2 * i + 1) // (2 * stops) for i in range(stops)} - {0}))
+    for point in points:
+        turned = s.machine()
+        turned.run(point)
+        turned.turn()
+        _run(s, turned, f"`{s.name}` does not run back from step {point}", plainly=True)
+        _compare(s, turned, before, f"after {point} steps of `{s.name}` and then back")
+        if point == points[-1]:
+            turned.turn()
+            _run(s, turned, f"`{s.name}` does not run again after step {point} and back", plainly=True)
+            _compare(s, turned, after, f"after {point} steps of `{s.name}`, back, and forward to its end")
+    return InverseReport(steps, machine.erased_bits, len(before), points, reachable)
+
+
+def _run_or_return(s: Subject, machine: Machine, before: Sequence[int], max_steps: int | None = None) -> None:
+    """Run to the end; where the program traps, back to its start, and ProgramTrap is raised."""
+    try:
+        s.run(machine, max_steps)
+    except ProgramTrap as stopped:
+        why = stopped.diagnostics[0].message
+        try:
+            machine.run_back()
+        except Trap as trap:
+            error = explained(s, machine, trap)
+            s.broken("RG0901", f"`{s.name}` stopped ({why}), and does not run back from there", trap=error)
+        _compare(s, machine, before, f"after `{s.name}` stopped ({why}) and ran back")
+        raise
+
+
+def _run(s: Subject, machine: Machine, message: str, *, plainly: bool = False) -> None:
+    """Run to the end; a trap breaks the law. `plainly`: without statements for the host."""
+    try:
+        if plainly:
+            machine.run()
+        else:
+            s.run(machine)
+    except Trap as trap:
+        s.broken("RG0901", message, trap=explained(s, machine, trap))
+    except RetrogradError as error:
+        s.broken("RG0901", message, trap=error)
+
+
+def _compare(s: Subject, machine: Machine, expected: Sequence[int], when: str) -> None:
+    wrong = differences(s.compiled, expected, machine.memory) + nonzero(machine.registers)
+    if wrong:
+        s.broken("RG0901", f"{when}: " + "; ".join(wrong))

@@ -1,0 +1,277 @@
+"""Random arguments from a function's annotations, and all laws over them. Needs hypothesis.
+
+What is drawn is exact: a fixed number is a word over 2^F, so that what a failing example prints is what was run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from retrograd.compiler.ir import Kind
+from retrograd.compiler.source import NOTHING
+from retrograd.compiler.types import (
+    ArrayAnnotation,
+    ArrayType,
+    ScalarType,
+    StackAnnotation,
+    StructType,
+    Type,
+    element_of,
+    scalar_of,
+    static,
+    struct_of,
+)
+from retrograd.execution import ProgramTrap
+from retrograd.functions import Inverse, Reversible
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.words import Format
+from retrograd.testing.garbage import assert_no_garbage
+from retrograd.testing.gradients import check_gradient
+from retrograd.testing.inverse import check_inverse
+from retrograd.testing.laws import LawBroken, default_format
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from hypothesis.strategies import SearchStrategy
+
+#: what a function may say of arguments for which it has no value: division by zero, domain, overflow, lognum of zero
+DOMAIN = frozenset({"RG0402", "RG0403", "RG0404", "RG0411"})
+#: what says nothing against a gradient: no slope to compare it with, or rounding
+UNDECIDED = frozenset({"RG0903", "RG0906"})
+#: a length that only a name stands for is at most this
+_LONGEST = 4
+#: bits of a float64
+_FLOAT = 53
+
+
+@dataclass(frozen=True)
+class LawsReport:
+    """Random arguments that were tried: for `trapped` of them f has no value; `undecided`: no slope to compare a gradient with,
+    or too little of it left by rounding."""
+
+    examples: int
+    trapped: int
+    undecided: int
+
+
+def _hypothesis() -> ModuleType:
+    try:
+        import hypothesis.strategies
+    except ImportError as error:
+        message = "random arguments need the package hypothesis, which is not installed: pip install hypothesis"
+        raise ImportError(message, name="hypothesis") from error
+    return hypothesis
+
+
+def words(format: Format | None = None) -> SearchStrategy[int]:
+    """0 … 2^W − 1: all words of a format, those at its borders often. Raises ImportError without hypothesis."""
+    st, w = _hypothesis().strategies, format or default_format()
+    corners = [0, 1, w.mask, w.sign, w.sign - 1, 1 << w.frac]
+    drawn: SearchStrategy[int] = st.one_of(st.integers(0, w.mask), st.sampled_from(corners))
+    return drawn
+
+
+def fixed_numbers(
+    format: Format | None = None, low: float | None = None, high: float | None = None
+) -> SearchStrategy[float]:
+    """word / 2^F in [low, high], by default all that the format holds: whole numbers often, and never a float that would be rounded.
+
+    Raises ImportError without hypothesis, InputError RG0601 for an empty range.
+    """
+    st, w = _hypothesis().strategies, format or default_format()
+    first = -w.sign if low is None else max(-w.sign, math.ceil(low * 2.0**w.frac))
+    last = w.sign - 1 if high is None else min(w.sign - 1, math.floor(high * 2.0**w.frac))
+    if first > last:
+        raise InputError(Diagnostic("RG0601", f"{w} has no numbers from {low} to {high}"))
+
+    every = st.integers(first, last)
+    one = 1 << w.frac
+    wholes = (-(-first // one), last // one)
+    drawn = st.one_of(st.integers(*wholes).map(lambda k: k * one), every) if wholes[0] <= wholes[1] else every
+
+    # Composite, so that examples are printed as the numbers that they are, not as how they were made.
+    def number(draw: Any) -> float:
+        word = draw(drawn)
+        # A float has fewer bits than a long word: the last ones are cleared, toward zero.
+        spare = max(0, abs(word).bit_length() - _FLOAT)
+        return math.copysign((abs(word) >> spare) << spare, word) / 2.0**w.frac
+
+    numbers: SearchStrategy[float] = st.composite(number)()
+    return numbers
+
+
+def arguments(
+    f: Reversible | Inverse, /, low: float = -8, high: float = 8, **overrides: Any
+) -> SearchStrategy[tuple[Any, ...]]:
+    """Tuples of arguments, from the annotations of f: numbers in [low, high], arrays of any shape that fits.
+
+    A name in a shape is one length from 1 to 4, the same throughout; lognums are never 0, and negative only if `low` is.
+    `overrides`: for parameters by name, a strategy or a value. Parameters without annotation, and static ones, take
+    their defaults. The trap: an int within [low, high] is no index within range; override what has to be.
+    Raises InputError RG0603 naming a parameter that is neither annotated nor overridden, ImportError without hypothesis.
+    """
+    st = _hypothesis().strategies
+    function: Reversible = ~f if isinstance(f, Inverse) else f
+    w = function.format or default_format()
+    names = [p.name for p in function.parameters]
+    for name in overrides:
+        if name not in names:
+            _refuse(f"`{function.__name__}` has no parameter `{name}`", f"its parameters are {', '.join(names)}")
+    lengths = {
+        d: st.integers(1, _LONGEST)
+        for p in function.parameters
+        if isinstance(p.annotation, ArrayAnnotation) and p.name not in overrides
+        for d in p.annotation.dims or ()
+        if isinstance(d, str)
+    }
+    given = {
+        name: value if isinstance(value, st.SearchStrategy) else st.just(value) for name, value in overrides.items()
+    }
+    for p in function.parameters:
+        if p.name not in given and _open(p.annotation):
+            if p.default is NOTHING:
+                _refuse(
+                    f"what `{p.name}` of `{function.__name__}` may be is not said",
+                    f"Annotate it, or give a strategy or a value: arguments({function.__name__}, {p.name}=…).",
+                )
+            given[p.name] = st.just(p.default)
+
+    def of_shape(sizes: dict[str, int]) -> Any:
+        parts = [
+            given[p.name] if p.name in given else _of(p.annotation, sizes, w, low, high) for p in function.parameters
+        ]
+        return st.tuples(*parts)
+
+    drawn: SearchStrategy[tuple[Any, ...]] = (
+        st.fixed_dictionaries(lengths).flatmap(of_shape) if lengths else of_shape({})
+    )
+    return drawn
+
+
+def _open(annotation: Any) -> bool:
+    """Whether an annotation does not say what to draw."""
+    if isinstance(annotation, ArrayAnnotation | StackAnnotation):
+        return element_of(annotation.element) is None
+    return annotation is static or element_of(annotation) is None
+
+
+def _of(annotation: Any, sizes: dict[str, int], w: Format, low: float, high: float) -> Any:
+    """Values of what an annotation names."""
+    st = _hypothesis().strategies
+    if isinstance(annotation, StackAnnotation):
+        element = scalar_of(annotation.element)
+        assert element is not None
+        return st.lists(_values(element, w, low, high), max_size=min(annotation.capacity, _LONGEST))
+    if isinstance(annotation, ArrayAnnotation):
+        inner = element_of(annotation.element)
+        assert inner is not None
+        if annotation.dims is None:
+            return st.integers(1, _LONGEST).flatmap(lambda n: _values(ArrayType(inner, (n,)), w, low, high))
+        shape = tuple(sizes[d] if isinstance(d, str) else d for d in annotation.dims)
+        return _values(ArrayType(inner, shape), w, low, high)
+    found = scalar_of(annotation) or struct_of(annotation)
+    assert found is not None
+    return _values(found, w, low, high)
+
+
+def _values(t: Type, w: Format, low: float, high: float) -> Any:
+    """Values of a type."""
+    st = _hypothesis().strategies
+    match t:
+        case ScalarType(Kind.BOOL):
+            return st.booleans()
+        case ScalarType(Kind.FIXED):
+            return fixed_numbers(w, low, high)
+        case ScalarType(Kind.LOGNUM):
+            largest = max(abs(low), abs(high), 2.0**-w.frac)
+            logs = fixed_numbers(w, -3.0, max(-3.0, min(math.log2(largest), 2.0 ** (w.width - w.frac - 2) - 1)))
+            signs = [s for s, there in ((1.0, high > 0), (-1.0, low < 0)) if there] or [1.0]
+            return st.composite(lambda draw: draw(st.sampled_from(signs)) * 2.0 ** draw(logs))()
+        case ScalarType():
+            return st.integers(max(-w.sign, math.ceil(low)), min(w.sign - 1, math.floor(high)))
+        case ArrayType(element, shape):
+            count = math.prod(shape)
+            kinds = {Kind.BOOL: bool, Kind.INT: np.int64}
+            dtype: Any = object if isinstance(element, StructType) else kinds.get(element.kind, np.float64)
+
+            def array(draw: Any) -> Any:
+                out = np.empty(count, dtype=dtype)
+                out[:] = draw(st.lists(_values(element, w, low, high), min_size=count, max_size=count))
+                return out.reshape(shape)
+
+            return st.composite(array)()
+        case StructType(cls, fields):
+            return st.builds(cls, **{name: _values(inner, w, low, high) for name, inner in fields})
+    raise TypeError(t)
+
+
+def check_laws(
+    f: Reversible | Inverse,
+    /,
+    examples: int = 50,
+    *,
+    loss: int | str | None = None,
+    low: float = -8,
+    high: float = 8,
+    accept: Collection[str] = DOMAIN,
+    **overrides: Any,
+) -> LawsReport:
+    """check_inverse and assert_no_garbage, and check_gradient where `loss` is given, for random arguments as `arguments` draws them.
+
+    Where f has no value (a trap whose code is in `accept`: division by zero, domain, overflow), it must run back to its start, bit for bit:
+    that is a law, too. Hypothesis looks for the simplest example that breaks a law, and prints it. Gradients that cannot be judged are counted. The trap: arguments
+    nearly all of which trap say little; the report counts them.
+    Raises LawBroken; ProgramTrap of other codes, InputError where f has a value for no example, and what
+    `arguments` raises.
+    """
+    hypothesis = _hypothesis()
+    if loss is not None and isinstance(f, Inverse):
+        _refuse(f"`{f.__name__}` is an inverse, and has no gradient", "Write a function that uncalls it.")
+    tried = trapped = undecided = 0
+
+    def laws(drawn: tuple[Any, ...]) -> None:
+        nonlocal tried, trapped, undecided
+        tried += 1
+        try:
+            check_inverse(f, *drawn)
+            assert_no_garbage(f, *drawn)
+        except ProgramTrap as trap:
+            if trap.code not in accept:
+                raise
+            trapped += 1
+            return
+        if loss is None:
+            return
+        try:
+            check_gradient(f, *drawn, loss=loss)
+        except ProgramTrap as trap:
+            if trap.code not in accept:
+                raise
+            undecided += 1
+        except LawBroken as broken:
+            if broken.code not in UNDECIDED:
+                raise
+            undecided += 1
+
+    # One failure is enough. Without the phase that explains a failure by the lines that were executed: those are ours, and tracing them is slow.
+    phases = (hypothesis.Phase.generate, hypothesis.Phase.target, hypothesis.Phase.shrink)
+    settings = hypothesis.settings(
+        max_examples=examples, deadline=None, database=None, phases=phases, report_multiple_bugs=False
+    )
+    settings(hypothesis.given(arguments(f, low, high, **overrides))(laws))()
+    if trapped == tried:
+        _refuse(
+            f"`{f.__name__}` has no value for any of {tried} random arguments",
+            "Choose others: `low`, `high`, or strategies by name.",
+        )
+    return LawsReport(tried, trapped, undecided)
+
+
+def _refuse(message: str, hint: str) -> NoReturn:
+    raise InputError(Diagnostic("RG0603", message, hint=hint))

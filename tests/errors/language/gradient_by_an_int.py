@@ -1,0 +1,10 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed, n: int):
+    y += x * n
+
+
+rg.gradient(f, ("x", "n"))

@@ -1,0 +1,10 @@
+import retrograd as rg
+from retrograd import reversible
+
+
+@reversible
+def square(y, x):
+    y += x * x
+
+
+rg.gradient(square, "x")(0, 3, 0.0)
