@@ -6,14 +6,16 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.compiled import dropping_cotangents
+from retrograd.compiler.compiled import Compiled, dropping_cotangents, real_regions
+from retrograd.compiler.emit import emit
+from retrograd.compiler.gradients import gradient as gradient_program
 from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding, leapfrog, quadratic, sparse_dot
 
 import retrograd as rg
@@ -56,7 +58,8 @@ def pulled_back(function: Any, args: Any, seeds: dict[str, Any], scale: int = 0)
     """∂L/∂args of L = Σ seeds · arguments afterwards; every word of memory must be back when the gradient is there."""
     values = bind(function, args, {})
     # Cotangents are dropped where variables die, as by `rg.grad`.
-    compiled = dropping_cotangents(function.compiled_for(types_of(function, values)))
+    plain = function.compiled_for(types_of(function, values))
+    compiled = dropping_cotangents(plain)
     machine = load(compiled, values)
     begun = machine.memory[:]
     execute(compiled, machine)
@@ -71,11 +74,29 @@ def pulled_back(function: Any, args: Any, seeds: dict[str, Any], scale: int = 0)
     for name, seed in seeds.items():
         words = [round(x * unit * 2**scale) & w.mask for x in np.ravel(seed).tolist()]
         machine.memory_cotangents[places[name]] = words
+    set_out = machine.memory_cotangents[:]
     machine.turn()
     machine.run()
     came_back(machine, begun)
+    if machine.retired < 100_000:
+        agrees_with_the_program(plain, values, set_out, machine.memory_cotangents)
     gradients = {name: reals(machine.memory_cotangents[place], unit * 2.0**scale) for name, place in places.items()}
     return Pulled(after, gradients)
+
+
+def agrees_with_the_program(plain: Compiled, values: list[Any], before: list[int], after: list[int]) -> None:
+    """The gradient program, which needs no differentiation mode, gives the same cotangents of all arguments, bit for bit."""
+    regions = real_regions(plain.lowered)
+    made = gradient_program(plain.module, regions, regions)
+    program = load(replace(plain, module=made.module, emitted=emit(made.module)), values)
+    for r in regions:
+        assert r.address is not None
+        program.load(r.address + made.offset, before[r.address : r.address + r.size])
+    program.run()
+    for r in regions:
+        assert r.address is not None
+        start = r.address + made.offset
+        assert program.memory[start : start + r.size] == after[r.address : r.address + r.size], r.name
 
 
 def came_back(machine: rg.Machine, begun: list[int]) -> None:
