@@ -577,3 +577,30 @@ def test_what_is_no_number_has_no_gradient() -> None:
         rg.grad(rg.grad(growth))
     with pytest.raises(rg.NotDifferentiable, match=r"gives an array, the gradient by `x`"):
         rg.grad(rg.grad(logsumexp, "x"))
+
+
+# ---------------------------------------------------------------------- cotangents that nobody asks for
+
+
+@reversible
+def there_and_back(y: fixed, x: fixed, n: int):
+    for _ in range(n):
+        y += x * 0.5
+    for _ in range(n):
+        y -= x * 0.5
+
+
+def test_a_constant_whose_cotangent_outgrows_the_word_does_no_harm() -> None:
+    """Of ½ it is Σ x, 3000 times 1000 and 2^20 times as large: a machine has that, too, and the gradient program has not."""
+    report = rg.gradient_report(there_and_back, scale=20)(0.0, 1000.0, 3000)
+    assert report.gradients == (0.0,)
+    assert report.inputs_restored
+    assert report.backward_steps > report.forward_steps / 2
+    # Backward, too, and as often as asked.
+    values, pullback = rg.vjp(~there_and_back, 0.0, 1000.0, 3000, scale=20)
+    assert [pullback({"y": 1.0}).x for _ in range(2)] == [0.0, 0.0]
+    assert values.y == 0.0
+    # What is asked for and does not fit is still told.
+    with pytest.raises(rg.ProgramTrap, match="cotangent overflow") as caught:
+        rg.grad(there_and_back, "x", scale=30)(0.0, 1000.0, 3000)
+    assert caught.value.code == "RG0404"

@@ -16,6 +16,7 @@ from typing import Any
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import Reals, direction_of, from_words, need_scale, sizes
+from retrograd.differentiation.programs import gradient_program, kept
 from retrograd.execution import ProgramTrap, execute, load, read
 from retrograd.functions import Inverse, Reversible, results
 from retrograd.isa.diagnostics import Diagnostic
@@ -61,6 +62,10 @@ class Course:
         self._initial: dict[str, list[int]] = {}
         self._final: dict[str, list[int]] = {}
         self._trapped = self._at_end = False
+        self._cotangents: dict[str, list[int]] = {}
+        #: of the last way back: its steps, bits of cotangents dropped, whether every word of the arguments was as loaded
+        self.back_steps = self.dropped_bits = 0
+        self.restored = False
         #: the machine that goes back
         self.machine: Machine
         ran = self._start()
@@ -113,7 +118,38 @@ class Course:
         if not self._facing_back:
             self.machine.turn()
         self._at_end = self._facing_back = False
-        self._run()
+        try:
+            self._run()
+        except ProgramTrap as trap:
+            # A machine has cotangents of constants, too. Nobody asks for them, and in a long loop they may outgrow the word.
+            if trap.code != "RG0404" or not self._by_program(seeds):
+                raise
+            return
+        words = self.machine.memory_cotangents
+        self._cotangents = {a.name: words[a.address : a.address + a.type.size] for a in self.arguments}
+        self.back_steps, self.dropped_bits = self.machine.retired, self.machine.dropped_bits
+        self.restored = all(self.words(a) == self._initial[a.name] for a in self.arguments)
+
+    def _by_program(self, seeds: Mapping[int, int]) -> bool:
+        """The same by the gradient program, which has cotangents of what is active only; False if it traps, too."""
+        program = kept(self._plain, ("gradient", self.backward), lambda: gradient_program(self._plain, self.backward))
+        machine = load(program.compiled, self.values)
+        for address, word in seeds.items():
+            machine.load(address + program.cotangents, [word])
+        try:
+            machine.run()
+        except Trap:
+            return False
+        memory = machine.memory
+        self._cotangents = {
+            a.name: memory[a.address + program.cotangents : a.address + program.cotangents + a.type.size]
+            for a in self.arguments
+        }
+        self.back_steps, self.dropped_bits = machine.retired - self.steps, machine.erased_bits
+        self.restored = all(
+            memory[a.address : a.address + a.type.size] == self._initial[a.name] for a in self.arguments
+        )
+        return True
 
     def _run(self) -> None:
         self._trapped = True
@@ -137,17 +173,13 @@ class Course:
 
     def gradient(self, a: Argument) -> Reals:
         """∂L/∂(the argument before the run), flat, after `back`."""
-        words = self.machine.memory_cotangents[a.address : a.address + a.type.size]
-        return from_words(words, sizes(a.type, self._initial[a.name], self.format), self.scale, self.format)
+        return from_words(
+            self._cotangents[a.name], sizes(a.type, self._initial[a.name], self.format), self.scale, self.format
+        )
 
     def final_sizes(self, a: Argument) -> Reals:
         """The argument's lognums after the run, and 1 for its fixed numbers."""
         return sizes(a.type, self._final[a.name], self.format)
-
-    @property
-    def restored(self) -> bool:
-        """Whether every word of the arguments is again what was loaded."""
-        return all(self.words(a) == self._initial[a.name] for a in self.arguments)
 
     @property
     def highest_memory(self) -> int:

@@ -145,14 +145,13 @@ def _reporter(
         wanted = choose(f, course.arguments, chosen, at)
         course.back(course.seeds([a.address]))
         found = {x.name: shaped(x.type, course.gradient(x)) for x in wanted}
-        machine = course.machine
         return GradientReport(
             course.results[at],
             by_choice(argnums, found),
             course.steps,
-            machine.retired,
+            course.back_steps,
             course.highest_memory,
-            machine.dropped_bits,
+            course.dropped_bits,
             course.restored,
         )
 

@@ -1,6 +1,7 @@
 """Derivatives as programs of their own: the compiler's transformations, applied to a compiled function.
 
     dual program      (x, ẋ) -> (y, ẏ)                 runs forward, D = 0
+    gradient program  (x, ȳ) -> (x, x̄)                 forward and back in one run
     second order      dual of the gradient program: (x, ẋ) -> (L, ∂L/∂x, H ẋ)
 
 They need no differentiation mode, so any machine that runs programs runs them.
@@ -8,7 +9,7 @@ They need no differentiation mode, so any machine that runs programs runs them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,11 +41,34 @@ class Program:
         return machine
 
 
+#: derived programs that are kept
+_KEPT = 64
+_programs: dict[tuple[Any, ...], tuple[Compiled, Program]] = {}
+
+
+def kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], Program]) -> Program:
+    """The program that a compiled function has under this key, made at most once."""
+    full = (id(compiled), *key)
+    if full not in _programs:
+        if len(_programs) >= _KEPT:
+            del _programs[next(iter(_programs))]
+        # The function is kept with its program, so that no other can have its identity.
+        _programs[full] = compiled, make()
+    return _programs[full][1]
+
+
+def gradient_program(compiled: Compiled, backward: bool) -> Program:
+    """(x, ȳ) -> (x, x̄) for all arguments; backward, of the inverse."""
+    regions = real_regions(compiled.lowered)
+    made = gradient(_oriented(compiled, backward), regions, regions)
+    return replace(_program(compiled, made), tangents=0, cotangents=made.offset)
+
+
 def dual_program(compiled: Compiled, backward: bool) -> Program:
     """(x, ẋ) -> (y, ẏ) for all arguments; backward, of the inverse."""
     regions = real_regions(compiled.lowered)
     module = _oriented(compiled, backward)
-    return _program(compiled, backward, dual(module, regions, regions))
+    return _program(compiled, dual(module, regions, regions))
 
 
 def second_order_program(
@@ -58,12 +82,12 @@ def second_order_program(
     reached = {r.address + first.offset for r in inputs if r.address is not None}
     cotangents = [r for r in first.module.regions if r.address in reached]
     second = dual(first.module, inputs, cotangents)
-    return replace(_program(compiled, backward, second), cotangents=first.offset, value=first.value or 0)
+    return replace(_program(compiled, second), cotangents=first.offset, value=first.value or 0)
 
 
 def _oriented(compiled: Compiled, backward: bool) -> Module:
     return ~compiled.module if backward else compiled.module
 
 
-def _program(compiled: Compiled, backward: bool, derived: Differentiated) -> Program:
+def _program(compiled: Compiled, derived: Differentiated) -> Program:
     return Program(replace(compiled, module=derived.module, emitted=emit(derived.module)), derived.offset)

@@ -35,15 +35,11 @@ from retrograd.differentiation.arguments import (
     to_words,
 )
 from retrograd.differentiation.gradients import by_argument, by_choice, choose, need_loss
-from retrograd.differentiation.programs import Program, dual_program, second_order_program
+from retrograd.differentiation.programs import Program, dual_program, kept, second_order_program
 from retrograd.execution import ProgramTrap, execute, load, read
 from retrograd.functions import Inverse, Reversible, results
 from retrograd.marshal import bind, types_of
 from retrograd.simulator.machine import Machine
-
-#: derived programs that are kept
-_KEPT = 64
-_programs: dict[tuple[Any, ...], tuple[Compiled, Program]] = {}
 
 
 def jvp(
@@ -59,7 +55,7 @@ def jvp(
     function, backward = direction_of(f)
     values, compiled = _compiled(function, primals)
     k = need_scale(scale, compiled.format)
-    program = _kept(compiled, ("jvp", backward), lambda: dual_program(compiled, backward))
+    program = kept(compiled, ("jvp", backward), lambda: dual_program(compiled, backward))
     given: dict[int, int] = {}
     initial = _words(compiled, values)
     for a, value in by_argument(f, compiled.arguments, tangents, "tangent"):
@@ -169,7 +165,7 @@ class _Point:
         need_loss(of.f, loss)
         self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
         key = ("hvp", of.backward, loss.name, tuple(a.name for a in self.wanted), self.scale)
-        self.program = _kept(
+        self.program = kept(
             self.compiled, key, lambda: second_order_program(self.compiled, of.backward, self.wanted, loss, self.scale)
         )
         words = _words(self.compiled, self.values)
@@ -228,16 +224,6 @@ def _compiled(function: Reversible, args: Sequence[Any] | Mapping[str, Any]) -> 
             position(function, name if isinstance(name, str) else str(name))
     values = bind(function, (), dict(args)) if isinstance(args, Mapping) else bind(function, tuple(args), {})
     return values, function.compiled_for(types_of(function, values))
-
-
-def _kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], Program]) -> Program:
-    full = (id(compiled), *key)
-    if full not in _programs:
-        if len(_programs) >= _KEPT:
-            del _programs[next(iter(_programs))]
-        # The function is kept with its program, so that no other can have its identity.
-        _programs[full] = compiled, make()
-    return _programs[full][1]
 
 
 def _words(compiled: Compiled, values: list[Any]) -> dict[str, list[int]]:
