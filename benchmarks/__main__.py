@@ -10,7 +10,7 @@ import json
 import platform
 from pathlib import Path
 
-from benchmarks import assembler, compiler, gradients, machine, startup
+from benchmarks import assembler, compiler, engines, gradients, machine, startup
 
 
 def main() -> None:
@@ -19,7 +19,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repeats")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures too (schema retrograd.bench/1)")
     options = parser.parse_args()
-    rows = [row for part in (assembler, machine, compiler, gradients, startup) for row in part.measure(options.quick)]
+    parts = (assembler, machine, compiler, gradients, engines, startup)
+    rows = [row for part in parts for row in part.measure(options.quick)]
     width = max(len(row.name) for row in rows)
     for row in rows:
         value = f"{row.value:,.0f}" if row.value > 1000 else f"{row.value:.3f}"

@@ -38,7 +38,8 @@ def _kinds(*rows: tuple[str, str, str, str]) -> dict[str, Kind]:
 
 
 #: RG01 assembly text, RG02 the verifier, RG03 binary images, RG04 traps and limits, RG05 the command line,
-#: RG06 numbers and arguments, RG07 the compiler, RG08 traps of compiled programs, RG09 laws for tests.
+#: RG06 numbers and arguments, RG07 the compiler, RG08 traps of compiled programs, RG09 laws for tests,
+#: RG10 engines and devices.
 #: A code, once released, keeps its meaning; a retired one is not reused.
 KINDS = _kinds(
     ("RG0101", "unknown mnemonic", "No instruction, alias or sugar has this name.",
@@ -150,6 +151,8 @@ KINDS = _kinds(
     ("RG0509", "no such function", "FILE.py:FUNCTION names a function decorated with @reversible, at the top of the file or in a class.", "Mend the name, or decorate the function."),
     ("RG0510", "bad argument on the command line", "Arguments are Python literals, NAME=LITERAL, or @FILE.npy for an array.", "Quote lists for the shell: '[1.0, 2.0]'."),
     ("RG0511", "no such pass", "The compiler's passes have names.", "`--dump-ir all` shows the IR after each."),
+    ("RG0512", "option out of place", "Not every option goes with every kind of program, or with every other option.",
+     "`retrograd COMMAND --help` says what each option is for."),
     ("RG0601", "number does not fit", "The format has no word for a number of this size.",
      "Scale the numbers, or choose a format with more bits before the point."),
     ("RG0602", "not a real number", "Words hold real numbers; NaN, complex numbers and objects have no word.",
@@ -218,6 +221,18 @@ KINDS = _kinds(
      "Uncompute what is erased, or allow more bits."),
     ("RG0906", "gradient lost in rounding", "With more places the gradient agrees with the slope; in this format rounding has taken too much of it.",
      "Give it more places: `scale=`, a wider format, other units; or allow for it: `tolerance=`."),
+    ("RG1001", "no such engine", "A run names what runs it; this is none of the engines there are, or not one for such a run.",
+     "Leave the engine to `auto`, or name one of: reference, native, threaded, translated, cuda."),
+    ("RG1002", "no CUDA device", "The CUDA engine runs on an NVIDIA GPU, through the driver that comes with it; one of the two is missing or does not start.",
+     "`retrograd devices` says what there is to run on; the CPU runs every program."),
+    ("RG1003", "code not accepted by the CUDA driver", "The driver translates PTX for the device that it has; it takes no PTX that is newer than it is, or made for a newer device.",
+     "Update the driver if it is the older; else this is a fault of Retrograd's: please report it with the program."),
+    ("RG1004", "out of device memory", "Every instance has its data on the device, and so have other processes.",
+     "Run fewer instances at a time, or end what else is on the device: `nvidia-smi` lists it."),
+    ("RG1005", "a CUDA call failed", "The driver did not do what it was asked for. Work on the device is done later than it is asked for, and a later call tells that it failed.",
+     "Start the process again; if it fails again, please report it with the program."),
+    ("RG1006", "array cannot be used on the device", "An array on a device is used where it lies, as it lies: on the same device, contiguous, of a type that the program takes.",
+     "Bring it into that form with the library that it is from, or pass a NumPy array: that is copied."),
 )  # fmt: skip
 
 
@@ -306,6 +321,10 @@ class CompileError(RetrogradError):
 
 class InputError(RetrogradError):
     """Registers, memory or options that make no sense for this program."""
+
+
+class DeviceError(RetrogradError):
+    """A device that is not there, or that did not do what it was asked for."""
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:

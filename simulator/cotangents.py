@@ -8,8 +8,10 @@ freed is zero, so its word comes back from nothing; its cotangent need not be ze
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol, overload
 
 from retrograd.isa import functions
 from retrograd.isa.adjoint import NoDerivative, lift
@@ -17,6 +19,21 @@ from retrograd.isa.effects import UPDATE_OPERATORS, Effect, Effects, Erase, Perm
 from retrograd.isa.entries import BAR, Guard, Opcode, a, b, bar
 from retrograd.isa.expr import ONE, Expr, div_shift, inputs, mul_shift, nodes, place, select, substitute
 from retrograd.isa.words import Format
+
+
+class Store(Protocol):
+    """A machine's words: a list of ints, or what a faster machine has in its place."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
+    @overload
+    def __getitem__(self, index: int, /) -> int: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[int]: ...
+    @overload
+    def __setitem__(self, index: int, value: int, /) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[int], /) -> None: ...
 
 
 class Fault(Exception):
@@ -39,18 +56,24 @@ class Cotangents:
     `strict` loses none, and faults instead.
     """
 
-    def __init__(self, registers: int, memory: int, *, keep: bool = False, strict: bool = False) -> None:
-        self.registers = [0] * registers
-        self.memory = [0] * memory
+    #: +1, or −1 after the host has turned the machine round: which way along its run it goes
+    way: int
+    #: cotangents dropped that were not zero
+    dropped: int
+    _crossed: int
+    _lost: tuple[int, int] | None
+
+    def __init__(self, registers: Store, memory: Store, *, keep: bool = False, strict: bool = False) -> None:
+        self.registers = registers
+        self.memory = memory
         self.keep = keep
         self.strict = strict
-        #: +1, or −1 after the host has turned the machine round: which way along its run it goes
         self.way = 1
         self.dropped = 0
         #: point of the run -> the cotangent dropped there, where that was not zero
         self.kept: dict[int, int] = {}
         self._crossed = 0
-        self._lost: tuple[int, int] | None = None
+        self._lost = None
 
     def clear(self) -> None:
         """All cotangents zero, as before the first step; the count of what was dropped stays."""

@@ -28,7 +28,7 @@ from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import Opcode
 from retrograd.isa.program import Program
 from retrograd.isa.syntax import write
-from retrograd.simulator.cotangents import Cotangents, Fault
+from retrograd.simulator.cotangents import Cotangents, Fault, Store
 from retrograd.simulator.semantics import Handler, handler, lifted_handler
 
 REGISTERS = 256
@@ -97,8 +97,8 @@ class Machine:
             raise InputError(Diagnostic("RG0421", message))
         self.program = program
         self.format = program.format
-        self.registers = [0] * REGISTERS
-        self.memory = list(program.data) + [0] * (size - len(program.data))
+        self.registers: Store = [0] * REGISTERS
+        self.memory: Store = list(program.data) + [0] * (size - len(program.data))
         self.br = 0
         self.direction = -1 if backward else 1
         self.pc = program.finish if backward else program.start
@@ -106,15 +106,32 @@ class Machine:
         modes |= {"strict"} if strict else set()
         self._modes = frozenset(modes)
         #: how often each instruction was executed, by direction and address
-        self.executed = {+1: [0] * len(program.code), -1: [0] * len(program.code)}
+        self.executed: dict[int, Store] = {+1: [0] * len(program.code), -1: [0] * len(program.code)}
         self._keep_dropped = keep_dropped
         self._companions: Cotangents | None = None
-        self._plain = self._decoded = self._decode(None)
-        #: the same code with D = 1, made when it is first needed
-        self._lifted: dict[int, list[_Decoded]] | None = None
+        self._differentiating = False
+        #: cycles until D was last changed, and what had been executed then
+        self._cycles = 0
+        self._counted = {way: list(hits) for way, hits in self.executed.items()}
+        #: the code with D = 0 and D = 1, made when it is first needed
+        self._code: dict[bool, dict[int, list[_Decoded]]] = {}
+
+    def _new_cotangents(self) -> Cotangents:
+        return Cotangents(
+            [0] * REGISTERS, [0] * len(self.memory), keep=self._keep_dropped, strict="strict" in self._modes
+        )
+
+    @property
+    def _decoded(self) -> dict[int, list[_Decoded]]:
+        """The code in each direction, with handlers that move the cotangents too if D = 1."""
+        found = self._code.get(self._differentiating)
+        if found is None:
+            found = self._code[self._differentiating] = self._decode(
+                self._companions if self._differentiating else None
+            )
+        return found
 
     def _decode(self, cotangents: Cotangents | None) -> dict[int, list[_Decoded]]:
-        """The code in each direction, with handlers that move the cotangents too if there are any."""
         w, modes = self.format, self._modes
         made: dict[tuple[Opcode, bool], Handler] = {}
 
@@ -162,8 +179,11 @@ class Machine:
         return self._meets(-self.direction)
 
     def _meets(self, direction: int) -> bool:
-        code = self._decoded[direction]
-        return self.br == 0 and 0 <= self.pc < len(code) and code[self.pc][5] == _HALTS
+        code = self.program.instructions
+        if self.br or not 0 <= self.pc < len(code):
+            return False
+        met = code[self.pc].opcode
+        return (met if direction > 0 else self.program.table.inverse(met)).halts
 
     def counts(self, direction: int | None = None) -> dict[str, int]:
         """Executed instructions by the name of what was executed, in one direction or both."""
@@ -180,6 +200,21 @@ class Machine:
         return sum(self.executed[+1]) + sum(self.executed[-1])
 
     @property
+    def cycles(self) -> int:
+        """What the co-processor would take for the instructions executed, by the cycle model (docs/timing.md)."""
+        # Imported here: whoever does not ask need not have the instructions scheduled.
+        from retrograd.simulator.timing import total_cycles
+
+        counts: Counter[tuple[Opcode, bool, bool]] = Counter()
+        table, lifted = self.program.table, self._differentiating
+        for way, hits in self.executed.items():
+            for i, n, before in zip(self.program.instructions, hits, self._counted[way], strict=True):
+                if n != before:
+                    executed = i.opcode if way > 0 else table.inverse(i.opcode)
+                    counts[executed, lifted, i.ra == i.rb] += n - before
+        return self._cycles + total_cycles(counts, self.format)
+
+    @property
     def erased_bits(self) -> int:
         """Bits lost to erase instructions, and to freed ancillas whose cotangents were dropped."""
         table = self.program.table
@@ -191,28 +226,24 @@ class Machine:
     @property
     def differentiating(self) -> bool:
         """D: whether steps move cotangents. Set between runs; cotangents begin as zeros, and stay when it is set back."""
-        return self._decoded is not self._plain
+        return self._differentiating
 
     @differentiating.setter
     def differentiating(self, on: bool) -> None:
-        if not on:
-            self._decoded = self._plain
-            return
-        if self._companions is None:
-            self._companions = Cotangents(
-                REGISTERS, len(self.memory), keep=self._keep_dropped, strict="strict" in self._modes
-            )
-        if self._lifted is None:
-            self._lifted = self._decode(self._companions)
-        self._decoded = self._lifted
+        if on and self._companions is None:
+            self._companions = self._new_cotangents()
+        if on != self._differentiating:
+            self._cycles = self.cycles
+            self._counted = {way: list(hits) for way, hits in self.executed.items()}
+        self._differentiating = on
 
     @property
-    def cotangents(self) -> list[int]:
+    def cotangents(self) -> Store:
         """The companions of the registers, as words; none before D is first set."""
         return [] if self._companions is None else self._companions.registers
 
     @property
-    def memory_cotangents(self) -> list[int]:
+    def memory_cotangents(self) -> Store:
         """The companions of the memory words."""
         return [] if self._companions is None else self._companions.memory
 
@@ -340,7 +371,8 @@ class Machine:
         """The step, over and over, with the state in local variables."""
         registers, memory = self.registers, self.memory
         pc, br, direction = self.pc, self.br, self.direction
-        code, hits = self._decoded[direction], self.executed[direction]
+        decoded = self._decoded
+        code, hits = decoded[direction], self.executed[direction]
         size = len(code)
         left = -1 if max_steps is None else max_steps
         limit = left
@@ -355,7 +387,7 @@ class Machine:
                 hits[pc] += 1
                 if kind:
                     direction = -direction
-                    code, hits = self._decoded[direction], self.executed[direction]
+                    code, hits = decoded[direction], self.executed[direction]
                 pc += direction * br if br else direction
                 left -= 1
         except Fault as fault:

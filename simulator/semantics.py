@@ -14,10 +14,10 @@ from typing import Any
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode, bar
 from retrograd.isa.python_source import emit
 from retrograd.isa.words import Format
-from retrograd.simulator.cotangents import NOTHING, Cotangents, Fault, Lifted, lifted
+from retrograd.simulator.cotangents import NOTHING, Cotangents, Fault, Lifted, Store, lifted
 
 #: handler(registers, memory, br, rd, ra, rb, imm as a word) -> br; br is signed
-Handler = Callable[[list[int], list[int], int, int, int, int, int], int]
+Handler = Callable[[Store, Store, int, int, int, int, int], int]
 
 #: place -> the Python expression for its word, and for its cotangent
 _WORDS = {"d": "R[d]", "a": "R[a]", "b": "R[b]", "m": "M[p]"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,25 @@ def generator() -> ModuleType:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return sys.modules[name]
+
+
+#: files of compiled code that are kept: those of a few versions of the sources
+_KEPT = 5000
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Code that tests compile lies in one folder, where the next run finds it, and not among the user's own.
+
+    xdist's workers inherit the variable.
+    """
+    if "RETROGRAD_CACHE" in os.environ or not hasattr(config, "cache"):
+        return
+    folder = config.cache.mkdir("retrograd")
+    os.environ["RETROGRAD_CACHE"] = str(folder)
+    # Sources that change leave behind what nobody will ask for again.
+    files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[_KEPT:]:
+        file.unlink(missing_ok=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

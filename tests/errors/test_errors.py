@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import io
 import itertools
 import re
@@ -29,10 +30,13 @@ import shutil
 import struct
 import sys
 import tempfile
+import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from unittest.mock import patch
+from types import ModuleType
+from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -43,6 +47,10 @@ from retrograd.assembler.verify import findings
 from retrograd.compiler.types import Array
 from retrograd.isa.diagnostics import KINDS, RetrogradError
 from retrograd.isa.program import Program
+from retrograd.simulator.engines.cuda.arrays import device_array
+from retrograd.simulator.engines.cuda.context import Context
+from retrograd.simulator.engines.cuda.driver import Driver, driver, using
+from retrograd.simulator.engines.cuda.kernels import Module
 from retrograd.simulator.machine import Machine, Trap
 
 from retrograd.cli.main import main
@@ -303,12 +311,139 @@ def function_nested_too_deep() -> None:
         runpy.run_path("deep.py")["f"](0.0, 1.0)
 
 
+@functools.cache
+def fakes() -> ModuleType:
+    """tests/simulator/cuda/fake_driver.py: a driver without a device."""
+    name = "retrograd_tests_errors_fake_driver"
+    spec = importlib.util.spec_from_file_location(name, HERE.parent / "simulator" / "cuda" / "fake_driver.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def a_device(**more: Any) -> Iterator[tuple[Any, Context]]:
+    """A driver that is none, and its first device."""
+    library = fakes().FakeDriver(**more)
+    with using(library), Context(driver().device(0)) as context:
+        yield library, context
+
+
+def cuda_without_a_driver() -> None:
+    with (
+        patch("retrograd.simulator.engines.cuda.driver._driver", None),
+        patch("ctypes.CDLL", side_effect=OSError("No such file")),
+    ):
+        driver()
+
+
+def cuda_without_a_device() -> None:
+    with patch.dict("os.environ", {"CUDA_VISIBLE_DEVICES": "7"}):
+        Driver(fakes().FakeDriver(starts=100))
+
+
+def cuda_after_an_update() -> None:
+    Driver(fakes().FakeDriver(starts=803))
+
+
+def cuda_device_of_no_number() -> None:
+    with using(fakes().FakeDriver()):
+        driver().device(3)
+
+
+def cuda_device_of_another_process() -> None:
+    with a_device(devices=[fakes().FakeDevice(refuses=46)]):
+        pass
+
+
+PTX = ".version 8.0\n.target sm_80\n.visible .entry run() { ret; }\n"
+
+
+def code_newer_than_the_driver() -> None:
+    with a_device() as (_, context):
+        Module(context, PTX.replace("8.0", "8.8"), name="`norm`")
+
+
+def code_for_a_newer_device() -> None:
+    with a_device() as (_, context):
+        Module(context, PTX.replace("sm_80", "sm_90a"), name="`norm`")
+
+
+def code_that_is_no_ptx() -> None:
+    with a_device() as (_, context):
+        Module(context, PTX.replace("}", ""), name="`norm`")
+
+
+def code_without_the_kernel() -> None:
+    with a_device() as (_, context):
+        Module(context, PTX, name="`norm`").kernel("run_back")
+
+
+def device_memory_too_small() -> None:
+    with a_device() as (_, context):
+        held = context.allocate(200 << 20)
+        context.allocate(1 << 30)
+        held.close()
+
+
+def kernel_that_fails() -> None:
+    with a_device() as (library, context):
+        library.kernels["run"] = Mock(side_effect=fakes().DeviceFault(700))
+        module = Module(context, PTX)
+        module.kernel("run").launch(1, 32, [])
+        context.synchronize()
+
+
+def buffer_that_was_given_back() -> None:
+    with a_device() as (_, context):
+        buffer = context.allocate(8)
+        buffer.close()
+        buffer.fill(0)
+
+
+class Lent:
+    """An array of another library."""
+
+    def __init__(self, **entries: Any) -> None:
+        self.__cuda_array_interface__ = {"version": 3, "typestr": "<f8", **entries}
+
+
+def array_on_another_device() -> None:
+    with a_device(devices=[fakes().FakeDevice()] * 2) as (library, context):
+        address = library.lend(80, device=1)
+        device_array(Lent(shape=(10,), data=(address, False)), context, name="`x`")
+
+
+def array_that_is_transposed() -> None:
+    with a_device() as (library, context):
+        address = library.lend(48)
+        device_array(Lent(shape=(2, 3), strides=(8, 16), data=(address, False)), context, name="`x`")
+
+
+def array_of_another_type() -> None:
+    with a_device() as (library, context):
+        address = library.lend(80)
+        device_array(Lent(shape=(20,), typestr="<f4", data=(address, False)), context, name="`x`", dtypes=["i8", "f8"])
+
+
+def array_that_is_none_on_a_device() -> None:
+    with a_device() as (_, context):
+        device_array([1.0, 2.0], context, name="`x`")
+
+
 BUILDERS: dict[str, Callable[[], None]] = {
     f.__name__: f
     for f in (
         too_many_instructions, too_much_data, include_too_deep, include_too_often, include_too_large,
         include_without_a_file, include_of_a_looping_link, includes_of_one_name, instructions_without_source, number_too_large,
         number_that_is_none, numbers_of_another_type, lognum_of_zero, lognum_of_infinity, function_nested_too_deep,
+        cuda_without_a_driver, cuda_without_a_device, cuda_after_an_update, cuda_device_of_no_number, cuda_device_of_another_process,
+        code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
+        kernel_that_fails, buffer_that_was_given_back, array_on_another_device, array_that_is_transposed, array_of_another_type,
+        array_that_is_none_on_a_device,
     )
 }  # fmt: skip
 
@@ -337,17 +472,45 @@ def write_arrays(folder: Path) -> None:
     np.savez(folder / "archive.npz", a=np.array([1]))
 
 
+def write_batches(folder: Path) -> None:
+    """Batches for the functions in functions.py, most of them wrong."""
+    rows = np.arange(6.0).reshape(3, 2)
+    np.savez(folder / "dots.npz", y=np.zeros(3), a=rows, b=rows)
+    np.savez(folder / "lacking.npz", y=np.zeros(3), a=rows)
+    np.savez(folder / "excess.npz", y=np.zeros(3), a=rows, b=rows, bb=rows)
+    np.savez(folder / "lengths.npz", y=np.zeros(3), a=rows, b=rows[:2])
+    np.savez(folder / "widths.npz", y=np.zeros(3), a=rows, b=rows[:, :1])
+    np.savez(folder / "texts.npz", y=np.zeros(3), a=rows, b=np.array([["1", "2"]] * 3))
+    np.savez(folder / "nan.npz", y=np.zeros(3), a=rows, b=np.where(rows == 3, np.nan, rows))
+    np.savez(folder / "values.npz", y=0.0, x=2.0)
+    np.savez(folder / "roots.npz", y=np.zeros(7), x=np.array([4.0, -1.0, -2.0, 9.0, -3.0, -4.0, -5.0]))
+    np.savez(folder / "objects.npz", y=np.zeros(3), a=np.array([1, "two", None], dtype=object), b=rows)
+    whole = (folder / "dots.npz").read_bytes()
+    (folder / "cut.npz").write_bytes(whole[:-40])
+    (folder / "altered.npz").write_bytes(whole.replace(rows.tobytes(), rows[::-1].tobytes(), 1))
+    with zipfile.ZipFile(folder / "notes.npz", "w") as archive:
+        archive.writestr("notes.txt", "no array")
+
+
 def say_command(path: Path) -> str:
-    """The exit code of a command line, and what it prints on stderr."""
-    program, *arguments = shlex.split(path.read_text())
-    assert program == "retrograd"
+    """The exit code of a command line, and what it prints on stderr. Variables may stand before it, as in a shell."""
+    words = shlex.split(path.read_text())
+    at = words.index("retrograd")
+    variables, arguments = dict(word.split("=", 1) for word in words[:at]), words[at + 1 :]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "commands"
         shutil.copytree(HERE / "commands", folder, ignore=shutil.ignore_patterns("*.cmd", "*.expected"))
         if "array" in path.stem:
             write_arrays(folder)
+        if "batch" in path.stem:
+            write_batches(folder)
         errors = io.StringIO()
-        with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+        with (
+            contextlib.chdir(folder),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(errors),
+            patch.dict("os.environ", variables),
+        ):
             code = main(arguments)
     return f"exit code {code}\n{errors.getvalue()}"
 

@@ -236,7 +236,7 @@ def test_a_trap_in_a_gradient_names_its_element() -> None:
     with pytest.raises(rg.ElementTrap, match="element 1: division by zero") as caught:
         rg.vmap(rg.grad(quotient, "y"), in_axes=(None, None, 0))(0.0, 1.0, [1.0, 0.0])
     assert caught.value.element == 1
-    with pytest.raises(rg.InputError, match="element 1: `y`: NaN is not a number"):
+    with pytest.raises(rg.InputError, match="`y`: element 1: NaN is not a number"):
         rg.vmap(rg.grad(quotient, "y"), in_axes=(None, None, 0))(0.0, 1.0, [1.0, float("nan")])
 
 

@@ -6,8 +6,10 @@ One suite, the machine is a fixture. A failure names its seed: `generate(seed)` 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -15,26 +17,62 @@ import pytest
 from retrograd.assembler.verify import findings
 from retrograd.isa.encoding import inverse
 from retrograd.isa.entries import Function, a, b
+from retrograd.simulator.engines import native
+from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.steps import step
 from retrograd.simulator.semantics import Handler
 from retrograd.simulator.semantics import handler as machine_handler
 
 import retrograd as rg
 
-#: name -> a machine with the interface of the reference machine
-MACHINES: dict[str, Callable[..., rg.Machine]] = {"reference": rg.Machine}
-
-#: programs in the default tier: each runs with and without the overflow check
-QUICK, CHUNK = 750, 125
-#: programs in the slow tier, in pieces that can run side by side
-SLOW, SLOW_CHUNK = 100_000, 2000
-
 Make = Callable[..., rg.Machine]
 Check = Callable[[Make, Any, bool], None]
 
 
-@pytest.fixture(params=list(MACHINES))
-def machine(request: pytest.FixtureRequest) -> Make:
-    """Makes the machine under test."""
+@dataclass(frozen=True)
+class Candidate:
+    """A machine with the interface of the reference machine, and how many programs it gets."""
+
+    make: Make
+    #: programs in the default tier: each runs with and without the overflow check
+    quick: int
+    #: programs in the slow tier
+    slow: int
+    #: programs that run side by side
+    chunk: int
+    slow_chunk: int
+    #: what of `generate` is not as usual
+    drawn: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_short(opcode: Any) -> bool:
+    """Whether compiling it takes little time: the long functions would be most of what there is to compile."""
+    return step(opcode, rg.Format(), False, False).size <= 40
+
+
+SHORT_ONES = {"allow": is_short, "sizes": (10, 50)}
+MACHINES: dict[str, Candidate] = {
+    "reference": Candidate(rg.Machine, 750, 100_000, 125, 2000),
+    "threaded": Candidate(partial(NativeMachine, tier="threaded"), 60, 4000, 60, 500),
+    "translated": Candidate(partial(NativeMachine, tier="translated", level=0), 10, 100, 10, 10, SHORT_ONES),
+    "auto": Candidate(partial(NativeMachine, level=0), 10, 100, 10, 10, SHORT_ONES),
+}
+PIECES = [(name, first) for name, m in MACHINES.items() for first in range(0, m.quick, m.chunk)]
+SLOW_PIECES = [(name, first) for name, m in MACHINES.items() for first in range(0, m.slow, m.slow_chunk)]
+
+
+@pytest.fixture
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Candidate:
+    """The machine under test."""
+    if request.param == "threaded":
+        # Single steps are taken by compiled code too.
+        monkeypatch.setattr(native, "FEW", 1)
+    if request.param == "auto":
+        # It hands over in mid-run: from Python to the interpreter, and to translated code, translated before or not.
+        monkeypatch.setattr(native, "SHORT", 40)
+        monkeypatch.setattr(native, "SPEED", 600)
+        monkeypatch.setattr(native, "is_translated", lambda *asked: False)
+        monkeypatch.setattr(native, "translation_is_loaded", lambda *asked: False)
     return MACHINES[request.param]
 
 
@@ -237,45 +275,50 @@ CHECKS: dict[str, Check] = {
     "inverse program": check_inverse_program,
     "trap": check_trap,
 }
-PIECES = range(0, QUICK, CHUNK)
 
 
-@pytest.mark.parametrize("first", PIECES)
+@pytest.mark.parametrize(("machine", "first"), PIECES, indirect=["machine"])
 @pytest.mark.parametrize("overflow", [False, True], ids=["wrapping", "checked"])
 @pytest.mark.parametrize("check", CHECKS)
-def test_random_programs(machine: Make, check: str, overflow: bool, first: int, generator: ModuleType) -> None:
-    for seed in range(first, first + CHUNK):
+def test_random_programs(machine: Candidate, check: str, overflow: bool, first: int, generator: ModuleType) -> None:
+    for seed in range(first, first + machine.chunk):
         with told(seed, overflow):
-            CHECKS[check](machine, generator.generate(seed), overflow)
+            CHECKS[check](machine.make, generator.generate(seed, **machine.drawn), overflow)
 
 
-@pytest.mark.parametrize("first", range(0, 120, 30))
-def test_every_single_step(machine: Make, first: int, generator: ModuleType) -> None:
-    for seed in range(first, first + 30):
+SINGLE_STEPS = [("reference", first, 30) for first in range(0, 120, 30)] + [("threaded", 0, 20)]
+
+
+@pytest.mark.parametrize(("machine", "first", "count"), SINGLE_STEPS, indirect=["machine"])
+def test_every_single_step(machine: Candidate, first: int, count: int, generator: ModuleType) -> None:
+    for seed in range(first, first + count):
         with told(seed, True):
-            check_every_step_back(machine, generator.generate(seed), True)
+            check_every_step_back(machine.make, generator.generate(seed), True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
-def test_many_random_programs(machine: Make, first: int, generator: ModuleType) -> None:
-    for seed in range(first, first + SLOW_CHUNK):
+@pytest.mark.parametrize(("machine", "first"), SLOW_PIECES, indirect=["machine"])
+def test_many_random_programs(machine: Candidate, first: int, generator: ModuleType) -> None:
+    for seed in range(first, first + machine.slow_chunk):
         overflow = seed % 2 == 0
         # The seeds of the default tier are left to it.
-        case = generator.generate(seed + QUICK)
+        case = generator.generate(seed + machine.quick, **machine.drawn)
         with told(case.seed, overflow):
-            check_run_back(machine, case, overflow)
-            check_random_stop(machine, case, overflow)
-            check_trap(machine, case, overflow)
+            check_run_back(machine.make, case, overflow)
+            check_random_stop(machine.make, case, overflow)
+            check_trap(machine.make, case, overflow)
             if seed % 16 < 2:
                 rg.verify(case.program)
-                check_inverse_program(machine, case, overflow)
+                check_inverse_program(machine.make, case, overflow)
 
 
 # ------------------------------------------------------------ programs without a machine
 
+CHUNK = MACHINES["reference"].chunk
+FIRST = range(0, MACHINES["reference"].quick, CHUNK)
 
-@pytest.mark.parametrize("first", PIECES)
+
+@pytest.mark.parametrize("first", FIRST)
 def test_the_verifier_passes(first: int, generator: ModuleType) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program
@@ -284,7 +327,7 @@ def test_the_verifier_passes(first: int, generator: ModuleType) -> None:
             assert {d.code for d in findings(program)} <= {"RG0210"}
 
 
-@pytest.mark.parametrize("first", PIECES)
+@pytest.mark.parametrize("first", FIRST)
 def test_the_inverse_program_verifies(first: int, generator: ModuleType) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program
@@ -292,7 +335,7 @@ def test_the_inverse_program_verifies(first: int, generator: ModuleType) -> None
             assert {d.code for d in findings(~program)} <= {"RG0210"}
 
 
-@pytest.mark.parametrize("first", PIECES)
+@pytest.mark.parametrize("first", FIRST)
 def test_text_round_trip(first: int, generator: ModuleType) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program
@@ -307,7 +350,7 @@ def test_text_round_trip(first: int, generator: ModuleType) -> None:
             assert rg.assemble(rg.disassemble(again, addresses=True)) == again
 
 
-@pytest.mark.parametrize("first", PIECES)
+@pytest.mark.parametrize("first", FIRST)
 def test_image_round_trip(first: int, generator: ModuleType) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program
@@ -315,7 +358,7 @@ def test_image_round_trip(first: int, generator: ModuleType) -> None:
             assert rg.from_image(rg.to_image(program)) == program
 
 
-@pytest.mark.parametrize("first", PIECES)
+@pytest.mark.parametrize("first", FIRST)
 def test_inverse_of_the_inverse(first: int, generator: ModuleType) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program

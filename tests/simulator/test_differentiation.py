@@ -35,6 +35,7 @@ OVERFLOW, WRAPPING = frozenset({"overflow"}), frozenset[str]()
 ONE = 1 << 32
 W = rg.Format()
 PLACES = ("d", "a", "b", "m")
+Make = Callable[..., rg.Machine]
 
 
 def word(value: float) -> int:
@@ -50,10 +51,15 @@ def straight(*lines: str) -> rg.Program:
 
 
 def gradient(
-    program: rg.Program, registers: Mapping[int, float], result: int = 9, memory: tuple[float, ...] = (), **options: Any
+    make: Make,
+    program: rg.Program,
+    registers: Mapping[int, float],
+    result: int = 9,
+    memory: tuple[float, ...] = (),
+    **options: Any,
 ) -> rg.Machine:
     """A machine back at `start`, the cotangents of all registers and words being the derivatives of R[result]."""
-    machine = rg.Machine(program, **options)
+    machine = make(program, **options)
     for r, x in registers.items():
         machine.registers[r] = word(x)
     machine.load(0, [word(x) for x in memory])
@@ -116,7 +122,7 @@ def cases(opcode: Opcode, w: rg.Format, rng: random.Random, count: int, quiet: b
         imm = rng.choice((0, 1, -1, 3, rng.randint(-bound, bound)))
         if "[ra+imm]" in opcode.operands:
             registers[2] = 2 - imm & w.mask
-        cotangents = Cotangents(6, 4, keep=True)
+        cotangents = Cotangents([0] * 6, [0] * 4, keep=True)
         if not quiet:
             cotangents.registers[:] = [some_word() for _ in range(6)]
             cotangents.memory[:] = [some_word() for _ in range(4)]
@@ -374,8 +380,8 @@ bottom: goto.ne i, n, top
 """
 
 
-def sample_machine(**options: Any) -> rg.Machine:
-    machine = rg.Machine(rg.assemble(SAMPLE), overflow=False, **options)
+def sample_machine(make: Make, **options: Any) -> rg.Machine:
+    machine = make(rg.assemble(SAMPLE), overflow=False, **options)
     machine.registers[1:3] = word(0.75), word(-0.5)
     machine.load(16, [word(x) for x in (0.1, -0.2, 0.3, 0.4, 0.5)])
     return machine
@@ -395,8 +401,8 @@ def states(machine: rg.Machine) -> list[Any]:
     return out
 
 
-def test_without_differentiation_there_are_no_cotangents() -> None:
-    machine = sample_machine()
+def test_without_differentiation_there_are_no_cotangents(make: Make) -> None:
+    machine = sample_machine(make)
     assert (machine.differentiating, machine.cotangents, machine.memory_cotangents) == (False, [], [])
     machine.clear_cotangents()
     machine.run()
@@ -406,8 +412,8 @@ def test_without_differentiation_there_are_no_cotangents() -> None:
     assert machine.cotangents == []
 
 
-def test_cotangents_begin_as_zeros_and_stay() -> None:
-    machine = sample_machine()
+def test_cotangents_begin_as_zeros_and_stay(make: Make) -> None:
+    machine = sample_machine(make)
     machine.differentiating = True
     assert machine.cotangents == [0] * REGISTERS
     assert machine.memory_cotangents == [0] * 24
@@ -422,8 +428,8 @@ def test_cotangents_begin_as_zeros_and_stay() -> None:
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_step_back_is_the_inverse_of_the_lifted_step(backward: bool) -> None:
-    machine = sample_machine(keep_dropped=True)
+def test_step_back_is_the_inverse_of_the_lifted_step(make: Make, backward: bool) -> None:
+    machine = sample_machine(make, keep_dropped=True)
     if backward:
         machine.run()
         machine.turn()
@@ -438,8 +444,8 @@ def test_step_back_is_the_inverse_of_the_lifted_step(backward: bool) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
-def test_run_back_and_turn_undo_a_lifted_run(size: int) -> None:
-    machine = sample_machine(keep_dropped=True)
+def test_run_back_and_turn_undo_a_lifted_run(make: Make, size: int) -> None:
+    machine = sample_machine(make, keep_dropped=True)
     fill(machine, 2)
     passed = states(machine)
     while machine.run_back(size).stop is rg.Stop.LIMIT:
@@ -454,9 +460,9 @@ def test_run_back_and_turn_undo_a_lifted_run(size: int) -> None:
     assert machine.state() == passed[1]
 
 
-def test_back_and_forth_with_turn() -> None:
+def test_back_and_forth_with_turn(make: Make) -> None:
     rng = random.Random(4)
-    machine = sample_machine(keep_dropped=True)
+    machine = sample_machine(make, keep_dropped=True)
     fill(machine, 3)
     passed = states(machine)
     at = len(passed) - 1
@@ -473,8 +479,8 @@ def test_back_and_forth_with_turn() -> None:
         assert machine.state() == passed[at]
 
 
-def test_values_are_those_without_differentiation() -> None:
-    one, other = sample_machine(), sample_machine()
+def test_values_are_those_without_differentiation(make: Make) -> None:
+    one, other = sample_machine(make), sample_machine(make)
     fill(other, 5)
     while True:
         assert one.state() == other.state()[:5]
@@ -485,10 +491,10 @@ def test_values_are_those_without_differentiation() -> None:
     assert one.executed == other.executed
 
 
-def test_differentiation_switched_on_in_the_middle() -> None:
+def test_differentiation_switched_on_in_the_middle(make: Make) -> None:
     # The second half's gradient: that of the state in the middle.
     program = straight("fmul.add r3, r1, r1", "fmul.add r4, r3, r1", "fmul.add r9, r4, r4")
-    machine = rg.Machine(program)
+    machine = make(program)
     machine.registers[1] = word(1.5)
     machine.run()
     machine.differentiating = True
@@ -508,8 +514,8 @@ def test_differentiation_switched_on_in_the_middle() -> None:
     assert derivatives(machine, 4, 3, 1) == [4 * 1.5**3, 4 * 1.5**4, 4 * 1.5**5]
 
 
-def test_a_watched_run_is_the_same_run() -> None:
-    one, other = sample_machine(), sample_machine()
+def test_a_watched_run_is_the_same_run(make: Make) -> None:
+    one, other = sample_machine(make), sample_machine(make)
     fill(one, 6)
     fill(other, 6)
     seen: list[int] = []
@@ -550,20 +556,22 @@ def close(found: float, expected: float, places: float = 8) -> bool:
 @pytest.mark.parametrize(("name", "function", "points"), UNARY, ids=[row[0] for row in UNARY])
 @pytest.mark.parametrize("update", ["add", "sub"])
 def test_functions_of_one_operand(
-    name: str, function: Callable[[Any], Any], points: tuple[float, ...], update: str
+    make: Make, name: str, function: Callable[[Any], Any], points: tuple[float, ...], update: str
 ) -> None:
     program = straight(f"{name}.{update} r9, r1")
     sign = 1 if update == "add" else -1
     for x in points:
-        machine = gradient(program, {1: x})
+        machine = gradient(make, program, {1: x})
         expected = sign * float(mpmath.diff(function, real(word(x))))
         assert close(*derivatives(machine, 1), expected), (x, expected)
         assert machine.cotangents[9] == ONE
 
 
 @pytest.mark.parametrize(("name", "function", "point"), BINARY)
-def test_functions_of_two_operands(name: str, function: Callable[[Any, Any], Any], point: tuple[float, float]) -> None:
-    machine = gradient(straight(f"{name}.add r9, r1, r2"), {1: point[0], 2: point[1]})
+def test_functions_of_two_operands(
+    make: Make, name: str, function: Callable[[Any, Any], Any], point: tuple[float, float]
+) -> None:
+    machine = gradient(make, straight(f"{name}.add r9, r1, r2"), {1: point[0], 2: point[1]})
     words = tuple(mpmath.mpf(real(word(x))) for x in point)
     for r, order in ((1, (1, 0)), (2, (0, 1))):
         expected = float(mpmath.diff(function, words, order))
@@ -572,7 +580,7 @@ def test_functions_of_two_operands(name: str, function: Callable[[Any, Any], Any
 
 @pytest.mark.parametrize("angle", [-9.0, -0.3, 0.0, 1.0, 2.5, 4.0])
 @pytest.mark.parametrize("name", ["rot", "irot"])
-def test_rotations(name: str, angle: float) -> None:
+def test_rotations(make: Make, name: str, angle: float) -> None:
     sign = 1 if name == "rot" else -1
     program = straight(f"{name} r1, r2, r3", "fmul.add r8, r1, r1", "fmul.add r9, r8, r2")
 
@@ -582,16 +590,16 @@ def test_rotations(name: str, angle: float) -> None:
         return u * u * v
 
     point = (1.25, -0.5, angle)
-    machine = gradient(program, {1: point[0], 2: point[1], 3: point[2]})
+    machine = gradient(make, program, {1: point[0], 2: point[1], 3: point[2]})
     for i in range(3):
         expected = float(mpmath.diff(loss, point, tuple(int(i == j) for j in range(3))))
         assert close(*derivatives(machine, i + 1), expected, 32)
 
 
-def test_lognums() -> None:
+def test_lognums(make: Make) -> None:
     # L = a + b − c in lognums: ∂L/∂ln|a| = a, and so on.
     lines = ["ladd.mul r4, r1, r2", "lsub.mul r5, r4, r3", "ltof.add r9, r5"]
-    machine = rg.Machine(straight("ftol.mul r1, r11", "ftol.mul r2, r12", "ftol.mul r3, r13", *lines))
+    machine = make(straight("ftol.mul r1, r11", "ftol.mul r2, r12", "ftol.mul r3, r13", *lines))
     numbers = (2.5, -0.75, 1.25)
     machine.registers[11:14] = [word(x) for x in numbers]
     machine.run()
@@ -608,10 +616,10 @@ def test_lognums() -> None:
         assert close(found, expected, 64)
 
 
-def test_a_product_of_lognums() -> None:
+def test_a_product_of_lognums(make: Make) -> None:
     # p = x³/y: ∂p/∂x = 3 p/x, ∂p/∂y = −p/y
     lines = ["ftol.mul r3, r1", "lmul r4, r3", "lmul r4, r3", "lmul r4, r3", "ftol.div r4, r2", "ltof.add r9, r4"]
-    machine = gradient(straight(*lines), {1: -1.5, 2: 4.0})
+    machine = gradient(make, straight(*lines), {1: -1.5, 2: 4.0})
     p = -(1.5**3) / 4
     for found, expected in zip(derivatives(machine, 1, 2), (3 * p / -1.5, -p / 4), strict=True):
         assert close(found, expected, 64)
@@ -623,35 +631,35 @@ def test_a_product_of_lognums() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"), [("fmul.add r9, r1, r1", 6.0), ("fdiv.add r9, r1, r1", 0.0), ("fatan2.add r9, r1, r1", 0.0)]
 )
-def test_one_register_for_both_operands(line: str, expected: float) -> None:
-    (found,) = derivatives(gradient(straight(line), {1: 3.0}), 1)
+def test_one_register_for_both_operands(make: Make, line: str, expected: float) -> None:
+    (found,) = derivatives(gradient(make, straight(line), {1: 3.0}), 1)
     assert abs(found - expected) <= 2.0**-31
 
 
-def test_a_word_read_by_several() -> None:
+def test_a_word_read_by_several(make: Make) -> None:
     machine = gradient(
-        straight("fadd r9, r1", "fmul.add r9, r1, r2", "fsub r9, r1", "fmul.add r9, r2, r1"), {1: 3, 2: 5}
+        make, straight("fadd r9, r1", "fmul.add r9, r1, r2", "fsub r9, r1", "fmul.add r9, r2, r1"), {1: 3, 2: 5}
     )
     assert derivatives(machine, 1, 2) == [10, 6]
 
 
-def test_memory_operands() -> None:
+def test_memory_operands(make: Make) -> None:
     lines = ["ld.add r1, [r0]", "ld.add r2, [r0 + 1]", "fmul.add r3, r1, r2", "st.add [r0 + 2], r3"]
     lines += ["exch r4, [r0 + 2]", "fmul.add r9, r4, r1"]
     program = rg.assemble("\n".join([".memory 3", "start", *lines, "finish"]))
     # L = (m₀ m₁ + m₂) m₀
-    machine = gradient(program, {}, memory=(1.5, 2.0, 0.25))
+    machine = gradient(make, program, {}, memory=(1.5, 2.0, 0.25))
     assert [real(c) for c in machine.memory_cotangents] == [2 * 1.5 * 2 + 0.25, 1.5**2, 1.5]
 
 
-def test_exchanges() -> None:
+def test_exchanges(make: Make) -> None:
     lines = ["swap r1, r2", "cswap r1, r3, r4", "cswap r2, r3, r5", "neg r3", "fmul.add r9, r1, r3", "fadd r9, r2"]
     # r4 ≠ 0 and r5 = 0: L = −r3 r2 + r1
-    machine = gradient(straight(*lines), {1: 2.0, 2: 3.0, 3: 5.0, 4: 1.0})
+    machine = gradient(make, straight(*lines), {1: 2.0, 2: 3.0, 3: 5.0, 4: 1.0})
     assert derivatives(machine, 1, 2, 3, 4, 5) == [1, -5, -3, 0, 0]
 
 
-def test_a_branch_not_taken_counts_for_nothing() -> None:
+def test_a_branch_not_taken_counts_for_nothing(make: Make) -> None:
     text = """
         start
 choose: goto.lt r1, r0, negative
@@ -662,11 +670,11 @@ negative: from choose
 join:   from.ge r1, r0, over
         finish
 """
-    assert derivatives(gradient(rg.assemble(text), {1: 3.0, 2: 5.0}), 1, 2) == [5, 3]
-    assert derivatives(gradient(rg.assemble(text), {1: -3.0, 2: 5.0}), 1, 2) == [-1, 0]
+    assert derivatives(gradient(make, rg.assemble(text), {1: 3.0, 2: 5.0}), 1, 2) == [5, 3]
+    assert derivatives(gradient(make, rg.assemble(text), {1: -3.0, 2: 5.0}), 1, 2) == [-1, 0]
 
 
-def test_a_loop() -> None:
+def test_a_loop(make: Make) -> None:
     # y := y + x y each time round, by an ancilla: (1 + x)ⁿ y.
     text = """
         start
@@ -682,7 +690,7 @@ bottom: goto.ne r4, r3, top
         finish
 """
     program = rg.assemble(".memory 8\n" + text)
-    machine = rg.Machine(program)
+    machine = make(program)
     machine.registers[1], machine.registers[9] = word(0.5), word(2.0)
     machine.run()
     # r5 holds minus the product of before, which the next one is added to: what matters is only that all is smooth.
@@ -699,7 +707,7 @@ bottom: goto.ne r4, r3, top
         return y
 
     assert close(real(result), value(0.5, 2.0), 32)
-    machine = gradient(program, {1: 0.5, 9: 2.0})
+    machine = gradient(make, program, {1: 0.5, 9: 2.0})
     h = 2.0**-14
     expected = (value(0.5 + h, 2) - value(0.5 - h, 2)) / (2 * h), (value(0.5, 2 + h) - value(0.5, 2 - h)) / (2 * h)
     for found, wanted in zip(derivatives(machine, 1, 9), expected, strict=True):
@@ -708,14 +716,14 @@ bottom: goto.ne r4, r3, top
 
 @pytest.mark.parametrize(("calls", "expected"), [(["call"], 6.0), (["uncall"], -6.0), (["call", "uncall"], 0.0),
                                                  (["call", "call"], 12.0)])  # fmt: skip
-def test_subroutines(calls: list[str], expected: float) -> None:
+def test_subroutines(make: Make, calls: list[str], expected: float) -> None:
     text = "\n".join(["start", *(f"{c} f" for c in calls), "finish", "proc f, r8", "fmul.add r9, r1, r1", "endproc"])
-    machine = gradient(rg.assemble(text), {1: 3.0})
+    machine = gradient(make, rg.assemble(text), {1: 3.0})
     assert derivatives(machine, 1) == [expected]
     assert not any(machine.cotangents[2:9])
 
 
-def test_recursion() -> None:
+def test_recursion(make: Make) -> None:
     # f(n): y += x y' with y' of f(n − 1): on a stack of saved links.
     text = """
         .memory 64
@@ -743,13 +751,13 @@ join:   from.ne n, z, skip
         finish
 """
     # t := y x; y := y − t x = y (1 − x²); exchanged: y = x·x, what is left in t is x (1 − x²).
-    machine = gradient(rg.assemble(text), {2: 0.5})
+    machine = gradient(make, rg.assemble(text), {2: 0.5})
     assert derivatives(machine, 2) == [2 * 0.5]
 
 
-def test_integers_leave_cotangents_where_they_are() -> None:
+def test_integers_leave_cotangents_where_they_are(make: Make) -> None:
     lines = ["mul.add r3, r1, r2", "mov.xor r4, r1", "rol r1, r2", "slt.sub r5, r1, r2", "andi.add r6, r1, 15"]
-    machine = rg.Machine(straight(*lines))
+    machine = make(straight(*lines))
     machine.registers[1:3] = 12345, 678
     fill(machine, 7)
     before = machine.cotangents[:]
@@ -764,9 +772,9 @@ def test_integers_leave_cotangents_where_they_are() -> None:
 FREED = ["fmul.add r5, r1, r1", "fmul.add r9, r5, r2", "fmul.sub r5, r1, r1", "assertz r5"]
 
 
-def dropping(**options: Any) -> rg.Machine:
+def dropping(make: Make, **options: Any) -> rg.Machine:
     """Standing after FREED, facing back, with a cotangent in the freed register."""
-    machine = rg.Machine(straight(*FREED), **options)
+    machine = make(straight(*FREED), **options)
     machine.registers[1:3] = word(3.0), word(0.5)
     machine.run()
     machine.differentiating = True
@@ -775,8 +783,8 @@ def dropping(**options: Any) -> rg.Machine:
     return machine
 
 
-def test_freeing_an_ancilla_drops_its_cotangent() -> None:
-    machine = dropping()
+def test_freeing_an_ancilla_drops_its_cotangent(make: Make) -> None:
+    machine = dropping(make)
     machine.run(1)
     assert machine.cotangents[5] == 0
     assert (machine.dropped_bits, machine.erased_bits) == (64, 64)
@@ -787,8 +795,8 @@ def test_freeing_an_ancilla_drops_its_cotangent() -> None:
     assert "erase" not in machine.counts()
 
 
-def test_zero_is_dropped_for_nothing() -> None:
-    machine = dropping()
+def test_zero_is_dropped_for_nothing(make: Make) -> None:
+    machine = dropping(make)
     machine.cotangents[5] = 0
     machine.run()
     assert machine.erased_bits == 0
@@ -798,9 +806,9 @@ def test_zero_is_dropped_for_nothing() -> None:
     assert not any(machine.cotangents[:9])
 
 
-def test_a_program_without_assertions_drops_nothing() -> None:
+def test_a_program_without_assertions_drops_nothing(make: Make) -> None:
     # The same derivatives: what is left in the register is added where it is made, and taken off where it is unmade.
-    machine = rg.Machine(straight(*FREED[:3]))
+    machine = make(straight(*FREED[:3]))
     machine.registers[1:3] = word(3.0), word(0.5)
     machine.run()
     machine.differentiating = True
@@ -812,8 +820,8 @@ def test_a_program_without_assertions_drops_nothing() -> None:
 
 
 @pytest.mark.parametrize("way", ["turn", "step_back", "run_back"])
-def test_what_was_dropped_cannot_come_back(way: str) -> None:
-    machine = dropping()
+def test_what_was_dropped_cannot_come_back(make: Make, way: str) -> None:
+    machine = dropping(make)
     machine.run(3)
     if way == "turn":
         machine.turn()
@@ -847,8 +855,8 @@ def test_what_was_dropped_cannot_come_back(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["turn", "step_back", "run_back"])
-def test_what_is_kept_comes_back(way: str) -> None:
-    machine = dropping(keep_dropped=True)
+def test_what_is_kept_comes_back(make: Make, way: str) -> None:
+    machine = dropping(make, keep_dropped=True)
     begun = machine.state()
     steps = machine.run().steps
     assert machine.cotangents[5] == word(0.5)
@@ -866,24 +874,24 @@ def test_what_is_kept_comes_back(way: str) -> None:
     assert machine.erased_bits == 0
 
 
-def test_a_strict_machine_drops_nothing() -> None:
-    machine = dropping(strict=True)
+def test_a_strict_machine_drops_nothing(make: Make) -> None:
+    machine = dropping(make, strict=True)
     state = machine.state()
     with pytest.raises(rg.Trap, match=r"RG0408.*would drop its cotangent, 7.0, and erase 64 bits") as caught:
         machine.run()
     assert caught.value.pc == 4
     assert machine.state() == state
     assert machine.erased_bits == 0
-    kept = dropping(strict=True, keep_dropped=True)
+    kept = dropping(make, strict=True, keep_dropped=True)
     kept.run()
     assert derivatives(kept, 1, 2) == [3.0, 9.0]
 
 
-def test_an_ancilla_freed_both_ways_by_one_subroutine() -> None:
+def test_an_ancilla_freed_both_ways_by_one_subroutine(make: Make) -> None:
     # Called and then uncalled, the same `assertz` is met both ways in one run: each time is a point of its own.
     text = "start\ncall f\nfadd r9, r5\nuncall f\nfinish\nproc f, r8\nfadd r6, r1\nfsub r6, r1\nassertz r6\nfadd r5, r1\nendproc"
     for keep in (False, True):
-        machine = rg.Machine(rg.assemble(text), keep_dropped=keep)
+        machine = make(rg.assemble(text), keep_dropped=keep)
         machine.registers[1] = word(3.0)
         machine.run()
         machine.differentiating = True
@@ -898,8 +906,8 @@ def test_an_ancilla_freed_both_ways_by_one_subroutine() -> None:
             assert machine.state() == begun
 
 
-def test_an_erased_word_drops_its_cotangent() -> None:
-    machine = rg.Machine(straight("erase r1", "erase r2"))
+def test_an_erased_word_drops_its_cotangent(make: Make) -> None:
+    machine = make(straight("erase r1", "erase r2"))
     machine.differentiating = True
     machine.registers[1], machine.cotangents[1] = 5, 6
     machine.run()
@@ -925,9 +933,9 @@ def test_an_erased_word_drops_its_cotangent() -> None:
     ],
 )
 def test_a_cotangent_that_does_not_fit_traps(
-    lines: list[str], registers: dict[int, float], cotangents: dict[int, float]
+    make: Make, lines: list[str], registers: dict[int, float], cotangents: dict[int, float]
 ) -> None:
-    machine = rg.Machine(straight(*lines))
+    machine = make(straight(*lines))
     for r, x in registers.items():
         machine.registers[r] = word(x)
     machine.run()
@@ -946,9 +954,9 @@ def test_a_cotangent_that_does_not_fit_traps(
     assert machine.run().stop is rg.Stop.HALTED
 
 
-def test_zero_fits_everywhere() -> None:
+def test_zero_fits_everywhere(make: Make) -> None:
     # Next to the origin the derivative of the angle has no word; times zero, it is zero.
-    machine = rg.Machine(straight("fatan2.add r9, r1, r2"))
+    machine = make(straight("fatan2.add r9, r1, r2"))
     machine.registers[1] = 1
     machine.run()
     machine.differentiating = True
@@ -957,9 +965,9 @@ def test_zero_fits_everywhere() -> None:
     assert not any(machine.cotangents)
 
 
-def test_the_share_of_a_sum_that_cancels_does_not_fit() -> None:
+def test_the_share_of_a_sum_that_cancels_does_not_fit(make: Make) -> None:
     # a − b where the lognums differ by one place: the derivative by ln|a| is a / (a − b), some 2^32.
-    machine = rg.Machine(straight("lsub.mul r9, r1, r2"))
+    machine = make(straight("lsub.mul r9, r1, r2"))
     machine.registers[1:3] = 1, 0
     machine.run()
     machine.differentiating = True
@@ -971,8 +979,8 @@ def test_the_share_of_a_sum_that_cancels_does_not_fit() -> None:
     machine.run()
 
 
-def test_cotangents_can_wrap() -> None:
-    machine = rg.Machine(straight("fmul.add r9, r1, r2"), overflow=False)
+def test_cotangents_can_wrap(make: Make) -> None:
+    machine = make(straight("fmul.add r9, r1, r2"), overflow=False)
     machine.registers[1:3] = word(2.0), word(100.0)
     machine.run()
     machine.differentiating = True
@@ -1180,17 +1188,18 @@ def test_what_is_left_in_a_register_used_again_cancels() -> None:
         assert abs(found["x"] - n / 10) < 2e-9 * n / 10
 
 
-def test_formats_without_functions_refuse_them_as_before() -> None:
+def test_formats_without_functions_refuse_them_as_before(make: Make) -> None:
     w = rg.Format(64, 0)
     assert not available(w)
-    machine = rg.Machine(rg.assemble(".format 64, 0\nstart\nfexp.add r9, r1\nfinish"))
+    machine = make(rg.assemble(".format 64, 0\nstart\nfexp.add r9, r1\nfinish"))
     machine.differentiating = True
     machine.cotangents[9] = 1
     with pytest.raises(rg.Trap, match="RG0403"):
         machine.run()
 
 
-def test_the_machine_executes_the_lifted_table() -> None:
+@pytest.mark.parametrize("make", ["reference", "threaded"], indirect=True)
+def test_the_machine_executes_the_lifted_table(make: Make) -> None:
     """Every instruction by itself in a machine, either way, and taken back."""
     rng = random.Random(11)
     for opcode in rg.TABLE:
@@ -1201,9 +1210,7 @@ def test_the_machine_executes_the_lifted_table() -> None:
             i = Instruction(opcode, **{f: v for f, v in fields.items() if f in opcode.fields})
             code = [Instruction(rg.TABLE["start"]), i, Instruction(rg.TABLE["finish"])]
             for way in (+1, -1):
-                machine = rg.Machine(
-                    rg.Program([encode(x) for x in code], memory=4), backward=way < 0, keep_dropped=True
-                )
+                machine = make(rg.Program([encode(x) for x in code], memory=4), backward=way < 0, keep_dropped=True)
                 machine.differentiating = True
                 machine.registers[:6], machine.memory[:] = case.registers, case.memory
                 machine.cotangents[:6] = case.cotangents.registers
@@ -1211,7 +1218,14 @@ def test_the_machine_executes_the_lifted_table() -> None:
                 machine.step()
                 before = machine.state()
                 executed = i if way > 0 else inverse(i)
-                one = Case(case.registers[:], case.memory[:], Cotangents(6, 4, keep=True), 0, executed.imm, case.fields)
+                one = Case(
+                    case.registers[:],
+                    case.memory[:],
+                    Cotangents([0] * 6, [0] * 4, keep=True),
+                    0,
+                    executed.imm,
+                    case.fields,
+                )
                 one.cotangents.registers[:] = case.cotangents.registers
                 one.cotangents.memory[:] = case.cotangents.memory
                 br = run(executed.opcode, W, OVERFLOW, one, way, 0, executed.imm)

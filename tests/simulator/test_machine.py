@@ -1,4 +1,4 @@
-"""The reference machine: what a step is, what takes it back, and what a trap leaves behind."""
+"""The machine, whatever runs it: what a step is, what takes it back, and what a trap leaves behind."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from retrograd.simulator.semantics import Fault, handler, handler_source
 import retrograd as rg
 
 MASK = (1 << 64) - 1
+Make = Callable[..., rg.Machine]
 
 #: loops, an if with else, calls both ways, a recursive call: every kind of step
 SAMPLE = """
@@ -94,16 +95,16 @@ def states(machine: rg.Machine) -> list[Any]:
 # ------------------------------------------------------------ one step
 
 
-def test_a_new_machine() -> None:
-    machine = rg.Machine(rg.assemble(".memory 3\n.data\n.word 8, 9\n.text\nstart\nfinish"))
+def test_a_new_machine(make: Make) -> None:
+    machine = make(rg.assemble(".memory 3\n.data\n.word 8, 9\n.text\nstart\nfinish"))
     assert machine.state() == ((0,) * REGISTERS, (8, 9, 0), 0, 0, 1)
     assert machine.at_origin
     assert not machine.at_end
     assert (machine.retired, machine.erased_bits, machine.counts()) == (0, 0, {})
 
 
-def test_a_step_executes_and_advances() -> None:
-    machine = rg.Machine(straight("add r1, 5", "mul.add r2, r1, r1"))
+def test_a_step_executes_and_advances(make: Make) -> None:
+    machine = make(straight("add r1, 5", "mul.add r2, r1, r1"))
     seen = []
     while machine.step():
         seen.append((machine.pc, machine.registers[1], machine.registers[2]))
@@ -116,8 +117,8 @@ def test_a_step_executes_and_advances() -> None:
     assert machine.retired == 3
 
 
-def test_step_back_is_the_inverse_of_step(sample: rg.Program) -> None:
-    machine = rg.Machine(sample)
+def test_step_back_is_the_inverse_of_step(make: Make, sample: rg.Program) -> None:
+    machine = make(sample)
     passed = states(machine)
     assert len(passed) > 200
     assert {state[4] for state in passed} == {1, -1}
@@ -129,15 +130,15 @@ def test_step_back_is_the_inverse_of_step(sample: rg.Program) -> None:
     assert machine.state() == passed[0]
 
 
-def test_step_back_keeps_the_direction() -> None:
-    machine = rg.Machine(straight("add r1, 5"))
+def test_step_back_keeps_the_direction(make: Make) -> None:
+    machine = make(straight("add r1, 5"))
     machine.run()
     machine.step_back()
     assert (machine.pc, machine.direction, machine.registers[1]) == (1, 1, 0)
 
 
-def test_turn_is_an_involution(sample: rg.Program) -> None:
-    machine = rg.Machine(sample)
+def test_turn_is_an_involution(make: Make, sample: rg.Program) -> None:
+    machine = make(sample)
     while True:
         state = machine.state()
         machine.turn()
@@ -148,9 +149,9 @@ def test_turn_is_an_involution(sample: rg.Program) -> None:
             break
 
 
-def test_step_back_is_turn_step_turn(sample: rg.Program) -> None:
-    passed = states(rg.Machine(sample))
-    machine, other = rg.Machine(sample), rg.Machine(sample)
+def test_step_back_is_turn_step_turn(make: Make, sample: rg.Program) -> None:
+    passed = states(make(sample))
+    machine, other = make(sample), make(sample)
     for state in passed[2:]:
         while machine.state() != state:
             machine.step()
@@ -162,9 +163,9 @@ def test_step_back_is_turn_step_turn(sample: rg.Program) -> None:
         assert machine.state() == other.state()
 
 
-def test_turned_round_the_first_step_is_not_taken_back() -> None:
+def test_turned_round_the_first_step_is_not_taken_back(make: Make) -> None:
     # `start` met backward halts: turn, step, turn is no step there, and step_back is.
-    machine = rg.Machine(straight())
+    machine = make(straight())
     machine.step()
     before = machine.state()
     machine.turn()
@@ -176,9 +177,9 @@ def test_turned_round_the_first_step_is_not_taken_back() -> None:
     assert machine.pc == 0
 
 
-def test_turn_in_the_middle_of_a_jump() -> None:
+def test_turn_in_the_middle_of_a_jump(make: Make) -> None:
     program = rg.assemble("start\nb: goto a\nc: from d\nadd r1, 1\nd: goto c\na: from b\nfinish", check=False)
-    machine = rg.Machine(program)
+    machine = make(program)
     machine.run(2)
     assert (machine.pc, machine.br) == (5, 4)
     machine.turn()
@@ -187,9 +188,9 @@ def test_turn_in_the_middle_of_a_jump() -> None:
     assert (machine.pc, machine.br) == (0, 0)
 
 
-def test_a_call_turns_the_link(sample: rg.Program) -> None:
+def test_a_call_turns_the_link(make: Make, sample: rg.Program) -> None:
     program = rg.assemble("start\ncall f\nfinish\nproc f, r1\nadd r2, 3\nendproc")
-    machine = rg.Machine(program)
+    machine = make(program)
     machine.run(2)
     assert (machine.pc, machine.br) == (4, 3)
     machine.step()
@@ -198,9 +199,9 @@ def test_a_call_turns_the_link(sample: rg.Program) -> None:
     assert machine.registers[:3] == [0, 0, 3]
 
 
-def test_an_uncall_runs_the_body_backward() -> None:
+def test_an_uncall_runs_the_body_backward(make: Make) -> None:
     program = rg.assemble("start\nuncall f\nfinish\nproc f, r1\nadd r2, 3\nadd r3, r2\nendproc")
-    machine = rg.Machine(program)
+    machine = make(program)
     machine.run(2)
     assert (machine.pc, machine.br, machine.direction) == (4, -3, -1)
     assert machine.run() == rg.Outcome(rg.Stop.HALTED, 8)
@@ -215,9 +216,9 @@ def test_an_uncall_runs_the_body_backward() -> None:
 
 @pytest.mark.parametrize("condition", ["eq", "ne", "lt", "ge", "ltu", "geu"])
 @pytest.mark.parametrize(("x", "y"), [(0, 0), (1, 0), (0, 1), (-1, 1), (1, -1), (1 << 63, 1), (-1, -1)])
-def test_conditions(condition: str, x: int, y: int) -> None:
+def test_conditions(make: Make, condition: str, x: int, y: int) -> None:
     program = rg.assemble(f"start\na: goto.{condition} r1, r2, b\nadd r3, 1\nb: from.{condition} r1, r2, a\nfinish")
-    machine = rg.Machine(program)
+    machine = make(program)
     machine.registers[1:3] = x & MASK, y & MASK
     machine.run()
     u, v = x & MASK, y & MASK
@@ -231,15 +232,15 @@ def test_conditions(condition: str, x: int, y: int) -> None:
 # ------------------------------------------------------------ halting
 
 
-def test_forward_halts_at_finish_and_not_at_start() -> None:
-    machine = rg.Machine(rg.assemble("start\nfinish"))
+def test_forward_halts_at_finish_and_not_at_start(make: Make) -> None:
+    machine = make(rg.assemble("start\nfinish"))
     assert machine.run() == rg.Outcome(rg.Stop.HALTED, 1)
     assert (machine.pc, machine.direction, machine.counts()) == (1, 1, {"start": 1})
     assert machine.run() == rg.Outcome(rg.Stop.HALTED, 0)
 
 
-def test_backward_halts_at_start() -> None:
-    machine = rg.Machine(straight("add r1, 5"), backward=True)
+def test_backward_halts_at_start(make: Make) -> None:
+    machine = make(straight("add r1, 5"), backward=True)
     assert (machine.pc, machine.direction) == (2, -1)
     assert machine.at_origin
     assert machine.run() == rg.Outcome(rg.Stop.HALTED, 2)
@@ -252,10 +253,10 @@ def test_backward_halts_at_start() -> None:
     assert not machine.step_back()
 
 
-def test_backward_is_the_inverse_program_forward(sample: rg.Program) -> None:
-    machine = rg.Machine(sample)
+def test_backward_is_the_inverse_program_forward(make: Make, sample: rg.Program) -> None:
+    machine = make(sample)
     machine.run()
-    back, other = rg.Machine(sample, backward=True), rg.Machine(~sample)
+    back, other = make(sample, backward=True), make(~sample)
     for m in (back, other):
         m.registers[:], m.memory[:] = machine.registers, machine.memory
     last = len(sample.code) - 1
@@ -266,14 +267,14 @@ def test_backward_is_the_inverse_program_forward(sample: rg.Program) -> None:
     assert back.memory[:5] == [3, 1, 4, 1, 5]
 
 
-def test_start_in_the_middle() -> None:
+def test_start_in_the_middle(make: Make) -> None:
     program = rg.assemble("proc f, r9\nadd r1, 2\nendproc\nstart\ncall f\ncall f\nfinish")
-    machine = rg.Machine(program)
+    machine = make(program)
     assert machine.pc == program.start == 5
     machine.run()
     assert (machine.pc, machine.registers[1]) == (program.finish, 4)
     machine.run_back()
-    assert machine.state() == rg.Machine(program).state()
+    assert machine.state() == make(program).state()
 
 
 # ------------------------------------------------------------ run and run_back
@@ -292,12 +293,12 @@ LOOP_STEPS = 2 + 3 * 4
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_max_steps_is_resumable_both_ways(watched: bool) -> None:
+def test_max_steps_is_resumable_both_ways(make: Make, watched: bool) -> None:
     options: dict[str, Any] = {"observe": lambda machine, pc: None} if watched else {}
-    whole = states(rg.Machine(rg.assemble(LOOP)))
+    whole = states(make(rg.assemble(LOOP)))
     assert len(whole) == LOOP_STEPS + 1
     for size in range(1, LOOP_STEPS):
-        machine = rg.Machine(rg.assemble(LOOP))
+        machine = make(rg.assemble(LOOP))
         at = 0
         while at + size < LOOP_STEPS:
             assert machine.run(size, **options) == rg.Outcome(rg.Stop.LIMIT, size)
@@ -314,8 +315,8 @@ def test_max_steps_is_resumable_both_ways(watched: bool) -> None:
         assert machine.state() == whole[0]
 
 
-def test_no_steps() -> None:
-    machine = rg.Machine(rg.assemble(LOOP))
+def test_no_steps(make: Make) -> None:
+    machine = make(rg.assemble(LOOP))
     assert machine.run(0) == rg.Outcome(rg.Stop.LIMIT, 0)
     assert machine.run_back(0).steps == 0
     machine.run(1)
@@ -325,16 +326,16 @@ def test_no_steps() -> None:
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_the_limit_that_is_just_enough(watched: bool) -> None:
+def test_the_limit_that_is_just_enough(make: Make, watched: bool) -> None:
     # Watching a run must not change how it ends.
     options: dict[str, Any] = {"observe": lambda machine, pc: None} if watched else {}
-    machine = rg.Machine(rg.assemble(LOOP))
+    machine = make(rg.assemble(LOOP))
     assert machine.run(LOOP_STEPS, **options) == rg.Outcome(rg.Stop.HALTED, LOOP_STEPS)
     assert machine.run_back(LOOP_STEPS, **options) == rg.Outcome(rg.Stop.HALTED, LOOP_STEPS)
 
 
-def test_breakpoints() -> None:
-    machine = rg.Machine(rg.assemble(LOOP))
+def test_breakpoints(make: Make) -> None:
+    machine = make(rg.assemble(LOOP))
     bottom = machine.program.labels["bottom"]
     stops = []
     while (outcome := machine.run(breakpoints={bottom})).stop is rg.Stop.BREAKPOINT:
@@ -350,19 +351,19 @@ def test_breakpoints() -> None:
     assert machine.run(3, breakpoints={bottom}) == rg.Outcome(rg.Stop.LIMIT, 3)
 
 
-def test_until() -> None:
-    machine = rg.Machine(rg.assemble(LOOP))
+def test_until(make: Make) -> None:
+    machine = make(rg.assemble(LOOP))
     assert machine.run(until=lambda m: m.registers[3] == 3) == rg.Outcome(rg.Stop.CONDITION, 9)
     assert machine.registers[1] == 2
     assert machine.run_back(until=lambda m: m.registers[1] == 1) == rg.Outcome(rg.Stop.CONDITION, 2)
     assert machine.run(until=lambda m: False).stop is rg.Stop.HALTED
     # It is looked at after a step, not before the first.
-    machine = rg.Machine(rg.assemble(LOOP))
+    machine = make(rg.assemble(LOOP))
     assert machine.run(until=lambda m: True).steps == 1
 
 
-def test_observe() -> None:
-    machine = rg.Machine(rg.assemble(LOOP))
+def test_observe(make: Make) -> None:
+    machine = make(rg.assemble(LOOP))
     seen: list[tuple[int, int]] = []
 
     def watch(m: rg.Machine, pc: int) -> None:
@@ -378,8 +379,8 @@ def test_observe() -> None:
     assert [total for pc, total in seen if pc == 4] == [3, 1, 0]
 
 
-def test_observe_sees_an_uncall_both_ways(sample: rg.Program) -> None:
-    machine = rg.Machine(sample)
+def test_observe_sees_an_uncall_both_ways(make: Make, sample: rg.Program) -> None:
+    machine = make(sample)
     seen: list[int] = []
     machine.run(observe=lambda m, pc: seen.append(pc))
     executed = [machine.executed[+1][pc] + machine.executed[-1][pc] for pc in range(len(sample.code))]
@@ -391,8 +392,8 @@ def test_observe_sees_an_uncall_both_ways(sample: rg.Program) -> None:
 
 
 @pytest.mark.parametrize("way", ["run", "run_back"])
-def test_a_watched_run_is_the_same_run(sample: rg.Program, way: str) -> None:
-    one, other = rg.Machine(sample), rg.Machine(sample)
+def test_a_watched_run_is_the_same_run(make: Make, sample: rg.Program, way: str) -> None:
+    one, other = make(sample), make(sample)
     if way == "run_back":
         one.run()
         other.run()
@@ -404,8 +405,8 @@ def test_a_watched_run_is_the_same_run(sample: rg.Program, way: str) -> None:
 # ------------------------------------------------------------ counters
 
 
-def test_counts_by_name_and_direction() -> None:
-    machine = rg.Machine(rg.assemble(LOOP))
+def test_counts_by_name_and_direction(make: Make) -> None:
+    machine = make(rg.assemble(LOOP))
     machine.run()
     forward = {"start": 1, "imm.add": 4, "from.ne": 3, "mov.add": 3, "goto.ne": 3}
     assert machine.counts() == machine.counts(+1) == forward
@@ -418,8 +419,8 @@ def test_counts_by_name_and_direction() -> None:
     assert machine.retired == 2 * LOOP_STEPS
 
 
-def test_counts_of_single_steps_back() -> None:
-    machine, other = rg.Machine(rg.assemble(LOOP)), rg.Machine(rg.assemble(LOOP))
+def test_counts_of_single_steps_back(make: Make) -> None:
+    machine, other = make(rg.assemble(LOOP)), make(rg.assemble(LOOP))
     machine.run()
     other.run()
     machine.run_back()
@@ -431,9 +432,9 @@ def test_counts_of_single_steps_back() -> None:
 # ------------------------------------------------------------ erasing
 
 
-def test_erase_counts_bits() -> None:
+def test_erase_counts_bits(make: Make) -> None:
     for width in (8, 16, 32, 64):
-        machine = rg.Machine(rg.assemble(f".format {width}, 4\nstart\nadd r1, 7\nerase r1\nerase r2\nfinish"))
+        machine = make(rg.assemble(f".format {width}, 4\nstart\nadd r1, 7\nerase r1\nerase r2\nfinish"))
         machine.run()
         assert machine.registers[1] == 0
         assert machine.erased_bits == 2 * width
@@ -441,8 +442,8 @@ def test_erase_counts_bits() -> None:
 
 
 @pytest.mark.parametrize("way", ["run_back", "step_back", "turn and run"])
-def test_erase_met_backward_traps(way: str) -> None:
-    machine = rg.Machine(straight("add r1, 7", "erase r1", "add r2, 1"))
+def test_erase_met_backward_traps(make: Make, way: str) -> None:
+    machine = make(straight("add r1, 7", "erase r1", "add r2, 1"))
     machine.run(4)
     if way == "step_back":
         assert machine.step_back()
@@ -469,23 +470,23 @@ def test_erase_met_backward_traps(way: str) -> None:
     assert machine.registers[2] == 1
 
 
-def test_strict_mode_erases_nothing() -> None:
+def test_strict_mode_erases_nothing(make: Make) -> None:
     program = straight("add r1, 7", "erase r1")
-    machine = rg.Machine(program, strict=True)
+    machine = make(program, strict=True)
     with pytest.raises(rg.Trap) as caught:
         machine.run()
     assert (caught.value.code, caught.value.pc, caught.value.value) == ("RG0408", 2, None)
     assert machine.registers[1] == 7
     assert machine.erased_bits == 0
     machine.run_back()
-    assert machine.state() == rg.Machine(program).state()
+    assert machine.state() == make(program).state()
     # Other instructions are the same in strict mode.
-    assert rg.Machine(rg.assemble(LOOP), strict=True).run().steps == LOOP_STEPS
+    assert make(rg.assemble(LOOP), strict=True).run().steps == LOOP_STEPS
 
 
-def test_strict_mode_does_not_depend_on_the_value() -> None:
+def test_strict_mode_does_not_depend_on_the_value(make: Make) -> None:
     with pytest.raises(rg.Trap, match="RG0408"):
-        rg.Machine(straight("erase r1"), strict=True).run()
+        make(straight("erase r1"), strict=True).run()
 
 
 # ------------------------------------------------------------ traps, one after the other
@@ -549,9 +550,9 @@ TRAPS: list[tuple[str, list[str], str, int, int | None, str]] = [
 
 
 @pytest.mark.parametrize(("lines", "code", "pc", "value", "message"), [t[1:] for t in TRAPS], ids=[t[0] for t in TRAPS])
-def test_traps(lines: list[str], code: str, pc: int, value: int | None, message: str) -> None:
+def test_traps(make: Make, lines: list[str], code: str, pc: int, value: int | None, message: str) -> None:
     program = loose(*lines)
-    machine = rg.Machine(program)
+    machine = make(program)
     initial = machine.state()
     before = initial
     caught = None
@@ -592,21 +593,21 @@ def test_every_trap_of_a_machine_is_provoked() -> None:
     assert provoked == {code for code in KINDS if "RG0401" <= code < "RG0420"}
 
 
-def test_a_trap_in_an_uncall_says_that_it_ran_backward() -> None:
+def test_a_trap_in_an_uncall_says_that_it_ran_backward(make: Make) -> None:
     program = rg.assemble("start\nuncall f\nfinish\nproc f, r9\ndiv.add r1, r2, r3\nendproc")
-    machine = rg.Machine(program)
+    machine = make(program)
     with pytest.raises(rg.Trap) as caught:
         machine.run()
     assert (caught.value.code, caught.value.pc, caught.value.direction) == ("RG0402", 6, -1)
     assert "`div.add r1, r2, r3` running backward as `div.sub r1, r2, r3`" in caught.value.diagnostics[0].message
     machine.run_back()
-    assert machine.state() == rg.Machine(program).state()
+    assert machine.state() == make(program).state()
 
 
-def test_a_contradiction_met_backward() -> None:
+def test_a_contradiction_met_backward(make: Make) -> None:
     # Backward, the goto is the comefrom: the loop's exit condition does not say how control came.
     program = rg.assemble("start\ntop: from.ne r1, r0, bottom\nadd r1, 1\nbottom: goto.ne r1, r2, top\nfinish")
-    machine = rg.Machine(program, backward=True)
+    machine = make(program, backward=True)
     machine.registers[1] = 3
     with pytest.raises(rg.Trap) as caught:
         machine.run()
@@ -614,66 +615,66 @@ def test_a_contradiction_met_backward() -> None:
     assert "control came from above" in caught.value.diagnostics[0].message
 
 
-def test_a_memory_trap_names_the_line() -> None:
+def test_a_memory_trap_names_the_line(make: Make) -> None:
     program = rg.assemble("start\n  ld.add r2, [r1 + 9] ; here\nfinish", name="demo.rga")
     with pytest.raises(rg.Trap) as caught:
-        rg.Machine(program).run()
+        make(program).run()
     text = str(caught.value)
     assert text.startswith("error[RG0401]: address 9 is outside the memory of 0 words")
     assert "--> demo.rga:2:3" in text
     assert "2 |   ld.add r2, [r1 + 9] ; here" in text
 
 
-def test_overflow_can_wrap() -> None:
+def test_overflow_can_wrap(make: Make) -> None:
     for lines, result in (
         ([f"add r1, {BIG}", f"add r2, {BIG}", "fadd r2, r1"], 1 << 63),
         (["add r1, 100000q", "fmul.add r2, r1, r1"], fixed(100000) ** 2 >> 32 & MASK),
     ):
         with pytest.raises(rg.Trap, match="RG0404"):
-            rg.Machine(straight(*lines)).run()
-        machine = rg.Machine(straight(*lines), overflow=False)
+            make(straight(*lines)).run()
+        machine = make(straight(*lines), overflow=False)
         machine.run()
         assert machine.registers[2] == result
         machine.run_back()
         assert machine.registers[2] == 0
     # Domains stay checked.
     with pytest.raises(rg.Trap, match="RG0402"):
-        rg.Machine(straight("fdiv.add r1, r2, r3"), overflow=False).run()
+        make(straight("fdiv.add r1, r2, r3"), overflow=False).run()
 
 
 # ------------------------------------------------------------ memory
 
 
-def test_memory_limit() -> None:
+def test_memory_limit(make: Make) -> None:
     program = rg.assemble(".memory 1000\nstart\nfinish")
-    assert len(rg.Machine(program, memory_limit=1000).memory) == 1000
+    assert len(make(program, memory_limit=1000).memory) == 1000
     with pytest.raises(rg.InputError) as caught:
-        rg.Machine(program, memory_limit=999)
+        make(program, memory_limit=999)
     assert caught.value.code == "RG0421"
     assert "needs 1000 words of memory; this machine grants 999" in str(caught.value)
     with pytest.raises(rg.InputError, match="RG0421"):
-        rg.Machine(program, memory=1 << 40)
+        make(program, memory=1 << 40)
 
 
-def test_memory_size_can_be_given() -> None:
+def test_memory_size_can_be_given(make: Make) -> None:
     program = rg.assemble(".memory 10\n.data\n.word 1, 2, 3\n.text\nstart\nfinish")
-    assert rg.Machine(program).memory == [1, 2, 3] + [0] * 7
-    assert rg.Machine(program, memory=20).memory == [1, 2, 3] + [0] * 17
+    assert make(program).memory == [1, 2, 3] + [0] * 7
+    assert make(program, memory=20).memory == [1, 2, 3] + [0] * 17
     # Never less than the program asks for.
-    assert rg.Machine(program, memory=0).memory == [1, 2, 3] + [0] * 7
-    assert rg.Machine(rg.assemble(".data\n.word 1, 2\n.text\nstart\nfinish"), memory=1).memory == [1, 2]
+    assert make(program, memory=0).memory == [1, 2, 3] + [0] * 7
+    assert make(rg.assemble(".data\n.word 1, 2\n.text\nstart\nfinish"), memory=1).memory == [1, 2]
 
 
 @pytest.mark.parametrize(("address", "count"), [(0, 5), (4, 1), (5, 0)])
-def test_load(address: int, count: int) -> None:
-    machine = rg.Machine(rg.assemble(".memory 5\nstart\nfinish"))
+def test_load(make: Make, address: int, count: int) -> None:
+    machine = make(rg.assemble(".memory 5\nstart\nfinish"))
     machine.load(address, [-1] * count)
     assert machine.memory == [MASK if address <= i < address + count else 0 for i in range(5)]
 
 
 @pytest.mark.parametrize(("address", "count"), [(0, 6), (5, 1), (-1, 1), (-1, 0), (1 << 70, 1)])
-def test_load_outside_the_memory(address: int, count: int) -> None:
-    machine = rg.Machine(rg.assemble(".memory 5\nstart\nfinish"))
+def test_load_outside_the_memory(make: Make, address: int, count: int) -> None:
+    machine = make(rg.assemble(".memory 5\nstart\nfinish"))
     with pytest.raises(rg.InputError) as caught:
         machine.load(address, [7] * count)
     assert caught.value.code == "RG0505"
@@ -681,57 +682,55 @@ def test_load_outside_the_memory(address: int, count: int) -> None:
     assert machine.memory == [0] * 5
 
 
-def test_machines_share_nothing(sample: rg.Program) -> None:
-    one, other = rg.Machine(sample), rg.Machine(sample)
+def test_machines_share_nothing(make: Make, sample: rg.Program) -> None:
+    one, other = make(sample), make(sample)
     one.run()
-    assert other.state() == rg.Machine(sample).state()
+    assert other.state() == make(sample).state()
     assert other.retired == 0
 
 
-def test_what_cannot_be_made_into_a_machine() -> None:
+def test_what_cannot_be_made_into_a_machine(make: Make) -> None:
     for lines, code in ((["finish"], "RG0204"), (["start", "start", "finish"], "RG0204")):
         with pytest.raises(rg.VerificationError, match=code):
-            rg.Machine(loose(*lines))
+            make(loose(*lines))
     with pytest.raises(rg.VerificationError, match="RG0205"):
-        rg.Machine(loose("start"), backward=True)
+        make(loose("start"), backward=True)
     with pytest.raises(rg.ImageError, match="RG0306"):
-        rg.Machine(rg.Program([0]))
+        make(rg.Program([0]))
 
 
 # ------------------------------------------------------------ formats
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
-def test_words_wrap_at_the_width(width: int) -> None:
-    machine = rg.Machine(
-        rg.assemble(f".format {width}, 4\nstart\nsub r1, 1\nadd r2, -1\nneg r2\nshri.add r3, r1, 1\nfinish")
-    )
+def test_words_wrap_at_the_width(make: Make, width: int) -> None:
+    machine = make(rg.assemble(f".format {width}, 4\nstart\nsub r1, 1\nadd r2, -1\nneg r2\nshri.add r3, r1, 1\nfinish"))
     machine.run()
     assert machine.registers[1:4] == [(1 << width) - 1, 1, (1 << width - 1) - 1]
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 @pytest.mark.parametrize("frac", [0, 1, 4, 7])
-def test_fixed_point_products(width: int, frac: int) -> None:
+def test_fixed_point_products(make: Make, width: int, frac: int) -> None:
     w = rg.Format(width, frac)
     rng = random.Random(width * 100 + frac)
     program = rg.assemble(f".format {width}, {frac}\nstart\nfmul.add r3, r1, r2\nfinish")
     for _ in range(100):
         x, y = rng.getrandbits(width), rng.getrandbits(width)
-        machine = rg.Machine(program, overflow=False)
+        machine = make(program, overflow=False)
         machine.registers[1:3] = x, y
         machine.run()
         assert machine.registers[3] == w.signed(x) * w.signed(y) // (1 << frac) & w.mask
 
 
-def test_a_jump_too_long_for_a_word() -> None:
+def test_a_jump_too_long_for_a_word(make: Make) -> None:
     # BR is a word. Where the verifier passes a jump, the machine must be able to take it.
     lines = [".format 8, 4", "start", "a: goto.eq r1, r0, b", *["add r2, 1"] * 256, "b: from.eq r1, r0, a", "finish"]
     try:
         program = rg.assemble("\n".join(lines))
     except rg.RetrogradError:
         return
-    assert rg.Machine(program).run(1000) == rg.Outcome(rg.Stop.HALTED, 3)
+    assert make(program).run(1000) == rg.Outcome(rg.Stop.HALTED, 3)
 
 
 # ------------------------------------------------------------ the handlers against the trees
@@ -845,8 +844,9 @@ def test_a_wrong_handler_is_found(name: str) -> None:
         differences()
 
 
+@pytest.mark.parametrize("make", ["reference", "threaded"], indirect=True)
 @pytest.mark.parametrize("way", [+1, -1])
-def test_the_machine_executes_the_table(way: int) -> None:
+def test_the_machine_executes_the_table(make: Make, way: int) -> None:
     """Every instruction by itself, in a machine, either way: its own definition, or its inverse's."""
     w = rg.Format()
     rng = random.Random(way)
@@ -857,7 +857,7 @@ def test_the_machine_executes_the_table(way: int) -> None:
             fields = {"rd": 1, "ra": 2, "rb": 3, "imm": state["imm"]}
             i = Instruction(opcode, **{f: v for f, v in fields.items() if f in opcode.fields})
             ends = [Instruction(rg.TABLE["start"]), i, Instruction(rg.TABLE["finish"])]
-            machine = rg.Machine(rg.Program([encode(x) for x in ends], memory=4), backward=way < 0)
+            machine = make(rg.Program([encode(x) for x in ends], memory=4), backward=way < 0)
             machine.registers[1:4] = state["d"], state["a"], state["b"]
             if "[ra+imm]" in opcode.operands:
                 machine.registers[2] = 2 - state["imm"] & w.mask
@@ -916,9 +916,9 @@ def fibonacci(count: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 10, 60])
-def test_fibonacci_called_and_uncalled(n: int) -> None:
+def test_fibonacci_called_and_uncalled(make: Make, n: int) -> None:
     called = rg.assemble(FIBONACCI.format("call fib"))
-    machine = rg.Machine(called)
+    machine = make(called)
     machine.registers[1] = n
     begun = machine.state()
     assert machine.run().stop is rg.Stop.HALTED
@@ -930,20 +930,20 @@ def test_fibonacci_called_and_uncalled(n: int) -> None:
     assert machine.state() == begun
 
     # Uncalled, it finds which n two numbers belong to.
-    other = rg.Machine(rg.assemble(FIBONACCI.format("uncall fib")))
+    other = make(rg.assemble(FIBONACCI.format("uncall fib")))
     other.registers[:] = ended[0]
     other.run()
     assert other.registers[1:6] == [n, 0, 0, 0, 0]
 
     # Called and uncalled in one program: nothing has happened.
-    both = rg.Machine(rg.assemble(FIBONACCI.format("call fib\nuncall fib\ncall fib\nuncall fib")))
+    both = make(rg.assemble(FIBONACCI.format("call fib\nuncall fib\ncall fib\nuncall fib")))
     both.registers[1] = n
     both.run()
     assert both.registers[1:6] == [n, 0, 0, 0, 0]
 
 
-def test_numbers_that_are_not_of_fibonacci() -> None:
-    machine = rg.Machine(rg.assemble(FIBONACCI.format("uncall fib")))
+def test_numbers_that_are_not_of_fibonacci(make: Make) -> None:
+    machine = make(rg.assemble(FIBONACCI.format("uncall fib")))
     machine.registers[2:4] = 4, 7
     begun = machine.state()
     # (4, 7) is of the other such sequence: it goes back past its beginning, until the stack leaves the memory.
@@ -980,9 +980,9 @@ exit:   from test
     ("a", "b", "quotients"),
     [(1071, 462, [2, 3, 7]), (462, 1071, [0, 2, 3, 7]), (1, 1, [1]), (17, 0, []), (355, 113, [3, 7, 16])],
 )
-def test_euclid(a: int, b: int, quotients: list[int]) -> None:
+def test_euclid(make: Make, a: int, b: int, quotients: list[int]) -> None:
     program = rg.assemble(EUCLID)
-    machine = rg.Machine(program)
+    machine = make(program)
     machine.registers[1:3] = a, b
     begun = machine.state()
     machine.run()
@@ -991,7 +991,7 @@ def test_euclid(a: int, b: int, quotients: list[int]) -> None:
     machine.run_back()
     assert machine.state() == begun
     # From a quotients' list backward: the numbers with that continued fraction.
-    other = rg.Machine(program, backward=True)
+    other = make(program, backward=True)
     other.registers[1], other.registers[5] = gcd(a, b), len(quotients)
     other.load(0, quotients)
     other.run()
@@ -999,7 +999,7 @@ def test_euclid(a: int, b: int, quotients: list[int]) -> None:
     assert not any(other.memory)
 
 
-def test_a_reversible_generator_of_random_numbers() -> None:
+def test_a_reversible_generator_of_random_numbers(make: Make) -> None:
     # xorshift64 of Marsaglia: three updates of a word by shifts of itself, each through a copy that is uncomputed.
     rounds = 50
     body = []
@@ -1011,7 +1011,7 @@ def test_a_reversible_generator_of_random_numbers() -> None:
     program = rg.assemble("\n".join([
         "start", f"add r4, {rounds}", "top: from.ne r3, r0, bottom", *body, "add r3, 1",
         "bottom: goto.ne r3, r4, top", "finish"]))  # fmt: skip
-    machine = rg.Machine(program)
+    machine = make(program)
     machine.registers[1] = 88172645463325252
     machine.run()
     x = 88172645463325252
@@ -1024,8 +1024,9 @@ def test_a_reversible_generator_of_random_numbers() -> None:
     assert machine.registers[1] == 88172645463325252
 
 
-def call_depth(make: Callable[[], rg.Machine]) -> int:
-    machine = make()
+def test_recursion_uses_its_stack(make: Make) -> None:
+    machine = make(rg.assemble(FIBONACCI.format("call fib")))
+    machine.registers[1] = 30
     deepest = 0
 
     def watch(m: rg.Machine, pc: int) -> None:
@@ -1033,13 +1034,4 @@ def call_depth(make: Callable[[], rg.Machine]) -> int:
         deepest = max(deepest, m.registers[5])
 
     machine.run(observe=watch)
-    return deepest
-
-
-def test_recursion_uses_its_stack() -> None:
-    def make() -> rg.Machine:
-        machine = rg.Machine(rg.assemble(FIBONACCI.format("call fib")))
-        machine.registers[1] = 30
-        return machine
-
-    assert call_depth(make) == 31
+    assert deepest == 31

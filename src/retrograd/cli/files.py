@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import Any, BinaryIO
 
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.constants import BadConstant, evaluate
@@ -153,29 +155,110 @@ def read_words(region: Region, w: Format) -> list[int]:
     return words
 
 
-def _load_npy(path: str) -> Any:
-    """The array in a .npy file. Its length is checked against its header before anything is made of it."""
+#: The header of an array is Python text of somebody's, which NumPy parses as a literal: whatever that may raise.
+_FLAWED = (ValueError, EOFError, SyntaxError, TokenError, TypeError, OverflowError, MemoryError, RecursionError)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0][:100] if str(error) else type(error).__name__
+
+
+def _array(data: bytes, refuse: Callable[[Any], None]) -> Any:
+    """The array that is written in NumPy's format, unless `refuse(dtype)` raises.
+
+    Its length is checked against its header before anything is made of it. Raises one of _FLAWED.
+    """
     import numpy as np
 
-    stream = io.BytesIO(read_bytes(path))
-    # The header is Python text of somebody's, which NumPy parses as a literal: whatever that may raise.
-    flawed = (ValueError, EOFError, SyntaxError, TokenError, TypeError, OverflowError, MemoryError, RecursionError)
-    try:
-        version = np.lib.format.read_magic(stream)
-        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-        if version not in read_header:
-            raise ValueError(f"version {version} of the format is not read")
-        shape, _, dtype = read_header[version](stream)
-        rest = stream.read()
-        count = prod(shape)
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in read_header:
+        raise ValueError(f"version {version} of the format is not read")
+    shape, by_columns, dtype = read_header[version](stream)
+    refuse(dtype)
+    rest = stream.read()
+    count = prod(shape)
+    if count < 0 or count * dtype.itemsize != len(rest):
+        raise ValueError(f"its header speaks of {count} elements, and {len(rest)} bytes follow")
+    return np.frombuffer(rest, dtype, count).reshape(shape, order="F" if by_columns else "C")
+
+
+def _load_npy(path: str) -> Any:
+    """The numbers in a .npy file."""
+
+    def refuse(dtype: Any) -> None:
         if dtype.kind not in "iuf" or dtype.itemsize > 8:
             raise fail("RG0504", f"{path} holds {dtype}, neither integers nor real numbers of up to 64 bits")
-        if count < 0 or count * dtype.itemsize != len(rest):
-            raise ValueError(f"its header speaks of {count} elements, and {len(rest)} bytes follow")
-        return np.frombuffer(rest, dtype, count)
-    except flawed as error:
-        reason = str(error).splitlines()[0][:100] if str(error) else type(error).__name__
-        raise fail("RG0504", f"{path} is not a NumPy array file: {reason}") from None
+
+    try:
+        return _array(read_bytes(path), refuse).ravel()
+    except _FLAWED as error:
+        raise fail("RG0504", f"{path} is not a NumPy array file: {_reason(error)}") from None
+
+
+def _opened(path: str) -> BinaryIO:
+    """A file for reading, or standard input. Raises InputError RG0501."""
+    try:
+        return io.BytesIO(read_bytes(path)) if path == "-" else open(path, "rb")
+    except (OSError, ValueError) as error:
+        raise fail("RG0501", f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def read_arrays(path: str) -> dict[str, Any]:
+    """The arrays in a .npz file by name, of any type but Python objects. Raises InputError RG0501, RG0504."""
+    import zipfile
+    import zlib
+
+    def refuse(dtype: Any) -> None:
+        if dtype.hasobject:
+            raise ValueError("it holds Python objects, which are not read from files")
+
+    hint = "numpy.savez writes such a file: arrays of numbers by name"
+    out: dict[str, Any] = {}
+    member = ""
+    try:
+        with _opened(path) as file, zipfile.ZipFile(file) as archive:
+            for member in archive.namelist():
+                if not member.endswith(".npy"):
+                    raise ValueError("it is no array")
+                out[member.removesuffix(".npy")] = _array(archive.read(member), refuse)
+    except (*_FLAWED, zipfile.BadZipFile, zlib.error, OSError, NotImplementedError, RuntimeError) as error:
+        message = f"{path}: `{member}` cannot be read" if member else f"{path} is no archive of arrays"
+        raise fail("RG0504", f"{message}: {_reason(error)}", hint) from None
+    return out
+
+
+def check_output(path: str) -> None:
+    """Raise InputError RG0501 early, before hours of work, where it is plain that a file cannot be written."""
+    place = Path(path)
+    code = 0
+    try:
+        if place.is_dir():
+            code = errno.EISDIR
+        elif not place.parent.is_dir():
+            code = errno.ENOENT
+        elif not os.access(place if place.exists() else place.parent, os.W_OK):
+            code = errno.EACCES
+    except (OSError, ValueError) as error:
+        raise fail("RG0501", f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if code:
+        raise fail("RG0501", f"{path}: {os.strerror(code)}")
+
+
+def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
+    """Write a .npz file, as numpy.savez does; any name will do. Raises InputError RG0501."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
+    except OSError as error:
+        raise fail("RG0501", f"{path}: {error.strerror or error}") from None
 
 
 def _read_npy(path: str, kind: str, w: Format) -> list[int]:

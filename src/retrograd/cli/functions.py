@@ -142,22 +142,59 @@ def _literal(text: str, whole: str) -> Any:
     return value
 
 
+#: what `retrograd run` takes for programs only
+_FOR_PROGRAMS = (
+    "--set", "--mem", "--out", "--break", "--memory", "--memory-limit", "--strict", "--trace", "--include",
+)  # fmt: skip
+_DESTINATIONS = {"--set": "sets", "--break": "breaks"}
+
+
 def run_function(options: argparse.Namespace) -> int:
-    """Run a function on arguments and show them afterwards; returns the exit code."""
-    from retrograd.cli.report import show_errors
-    from retrograd.execution import ProgramTrap, run
+    """Run a function on arguments, or on each element of a batch, and show them afterwards; returns the exit code."""
+    from retrograd.simulator.engines.choice import engine_named
+
+    for option in _FOR_PROGRAMS:
+        if getattr(options, _DESTINATIONS.get(option, option.strip("-").replace("-", "_"))):
+            hint = "write the arguments after the function; `retrograd compile` makes a program of it, which takes this option"
+            raise fail("RG0512", f"{option} is for assembly and images, and `{options.program}` is a function", hint)
+    engine_named(options.engine)
+    if options.batch is not None:
+        from retrograd.cli.batches import run_batch_command
+
+        return run_batch_command(options)
+    for option, given in (("--shared", options.shared), ("-o", options.output)):
+        if given:
+            raise fail("RG0512", f"{option} is for batches", "name the arrays: --batch FILE.npz")
+    return _run_once(options)
+
+
+def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, bool]:
+    """(the function that is to be run, whether it runs backward)."""
     from retrograd.functions import Inverse
-    from retrograd.marshal import bind
 
     function = load_function(options.program)
     backward = options.backward or options.inverse
-    if isinstance(function, Inverse):
-        function, backward = ~function, not backward
+    return (~function, not backward) if isinstance(function, Inverse) else (function, backward)
+
+
+def _run_once(options: argparse.Namespace) -> int:
+    from retrograd.cli.report import engine_text, show_errors
+    from retrograd.execution import ProgramTrap, run
+    from retrograd.marshal import bind
+
+    function, backward = function_and_direction(options)
     args, keywords = parse_arguments(options.args)
-    limit = None if options.max_steps is None else _steps(options.max_steps)
+    limit = step_limit(options)
     try:
         given = bind(function, args, keywords)
-        result = run(function, *given, backward=backward, max_steps=limit, overflow=not options.no_overflow)
+        result = run(
+            function,
+            *given,
+            engine=options.engine,
+            backward=backward,
+            max_steps=limit,
+            overflow=not options.no_overflow,
+        )
     except ProgramTrap as trap:
         if trap.trap is None:
             print(trap, file=sys.stderr)
@@ -173,7 +210,7 @@ def run_function(options: argparse.Namespace) -> int:
         as_json = {name: plain(v) for name, v in values.items()}
         out = {
             "schema": "retrograd.call/1", "function": function.__name__, "backward": backward, "values": as_json,
-            "steps": result.steps, "erased_bits": result.erased_bits,
+            "steps": result.steps, "erased_bits": result.erased_bits, "engine": result.engine,
         }  # fmt: skip
         print(json.dumps(out, indent=2))
         return OK
@@ -181,13 +218,16 @@ def run_function(options: argparse.Namespace) -> int:
     for v, p in zip(values.values(), function.parameters, strict=True):
         print(f"{p.name:<{width}} = {shown(v)}")
     way = "backward" if backward else "forward"
-    print(f"\n{result.steps} steps {way}, {result.erased_bits} bits erased")
+    engine = engine_text(result.machine, asked=options.engine != "auto")
+    print(f"\n{result.steps} steps {way}, {result.erased_bits} bits erased{engine}")
     return OK
 
 
-def _steps(text: str) -> int:
+def step_limit(options: argparse.Namespace) -> int | None:
+    """What --max-steps says. Raises InputError RG0507."""
+    text = options.max_steps
     try:
-        return max(0, int(text, 0))
+        return None if text is None else max(0, int(text, 0))
     except ValueError:
         raise fail("RG0507", f"--max-steps: `{text[:40]}` is no integer") from None
 
@@ -213,9 +253,15 @@ def shown(value: Any) -> str:
 
 
 def compile_command(options: argparse.Namespace) -> int:
-    """Compile a function to an image, assembly text or a listing of the IR."""
+    """Compile a function to an image, assembly text, a listing of the IR or what compiled code is made of."""
     from retrograd.functions import Inverse
 
+    if options.arch is not None and options.emit != "ptx":
+        raise fail("RG0512", "--arch is for `--emit ptx`")
+    if options.emit is not None and not is_function(options.function):
+        from retrograd.cli.emit import emit_program
+
+        return emit_program(options)
     function = load_function(options.function)
     inverse = isinstance(function, Inverse)
     if isinstance(function, Inverse):
@@ -231,6 +277,10 @@ def compile_command(options: argparse.Namespace) -> int:
         return _dump_ir(function, args, keywords, options.dump_ir)
     compiled = function.compiled(*args, **keywords)
     program = ~compiled.program if inverse else compiled.program
+    if options.emit is not None:
+        from retrograd.cli.emit import emit
+
+        return emit(program, options)
     if options.asm:
         from retrograd.assembler.disassemble import disassemble
         from retrograd.listing import assembly

@@ -54,6 +54,25 @@ def parser() -> argparse.ArgumentParser:
         help="of a function: literals such as 1.5 or [1.0, 2.0], NAME=VALUE, @FILE.npy",
     )
     p.add_argument(
+        "--engine",
+        metavar="ENGINE",
+        default="auto",
+        help="what runs it: auto (the default), reference, native, threaded, translated; cuda for batches",
+    )
+    p.add_argument(
+        "--batch",
+        metavar="FILE.npz",
+        help="run a function on each element of arrays named as its arguments are, along their first axis",
+    )
+    p.add_argument(
+        "--shared",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="an array of the batch that is one argument, the same for all elements; may be repeated",
+    )
+    p.add_argument("-o", dest="output", metavar="OUT.npz", help="the file to write a batch's results to")
+    p.add_argument(
         "--set",
         metavar="NAME=VALUE",
         action="append",
@@ -92,16 +111,34 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--no-overflow", action="store_true", help="let fixed-point results wrap instead of trapping")
     p.add_argument("--strict", action="store_true", help="refuse to erase")
     p.add_argument("--trace", action="store_true", help="print every step and what it changed, on stderr")
-    p.add_argument("--json", action="store_true", help="print the outcome as JSON (schema retrograd.run/1)")
+    p.add_argument(
+        "--json", action="store_true", help="print the outcome as JSON (schema retrograd.run/1, call/1 or batch/1)"
+    )
 
-    p = command("compile", "compile a reversible function to an image, assembly text or IR")
-    p.add_argument("function", metavar="FILE.py:FUNCTION", help="~FUNCTION for its inverse")
+    p = command("compile", "compile a reversible function to an image, assembly text, IR, LLVM IR or PTX")
+    p.add_argument(
+        "function",
+        metavar="FILE.py:FUNCTION",
+        help="~FUNCTION for its inverse; with --emit also assembly text or an image",
+    )
     p.add_argument(
         "args", nargs="*", metavar="ARG", help="examples of its arguments, where annotations leave types or shapes open"
     )
-    p.add_argument("-o", "--output", metavar="FILE", help="the image to write")
-    p.add_argument("--asm", action="store_true", help="print assembly text, with the lines of the source as comments")
-    p.add_argument("--dump-ir", metavar="PASS", help="print the reversible IR after a pass, or after each: all")
+    p.add_argument("-I", "--include", metavar="DIR", action="append", default=[], help="folder that .include may read")
+    p.add_argument("-o", "--output", metavar="FILE", help="the image to write, or what --emit makes")
+    form = p.add_mutually_exclusive_group()
+    form.add_argument(
+        "--asm", action="store_true", help="print assembly text, with the lines of the source as comments"
+    )
+    form.add_argument("--dump-ir", metavar="PASS", help="print the reversible IR after a pass, or after each: all")
+    form.add_argument(
+        "--emit",
+        choices=("llvm", "ptx"),
+        help="print what compiled code is made of: LLVM IR for this processor, or PTX",
+    )
+    p.add_argument(
+        "--arch", choices=("sm_80", "sm_90"), help="what PTX is made for (default: sm_80, which newer ones run)"
+    )
     p.add_argument(
         "--erase",
         metavar="ROUTINES",
@@ -146,6 +183,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("name", nargs="?", help="an instruction, such as mul, mul.add or goto.lt")
     p.add_argument("--json", action="store_true", help="the whole table as JSON (schema retrograd.isa/1)")
     p.add_argument("--markdown", action="store_true", help="the manual as Markdown")
+
+    p = command("devices", "list what there is to run on: the processor, and CUDA devices")
+    p.add_argument("--json", action="store_true", help="print it as JSON (schema retrograd.devices/1)")
 
     p = command("explain", "explain an error code")
     p.add_argument("code", nargs="?", metavar="RG…", help="a code such as RG0108; none lists them all")
@@ -213,6 +253,10 @@ def _dispatch(options: argparse.Namespace) -> int:
             from retrograd.cli.gradients import gradient_command
 
             return gradient_command(options)
+        case "devices":
+            from retrograd.cli.devices import devices
+
+            return devices(options)
         case "demo":
             from retrograd.cli.demo import demo
 

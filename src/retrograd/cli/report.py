@@ -10,6 +10,7 @@ from typing import Any
 from retrograd.cli.main import BAD_INPUT, TRAPPED
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.syntax import write
+from retrograd.simulator.engines.choice import engine_of
 from retrograd.simulator.machine import Machine, Trap
 
 _ROWS = 16
@@ -77,6 +78,12 @@ def memory_table(machine: Machine) -> str:
     return f"{columns(rows, right=(1,))}\n{total}" if len(rows) > 1 else total
 
 
+def engine_text(machine: Machine, *, asked: bool) -> str:
+    """What ran, for the end of a line: where it was asked for, or where it is not the reference machine."""
+    engine = engine_of(machine)
+    return f"; engine: {engine}" if asked or engine != "reference" else ""
+
+
 class Tracer:
     """Prints every step and what it changed; the `observe` of a run."""
 
@@ -116,6 +123,7 @@ def outcome_dict(machine: Machine, stop: str, steps: int, trap: Trap | None) -> 
         "format": {"width": w.width, "frac": w.frac},
         "stop": stop,
         "steps": steps,
+        "engine": engine_of(machine),
         "pc": machine.pc,
         "br": machine.br,
         "direction": machine.direction,

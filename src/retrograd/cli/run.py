@@ -1,4 +1,4 @@
-"""`retrograd run`: a program on the reference machine, forward or backward."""
+"""`retrograd run`: a program on a machine, forward or backward."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import argparse
 import json
 import re
 import sys
+import threading
 import time
-from collections.abc import Callable
+from types import TracebackType
 
 from retrograd.cli.files import Region, constant, fail, load_program, read_words, write_words
 from retrograd.cli.main import LIMIT, OK, TRAPPED
-from retrograd.cli.report import Tracer, memory_table, outcome_dict, registers_table
+from retrograd.cli.report import Tracer, engine_text, memory_table, outcome_dict, registers_table
 from retrograd.isa.diagnostics import Diagnostic, nearest
 from retrograd.isa.program import Program
-from retrograd.simulator.machine import MEMORY_LIMIT, Machine, Outcome, Stop, Trap
+from retrograd.simulator.engines.choice import engine_named, machine_for
+from retrograd.simulator.machine import MEMORY_LIMIT, Machine, Stop, Trap
 
-#: steps between two looks at the clock
-_CHUNK = 500_000
+#: seconds of a run before its progress is shown, and between two looks at it
+_PATIENCE, _TICK = 1.0, 0.5
 
 
 def run(options: argparse.Namespace) -> int:
@@ -25,6 +27,11 @@ def run(options: argparse.Namespace) -> int:
     if options.args:
         hint = "set registers with --set and memory with --mem; for a function write FILE.py:FUNCTION"
         raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments", hint)
+    for option, given in (("--batch", options.batch), ("--shared", options.shared), ("-o", options.output)):
+        if given:
+            hint = "write FILE.py:FUNCTION; memory of a single run is loaded by --mem and saved by --out"
+            raise fail("RG0512", f"{option} is for functions: a program does not say what its arguments are", hint)
+    engine_named(options.engine)
     from_stdin = [options.program == "-", *(re.match(r"(.*=)?-(,\w+)?$", text) is not None for text in options.mem)]
     if sum(from_stdin) > 1:
         raise fail("RG0503", "standard input is read once; two files are to come from it")
@@ -32,8 +39,9 @@ def run(options: argparse.Namespace) -> int:
     if options.inverse:
         program = ~program
     limit = _count(options.memory_limit, "--memory-limit", program)
-    machine = Machine(
+    machine = machine_for(
         program,
+        options.engine,
         backward=options.backward,
         memory=_count(options.memory, "--memory", program),
         overflow=not options.no_overflow,
@@ -57,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     trap: Trap | None = None
     before = machine.retired
     try:
-        outcome = _run_with_progress(machine, max_steps, breakpoints, observe)
+        with _Progress(machine, max_steps, wanted=observe is None and sys.stderr.isatty()):
+            outcome = machine.run(max_steps, breakpoints=breakpoints, observe=observe)
         stop, steps = outcome.stop.value, outcome.steps
     except Trap as caught:
         trap, stop, steps = caught, "trap", machine.retired - before
@@ -66,38 +75,52 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(outcome_dict(machine, stop, steps, trap), indent=2))
     else:
-        _show(machine, stop, steps, trap)
+        _show(machine, stop, steps, trap, engine_text(machine, asked=options.engine != "auto"))
     return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
 
 
-def _run_with_progress(
-    machine: Machine,
-    limit: int | None,
-    breakpoints: frozenset[int],
-    observe: Callable[[Machine, int], None] | None,
-) -> Outcome:
-    """`run` in pieces, with a line of progress on a terminal once it has taken a second."""
-    begun = time.monotonic()
-    steps = 0
-    shown = False
-    try:
-        while True:
-            piece = _CHUNK if limit is None else min(_CHUNK, limit - steps)
-            outcome = machine.run(piece, breakpoints=breakpoints, observe=observe)
-            steps += outcome.steps
-            if outcome.stop is not Stop.LIMIT or steps == limit:
-                return Outcome(outcome.stop, steps)
-            elapsed = time.monotonic() - begun
-            if elapsed > 1 and sys.stderr.isatty() and observe is None:
-                share = "" if limit is None else f" of {limit / 1e6:.1f}"
-                print(f"\r{steps / 1e6:.1f}{share} M steps, {steps / elapsed / 1e6:.2f} M/s ", end="", file=sys.stderr)
-                shown = True
-    finally:
+class _Progress:
+    """A line on the terminal that tells how far a run has come, once that takes a while.
+
+    Compiled code counts its steps where nobody sees them until it comes up; as long as it is down, the line tells the time.
+    """
+
+    def __init__(self, machine: Machine, limit: int | None, *, wanted: bool) -> None:
+        self._machine, self._limit = machine, limit
+        self._seen = machine.retired
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True) if wanted else None
+
+    def __enter__(self) -> None:
+        if self._thread is not None:
+            self._thread.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        begun = time.monotonic()
+        shown = False
+        while not self._ended.wait(_TICK if shown else _PATIENCE):
+            shown = True
+            print(f"\r{self._line(time.monotonic() - begun):<60}", end="", file=sys.stderr, flush=True)
         if shown:
-            print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+            print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
+
+    def _line(self, seconds: float) -> str:
+        steps, seen = self._machine.retired, self._seen
+        self._seen = steps
+        if abs(steps - seen) < 1000:
+            return f"running, {seconds:.0f} s"
+        share = "" if self._limit is None else f" of {self._limit / 1e6:.1f}"
+        return f"{steps / 1e6:.1f}{share} M steps, {steps / seconds / 1e6:.2f} M/s"
 
 
-def _show(machine: Machine, stop: str, steps: int, trap: Trap | None) -> None:
+def _show(machine: Machine, stop: str, steps: int, trap: Trap | None, engine: str) -> None:
     if trap is not None:
         print(trap, file=sys.stderr)
         print("the machine stands before this instruction and can run back from here", file=sys.stderr)
@@ -106,7 +129,7 @@ def _show(machine: Machine, stop: str, steps: int, trap: Trap | None) -> None:
     way = "forward" if machine.direction > 0 else "backward"
     where = f"at pc {machine.pc}" + (f", BR = {machine.br}" if machine.br else "")
     erased = f"{machine.erased_bits} bits erased"
-    print(f"{stop} {where} after {steps} steps, running {way}; {erased}\n")
+    print(f"{stop} {where} after {steps} steps, running {way}; {erased}{engine}\n")
     print(registers_table(machine))
     memory = memory_table(machine)
     if memory:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -33,8 +34,23 @@ def refuse(message: str, hint: str | None = None) -> NoReturn:
     raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
 
 
+@dataclass(frozen=True)
+class Sought:
+    """A gradient of a reversible function: ∂(the argument `loss`)/∂(those that `argnums` names)."""
+
+    f: Reversible | Inverse
+    argnums: Which
+    loss: int | str
+    scale: int
+    #: the loss is wanted, too
+    value: bool
+
+
 class Derived:
     """A function made of a reversible one, and called with its arguments."""
+
+    #: what it gives, where that is a gradient of the function itself
+    sought: Sought | None = None
 
     def __init__(self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any]):
         self.of = of
@@ -155,10 +171,17 @@ def kinds(t: Type) -> list[Kind]:
     raise TypeError(t)
 
 
-def sizes(t: Type, words: Sequence[int], w: Format) -> Reals:
+def _logs(t: Type) -> list[int]:
+    """Which words are lognums."""
+    if isinstance(t, ArrayType) and t.element == ScalarType(Kind.FIXED):
+        return []
+    return [i for i, kind in enumerate(kinds(t)) if kind is Kind.LOGNUM]
+
+
+def sizes(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Reals:
     """x where a word holds the lognum x, 1 where it is fixed: dx/d(what the machine differentiates by)."""
     out = np.ones(len(words))
-    logs = [i for i, kind in enumerate(kinds(t)) if kind is Kind.LOGNUM]
+    logs = _logs(t)
     if logs:
         out[logs] = lognum.to_reals(np.array([words[i] for i in logs], dtype=np.uint64), w)
     return out
@@ -178,7 +201,7 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
         raise InputError(Diagnostic(d.code, f"{what} of `{name}`: {d.message}", hint=d.hint)) from None
 
 
-def from_words(words: Sequence[int], size: Reals, scale: int, w: Format) -> Reals:
+def from_words(words: Sequence[int] | NDArray[np.uint64], size: Reals, scale: int, w: Format) -> Reals:
     """The machine's cotangents as ∂L/∂x; 0 over a lognum too small for floats stays 0."""
     reals = fixed.to_reals(np.array(words, dtype=np.uint64), w) / 2.0**scale
     with np.errstate(divide="ignore", over="ignore"):

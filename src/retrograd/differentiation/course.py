@@ -21,6 +21,8 @@ from retrograd.execution import ProgramTrap, execute, load, read
 from retrograd.functions import Inverse, Reversible, results
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.marshal import bind, types_of
+from retrograd.simulator.cotangents import Store
+from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.traps import explain
 
@@ -84,12 +86,14 @@ class Course:
 
     def _start(self) -> Machine:
         """Forward; the machine that ran."""
-        ran = load(self._plain, self.values, backward=self.backward)
+        # Memory is watched in Python.
+        ran = load(self._plain, self.values, backward=self.backward, engine="reference" if self._watched else "auto")
         if self._watched:
             ran.memory = _Watched(ran.memory)
         self._initial = {a.name: ran.memory[a.address : a.address + a.type.size] for a in self.arguments}
         execute(self._plain, ran)
-        self.machine = Machine(self.compiled.program, backward=not self.backward)
+        engine = "reference" if self._watched else "auto"
+        self.machine = machine_for(self.compiled.program, engine, backward=not self.backward)
         if self._watched:
             self.machine.memory = _Watched(self.machine.memory)
         self.machine.load(0, ran.memory[: self._plain.module.memory])
@@ -191,6 +195,6 @@ class Course:
         return dict.fromkeys(addresses, self.one)
 
 
-def _reached(memory: list[int]) -> int:
+def _reached(memory: Store) -> int:
     """The words from the first to the last that was written, where that is watched."""
     return memory.highest + 1 if isinstance(memory, _Watched) else 0

@@ -11,6 +11,7 @@ from retrograd.compiler.lower import Argument
 from retrograd.compiler.types import FIXED, ArrayAnnotation
 from retrograd.differentiation.arguments import (
     Derived,
+    Sought,
     Which,
     direction_of,
     flattened,
@@ -66,6 +67,8 @@ class Slope(Derived):
         if isinstance(f, Slope):
             self.of, self.__name__ = f.of, f"grad({f.__name__})"
         self.function, self.argnums, self.loss = function, argnums, loss
+        if not isinstance(f, Slope):
+            self.sought = Sought(f, argnums, loss, scale, value=False)
         #: what is differentiated, here and inside
         self.losses = {direction_of(function)[0].parameters[position(function, loss)].name}
         if isinstance(f, Slope):
@@ -99,7 +102,9 @@ def value_and_grad(
         found = report(args, keywords)
         return found.value, found.gradients
 
-    return Derived("value_and_grad", f, both)
+    derived = Derived("value_and_grad", f, both)
+    derived.sought = Sought(f, argnums, loss, scale, value=True)
+    return derived
 
 
 @dataclass(frozen=True)

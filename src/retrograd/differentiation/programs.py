@@ -64,6 +64,16 @@ def gradient_program(compiled: Compiled, backward: bool) -> Program:
     return replace(_program(compiled, made), tangents=0, cotangents=made.offset)
 
 
+def loss_gradient_program(
+    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int
+) -> Program:
+    """x -> (x, ∂L/∂x of the arguments wanted, L): the cotangent of the loss begins as 2^scale."""
+    inputs = real_regions(compiled.lowered, [a.name for a in wanted])
+    outputs = real_regions(compiled.lowered, [loss.name])
+    made = gradient(_oriented(compiled, backward), inputs, outputs, loss=loss.address, scale=scale)
+    return replace(_program(compiled, made), tangents=0, cotangents=made.offset, value=made.value or 0)
+
+
 def dual_program(compiled: Compiled, backward: bool) -> Program:
     """(x, ẋ) -> (y, ẏ) for all arguments; backward, of the inverse."""
     regions = real_regions(compiled.lowered)

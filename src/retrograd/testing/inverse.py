@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from retrograd.execution import ProgramTrap
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.diagnostics import RetrogradError
+from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Subject, differences, explained, nonzero, subject
 
@@ -73,7 +73,7 @@ def check_inverse(f: Reversible | Inverse, /, *args: Any, stops: int = 3, **keyw
     return InverseReport(steps, machine.erased_bits, len(before), points, reachable)
 
 
-def _run_or_return(s: Subject, machine: Machine, before: Sequence[int], max_steps: int | None = None) -> None:
+def _run_or_return(s: Subject, machine: Machine, before: Store, max_steps: int | None = None) -> None:
     """Run to the end; where the program traps, back to its start, and ProgramTrap is raised."""
     try:
         s.run(machine, max_steps)
@@ -101,7 +101,7 @@ def _run(s: Subject, machine: Machine, message: str, *, plainly: bool = False) -
         s.broken("RG0901", message, trap=error)
 
 
-def _compare(s: Subject, machine: Machine, expected: Sequence[int], when: str) -> None:
+def _compare(s: Subject, machine: Machine, expected: Store, when: str) -> None:
     wrong = differences(s.compiled, expected, machine.memory) + nonzero(machine.registers)
     if wrong:
         s.broken("RG0901", f"{when}: " + "; ".join(wrong))

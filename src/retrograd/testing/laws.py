@@ -14,6 +14,7 @@ from retrograd.functions import Inverse, Reversible, use_format
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.words import Q32_32, Format
 from retrograd.marshal import bind, from_words, types_of
+from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.traps import explain
 
@@ -46,7 +47,7 @@ class Subject:
         """A machine that is about to run the function, or its inverse, on the arguments."""
         return load(self.compiled, self.values, backward=self.backward is not inverse)
 
-    def machine_on(self, memory: Sequence[int], *, inverse: bool = False) -> Machine:
+    def machine_on(self, memory: Store, *, inverse: bool = False) -> Machine:
         """A machine that is about to run it on all these words."""
         machine = Machine(self.compiled.program, backward=self.backward is not inverse)
         machine.load(0, memory)
@@ -136,7 +137,7 @@ def cell_at(compiled: Compiled, address: int) -> Cell:
     return Cell(f"word {address - compiled.module.memory} of the stack", Kind.INT)
 
 
-def differences(compiled: Compiled, before: Sequence[int], after: Sequence[int]) -> list[str]:
+def differences(compiled: Compiled, before: Store, after: Store) -> list[str]:
     """`x[2]` was 1.5 (0x18…), and is 1.75 (0x1c…): a line for each word that differs, the first few of many."""
     changed = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
     out = []
@@ -149,7 +150,7 @@ def differences(compiled: Compiled, before: Sequence[int], after: Sequence[int])
     return out
 
 
-def nonzero(registers: Sequence[int]) -> list[str]:
+def nonzero(registers: Store) -> list[str]:
     """A phrase for each register that is not zero, the first few of many."""
     dirty = [(i, word) for i, word in enumerate(registers) if word]
     out = [f"register r{i} holds 0x{word:x}" for i, word in dirty[:_NAMED]]

@@ -1,0 +1,274 @@
+"""Micro-operations: what the function units of the co-processor do, cycle by cycle, to execute an instruction.
+
+    each cycle: one micro-operation is issued, one result is written
+
+The hardware is generated from these sequences and the cycle model counts them; `execute` says what they mean. There is one unit
+of each kind. Nothing depends on the words, so an instruction takes equally long whatever its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+
+from retrograd.isa.effects import UPDATE_OPERATORS
+from retrograd.isa.expr import Expr, apply_operation, evaluate, place
+from retrograd.isa.words import Format
+
+# ---------------------------------------------------------------- the units
+
+
+class Unit(Enum):
+    """What executes micro-operations."""
+
+    LOGIC = "logic unit"
+    MULTIPLIER = "multiplier"
+    ROM = "ROM"
+    DIVIDER = "divider"
+
+
+_x, _y = place("x"), place("y")
+
+
+def _fits(operator: str) -> Expr:
+    fits = UPDATE_OPERATORS[operator].fits
+    assert fits is not None
+    return fits(Format(), _x, _y)
+
+
+#: What the logic unit can do besides the operations of trees: its name, and the tree over x and y that it stands for. An adder
+#: knows whether it overflowed, and a comparison has its opposite at hand. Where several match, the first is meant.
+FUSED: dict[str, Expr] = {
+    "addfits": _fits("add"),
+    "subfits": _fits("sub"),
+    "ne": _x.ne(_y),
+    "ge": _x.ge(_y),
+    "geu": _x.geu(_y),
+}
+
+
+#: operation -> its unit, for all operations of trees that compute
+_UNITS = {
+    **dict.fromkeys(("add", "sub", "and", "or", "xor", "shl", "shr", "sar", "eq", "lt", "ltu", "select"), Unit.LOGIC),
+    **dict.fromkeys(FUSED, Unit.LOGIC),
+    "mulshift": Unit.MULTIPLIER,
+    "table": Unit.ROM,
+    "divshift": Unit.DIVIDER,
+    "sqrtshift": Unit.DIVIDER,
+}
+
+
+def unit_of(operation: str) -> Unit:
+    """What executes the operation. Raises KeyError for one that the hardware does not have."""
+    return _UNITS[operation]
+
+
+@dataclass(frozen=True)
+class Units:
+    """How long each unit takes: cycles from the issue of a micro-operation to the first that can use its result.
+
+    The defaults are chosen for an ECP5 at 45 MHz with words of 64 bits, at 60 MHz with 32. Raises ValueError for a unit that
+    takes no time.
+    """
+
+    #: a sum, a comparison, a shift by any amount, a choice
+    logic: int = 1
+    #: partial products, their sum, the shift that takes a word out of it; it can begin a product in each cycle
+    multiplier: int = 3
+    #: the address, the entry
+    rom: int = 2
+    #: digits of a quotient or root in each cycle
+    digits: int = 2
+    #: besides them: magnitudes before, floor and sign after
+    divider: int = 2
+
+    def __post_init__(self) -> None:
+        for unit in fields(self):
+            if getattr(self, unit.name) < 1:
+                raise ValueError(f"{unit.name} takes at least 1, not {getattr(self, unit.name)}")
+
+    def latency(self, operation: str, w: Format, shift: int = 0) -> int:
+        """Cycles to the first result: ⌊x·2^s/y⌋ has W + s digits, ⌊√(x·2^s)⌋ half as many; no fewer than s = 0 gives."""
+        match unit_of(operation):
+            case Unit.LOGIC:
+                return self.logic
+            case Unit.MULTIPLIER:
+                return self.multiplier
+            case Unit.ROM:
+                return self.rom
+            case Unit.DIVIDER:
+                digits = w.width + max(shift, 0)
+                if operation == "sqrtshift":
+                    digits = _ceiling(digits, 2)
+                return self.divider + _ceiling(digits, self.digits)
+
+
+def _ceiling(n: int, divisor: int) -> int:
+    return -(-n // divisor)
+
+
+DEFAULT_UNITS = Units()
+
+
+# ---------------------------------------------------------------- sequences
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A word known when the hardware is built."""
+
+    word: int
+
+    def __str__(self) -> str:
+        return f"{self.word:#x}"
+
+
+@dataclass(frozen=True)
+class Input:
+    """The word of a place before the instruction; `negated`: with the opposite sign, which the decoder gives of constants."""
+
+    place: str
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return "−" * self.negated + self.place
+
+
+@dataclass(frozen=True)
+class Temporary:
+    """What a temporary register holds when it is read."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"t{self.number}"
+
+
+Source = Constant | Input | Temporary
+
+
+@dataclass(frozen=True)
+class Result:
+    """One word that a micro-operation yields, the value of `node`.
+
+    It is written into `register` at the end of cycle `ready` − 1, and last read in cycle `until`.
+    """
+
+    # A tree written out grows with its paths, of which there may be very many.
+    node: Expr = field(repr=False)
+    register: int
+    ready: int
+    until: int
+
+
+@dataclass(frozen=True)
+class MicroOperation:
+    """What a unit is given to do in `cycle`, the first of the instruction's execution being 0.
+
+    `operation` is one of FUSED, or one of trees with the parameter of each result's node: a product and a quotient may yield
+    several words, that differ in their shifts and are ready in cycles that follow each other. The unit takes nothing
+    else for `occupied` cycles.
+    """
+
+    cycle: int
+    unit: Unit
+    operation: str
+    operands: tuple[Source, ...]
+    results: tuple[Result, ...]
+    occupied: int
+
+    def __str__(self) -> str:
+        def named(result: Result) -> str:
+            shift = f", {result.node.param}" if self.operation.endswith("shift") else ""
+            return (
+                f"t{result.register} = {self.operation}({', '.join(map(str, self.operands))}{shift}) at {result.ready}"
+            )
+
+        return f"{self.cycle}: " + "; ".join(map(named, self.results))
+
+
+@dataclass(frozen=True)
+class Check:
+    """A guard's predicate, which must not be 0, and the cycle in which it is read."""
+
+    predicate: Source
+    cycle: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The micro-operations of an instruction, in order of issue.
+
+    `after`: place -> where its new word is read from cycle `length` on, when all is known and nothing is written yet.
+    `checks`: the guards in their order; the first of those that fail is the trap.
+    """
+
+    operations: tuple[MicroOperation, ...]
+    after: Mapping[str, Source]
+    checks: tuple[Check, ...]
+    length: int
+    #: how many temporary registers it uses
+    temporaries: int
+
+    def __str__(self) -> str:
+        lines = [*map(str, self.operations)]
+        lines += [f"{check.cycle}: check {check.predicate}" for check in self.checks]
+        lines += [f"{self.length}: {name} := {source}" for name, source in self.after.items()]
+        return "\n".join(lines)
+
+
+# ---------------------------------------------------------------- what they mean
+
+
+def execute(schedule: Schedule, w: Format, words: Mapping[str, int]) -> tuple[dict[str, int], tuple[int, ...]]:
+    """(place -> its new word, the guards' predicates), cycle by cycle, where place `name` holds `words[name]`.
+
+    Raises KeyError where a temporary is read that nothing was written to.
+    """
+    issued: dict[int, list[MicroOperation]] = {}
+    for operation in schedule.operations:
+        issued.setdefault(operation.cycle, []).append(operation)
+    temporaries: dict[int, int] = {}
+    arriving: dict[int, list[tuple[int, int]]] = {}
+    predicates: dict[int, int] = {}
+
+    def read(source: Source) -> int:
+        match source:
+            case Constant(word):
+                return word
+            case Input(name, negated):
+                return (-words[name] if negated else words[name]) & w.mask
+            case Temporary(number):
+                return temporaries[number]
+
+    for cycle in range(schedule.length + 1):
+        temporaries.update(arriving.pop(cycle, ()))
+        for operation in issued.get(cycle, ()):
+            found = _words(operation, w, [read(source) for source in operation.operands])
+            for result, word in zip(operation.results, found, strict=True):
+                arriving.setdefault(result.ready, []).append((result.register, word))
+        for index, check in enumerate(schedule.checks):
+            if check.cycle == cycle:
+                predicates[index] = read(check.predicate)
+    after = {name: read(source) for name, source in schedule.after.items()}
+    return after, tuple(predicates[index] for index in range(len(schedule.checks)))
+
+
+def _words(operation: MicroOperation, w: Format, v: Sequence[int]) -> list[int]:
+    """The words of the results: of a product or quotient, each is shifted out of the one that was computed."""
+    params = [result.node.param for result in operation.results]
+    shifts = [param for param in params if isinstance(param, int)]
+    match operation.operation:
+        case name if name in FUSED:
+            return [evaluate(FUSED[name], w, {"x": v[0], "y": v[1]})]
+        case "mulshift":
+            product = w.signed(v[0]) * w.signed(v[1])
+            return [(product >> shift) & w.mask for shift in shifts]
+        case "divshift":
+            # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋
+            most = max(0, *shifts)
+            quotient = (w.signed(v[0]) << most) // w.signed(v[1]) if v[1] else 0
+            return [(quotient >> (most - shift)) & w.mask for shift in shifts]
+        case name:
+            return [apply_operation(w, name, 0 if p is None or isinstance(p, str) else p, [*v]) for p in params]

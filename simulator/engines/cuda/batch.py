@@ -1,0 +1,211 @@
+"""Batches on GPUs: the translated kernel, launched on pieces of the batch while other pieces travel.
+
+    rows[i] := the first words of memory after the program has run on rows[i],  for each i
+
+Words and counts are those of every other engine, and hang neither on the size of blocks nor on the number of devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import c_int64
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.program import Program
+from retrograd.simulator.engines.batch import UNLIMITED, Ran, Words
+from retrograd.simulator.engines.cuda.context import Buffer, Context, Event, Stream
+from retrograd.simulator.engines.cuda.driver import Device, driver
+from retrograd.simulator.engines.cuda.kernels import Kernel, Module
+from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
+from retrograd.simulator.engines.words import DTYPES, zeros
+
+#: pieces of a batch that are under way at once: one arrives, one runs, one leaves
+LANES = 3
+#: threads in a block, unless asked otherwise: no thread waits for another, so few are as good as many
+BLOCK = 128
+#: instances in a piece, for copies and kernels to overlap; and at most as many as memory has room for
+PIECE = 1 << 18
+#: share of the free memory that a batch takes
+SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a batch is cut up. None of it changes a bit of the result."""
+
+    block: int = BLOCK
+    piece: int = PIECE
+    devices: Sequence[int] | None = None
+
+
+@dataclass
+class Timed:
+    """What the device spent on a batch: milliseconds by its own clock."""
+
+    kernel: float = 0.0
+    copies: float = 0.0
+
+
+def run_batch(
+    program: Program,
+    rows: Words,
+    *,
+    backward: bool = False,
+    overflow: bool = True,
+    checks: bool = True,
+    limit: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    setting: Setting = Setting(),
+    timed: Timed | None = None,
+) -> Ran:
+    """See `retrograd.simulator.engines.batch.run_batch`. Raises DeviceError RG1002 to RG1005.
+
+    Several devices take consecutive parts of the batch. `timed` is told what the devices spent, if it is asked.
+    """
+    found = driver()
+    wanted = range(len(found.devices)) if setting.devices is None else setting.devices
+    devices = [found.device(index) for index in wanted]
+    batch = _Batch(program, rows, UNLIMITED if limit is None else min(limit, UNLIMITED), setting, progress, timed)
+    modes = {"backward": backward, "overflow": overflow, "checks": checks}
+    bounds = np.linspace(0, len(rows), len(devices) + 1).astype(int).tolist()
+    parts = [(d, a, b) for d, a, b in zip(devices, bounds, bounds[1:], strict=False) if a < b]
+    if len(parts) < 2:
+        for part in parts:
+            batch.on_device(*part, modes)
+    else:
+        with ThreadPoolExecutor(len(parts)) as pool:
+            for future in [pool.submit(batch.on_device, *part, modes) for part in parts]:
+                future.result()
+    return batch.ran()
+
+
+class _Batch:
+    def __init__(
+        self,
+        program: Program,
+        rows: Words,
+        limit: int,
+        setting: Setting,
+        progress: Callable[[int], object] | None,
+        timed: Timed | None,
+    ) -> None:
+        self.program, self.rows, self.limit, self.setting = program, rows, limit, setting
+        self.progress, self.timed = progress, timed
+        self.width = rows.shape[1]
+        self.n = max(program.memory, self.width)
+        self.dtype = np.dtype(DTYPES[program.format.width])
+        self.before = np.ascontiguousarray(rows, dtype=self.dtype)
+        self.after = np.empty_like(self.before)
+        self.report = np.zeros((len(rows), 2), dtype=np.int64)
+        self.status = np.ones(len(rows), dtype=np.uint8)
+
+    def ran(self) -> Ran:
+        failed = np.flatnonzero((self.status != 0) | (self.report[:, 0] > self.limit))
+        self.after[failed] = self.before[failed]
+        return Ran(self.after.astype(np.uint64), self.report[:, 0].copy(), self.report[:, 1].copy(), failed)
+
+    def on_device(self, device: Device, first: int, last: int, modes: dict[str, bool]) -> None:
+        """Run the instances from `first` up to `last` there."""
+        with Context(device) as context:
+            text = ptx(self.program, device.target, **modes)
+            kernel = Module(context, text, name="the batch").kernel(KERNEL)
+            blank = zeros(self.n, self.program.format)
+            blank[: len(self.program.data)] = self.program.data
+            rest = context.allocate(max(1, blank.nbytes))
+            rest.copy_from_host(blank)
+            piece = self._piece(context, last - first)
+            lanes = [_Lane(self, context, kernel, rest, piece) for _ in range(min(LANES, -(-(last - first) // piece)))]
+            for k, begin in enumerate(range(first, last, piece)):
+                lanes[k % len(lanes)].send(begin, min(begin + piece, last))
+            # In the order in which they were sent, so that progress goes on evenly.
+            for lane in [lanes[(k + 1 + (last - first - 1) // piece) % len(lanes)] for k in range(len(lanes))]:
+                lane.receive()
+
+    def _piece(self, context: Context, count: int) -> int:
+        """Instances in a piece: as many as fit in memory together with those of the other lanes."""
+        free, _ = context.memory()
+        each = (self.width + self.n + 1) * self.dtype.itemsize + 2 * 8 + 1
+        fits: int = int(free * SHARE) // (LANES * each)
+        return max(1, min(self.setting.piece, count, fits))
+
+
+class _Lane:
+    """A stream with room for one piece of the batch; a new piece is sent when the last has come back."""
+
+    def __init__(self, batch: _Batch, context: Context, kernel: Kernel, blank: Buffer, piece: int) -> None:
+        self.batch, self.kernel, self.blank = batch, kernel, blank
+        self.stream: Stream = context.stream()
+        block = min(batch.setting.block, kernel.max_threads)
+        # As many threads as instances, and not more than the device has places for: each takes several then.
+        places = max(1, kernel.blocks_per_multiprocessor(block)) * context.device.multiprocessors
+        self.grid, self.block = max(1, min(-(-piece // block), places)), block
+        self.threads = self.grid * block
+        item, width = batch.dtype.itemsize, batch.width
+        self.rows = context.allocate(max(1, piece * width * item))
+        self.memory = context.allocate(self.threads * (batch.n + 1) * item)
+        self.report, self.status = context.allocate(piece * 16), context.allocate(piece)
+        # Pinned: other memory cannot be copied while the host goes on.
+        self.held_rows: NDArray[Any] = context.pinned((piece, width), batch.dtype)
+        self.held_report: NDArray[Any] = context.pinned((piece, 2), np.int64)
+        self.held_status: NDArray[Any] = context.pinned(piece, np.uint8)
+        self.events: list[Event] = [context.event() for _ in range(4)] if batch.timed is not None else []
+        self.sent: tuple[int, int] | None = None
+
+    def send(self, first: int, last: int) -> None:
+        """Queue copies and kernel for these instances."""
+        self.receive()
+        batch, count = self.batch, last - first
+        rows, report, status = self.held_rows[:count], self.held_report[:count], self.held_status[:count]
+        rows[:] = batch.before[first:last]
+        self._mark(0)
+        self.rows.copy_from_host(rows, self.stream)
+        self._mark(1)
+        self.kernel.launch(
+            self.grid,
+            self.block,
+            [
+                self.rows,
+                c_int64(count),
+                c_int64(batch.width),
+                self.blank,
+                c_int64(batch.n),
+                self.memory,
+                c_int64(self.threads),
+                c_int64(batch.limit),
+                self.report,
+                self.status,
+            ],
+            self.stream,
+        )
+        self._mark(2)
+        self.rows.copy_to_host(rows, self.stream)
+        self.report.copy_to_host(report, self.stream)
+        self.status.copy_to_host(status, self.stream)
+        self._mark(3)
+        self.sent = first, last
+
+    def _mark(self, k: int) -> None:
+        if self.events:
+            self.events[k].record(self.stream)
+
+    def receive(self) -> None:
+        """Wait for the piece that was sent."""
+        if self.sent is None:
+            return
+        (first, last), batch = self.sent, self.batch
+        self.sent = None
+        self.stream.synchronize()
+        count = last - first
+        batch.after[first:last] = self.held_rows[:count]
+        batch.report[first:last] = self.held_report[:count]
+        batch.status[first:last] = self.held_status[:count]
+        if batch.timed is not None:
+            began, arrived, ran, left = self.events
+            batch.timed.kernel += ran.since(arrived)
+            batch.timed.copies += arrived.since(began) + left.since(ran)
+        if batch.progress is not None:
+            batch.progress(count)

@@ -1,0 +1,213 @@
+"""Fold: the expression tree as LLVM IR, for the machines that compile: host code and PTX.
+
+Words are `iW`; every node is one value of that type, as `isa.expr.OPERATIONS` defines it. What LLVM has no instruction for
+(floored quotients of two-word numbers, integer roots) is a function of the module, written here once for all targets.
+
+Overrides, each computing what the nodes say (held to it by tests against `evaluate`):
+    a sum and whether it fits       sadd.with.overflow, ssub.with.overflow
+    words of one product            one product of 2W bits
+    quotients of the same operands  one quotient of 2W bits: ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋
+    a root                          that of a double, put right by integers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from retrograd.isa.expr import ZERO, Expr, nodes
+from retrograd.simulator.engines.llvm_functions import integer_quotient, integer_root, wide_quotient
+from retrograd.simulator.engines.llvm_module import Code
+
+Key = tuple[str, Expr, Expr]
+
+
+class Trees:
+    """Trees as code, over words that are at hand: `words[name]` is the value of the place `name`, or a constant.
+
+    Values are kept, so that a second tree shares the nodes of the first; all roots must be given beforehand, since
+    which sums need an overflow bit, and which quotients belong together, is seen from all of them.
+    """
+
+    def __init__(self, code: Code, words: Mapping[str, str], roots: Sequence[Expr]) -> None:
+        self._code = code
+        self._w = code.w
+        self._t = code.word
+        self._words = words
+        self._values: dict[Expr, str] = {}
+        self._truths: dict[Expr, str] = {}
+        self._pairs: dict[Key, str] = {}
+        self._wrapped: dict[Expr, str] = {}
+        self._checked: set[Expr] = set()
+        self._shift: dict[tuple[Expr, Expr], int] = {}
+        self._all_flat: dict[tuple[Expr, Expr], bool] = {}
+        for node in nodes(*roots):
+            sum_ = _checked_sum(node)
+            if sum_ is not None:
+                self._checked.add(sum_)
+            if node.op == "divshift":
+                operands, shift = (node.args[0], node.args[1]), _parameter(node)
+                if shift < self._w.width:
+                    self._shift[operands] = max(shift, self._shift.get(operands, 0))
+                self._all_flat[operands] = self._all_flat.get(operands, True) and shift == 0
+
+    def value(self, root: Expr) -> str:
+        """The word of the tree."""
+        found = self._values.get(root)
+        if found is None:
+            for node in nodes(root):
+                if node not in self._values and not _is_truth(node):
+                    self._values[node] = self._emit(node)
+            found = self._values.get(root)
+        if found is None:
+            found = self._values[root] = self._code.let(f"zext i1 {self.truth(root)} to {self._t}")
+        return found
+
+    def truth(self, root: Expr) -> str:
+        """The tree as i1: whether its word is not zero."""
+        found = self._truths.get(root)
+        if found is None:
+            for node in nodes(root):
+                if node not in self._truths and _is_truth(node):
+                    self._truths[node] = self._emit_truth(node)
+            found = self._truths.get(root)
+            if found is None:
+                zero = self.value(root)
+                found = self._truths[root] = self._code.let(f"icmp ne {self._t} {zero}, 0")
+        return found
+
+    # ------------------------------------------------------------------ one node
+
+    def _emit_truth(self, node: Expr) -> str:
+        let, t = self._code.let, self._t
+        sum_ = _checked_sum(node)
+        if sum_ is not None:
+            self.value(sum_)
+            return let(f"xor i1 {self._wrapped[sum_]}, true")
+        x, y = node.args[0], node.args[1]
+        match node.op:
+            case "eq" if y is ZERO and _is_truth(x):
+                return let(f"xor i1 {self.truth(x)}, true")
+            case "eq":
+                return let(f"icmp eq {t} {self.value(x)}, {self.value(y)}")
+            case "lt":
+                return let(f"icmp slt {t} {self.value(x)}, {self.value(y)}")
+            case "ltu":
+                return let(f"icmp ult {t} {self.value(x)}, {self.value(y)}")
+            case "and" | "or":
+                return let(f"{node.op} i1 {self.truth(x)}, {self.truth(y)}")
+            case "select":
+                return let(f"select i1 {self.truth(x)}, i1 {self.truth(y)}, i1 {self.truth(node.args[2])}")
+        raise ValueError(f"{node.op!r} is no truth")
+
+    def _emit(self, node: Expr) -> str:
+        let, t, w = self._code.let, self._t, self._w
+        if node in self._checked:
+            return self._sum_with_overflow(node)
+        s = _parameter(node)
+        match node.op:
+            case "const":
+                return str(w.signed(s))
+            case "input":
+                return self._words[str(node.param)]
+            case "select":
+                x, y = self.value(node.args[1]), self.value(node.args[2])
+                return let(f"select i1 {self.truth(node.args[0])}, {t} {x}, {t} {y}")
+            case "table" if isinstance(node.param, tuple):
+                return self._look_up(self.value(node.args[0]), node.param)
+        v = [self.value(arg) for arg in node.args]
+        match node.op:
+            case "add" | "sub" | "and" | "or" | "xor":
+                return let(f"{node.op} {t} {v[0]}, {v[1]}")
+            case "shl" | "shr" | "sar":
+                amount = let(f"and {t} {v[1]}, {w.width - 1}")
+                return let(f"{_SHIFTS[node.op]} {t} {v[0]}, {amount}")
+            case "mulshift" if s == 0:
+                return let(f"mul {t} {v[0]}, {v[1]}")
+            case "mulshift":
+                product = self._product(node.args[0], node.args[1])
+                high = let(f"ashr i{2 * w.width} {product}, {min(s, 2 * w.width - 1)}")
+                return let(f"trunc i{2 * w.width} {high} to {t}")
+            case "divshift":
+                return self._quotient(node.args[0], node.args[1], s)
+            case "sqrtshift":
+                return let(f"call {t} {integer_root(self._code.module, w, s)}({t} {v[0]})")
+        raise ValueError(f"no LLVM for operation {node.op!r}")
+
+    def _sum_with_overflow(self, node: Expr) -> str:
+        let, t = self._code.let, self._t
+        x, y = self.value(node.args[0]), self.value(node.args[1])
+        name = f"@llvm.s{node.op}.with.overflow.{t}"
+        self._code.module.define(name, f"declare {{ {t}, i1 }} {name}({t}, {t})")
+        both = let(f"call {{ {t}, i1 }} {name}({t} {x}, {t} {y})")
+        self._wrapped[node] = let(f"extractvalue {{ {t}, i1 }} {both}, 1")
+        return let(f"extractvalue {{ {t}, i1 }} {both}, 0")
+
+    def _product(self, x: Expr, y: Expr) -> str:
+        found = self._pairs.get(("product", x, y))
+        if found is None:
+            let, t, wide = self._code.let, self._t, f"i{2 * self._w.width}"
+            a = let(f"sext {t} {self.value(x)} to {wide}")
+            b = let(f"sext {t} {self.value(y)} to {wide}")
+            found = self._pairs["product", x, y] = let(f"mul nsw {wide} {a}, {b}")
+        return found
+
+    def _quotient(self, x: Expr, y: Expr, s: int) -> str:
+        let, t, w, module = self._code.let, self._t, self._w, self._code.module
+        operands = f"{t} {self.value(x)}, {t} {self.value(y)}"
+        if self._all_flat[x, y]:
+            return let(f"call {t} {integer_quotient(module, w)}({operands})")
+        wide = f"i{2 * w.width}"
+        # −2^(W−1)·2^W / −1 is one too many for 2W bits: shifted by W, a quotient gives its own low word and no other's.
+        top = s if s == w.width else self._shift[x, y]
+        key = "whole" if s == w.width else "quotient"
+        quotient = self._pairs.get((key, x, y))
+        if quotient is None:
+            quotient = let(f"call {wide} {wide_quotient(module, w, top)}({operands})")
+            self._pairs[key, x, y] = quotient
+        if top != s:
+            quotient = let(f"ashr {wide} {quotient}, {min(top - s, 2 * w.width - 1)}")
+        return let(f"trunc {wide} {quotient} to {t}")
+
+    def _look_up(self, index: str, values: tuple[int, ...]) -> str:
+        let, t, module = self._code.let, self._t, self._code.module
+        name = module.table(values, self._w)
+        pointer = f"ptr addrspace({module.tables})" if module.tables else "ptr"
+        entry = let(f"and {t} {index}, {len(values) - 1}")
+        if self._w.width < 64:
+            entry = let(f"zext {t} {entry} to i64")
+        address = let(f"getelementptr inbounds [{len(values)} x {t}], {pointer} {name}, i64 0, i64 {entry}")
+        return let(f"load {t}, {pointer} {address}")
+
+
+_SHIFTS = {"shl": "shl", "shr": "lshr", "sar": "ashr"}
+
+
+def _parameter(node: Expr) -> int:
+    return node.param if isinstance(node.param, int) else 0
+
+
+def _is_truth(node: Expr) -> bool:
+    """Whether the node's word is 0 or 1, told from its operation."""
+    match node.op:
+        case "eq" | "lt" | "ltu":
+            return True
+        case "and" | "or":
+            return _is_truth(node.args[0]) and _is_truth(node.args[1])
+        case "select":
+            return _is_truth(node.args[1]) and _is_truth(node.args[2])
+    return False
+
+
+def _checked_sum(node: Expr) -> Expr | None:
+    """The sum x ± v of which the node, [((x ⊕ t) ∧ (v ⊕ t)) ≥ 0] or its like, says that it fits."""
+    if node.op != "eq" or node.args[1] is not ZERO or node.args[0].op != "lt" or node.args[0].args[1] is not ZERO:
+        return None
+    both = node.args[0].args[0]
+    if both.op != "and" or both.args[0].op != "xor" or both.args[1].op != "xor":
+        return None
+    (x, one), (z, t) = both.args[0].args, both.args[1].args
+    if t.op == "add" and one is t and t.args == (x, z):
+        return t
+    if t.op == "sub" and z is x and t.args == (x, one):
+        return t
+    return None

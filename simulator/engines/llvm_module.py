@@ -1,0 +1,76 @@
+"""LLVM IR as text: modules, and instructions in SSA form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from retrograd.isa.words import Format
+
+
+@dataclass
+class Module:
+    """LLVM IR under construction: what its functions need is declared and defined as they ask for it.
+
+    `divide`: the host's instruction that divides two words by one, if it has one, as assembly and its constraints.
+    `tables`: the address space of constant tables.
+    """
+
+    divide: tuple[str, str] | None = None
+    tables: int = 0
+    _globals: dict[str, str] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
+
+    def define(self, name: str, text: str) -> str:
+        """A global definition or declaration, once for its name; the name."""
+        self._globals.setdefault(name, text)
+        return name
+
+    def table(self, values: Sequence[int], w: Format) -> str:
+        """A constant table's name."""
+        words = [v & w.mask for v in values]
+        digest = sha256(repr((w.width, words)).encode()).hexdigest()[:16]
+        t = f"i{w.width}"
+        entries = ", ".join(f"{t} {v}" for v in words)
+        name = f"@table_{digest}"
+        space = f"addrspace({self.tables}) " if self.tables else ""
+        return self.define(name, f"{name} = internal unnamed_addr {space}constant [{len(words)} x {t}] [{entries}]")
+
+    def text(self) -> str:
+        return "\n\n".join([*self._globals.values(), *self.functions]) + "\n"
+
+
+class Code:
+    """A sequence of LLVM instructions in SSA form."""
+
+    def __init__(self, module: Module, w: Format, prefix: str = "v") -> None:
+        self.module = module
+        self.w = w
+        self.word = f"i{w.width}"
+        self.lines: list[str] = []
+        self._prefix = prefix
+        self._next = 0
+        #: values at hand since the last label, by what computes them
+        self._known: dict[str, str] = {}
+
+    def name(self) -> str:
+        self._next += 1
+        return f"%{self._prefix}{self._next}"
+
+    def let(self, text: str) -> str:
+        """The value of an instruction: its name. What was computed since the last label is not computed again."""
+        found = self._known.get(text)
+        if found is None:
+            found = self.name()
+            self.lines.append(f"  {found} = {text}")
+            if not text.startswith(("load", "alloca", "phi", "musttail")):
+                self._known[text] = found
+        return found
+
+    def do(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self._known.clear()

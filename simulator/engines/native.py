@@ -1,0 +1,357 @@
+"""The machine in compiled code: equal to the reference machine bit for bit, a thousand times as fast.
+
+Its state is in arrays that the code works on; all else, traps among it, is the reference machine's own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.simulator.cotangents import Cotangents, Store
+from retrograd.simulator.engines.control import ACCOUNT, CONTROL_WORDS, Exit, Flag, Late, Slot
+from retrograd.simulator.engines.flow import PROMOTED, Variant
+from retrograd.simulator.engines.handlers import decode, entry
+from retrograd.simulator.engines.shared_cotangents import SharedCotangents
+from retrograd.simulator.engines.threaded import ENTRY_BYTES
+from retrograd.simulator.engines.translations import (
+    Translated,
+    compile_seconds,
+    is_translated,
+    level_for,
+    translation,
+    translation_is_loaded,
+)
+from retrograd.simulator.engines.words import Words, zeros
+from retrograd.simulator.machine import Machine
+
+#: steps of the interpreter between two looks of Python at its signals: a fraction of a second
+SLICE = 1 << 27
+#: steps that are not worth leaving Python for
+FEW = 4
+#: steps that Python takes before anything is compiled: some ten milliseconds
+SHORT = 10_000
+#: steps that the interpreter takes in a second, for weighing translation against it
+SPEED = 3e8
+#: more than any run takes
+UNLIMITED = 1 << 62
+
+Tier = Literal["auto", "threaded", "translated"]
+
+
+class NativeMachine(Machine):
+    """A machine whose runs are compiled code. See Machine, which it is in everything but speed.
+
+    `tier`: "threaded", an interpreter that starts at once; "translated", the program as machine code where it is run from
+    one of its ends, and the interpreter elsewhere; "auto", translated if that was done before or if the run is long, and Python
+    for the first ten thousand steps unless `at_once`.
+    `level`: how hard LLVM works on the program, 0 to 2; by its size unless given.
+    Trap: `registers`, `memory` and their cotangents are sequences of ints, not lists.
+    """
+
+    def __init__(
+        self, *args: Any, tier: Tier = "auto", at_once: bool = False, level: int | None = None, **keywords: Any
+    ) -> None:
+        super().__init__(*args, **keywords)
+        self.tier = tier
+        self._level = level_for(len(self.program.code)) if level is None else level
+        #: compile from the first step on
+        self._at_once = at_once
+        self._threaded: dict[bool, NDArray[Any]] = {}
+        #: words shared with compiled code; None while the machine is still all Python
+        self._control: NDArray[np.int64] | None = None
+        self._hits: NDArray[np.int64]
+
+    @property
+    def engine(self) -> str:
+        """What has run so far: "reference", "threaded", "translated"."""
+        return self._engine
+
+    _engine = "reference"
+
+    # ------------------------------------------------------------------ state
+
+    def _share(self) -> NDArray[np.int64]:
+        """Move the state to where compiled code finds it; the control block."""
+        if self._control is not None:
+            return self._control
+        self._control = control = np.zeros(CONTROL_WORDS, dtype=np.int64)
+        flags = Flag.OVERFLOW * ("overflow" in self._modes) | Flag.STRICT * ("strict" in self._modes)
+        control[Slot.FLAGS], control[Slot.WAY] = flags | Flag.KEEP * self._keep_dropped, 1
+        self.registers, self.memory = self._shared(self.registers), self._shared(self.memory)
+        self._hits = np.array([self.executed[+1], self.executed[-1][::-1]], dtype=np.int64)
+        self.executed = {+1: Words(self._hits[0]), -1: Words(self._hits[1][::-1])}
+        if self._companions is not None:
+            self._companions = self._shared_cotangents(self._companions)
+            self._code.pop(True, None)  # it was bound to the old ones
+        return control
+
+    def _shared(self, words: Store) -> Words:
+        # One to spare: where an address beyond the memory is followed, to be undone.
+        array = zeros(len(words) + 1, self.format)[: len(words)]
+        array[:] = list(words)
+        return Words(array)
+
+    def _new_cotangents(self) -> Cotangents:
+        made = super()._new_cotangents()
+        return made if self._control is None else self._shared_cotangents(made)
+
+    def _shared_cotangents(self, old: Cotangents) -> Cotangents:
+        assert self._control is not None
+        words = self._shared(old.registers), self._shared(old.memory)
+        new = SharedCotangents(self._control, *words, keep=old.keep, strict=old.strict)
+        new.take_over(old)
+        return new
+
+    # ------------------------------------------------------------------ motion
+
+    def _code_for(self, differentiating: bool) -> NDArray[Any]:
+        found = self._threaded.get(differentiating)
+        if found is None:
+            found = self._threaded[differentiating] = decode(self.program, differentiating)
+        return found
+
+    def _loop(self, max_steps: int | None) -> int:
+        left = UNLIMITED if max_steps is None else min(max_steps, UNLIMITED)
+        if left < FEW:
+            return super()._loop(max_steps)
+        taken = self._begin(left)
+        while taken < left and not self.at_end:
+            if not self._enters():
+                # The reference machine says what is wrong, or that the run has ended.
+                if not super()._loop(1):
+                    break
+                taken += 1
+                continue
+            why, done = self._run_threaded(min(left - taken, SLICE))
+            taken += done
+            if why == Exit.HALTED:
+                break
+            if why != Exit.LIMIT and taken < left:
+                taken += super()._loop(1)
+        return taken
+
+    def _begin(self, left: int) -> int:
+        """The first steps of a run, if another way than the interpreter's suits them; how many were taken."""
+        if self.tier == "threaded":
+            return 0
+        whole = self._can_translate(left)
+        if self.tier == "translated":
+            return self._run_translated(left) if whole else 0
+        variant = self._variant()
+        if whole and translation_is_loaded(self.program, variant, self._level):
+            return self._run_translated(left)
+        before = self._snapshot() if whole else None
+        if self._control is None and not self._at_once:
+            # A short run ends before a compiler could begin.
+            taken = super()._loop(min(left, SHORT))
+            if taken < SHORT or taken == left:
+                return taken
+        else:
+            taken = 0
+        if before is None:
+            return taken
+        if not is_translated(self.program, variant, self._level):
+            # What is worth translating shows as it runs: should it outlast its translation, it begins anew.
+            if not self._enters():
+                return taken
+            budget = min(left - taken, round(SPEED * compile_seconds(len(self.program.code))))
+            why, done = self._run_threaded(budget)
+            taken += done
+            if why != Exit.LIMIT or taken == left:
+                return taken
+        self._restore(before)
+        return self._run_translated(left)
+
+    def _snapshot(self) -> tuple[Any, ...]:
+        """All that a run changes, as it stands."""
+        companions = self._companions
+        account = None if companions is None else (companions.way, companions.dropped, dict(companions.kept))
+        crossed = None if companions is None else (companions._crossed, companions._lost)
+        words = [list(store) for store in self._stores()]
+        return self.pc, self.br, self.direction, words, account, crossed
+
+    def _restore(self, before: tuple[Any, ...]) -> None:
+        self.pc, self.br, self.direction, words, account, crossed = before
+        for store, old in zip(self._stores(), words, strict=True):
+            store[:] = old
+        if self._companions is not None:
+            self._companions.way, self._companions.dropped, self._companions.kept = account
+            self._companions._crossed, self._companions._lost = crossed
+
+    def _stores(self) -> list[Store]:
+        stores = [self.registers, self.memory, self.executed[+1], self.executed[-1]]
+        if self._companions is not None:
+            stores += [self._companions.registers, self._companions.memory]
+        return stores
+
+    # ------------------------------------------------------------------ translated
+
+    def _variant(self) -> Variant:
+        return Variant(
+            differentiating=self._differentiating,
+            backward=self.direction < 0,
+            overflow="overflow" in self._modes,
+            strict="strict" in self._modes,
+            promoted=len(self.program.code) <= PROMOTED,
+        )
+
+    def _can_translate(self, left: int) -> bool:
+        """Whether the machine stands at an end of its program, with steps enough, and nothing that only the interpreter knows."""
+        end = self.program.finish if self.direction < 0 else self.program.start
+        if self.br or self.pc not in (end, end + self.direction) or left <= len(self.program.code) * 4:
+            return False
+        if not self._differentiating:
+            return True
+        assert self._companions is not None
+        lost = self._companions._lost
+        kept = self._keep_dropped or "strict" in self._modes
+        return not kept and (lost is None or lost[1] == self._companions.way)
+
+    def _run_translated(self, left: int) -> int:
+        """Run from an end of the program; steps taken.
+
+        It stops at the other end, where the interpreter must go on, or before the steps are used up.
+        """
+        n = len(self.program.code)
+        steps = left
+        if self.pc == (self.program.finish if self.direction < 0 else self.program.start):
+            left -= super()._loop(1)
+        found = translation(self.program, self._variant(), self._level)
+        control = self._share()
+        self._engine = "translated"
+        companions = self._companions
+        log = zeros(found.losses + 1, self.format)
+        counts = np.zeros(len(found.flow.blocks), dtype=np.int64)
+        control[Slot.LEFT], control[Slot.LOG], control[Slot.LOGGED] = left, log.ctypes.data, 0
+        control[Late.STOP] = 0
+        interrupted, why = _interruptible(
+            control,
+            Translated(found.address),
+            control.ctypes.data,
+            _address(self.registers),
+            _address(self.memory),
+            len(self.memory),
+            None if companions is None else _address(companions.registers),
+            None if companions is None else _address(companions.memory),
+            counts.ctypes.data,
+        )
+        left = int(control[Slot.LEFT])
+        self.br = int(control[Slot.BR])
+        node = int(control[Late.NODE])
+        self.direction = 1 if node < n else -1
+        self.pc = node if node < n else 2 * n - 1 - node
+        if why == Exit.ASTRAY:
+            self.pc += self.direction * self.br
+        for run_, count in zip(found.flow.blocks.values(), counts.tolist(), strict=True):
+            if count:
+                for at in run_:
+                    if not found.flow.code[at].opcode.halts:
+                        self._hits[at // n, at % n] += count
+        window = int(control[Late.WINDOW])
+        if window:
+            self._undo(window)
+        if interrupted is not None:
+            raise interrupted
+        return steps - left - window
+
+    def _undo(self, steps: int) -> None:
+        """Go back over what went on after a failed guard, as if it had not been."""
+        control = self._share()
+        executed = self._hits.copy()
+        way = int(control[Slot.WAY])
+        self.turn()
+        control[Slot.FLAGS] |= Flag.LENIENT
+        try:
+            why, taken = self._run_threaded(steps)
+        finally:
+            control[Slot.FLAGS] &= ~Flag.LENIENT
+        assert (why, taken) == (Exit.LIMIT, steps), (why, taken, steps)
+        self.turn()
+        control[Slot.WAY] = way
+        for k, slot in enumerate(ACCOUNT):
+            control[slot] = control[Late.SAVED + k]
+        # What was undone counts as never done. A step is taken back in the other direction, but where it turns round.
+        undone = self._hits - executed
+        turns = np.array([i.opcode.turns for i in self.program.instructions])
+        other = undone[::-1, ::-1]
+        self._hits[:] = executed - np.where(np.stack([turns, turns[::-1]]), undone, other)
+
+    def _enters(self) -> bool:
+        """Whether compiled code can go on from here: what it jumps to takes a jump."""
+        code = self.program.instructions
+        return 0 <= self.pc < len(code) and (not self.br or "br" in code[self.pc].opcode.writes)
+
+    def _run_threaded(self, steps: int) -> tuple[int, int]:
+        """(why it returned, steps taken)"""
+        run, _ = entry()
+        control = self._share()
+        if self._engine != "translated":
+            self._engine = "threaded"
+        entries = self._code_for(self._differentiating)
+        n, base = len(self.program.code), entries.ctypes.data
+        forward, backward = base, base + (n + 1) * ENTRY_BYTES
+        at = forward + self.pc * ENTRY_BYTES if self.direction > 0 else backward + (n - 1 - self.pc) * ENTRY_BYTES
+        control[Slot.IP], control[Slot.BR], control[Slot.LEFT] = at, self.br, steps
+        control[Slot.FORWARD], control[Slot.BACKWARD], control[Slot.BYTES] = forward, backward, n * ENTRY_BYTES
+        control[Slot.MIRROR] = forward + backward + (n - 1) * ENTRY_BYTES
+        companions = self._companions
+        why = -1
+        try:
+            why = run(
+                control.ctypes.data,
+                _address(self.registers),
+                _address(self.memory),
+                len(self.memory),
+                None if companions is None else _address(companions.registers),
+                None if companions is None else _address(companions.memory),
+            )
+        finally:
+            # Ctrl-C is raised as the call returns: what was run is kept.
+            self.br = int(control[Slot.BR])
+            at = int(control[Slot.IP])
+            self.direction = -1 if at >= backward else 1
+            self.pc = n - 1 - (at - backward) // ENTRY_BYTES if at >= backward else (at - forward) // ENTRY_BYTES
+            if why == Exit.ASTRAY:
+                self.pc += self.direction * self.br
+            self._collect(entries, n)
+        return why, steps - int(control[Slot.LEFT])
+
+    def _collect(self, entries: NDArray[Any], n: int) -> None:
+        """Counts of executed instructions, from the decoded code to where the machine keeps them."""
+        counts = entries["count"]
+        self._hits[0] += counts[:n]
+        self._hits[1] += counts[n + 1 : 2 * n + 1]
+        counts[:] = 0
+
+
+def _interruptible(
+    control: NDArray[np.int64], run: Callable[..., int], *arguments: Any
+) -> tuple[BaseException | None, int]:
+    """(what interrupted it, its result): in a thread of its own, so that Python hears of Ctrl-C and can ask it to stop."""
+    if threading.current_thread() is not threading.main_thread():
+        return None, run(*arguments)
+    ended = threading.Event()
+    results: list[int] = []
+
+    def work() -> None:
+        results.append(run(*arguments))
+        ended.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    interrupted = None
+    while not ended.is_set():
+        try:
+            ended.wait()
+        except BaseException as error:
+            interrupted = error
+            control[Late.STOP] = 1
+    return interrupted, results[0]
+
+
+def _address(words: Store) -> int:
+    assert isinstance(words, Words)
+    return words.array.ctypes.data

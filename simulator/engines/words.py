@@ -1,0 +1,77 @@
+"""Words of a machine in memory that compiled code shares, as the sequence of ints that a machine's user sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableSequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.words import Format
+
+#: the unsigned type that holds a word of the width
+DTYPES: dict[int, type[np.unsignedinteger[Any]]] = {
+    4: np.uint8,
+    8: np.uint8,
+    16: np.uint16,
+    32: np.uint32,
+    64: np.uint64,
+}
+
+
+def zeros(count: int, w: Format) -> NDArray[np.unsignedinteger[Any]]:
+    """Words of the format, as compiled code wants them."""
+    return np.zeros(count, dtype=DTYPES[w.width])
+
+
+class Words(MutableSequence[int]):
+    """Ints in an array: `words[i]` is an int, `words[i:j]` a list, and it equals a list of the same ints.
+
+    Its length is fixed: deleting and inserting raise TypeError.
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        found: int | list[int] = self.array[index].tolist()
+        return found
+
+    @overload
+    def __setitem__(self, index: int, value: int) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[int]) -> None: ...
+    def __setitem__(self, index: int | slice, value: int | Iterable[int]) -> None:
+        if isinstance(index, slice) and not isinstance(value, int):
+            value = np.array(list(value), dtype=self.array.dtype)
+            if len(value) != len(range(*index.indices(len(self.array)))):
+                raise TypeError("words cannot be inserted or deleted")
+        self.array[index] = value
+
+    def __delitem__(self, index: int | slice) -> None:
+        raise TypeError("words cannot be deleted")
+
+    def insert(self, index: int, value: int) -> None:
+        raise TypeError("words cannot be inserted")
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.array.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Words):
+            return bool(np.array_equal(self.array, other.array))
+        return isinstance(other, list) and self.array.tolist() == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Words({self.array.tolist()})"

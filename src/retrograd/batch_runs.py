@@ -1,0 +1,203 @@
+"""A compiled function on a matrix of words, one row for each element of a batch, by any engine.
+
+rows[i] := the arguments' words after the function has run on rows[i]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrograd.compiler.compiled import Compiled
+from retrograd.execution import ProgramTrap, execute
+from retrograd.isa.diagnostics import Diagnostic
+from retrograd.simulator.engines.choice import engine_named, machine_for
+from retrograd.simulator.machine import REGISTERS, Machine, Trap
+
+Words = NDArray[np.uint64]
+Counts = NDArray[np.int64]
+
+#: steps of Python before code is compiled for a batch
+SHORT = 10_000
+#: seconds before a progress bar appears
+PATIENCE = 1.0
+
+
+class ElementTrap(ProgramTrap):
+    """A trap in one element of a batch; `machine` is that element's, and can run back to its start.
+
+    The other elements have been run all the same: `result` holds them, where a batch was run as one.
+    """
+
+    result: Any = None
+
+    def __init__(self, diagnostic: Diagnostic, machine: Machine, trap: Trap | None, element: int) -> None:
+        super().__init__(replace(diagnostic, message=f"element {element}: {diagnostic.message}"), machine, trap)
+        self.element = element
+
+
+@dataclass
+class Rows:
+    """A batch after the run. What trapped has its words as they were."""
+
+    after: Words
+    #: instructions executed by each element
+    steps: Counts
+    #: bits erased by each
+    erased_bits: Counts
+    #: what ran most of it
+    engine: str
+    traps: dict[int, ElementTrap] = field(default_factory=dict)
+
+
+def run_rows(
+    compiled: Compiled,
+    rows: Words,
+    *,
+    engine: str = "auto",
+    backward: bool = False,
+    overflow: bool = True,
+    limit: int | None = None,
+    progress: bool | None = None,
+) -> Rows:
+    """Run the program on every row. Raises InputError RG1001, DeviceError; traps are in the result.
+
+    `limit`: steps for each row. `progress`: a bar, or none; None shows one where a terminal waits for more than a second.
+    """
+    found = engine_named(engine)
+    steps, erased = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    out = Rows(rows.copy(), steps, erased, engine="reference")
+    alone = _Alone(compiled, out, rows, backward, overflow, limit)
+    with _Bar(len(rows), progress) as bar:
+        if found == "reference" or compiled.emitted.externals:
+            # What the host looks at on the way is shown by a machine that is looked at.
+            alone.run(range(len(rows)), "reference", bar)
+            return out
+        first = 0
+        if found == "auto":
+            first = alone.run(range(len(rows)), "reference", bar, budget=SHORT)
+        if first < len(rows):
+            _compiled(compiled, out, rows, first, found, alone, bar)
+    return out
+
+
+def _compiled(
+    compiled: Compiled, out: Rows, rows: Words, first: int, engine: str, alone: _Alone, bar: Callable[[int], object]
+) -> None:
+    """The rows from `first` on by an engine that takes them as one."""
+    if engine == "threaded":
+        out.engine = "threaded"
+        alone.run(range(first, len(rows)), "threaded", bar)
+        return
+    run: Callable[..., Any]
+    if engine == "cuda":
+        from retrograd.simulator.engines.cuda import batch as on_gpus
+
+        out.engine, run = "cuda", on_gpus.run_batch
+    else:
+        from retrograd.simulator.engines import batch as on_cores
+
+        out.engine, run = "translated", on_cores.run_batch
+    ran = run(
+        compiled.program,
+        rows[first:],
+        backward=alone.backward,
+        overflow=alone.overflow,
+        limit=alone.limit,
+        progress=bar,
+    )
+    out.after[first:], out.steps[first:] = ran.rows, ran.steps
+    out.erased_bits[first:] = ran.lost_words * compiled.format.width
+    for counts in (out.steps, out.erased_bits):
+        counts[first + ran.failed] = 0
+    # Why a row failed, and whether a limit was met to the step, one machine at a time can tell.
+    alone.run((first + int(i) for i in ran.failed), "auto", lambda _: None)
+
+
+@dataclass
+class _Alone:
+    """Rows one by one, on one machine that serves for all: to decode a program takes as long as a hundred steps."""
+
+    compiled: Compiled
+    out: Rows
+    rows: Words
+    backward: bool
+    overflow: bool
+    limit: int | None
+
+    def run(self, which: Iterable[int], engine: str, bar: Callable[[int], object], budget: int | None = None) -> int:
+        """Run these rows; the one behind the last that was run. `budget`: it ends after so many steps in all."""
+        machine: Machine | None = None
+        blank: list[int] = []
+        i = -1
+        for i in which:
+            if machine is None:
+                modes: dict[str, Any] = {"backward": self.backward, "overflow": self.overflow}
+                machine = machine_for(self.compiled.program, engine, **modes)
+                blank, origin = list(machine.memory), machine.pc
+            row = self.rows[i].tolist()
+            machine.memory[:] = [*row, *blank[len(row) :]]
+            machine.registers[:] = [0] * REGISTERS
+            machine.pc, machine.br, machine.direction = origin, 0, -1 if self.backward else 1
+            for hits in machine.executed.values():
+                hits[:] = [0] * len(hits)
+            try:
+                execute(self.compiled, machine, self.limit)
+            except ProgramTrap as trap:
+                self.out.traps[i] = ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i)
+                machine = None  # it stays as it is, for whoever wants to look
+                continue
+            finally:
+                bar(1)
+            self.out.after[i] = machine.memory[: len(row)]
+            self.out.steps[i], self.out.erased_bits[i] = machine.retired, machine.erased_bits
+            if budget is not None:
+                budget -= int(self.out.steps[i])
+                if budget <= 0:
+                    break
+        return i + 1
+
+
+class _Bar:
+    """A progress bar of a batch, once it has gone on for a while."""
+
+    def __init__(self, total: int, wanted: bool | None) -> None:
+        self._total, self._done = total, 0
+        self._wanted = sys.stderr.isatty() if wanted is None else wanted
+        self._patience = 0.0 if wanted else PATIENCE
+        self._began = time.monotonic()
+        self._shown: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __call__(self, ended: int) -> None:
+        """So many more elements have ended."""
+        self._done += ended
+        if not self._wanted:
+            return
+        if self._shown is None:
+            if self._done >= self._total or time.monotonic() - self._began < self._patience:
+                return
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = TextColumn("running"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+            self._shown = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._shown.start()
+            self._task = self._shown.add_task("running", total=self._total)
+        self._shown.update(self._task, completed=self._done)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown is not None:
+            self._shown.stop()

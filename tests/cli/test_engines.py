@@ -1,0 +1,443 @@
+"""`--engine`: every engine gives the same report, and says that it was this one; short runs import nothing that they do not need."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from retrograd.assembler.assemble import assemble
+from retrograd.isa.program import Program
+from retrograd.simulator.engines import choice
+from retrograd.simulator.engines.choice import StartingMachine, engine_of
+from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.machine import Machine, Trap
+
+from retrograd.cli import run as command
+
+Cli = Callable[..., tuple[int, str, str]]
+Process = Callable[..., subprocess.CompletedProcess[bytes]]
+OK, BAD_INPUT, TRAPPED, LIMIT = 0, 2, 3, 4
+ENGINES = ["reference", "native", "threaded", "translated"]
+
+FUNCTIONS = """\
+import retrograd as rg
+from retrograd import fixed, reversible
+
+@reversible
+def add_roots(total: fixed, n: int):
+    for i in range(n):
+        total += rg.sqrt(i)
+
+@reversible
+def divide(y: int, x: int, z: int):
+    y += x // z
+"""
+
+
+@pytest.fixture(autouse=True)
+def source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "roots.py").write_text(FUNCTIONS)
+    monkeypatch.delenv(choice.VARIABLE, raising=False)
+
+
+RUNS: dict[str, tuple[str, ...]] = {
+    "forward": ("fib.rga", "--set", "r3=12"),
+    "backward": ("fib.rga", "--set", "r3=12", "--set", "r1=233", "--set", "r2=377", "--backward"),
+    "the inverse": ("fib.rga", "--set", "r3=2", "--set", "r1=2", "--set", "r2=3", "--inverse"),
+    "memory": ("cipher.rga", "--set", "r4=8", "--set", "text=1"),
+    "a limit": ("endless.rga", "--max-steps", "300007"),
+    "a limit of few steps": ("endless.rga", "--max-steps", "2"),
+    "no steps": ("endless.rga", "--max-steps", "0"),
+    "a trap": ("square.rga", "--set", "r1=100000q"),
+    "a trap that is off": ("square.rga", "--set", "r1=100000q", "--no-overflow"),
+    "an erase": ("erase.rga",),
+    "an erase that is refused": ("erase.rga", "--strict"),
+    "an erase that cannot come back": ("erase.rga", "--backward"),
+    "a breakpoint": ("fib.rga", "--set", "r3=3", "--break", "fib.base"),
+    "more memory": ("add.rga", "--memory", "100"),
+    "16 bits": ("small.rga", "--set", "r1=-1"),
+    "8 bits": ("tiny.rga", "--set", "r1=0x7f"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+@pytest.mark.parametrize("name", RUNS)
+def test_every_engine_gives_the_same_report(cli: Cli, name: str, engine: str) -> None:
+    def report(engine: str) -> tuple[int, dict[str, Any]]:
+        code, out, err = cli("run", *RUNS[name], "--json", "--engine", engine)
+        assert err == ""
+        found = json.loads(out)
+        assert found.pop("engine") in ("reference", *((engine,) if engine != "native" else ("threaded", "translated")))
+        return code, found
+
+    assert report(engine) == report("reference")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_trace_shows_the_same_steps(cli: Cli, engine: str) -> None:
+    """Whatever looks at each step is served: the machine takes them one by one."""
+    wanted = cli("run", "fib.rga", "--set", "r3=6", "--trace")[2]
+    code, _, err = cli("run", "fib.rga", "--set", "r3=6", "--trace", "--engine", engine)
+    assert (code, err) == (OK, wanted)
+    assert wanted.count("\n") > 100
+    backward = ("run", "cipher.rga", "--set", "r4=8", "--trace", "--backward")
+    assert cli(*backward, "--engine", engine)[2] == cli(*backward)[2]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_breakpoints_stop_where_they_should(cli: Cli, engine: str) -> None:
+    wanted = cli("run", "fib.rga", "--set", "r3=6", "--break", "fib.then", "--break", "fib.base", "--json")[1]
+    found = cli(
+        "run", "fib.rga", "--set", "r3=6", "--break", "fib.then", "--break", "fib.base", "--json", "--engine", engine
+    )[1]
+    assert json.loads(found) == json.loads(wanted)
+    assert json.loads(wanted)["stop"] == "breakpoint"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_memory_is_loaded_and_saved(cli: Cli, folder: Path, engine: str) -> None:
+    (folder / "plain").write_bytes(bytes(range(64)))
+    options = ("cipher.rga", "--set", "r4=8", "--engine", engine)
+    assert cli("run", *options, "--mem", "text=plain,u64", "--out", f"text={engine},u64")[0] == OK
+    assert cli("run", "cipher.rga", "--set", "r4=8", "--mem", "text=plain,u64", "--out", "text=wanted,u64")[0] == OK
+    assert (folder / engine).read_bytes() == (folder / "wanted").read_bytes()
+    assert cli("run", *options, "--backward", "--mem", f"text={engine},u64", "--out", "text=again,u64")[0] == OK
+    assert (folder / "again").read_bytes() == bytes(range(64))
+
+
+# ------------------------------------------------------------------------------------------------- reports
+
+
+def test_the_report_names_the_engine_that_ran(cli: Cli, process: Process) -> None:
+    head = {engine: cli("run", "fib.rga", "--set", "r3=12", "--engine", engine)[1].split("\n")[0] for engine in ENGINES}
+    assert head["reference"].endswith("0 bits erased; engine: reference")
+    assert head["threaded"].endswith("; engine: threaded")
+    assert head["translated"].endswith("; engine: translated")
+    # Where nothing was asked for and nothing was compiled, there is nothing to say.
+    assert process("run", "fib.rga", "--set", "r3=12").stdout.split(b"\n")[0].endswith(b"0 bits erased")
+
+
+def test_a_long_run_is_compiled_and_says_so(cli: Cli) -> None:
+    code, out, _ = cli("run", "endless.rga", "--max-steps", "3000000")
+    assert code == LIMIT
+    assert out.split("\n")[0].split("; engine: ")[1] in ("threaded", "translated")
+    assert (
+        out.split("\n")[1:]
+        == cli("run", "endless.rga", "--max-steps", "3000000", "--engine", "reference")[1].split("\n")[1:]
+    )
+
+
+def test_the_report_of_a_trap_names_the_engine(cli: Cli) -> None:
+    code, out, err = cli("run", "square.rga", "--set", "r1=100000q", "--engine", "translated")
+    assert code == TRAPPED
+    assert err.startswith("error[RG0404]: fixed-point overflow in Q32.32")
+    assert out.startswith("trap at pc 1 after 1 steps, running forward; 0 bits erased; engine: ")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_functions(cli: Cli, engine: str) -> None:
+    code, out, err = cli("run", "roots.py:add_roots", "0.0", "2000", "--engine", engine)
+    wanted = cli("run", "roots.py:add_roots", "0.0", "2000", "--engine", "reference")[1]
+    assert (code, err) == (OK, "")
+    assert out.split("; engine: ")[0] == wanted.split("; engine: ")[0]
+    report = json.loads(cli("run", "roots.py:add_roots", "0.0", "2000", "--engine", engine, "--json")[1])
+    assert report["engine"] == out.rstrip().split("; engine: ")[1]
+    assert report["engine"] in ((engine,) if engine != "native" else ("threaded", "translated"))
+    assert report["schema"] == "retrograd.call/1"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_functions_that_trap(cli: Cli, engine: str) -> None:
+    wanted = cli("run", "roots.py:divide", "0", "7", "0")
+    assert wanted[0] == TRAPPED
+    assert cli("run", "roots.py:divide", "0", "7", "0", "--engine", engine) == wanted
+    limited = cli("run", "roots.py:add_roots", "0.0", "2000", "--max-steps", "5000")
+    assert limited[0] == LIMIT
+    assert cli("run", "roots.py:add_roots", "0.0", "2000", "--max-steps", "5000", "--engine", engine) == limited
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_limit_of_any_size(cli: Cli, engine: str) -> None:
+    """More than 64 bits hold is no limit."""
+    code, _, err = cli("run", "fib.rga", "--set", "r3=12", "--max-steps", str(10**30), "--engine", engine)
+    assert (code, err) == (OK, "")
+
+
+# --------------------------------------------------------------------------------------------- wrong input
+
+
+@pytest.mark.parametrize(
+    "program", [("add.rga",), ("roots.py:add_roots", "0.0", "1"), ("roots.py:add_roots", "--batch", "x.npz")]
+)
+@pytest.mark.parametrize("name", ["", "quick", "Native", "native ", "cpu", "\n", "é"])
+def test_engines_that_are_none(cli: Cli, program: tuple[str, ...], name: str) -> None:
+    code, out, err = cli("run", *program, f"--engine={name}")
+    assert (code, out) == (BAD_INPUT, "")
+    assert err.startswith("error[RG1001]: there is no engine `")
+
+
+@pytest.mark.parametrize("program", [("add.rga",), ("roots.py:add_roots", "0.0", "1")])
+def test_one_run_is_not_for_a_gpu(cli: Cli, program: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = cli("run", *program, "--engine", "cuda")
+    assert (code, out) == (BAD_INPUT, "")
+    assert err.startswith("error[RG1001]: the engine `cuda` runs batches")
+    assert "--batch" in err
+    monkeypatch.setenv(choice.VARIABLE, "cuda")
+    assert "RETROGRAD_ENGINE in the environment" in cli("run", *program)[2]
+    assert cli("run", *program, "--engine", "native")[0] == OK
+
+
+def test_the_environment_says_what_auto_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def engine(*options: str) -> str:
+        return str(json.loads(cli("run", "fib.rga", "--set", "r3=12", "--json", *options)[1])["engine"])
+
+    monkeypatch.setenv(choice.VARIABLE, "threaded")
+    assert engine() == engine("--engine", "auto") == "threaded"
+    assert engine("--engine", "reference") == "reference"
+    assert cli("run", "fib.rga", "--set", "r3=12")[1].split("\n")[0].endswith("; engine: threaded")
+    monkeypatch.setenv(choice.VARIABLE, "")
+    assert engine() != "threaded"
+    monkeypatch.setenv(choice.VARIABLE, "quick")
+    assert "no engine `quick` (RETROGRAD_ENGINE in the environment)" in cli("run", "fib.rga")[2]
+
+
+# ------------------------------------------------------------------------------------------------ progress
+
+
+Terminal = Callable[[], None]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make standard error a terminal, on which progress is shown at once. (Called by a test: until then it is another.)"""
+
+    def install() -> None:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        monkeypatch.setattr(command, "_PATIENCE", 0.01)
+        monkeypatch.setattr(command, "_TICK", 0.02)
+
+    return install
+
+
+@pytest.mark.parametrize("limit", [True, False])
+def test_progress_on_a_terminal(cli: Cli, terminal: Terminal, limit: bool) -> None:
+    terminal()
+    options = ("--max-steps", "600000") if limit else ("--set", "r2=200000")
+    code, out, err = cli("run", "endless.rga", *options, "--engine", "reference")
+    assert code == (LIMIT if limit else OK)
+    lines = [line for line in err.split("\r") if "M steps" in line]
+    assert len(lines) > 1
+    assert all((" of 0.6 M steps, " in line) == limit for line in lines)
+    assert f"{' ' * 60}\r" in err
+    assert "engine: reference\n" in out
+
+
+def test_progress_while_nothing_is_known(cli: Cli, terminal: Terminal) -> None:
+    """Translated code tells of its steps when it has ended."""
+    terminal()
+    code, _, err = cli("run", "endless.rga", "--set", "r2=200000000", "--engine", "translated")
+    assert code == OK
+    assert "running, " in err
+
+
+def test_no_progress_in_a_trace(cli: Cli, terminal: Terminal) -> None:
+    terminal()
+    assert "\r" not in cli("run", "endless.rga", "--max-steps", "5000", "--trace")[2]
+
+
+def test_no_progress_of_a_short_run(cli: Cli, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal()
+    monkeypatch.setattr(command, "_PATIENCE", 60.0)
+    assert cli("run", "fib.rga", "--engine", "reference")[2] == ""
+
+
+def test_no_progress_where_nobody_looks(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_PATIENCE", 0.0)
+    assert cli("run", "endless.rga", "--set", "r2=100000", "--engine", "reference")[2] == ""
+
+
+# ------------------------------------------------------------------------------------------------ start-up
+
+
+def imported_by(*arguments: str) -> set[str]:
+    code = f"""
+import sys
+from retrograd.cli.main import main
+main({list(arguments)!r})
+print(*sorted({{m.split('.')[0] for m in sys.modules}} & {{'numpy', 'llvmlite', 'rich'}}), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    return set(done.stderr.decode().split("\n")[-2].split())
+
+
+def test_short_runs_import_nothing_heavy() -> None:
+    assert imported_by("run", "fib.rga", "--set", "r3=12") == set()
+    assert imported_by("run", "endless.rga", "--set", "r2=30000") == set()
+    assert imported_by("run", "fib.rga", "--engine", "reference") == set()
+
+
+def test_long_runs_import_what_they_need() -> None:
+    assert imported_by("run", "endless.rga", "--set", "r2=400000") == {"numpy", "llvmlite"}
+    assert imported_by("run", "fib.rga", "--set", "r3=12", "--engine", "threaded") == {"numpy", "llvmlite"}
+
+
+def test_short_functions_are_not_compiled_to_machine_code() -> None:
+    assert imported_by("run", "roots.py:add_roots", "0.0", "3") == {"numpy"}
+
+
+# ---------------------------------------------------------------------------------------- StartingMachine
+
+LOOP = """\
+.memory 4
+        start
+loop:   from.ne r1, r0, again
+        mul.add r3, r1, r1
+        exch r3, [r0 + 1]
+        add r1, 1
+again:  goto.ne r1, r2, loop
+        {last}
+        finish
+"""
+N = 40_000  # passes of five steps: more than SHORT
+
+
+def machines(last: str = "add r4, 1", passes: int = N, **modes: Any) -> tuple[StartingMachine, Machine]:
+    program = assemble(LOOP.format(last=last))
+    pair = StartingMachine(program, **modes), Machine(program, **modes)
+    for machine in pair:
+        machine.registers[2] = passes
+    return pair
+
+
+def same(left: Machine, right: Machine) -> bool:
+    executed = {way: list(hits) for way, hits in left.executed.items()}
+    return (left.state(), executed) == (right.state(), right.executed)
+
+
+def test_it_starts_in_python_and_goes_on_compiled() -> None:
+    machine, reference = machines(passes=1000)
+    assert machine.run() == reference.run()
+    assert (type(machine), engine_of(machine)) == (StartingMachine, "reference")
+    machine, reference = machines()
+    assert machine.run() == reference.run()
+    assert isinstance(machine, NativeMachine)
+    assert engine_of(machine) in ("threaded", "translated")
+    assert same(machine, reference)
+    assert machine.run_back() == reference.run_back()
+    assert same(machine, reference)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 30_000, choice.SHORT - 1, choice.SHORT, choice.SHORT + 1])
+def test_runs_in_pieces(piece: int) -> None:
+    machine, reference = machines()
+    for _ in range(8):
+        assert machine.run(piece) == reference.run(piece)
+        assert same(machine, reference)
+    assert isinstance(machine, NativeMachine) == (8 * piece > choice.SHORT)
+    assert machine.run() == reference.run()
+    assert same(machine, reference)
+    for _ in range(3):
+        assert machine.step_back() == reference.step_back()
+    assert same(machine, reference)
+
+
+def test_it_ends_with_its_last_step_of_python() -> None:
+    steps = choice.SHORT // 5
+    program = assemble(LOOP.format(last="neg r4"))
+    probe = Machine(program)
+    probe.registers[2] = steps
+    probe.run()
+    machine, reference = machines("neg r4", steps)
+    for m in (machine, reference):
+        m.run(probe.retired - choice.SHORT)
+    assert machine.run(choice.SHORT) == reference.run(choice.SHORT)
+    assert same(machine, reference)
+    assert machine.run() == reference.run()
+
+
+@pytest.mark.parametrize("passes", [10, N])
+def test_traps_are_those_of_the_reference_machine(passes: int) -> None:
+    machine, reference = machines("assertz r1", passes)
+    found = []
+    for m in (machine, reference):
+        with pytest.raises(Trap) as trap:
+            m.run()
+        found.append(str(trap.value))
+    assert found[0] == found[1]
+    assert same(machine, reference)
+    assert machine.run_back() == reference.run_back()
+    assert same(machine, reference)
+
+
+@pytest.mark.parametrize("modes", [{"strict": True}, {"overflow": False}, {"memory": 50}, {"backward": True}])
+def test_modes_stay_as_they_were(modes: dict[str, Any]) -> None:
+    machine, reference = machines("fmul.add r5, r3, r3", **modes)
+    ends = []
+    for m in (machine, reference):
+        try:
+            ends.append(str(m.run()))
+        except Trap as trap:
+            ends.append(str(trap))
+    assert ends[0] == ends[1]
+    assert same(machine, reference)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("passes", [10, N])
+def test_cotangents_go_with_it(passes: int, keep: bool) -> None:
+    program = assemble(LOOP.format(last="fmul.add r5, r4, r4\n assertz r6"))
+    pair = StartingMachine(program, keep_dropped=keep), Machine(program, keep_dropped=keep)
+    for m in pair:
+        m.registers[2], m.registers[4] = passes, 3 << 32
+        m.run()
+        m.differentiating = True
+        m.cotangents[5], m.cotangents[6] = 1 << 32, 5
+        m.turn()
+        m.run()
+        assert m.cotangents[4] == 6 << 32
+    assert same(*pair)
+    assert pair[0].dropped_bits == pair[1].dropped_bits == (0 if keep else 64)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_cotangents_from_the_first_step(keep: bool) -> None:
+    """What was dropped before compiled code took over is known to it."""
+    machine, reference = machines("fmul.add r5, r4, r4\n assertz r6", keep_dropped=keep)
+    for m in (machine, reference):
+        m.registers[4] = 3 << 32
+        m.differentiating = True
+        m.cotangents[5], m.cotangents[6] = 1 << 32, 5
+        m.run()
+    assert isinstance(machine, NativeMachine)
+    assert same(machine, reference)
+    assert machine.dropped_bits == reference.dropped_bits
+    for m in (machine, reference):
+        m.turn()
+        if keep:
+            m.run()
+            assert m.cotangents[6] == 5
+        else:
+            with pytest.raises(Trap, match="RG0409"):
+                m.run()
+    assert same(machine, reference)
+
+
+def test_a_condition_is_looked_at_after_every_step() -> None:
+    machine, reference = machines()
+    for m in (machine, reference):
+        m.run(choice.SHORT + 5)
+        m.run(until=lambda m: m.registers[1] % 97 == 5)
+    assert same(machine, reference)
+    assert machine.registers[1] % 97 == 5
+
+
+def test_where_compiled_code_is_at_hand_nothing_starts_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    program: Program = assemble(LOOP.format(last="neg r4"))
+    assert isinstance(choice.machine_for(program), NativeMachine)  # this file has imported it
+    monkeypatch.delitem(sys.modules, choice._NATIVE)
+    assert isinstance(choice.machine_for(program), StartingMachine)

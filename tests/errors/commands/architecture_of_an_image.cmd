@@ -1,0 +1,1 @@
+retrograd compile functions.py:add --arch sm_90

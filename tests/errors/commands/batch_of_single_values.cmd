@@ -1,0 +1,1 @@
+retrograd run functions.py:root --batch values.npz

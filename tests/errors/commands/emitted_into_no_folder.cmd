@@ -1,0 +1,1 @@
+retrograd compile functions.py:add --emit llvm -o nowhere/add.ll

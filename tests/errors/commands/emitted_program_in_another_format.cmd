@@ -1,0 +1,1 @@
+retrograd compile add.rga --emit llvm --format 32,16

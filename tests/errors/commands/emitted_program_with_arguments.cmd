@@ -1,0 +1,1 @@
+retrograd compile add.rga 1.0 --emit llvm

@@ -1,0 +1,1 @@
+RETROGRAD_ENGINE=quick retrograd run add.rga

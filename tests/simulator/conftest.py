@@ -1,0 +1,27 @@
+"""The machines that tests of a machine run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from retrograd.simulator.engines import native
+from retrograd.simulator.engines.native import NativeMachine
+
+import retrograd as rg
+
+#: name -> a machine with the interface of the reference machine
+MACHINES: dict[str, Callable[..., rg.Machine]] = {
+    "reference": rg.Machine,
+    "threaded": partial(NativeMachine, tier="threaded"),
+    "translated": partial(NativeMachine, tier="translated", level=0),
+}
+
+
+@pytest.fixture(params=list(MACHINES))
+def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., rg.Machine]:
+    """Makes the machine under test."""
+    # What they are told to run they run in compiled code, however short it is.
+    monkeypatch.setattr(native, "FEW", 1)
+    return MACHINES[request.param]

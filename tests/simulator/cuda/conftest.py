@@ -1,0 +1,56 @@
+"""Fixtures for the tests of CUDA: a driver without a device, which says at the end what was done wrong, or not given back."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from retrograd.simulator.engines.cuda.context import Context
+from retrograd.simulator.engines.cuda.driver import driver, using
+
+
+@pytest.fixture(scope="session")
+def fakes() -> ModuleType:
+    """fake_driver.py: `fakes.FakeDriver(…)` takes the place of the driver's library."""
+    name = "retrograd_tests_fake_driver"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "fake_driver.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        # Dataclasses look their module up by name while it is being executed.
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_collection() -> Iterator[None]:
+    """What was there before is left out when garbage is collected: these tests collect often."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def fake(fakes: ModuleType) -> Iterator[Any]:
+    """A fake driver with two devices, in the place of this machine's. What the test left is collected, and then checked."""
+    library = fakes.FakeDriver(devices=[fakes.FakeDevice(), fakes.FakeDevice(name="Fake H100", capability=(9, 0))])
+    with using(library):
+        yield library
+        gc.collect()
+        library.check()
+
+
+@pytest.fixture
+def context(fake: Any) -> Iterator[Context]:
+    """The first device, ready for work."""
+    with Context(driver().device(0)) as context:
+        yield context

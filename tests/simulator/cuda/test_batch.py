@@ -1,0 +1,595 @@
+"""Batches on GPUs: the fake driver runs the kernel that a GPU would, as the host's code.
+
+Words, steps and words lost are those of the CPU's batches and of the reference machine, however the batch is cut up; and whatever
+call of the driver fails, nothing stays taken.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.assembler.assemble import assemble
+from retrograd.examples import bessel, bundle_adjustment
+from retrograd.isa.diagnostics import DeviceError, ImageError
+from retrograd.isa.encoding import Instruction, encode
+from retrograd.simulator.engines import batch as on_cores
+from retrograd.simulator.engines.cuda import batch as on_gpus
+from retrograd.simulator.engines.cuda.batch import Setting, Timed
+from retrograd.simulator.engines.cuda.driver import using
+
+import retrograd as rg
+
+#: random programs in the default tier, and in the slow one in pieces that can run side by side
+PROGRAMS, SLOW, SLOW_CHUNK = 14, 1600, 100
+DEFAULT = Setting()
+#: of every way to cut a batch up: one thread, threads without work, one instance in a piece, pieces that are no multiple of
+#: the block, one device, the other one, both, each twice
+SETTINGS = (
+    DEFAULT,
+    Setting(block=1, piece=1),
+    Setting(block=32, piece=7),
+    Setting(block=256, piece=1000),
+    Setting(block=1024, piece=50, devices=[1]),
+    Setting(block=96, piece=33, devices=[1, 0]),
+    Setting(block=64, piece=20, devices=[0, 0, 1, 1]),
+)
+
+#: n in memory[0], fib(n) to memory[1]; recursion, and an uncall on the way back
+FIBONACCI = """
+        .memory 64
+        .reg z, r0
+        .reg n, r1
+        .reg x, r2
+        .reg y, r3
+        .reg sp, r6
+        proc fib, r4, r5
+test:   goto.eq n, z, base
+        sub n, 1
+        st.add [sp + 8], r4
+        ld.sub r4, [sp + 8]
+        add sp, 1
+        call fib
+        sub sp, 1
+        ld.add r4, [sp + 8]
+        st.sub [sp + 8], r4
+        fadd x, y
+        swap x, y
+skip:   goto join
+base:   from test
+        add x, 1
+        add y, 1
+join:   from.ne x, y, skip
+        endproc
+        start
+        ld.add n, [z]
+        call fib
+        st.add [z + 1], x
+        uncall fib
+        ld.sub n, [z]
+        finish
+"""
+
+#: as many words are lost as memory[0] says
+ERASING = """
+        .memory 2
+        .reg z, r0
+        .reg n, r1
+        .reg i, r2
+        .reg x, r3
+        start
+        ld.add n, [z]
+top:    from.ne i, z, bottom
+        add x, 5
+        erase x
+        add i, 1
+bottom: goto.ne i, n, top
+        st.add [z + 1], i
+        sub i, n
+        ld.sub n, [z]
+        finish
+"""
+
+
+@pytest.fixture(scope="module")
+def on_host() -> ModuleType:
+    """kernel_on_host.py: `on_host.batches_on(fake)` lets the fake driver run what batches are made of."""
+    spec = importlib.util.spec_from_file_location("kernel_on_host", Path(__file__).parent / "kernel_on_host.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def device(fake: Any, on_host: ModuleType) -> Iterator[Any]:
+    """The fake driver, running batches by the kernel's own code."""
+    with on_host.batches_on(fake):
+        yield fake
+
+
+@pytest.fixture
+def bare(fake: Any, on_host: ModuleType) -> Iterator[Any]:
+    """As `device`, without PTX of each program, for those of which there are many."""
+    with on_host.batches_on(fake, level=0, translated=False):
+        yield fake
+
+
+def same(found: on_cores.Ran, expected: on_cores.Ran) -> None:
+    for part in ("rows", "steps", "lost_words", "failed"):
+        of_failed = part in ("steps", "lost_words")  # how far an instance came that fails is told by no engine
+        kept = np.setdiff1d(np.arange(len(expected.rows)), expected.failed) if of_failed else slice(None)
+        assert np.array_equal(getattr(found, part)[kept], getattr(expected, part)[kept]), part
+
+
+def compare(
+    program: rg.Program, rows: Any, setting: Setting = DEFAULT, *, cores: bool = True, **modes: Any
+) -> on_cores.Ran:
+    """What the GPU makes of the rows, which is what the CPU (with `cores`) and the reference machine make of them."""
+    rows = np.asarray(rows, dtype=np.uint64)
+    before = rows.copy()
+    found = on_gpus.run_batch(program, rows, setting=setting, **modes)
+    assert np.array_equal(rows, before)
+    if cores:
+        same(found, on_cores.run_batch(program, rows, threads=1, **modes))
+    backward, limit = modes.get("backward", False), modes.get("limit")
+    for i, row in enumerate(rows.tolist()):
+        machine = rg.Machine(program, overflow=modes.get("overflow", True), backward=backward)
+        machine.load(0, row)
+        try:
+            ended = machine.run(limit).stop.name == "HALTED"
+        except rg.Trap:
+            ended = False
+        if i in found.failed:
+            assert found.rows[i].tolist() == row
+            # Compiled code looks at its limit where loops come round, and gives up a little before.
+            assert not ended or (limit is not None and machine.retired > limit - 2 * len(program.code))
+            continue
+        assert ended
+        assert found.rows[i].tolist() == list(machine.memory[: len(row)])
+        assert found.steps[i] == machine.retired
+        assert found.lost_words[i] * program.format.width == machine.erased_bits
+    return found
+
+
+def program_of(function: Any, *args: Any, **options: Any) -> tuple[rg.Program, Any]:
+    """A reversible function's program for arguments like those of a batch, and the batch as words."""
+    from retrograd.batch_arguments import Batch
+
+    batch = Batch(function, args, {}, options.pop("in_axes", 0))
+    compiled = function.compiled_for(batch.types(), **options)
+    return compiled.program, batch.words(compiled)
+
+
+def bessels(count: int) -> tuple[Any, ...]:
+    return np.zeros(count), np.linspace(0.2, 2, count)
+
+
+def measurements(count: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(5)
+    camera = np.array([0.1, -0.2, 0.05, 1, 2, -3, 500, 3, -2, 1e-3, 1e-5])
+    cameras = camera * (1 + 0.01 * rng.normal(size=(count, 11)))
+    return np.zeros((count, 2)), cameras, np.array([2.0, 1, 9]) + rng.normal(size=(count, 3))
+
+
+# ---------------------------------------------------------------------- the same words
+
+
+def test_examples(bare: Any) -> None:
+    for function, arguments in (bessel.bessel, bessels(150)), (bundle_adjustment.project, measurements(20)):
+        program, rows = program_of(function, *arguments)
+        there = compare(program, rows)
+        assert not len(there.failed)
+        back = compare(program, there.rows, backward=True)
+        assert np.array_equal(back.rows, rows)
+        assert np.array_equal(back.steps, there.steps)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_however_it_is_cut_up(device: Any, setting: Setting) -> None:
+    program, rows = program_of(bessel.bessel, *bessels(300))
+    rows[7, 1] = rows[200, 1] = 1 << 62  # whose square is too large
+    found = on_gpus.run_batch(program, rows, setting=setting)
+    same(found, on_cores.run_batch(program, rows))
+    assert found.failed.tolist() == [7, 200]
+    assert {block[0] for _, _, block, _, _ in device.launches} == {setting.block}
+    assert all(arguments[1] <= setting.piece for *_, arguments in device.launches)
+    assert sum(arguments[1] for *_, arguments in device.launches) == 300
+    assert device.calls["cuDevicePrimaryCtxRetain"] == (2 if setting.devices is None else len(setting.devices))
+
+
+def test_recursion_and_calls(device: Any) -> None:
+    program = assemble(FIBONACCI)
+    # The last two never come to the end: −1 counts down for ever, and 60 runs beside the stack.
+    rows = np.array([[n, 0] for n in range(12)] + [[(1 << 64) - 1, 0], [60, 0]], dtype=np.uint64)
+    found = compare(program, rows, limit=20_000, setting=Setting(block=4, piece=5))
+    assert found.rows[:12, 1].tolist() == [1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144]
+    assert found.failed.tolist() == [12, 13]
+
+
+def test_words_lost(device: Any) -> None:
+    found = compare(assemble(ERASING), [[n, 0] for n in range(1, 70)], setting=Setting(block=16, piece=9))
+    assert found.lost_words.tolist() == list(range(1, 70))
+    assert found.rows[:, 1].tolist() == list(range(1, 70))
+
+
+def test_an_erasing_program_backward_fails_everywhere(device: Any) -> None:
+    found = compare(assemble(ERASING), [[n, n] for n in range(1, 5)], backward=True)
+    assert found.failed.tolist() == [0, 1, 2, 3]
+
+
+def test_limits(device: Any) -> None:
+    program = assemble(ERASING)
+    rows = np.array([[n, 0] for n in range(1, 60)], dtype=np.uint64)
+    steps = on_cores.run_batch(program, rows).steps
+    for limit in (0, 1, int(steps[0]), int(steps[20]), int(steps[-1]), int(steps[-1]) + 40):
+        found = on_gpus.run_batch(program, rows, limit=limit)
+        done = np.setdiff1d(np.arange(len(rows)), found.failed)
+        assert all(found.steps[done] <= limit)
+        assert np.array_equal(found.rows[done, 1], rows[done, 0])
+        assert np.array_equal(found.rows[found.failed], rows[found.failed])
+        # Who has much more than is needed comes to the end.
+        assert set(np.flatnonzero(steps + 2 * len(program.code) < limit)) <= set(done.tolist())
+    assert len(done) == len(rows)
+
+
+def test_batches_of_none_and_one(device: Any) -> None:
+    program, rows = program_of(bessel.bessel, *bessels(3))
+    for count in (0, 1):
+        found = compare(program, rows[:count])
+        assert found.rows.shape == (count, 2)
+    assert device.calls["cuLaunchKernel"] == 1
+
+
+def test_memory_behind_the_row_is_the_data(device: Any) -> None:
+    """Word 0 is given; 1 and 2 are the program's data and 3 is zero, for an instance after another on the same thread too."""
+    program = assemble(
+        ".memory 4\n.data\n.word 0, 11, 22\n.text\nstart\nld.add r1, [r0 + 1]\nld.add r1, [r0 + 2]\nld.add r1, [r0 + 3]\n"
+        "st.add [r0], r1\nst.add [r0 + 3], r1\nld.sub r1, [r0 + 2]\nst.add [r0 + 2], r1\nfinish\n"
+    )
+    found = compare(program, [[n] for n in range(40)], setting=Setting(block=1, piece=40))
+    assert found.rows[:, 0].tolist() == [n + 33 for n in range(40)]
+
+
+def test_rows_as_wide_as_memory_and_wider(device: Any) -> None:
+    program = assemble(".memory 2\nstart\nld.add r1, [r0]\nst.add [r0 + 1], r1\nfinish\n")
+    for width in (1, 2):
+        compare(program, np.arange(1, 1 + 6 * width).reshape(6, width), setting=Setting(block=2, piece=3))
+    wider = np.arange(30, dtype=np.uint64).reshape(6, 5)
+    same(on_gpus.run_batch(program, wider, setting=Setting(block=2, piece=3)), on_cores.run_batch(program, wider))
+
+
+def test_without_checks_words_wrap(device: Any) -> None:
+    program = assemble(
+        ".memory 3\nstart\nld.add r1, [r0]\nld.add r2, [r0 + 1]\nmul.add r3, r1, r2\nst.add [r0 + 2], r3\nfinish\n"
+    )
+    rows = np.array([[3, 5, 0], [1 << 62, 12, 0]], dtype=np.uint64)
+    for modes in ({}, {"overflow": False}, {"checks": False}):
+        expected = on_cores.run_batch(program, rows, **modes)
+        same(on_gpus.run_batch(program, rows, **modes), expected)
+    assert not len(expected.failed)
+
+
+# ---------------------------------------------------------------------- random programs
+
+
+def loaded(case: Any) -> tuple[rg.Program, list[int]]:
+    """A program that begins by loading the case's registers from memory, and the row that holds them; RG0306 where words are
+    too narrow for the longer jumps. Instances of a batch begin with registers of zero."""
+    p = case.program
+    at, size = p.start + 1, len(case.registers)
+    zero = next(r for r in range(256) if r not in case.registers)
+    load = next(o for o in p.table if o.name == "ld.add")
+    code = []
+    for pc, i in enumerate(p.instructions):
+        if "br" in i.opcode.writes and "imm" in i.opcode.reads:
+            # A branch that turns round jumps in the mirrored code.
+            to = pc - i.imm if i.opcode.turns else pc + i.imm
+            moved = to + size * (to >= at) - pc - size * (pc >= at)
+            code.append(encode(replace_imm(i, -moved if i.opcode.turns else moved)))
+        else:
+            code.append(encode(i))
+    front = [encode(Instruction(load, rd=r, ra=zero, imm=p.memory + k)) for k, r in enumerate(case.registers)]
+    longer = replace(p, code=[*code[:at], *front, *code[at:]], memory=p.memory + size)
+    _ = longer.instructions
+    memory = [*case.memory, *p.data[len(case.memory) :]]
+    return longer, [*memory, *[0] * (p.memory - len(memory)), *case.registers.values()]
+
+
+def replace_imm(i: Instruction, imm: int) -> Instruction:
+    return i._replace(imm=imm)
+
+
+def check_random(seed: int, generator: ModuleType, widths: set[int]) -> tuple[int, int]:
+    """(instances, of which failed) of a random program: as it is meant, and with registers that it does not expect."""
+    case = generator.generate(seed)
+    try:
+        program, row = loaded(case)
+    except ImageError:  # only words of 8 bits are too narrow for a jump, and of a shorter program they are not
+        assert case.program.format.width == 8
+        case = generator.generate(seed, sizes=(6, 20), formats=[(case.program.format, 1)])
+        program, row = loaded(case)
+    w, rng = program.format, random.Random(seed)
+    rows = [row]
+    for _ in range(11):
+        other = row.copy()
+        # A few registers at random, or one of the words in memory.
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            place = rng.choice((rng.randrange(len(row)), len(row) - 1 - rng.randrange(len(case.registers))))
+            other[place] = rng.getrandbits(w.width) >> rng.choice((0, 0, w.width // 2, w.width - 3))
+        rows.append(other)
+    setting = Setting(rng.choice((1, 4, 32, 64)), rng.choice((1, 5, 12, 100)), rng.choice(([0], [1], [0, 1])))
+    limit = 2 * case.bound + 10 * len(program.code)
+    modes = {"overflow": rng.random() < 0.7, "backward": rng.random() < 0.2}
+    found = compare(program, rows, setting, cores=seed % 4 == 0, limit=limit, **modes)
+    widths.add(w.width)
+    return len(rows), len(found.failed)
+
+
+def test_random_programs(bare: Any, generator: ModuleType) -> None:
+    widths: set[int] = set()
+    total = [check_random(seed, generator, widths) for seed in range(PROGRAMS)]
+    assert widths == {8, 16, 32, 64}
+    failed = sum(f for _, f in total)
+    assert 0.1 < failed / sum(n for n, _ in total) < 0.9
+    # On the same threads, side by side with others that go on.
+    assert any(0 < f < n for n, f in total)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(PROGRAMS, PROGRAMS + SLOW, SLOW_CHUNK))
+def test_many_random_programs(bare: Any, generator: ModuleType, first: int) -> None:
+    for seed in range(first, first + SLOW_CHUNK):
+        try:
+            check_random(seed, generator, set())
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def test_pieces_shrink_to_the_memory_there_is(fakes: ModuleType, on_host: ModuleType) -> None:
+    program, rows = program_of(bessel.bessel, *bessels(4000))
+    expected = on_cores.run_batch(program, rows)
+    fake = fakes.FakeDriver(devices=[fakes.FakeDevice(memory=200_000, multiprocessors=2)])
+    with using(fake), on_host.batches_on(fake, translated=False):
+        same(on_gpus.run_batch(program, rows, setting=Setting(block=32)), expected)
+        pieces = [arguments[1] for *_, arguments in fake.launches]
+        assert len(pieces) > 1
+        assert sum(pieces) == 4000
+        gc.collect()
+        fake.check()
+
+
+def test_too_little_memory(fakes: ModuleType, on_host: ModuleType) -> None:
+    program, rows = program_of(bessel.bessel, *bessels(10))
+    fake = fakes.FakeDriver(devices=[fakes.FakeDevice(memory=1000)])
+    with using(fake), on_host.batches_on(fake, translated=False):
+        with pytest.raises(DeviceError, match="has no room for") as caught:
+            on_gpus.run_batch(program, rows)
+        assert caught.value.code == "RG1004"
+        del caught
+        gc.collect()
+        fake.check()
+
+
+# ---------------------------------------------------------------------- whatever fails
+
+#: calls that a batch makes and that can fail, and the code of the error
+CALLS = {
+    "cuDevicePrimaryCtxRetain": "RG1002", "cuCtxPushCurrent_v2": "RG1005", "cuMemGetInfo_v2": "RG1005",
+    "cuMemAlloc_v2": "RG1005", "cuMemHostAlloc": "RG1005", "cuMemcpyHtoDAsync_v2": "RG1005",
+    "cuMemcpyDtoHAsync_v2": "RG1005", "cuStreamCreate": "RG1005", "cuStreamSynchronize": "RG1005",
+    "cuEventCreate": "RG1005", "cuEventRecord": "RG1005", "cuEventSynchronize": "RG1005", "cuEventElapsedTime": "RG1005",
+    "cuModuleLoadDataEx": "RG1005", "cuModuleGetFunction": "RG1005", "cuFuncGetAttribute": "RG1005",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": "RG1005", "cuLaunchKernel": "RG1005",
+}  # fmt: skip
+#: calls that give back or only ask: where they fail a batch has what it wants
+HARMLESS = {"cuCtxPopCurrent_v2", "cuCtxSynchronize", "cuMemFree_v2", "cuMemFreeHost", "cuStreamDestroy_v2", "cuEventDestroy_v2",
+            "cuModuleUnload", "cuDevicePrimaryCtxRelease_v2"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def work(on_host: ModuleType) -> tuple[rg.Program, Any, on_cores.Ran]:
+    program, rows = program_of(bessel.bessel, *bessels(60))
+    return program, rows, on_cores.run_batch(program, rows)
+
+
+def attempt(
+    fakes: ModuleType, on_host: ModuleType, work: Any, name: str, nth: int, result: int, devices: Any
+) -> str | None:
+    """The code of the error when the n-th call fails, None if the call is not made so often; and then all works again."""
+    program, rows, expected = work
+    fake = fakes.FakeDriver(devices=[fakes.FakeDevice(), fakes.FakeDevice()])
+    code = None
+    with using(fake) as found, on_host.batches_on(fake, translated=False):
+        _ = found.devices
+        fake.fail(name, result, nth)
+        try:
+            same(on_gpus.run_batch(program, rows, setting=Setting(8, 11, devices), timed=Timed()), expected)
+        except DeviceError as error:
+            code = error.code
+            del error
+        fake._failures.clear()
+        gc.collect()
+        fake.check()
+        same(on_gpus.run_batch(program, rows, setting=Setting(8, 11, devices)), expected)
+        gc.collect()
+        fake.check()
+    return code
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_may_fail(fakes: ModuleType, on_host: ModuleType, work: Any, name: str) -> None:
+    """The first, a later, a far later call; on both devices."""
+    met = [attempt(fakes, on_host, work, name, nth, 999, [0]) for nth in (1, 2, 3, 7, 12)]
+    assert met[0] == CALLS[name]
+    assert set(met) <= {CALLS[name], None}
+    assert attempt(fakes, on_host, work, name, 2, 999, [0, 1]) in (CALLS[name], None)
+
+
+@pytest.mark.parametrize("name", ["cuMemAlloc_v2", "cuMemHostAlloc", "cuModuleLoadDataEx", "cuDevicePrimaryCtxRetain"])
+def test_memory_may_be_taken_meanwhile(fakes: ModuleType, on_host: ModuleType, work: Any, name: str) -> None:
+    assert attempt(fakes, on_host, work, name, 1, 2, [0]) == "RG1004"
+
+
+def test_the_calls_are_all_that_there_are(device: Any, work: Any) -> None:
+    """A call that a batch makes and that is in neither table would never be seen to fail."""
+    program, rows, _ = work
+    on_gpus.run_batch(program, rows, setting=Setting(8, 11), timed=Timed())
+    gc.collect()
+    known = {name for name, n in device.calls.items() if n} - {"cuGetErrorName", "cuGetErrorString"}
+    starting = {name for name in known if name.startswith(("cuInit", "cuDeviceGet", "cuDeviceTotal", "cuDriverGet"))}
+    assert known - starting == CALLS.keys() | HARMLESS
+
+
+def test_a_kernel_that_faults(fakes: ModuleType, fake: Any, work: Any, on_host: ModuleType) -> None:
+    program, rows, _ = work
+
+    def fault(*_: Any) -> None:
+        raise fakes.DeviceFault(fakes.ILLEGAL_ADDRESS)
+
+    with on_host.batches_on(fake, translated=False):
+        first = on_gpus.ptx
+
+        def made(*arguments: Any, **modes: Any) -> str:
+            text = str(first(*arguments, **modes))
+            fake.kernels[on_gpus.KERNEL] = fault
+            return text
+
+        vars(on_gpus)["ptx"] = made
+        with pytest.raises(DeviceError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
+            on_gpus.run_batch(program, rows, setting=Setting(devices=[0]))
+        assert caught.value.code == "RG1005"
+        del caught
+
+
+def test_no_such_device(device: Any, work: Any) -> None:
+    program, rows, _ = work
+    with pytest.raises(DeviceError) as caught:
+        on_gpus.run_batch(program, rows, setting=Setting(devices=[0, 2]))
+    assert caught.value.code == "RG1002"
+
+
+# ---------------------------------------------------------------------- told meanwhile
+
+
+def test_progress_is_told_piece_by_piece(device: Any, work: Any) -> None:
+    program, rows, _ = work
+    for devices, pieces in (([0], [25, 25, 10]), ([0, 1], [25, 25, 5, 5])):
+        told: list[int] = []
+        on_gpus.run_batch(program, rows, setting=Setting(piece=25, devices=devices), progress=told.append)
+        assert sorted(told, reverse=True) == pieces
+        assert len(devices) > 1 or told == pieces
+
+
+def test_copies_overlap(device: Any, work: Any) -> None:
+    """Three pieces are under way before the first is waited for."""
+    program, rows, _ = work
+    seen: list[int] = []
+    on_gpus.run_batch(
+        program, rows, setting=Setting(piece=10, devices=[0]), progress=lambda _: seen.append(device.pending)
+    )
+    assert max(seen) >= 2 * 4  # rows, kernel, rows and two counts of the other two lanes, but for what was forced
+
+
+def test_time_is_filled_in(device: Any, work: Any) -> None:
+    """By the fake's clock each piece of work takes a millisecond: a kernel one, copies one there and three back."""
+    program, rows, _ = work
+    timed = Timed()
+    on_gpus.run_batch(program, rows, setting=Setting(piece=15, devices=[0]), timed=timed)
+    assert timed.kernel >= 4
+    assert timed.copies >= 16
+
+
+# ---------------------------------------------------------------------- the public face
+
+
+def test_run_batch(device: Any) -> None:
+    arguments = bessels(50)
+    found, expected = (rg.run_batch(bessel.bessel, *arguments, engine=e) for e in ("cuda", "reference"))
+    assert found.engine == "cuda"
+    for part in ("matrix", "steps", "erased_bits"):
+        assert np.array_equal(getattr(found, part), getattr(expected, part))
+    back = rg.run_batch(bessel.bessel, *found.values[:2], engine="cuda", backward=True)
+    assert not back.values.out.any()
+
+
+def test_traps(device: Any) -> None:
+    out, z = bessels(20)
+    z[[3, 17]] = 60_000.0
+    found, expected = (rg.run_batch(bessel.bessel, out, z, engine=e, traps="return") for e in ("cuda", "reference"))
+    assert sorted(found.traps) == [3, 17]
+    assert np.array_equal(found.matrix, expected.matrix)
+    for i, trap in found.traps.items():
+        assert str(trap) == str(expected.traps[i])
+        assert trap.machine.state() == expected.traps[i].machine.state()
+    with pytest.raises(rg.ElementTrap, match="element 3") as caught:
+        rg.run_batch(bessel.bessel, out, z, engine="cuda")
+    assert np.array_equal(caught.value.result.matrix, expected.matrix)
+
+
+def test_steps_are_limited_to_the_step(device: Any) -> None:
+    """Who stops early on the GPU is run by a machine that counts exactly."""
+    out, z = bessels(20)
+    steps = rg.run_batch(bessel.bessel, out, z).steps
+    for limit in (int(steps[10]), int(steps[10]) - 1):
+        found = rg.run_batch(bessel.bessel, out, z, engine="cuda", max_steps=limit, traps="return")
+        assert sorted(found.traps) == np.flatnonzero(steps > limit).tolist()
+
+
+def test_without_a_device(fakes: ModuleType) -> None:
+    with using(fakes.FakeDriver(devices=[])), pytest.raises(DeviceError) as caught:
+        rg.run_batch(bessel.bessel, *bessels(3), engine="cuda")
+    assert caught.value.code == "RG1002"
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Cut what the public face runs up in some way."""
+    original = on_gpus.run_batch
+
+    def cut(setting: Setting) -> None:
+        monkeypatch.setattr(on_gpus, "run_batch", lambda *a, **k: original(*a, **{**k, "setting": setting}))
+
+    return cut
+
+
+def test_gradients_have_the_same_bits_however_they_are_cut_up(device: Any, cut: Any) -> None:
+    out, z = bessels(40)
+    gradient = rg.value_and_grad(bessel.bessel, "z", scale=14)
+    values, slopes = rg.vmap(gradient, engine="native")(out, z)
+    alone = [gradient(0.0, x) for x in z[:5]]
+    assert [(float(v), float(s)) for v, s in zip(values[:5], slopes[:5], strict=True)] == [
+        (float(v), float(s)) for v, s in alone
+    ]
+    bits: list[Sequence[bytes]] = []
+    for setting in SETTINGS:
+        cut(setting)
+        there = rg.vmap(gradient, engine="cuda")(out, z)
+        bits.append([part.tobytes() for part in there])
+        launched = device.launches[-1]
+        assert launched[2][0] == setting.block
+    assert bits == [[values.tobytes(), slopes.tobytes()]] * len(SETTINGS)
+    assert math.isclose(slopes[-1], bessel_slope(z[-1]), abs_tol=1e-8)
+
+
+def bessel_slope(z: float) -> float:
+    """d/dz J₂(z), by its series in float64."""
+    terms = [
+        (-1) ** k * (2 * k + 2) / (math.factorial(k) * math.factorial(k + 2)) * z ** (2 * k + 1) / 2 ** (2 * k + 2)
+        for k in range(20)
+    ]
+    return math.fsum(terms)

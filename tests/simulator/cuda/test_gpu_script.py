@@ -1,0 +1,98 @@
+"""`python -m benchmarks.gpu`: the whole of it on the fake driver, and what it does without a device."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.gpu", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, env=os.environ | environment, timeout=600
+    )
+
+
+def test_on_the_fake_driver(tmp_path: Path) -> None:
+    """One test: the script is run once."""
+    file = tmp_path / "gpu.json"
+    done = run("--fake", "--quick", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(file.read_text())
+    it_does_all_of_it(found)
+    it_counts(found)
+    it_prints_tables(done.stdout, found)
+
+
+def it_does_all_of_it(found: dict[str, Any]) -> None:
+    assert found["schema"] == "retrograd.gpu/1"
+    assert found["machine"]["device"] == "Fake A100"
+    assert found["machine"]["fake"] is True
+    assert found["failed"] == []
+    names = [row["name"] for row in found["identical"]]
+    assert any(name.startswith("random program") for name in names)
+    assert any(name.endswith("backward") for name in names)
+    assert len([name for name in names if name.startswith("Bessel gradient")]) == 5
+    assert all(row["same"] for row in found["identical"])
+    ours = [row for row in found["times"] if row["system"] == "retrograd"]
+    kinds = [
+        "Bessel J₂, ",
+        "Bessel J₂ and its slope",
+        "BA errors",
+        "BA Jacobian blocks",
+        "GMM objective",
+        "GMM gradient",
+    ]
+    assert [next(kind for kind in kinds if row["workload"].startswith(kind)) for row in ours] == kinds
+    assert all(row["kernel_ms"] > 0 < row["copies_ms"] and row["error"] < 1e-6 for row in ours)
+    # A peer is there, with every workload that it has, or is named.
+    systems = {row["system"] for row in found["times"]}
+    assert all((peer in systems) != (peer in found["absent"]) for peer in ("jax", "Warp"))
+
+
+def it_counts(found: dict[str, Any]) -> None:
+    counts = found["counts"]
+    assert counts["arch"] == "sm_90"
+    # A sum is one instruction, and names of registers are exchanged by exchanging names.
+    assert counts["instructions"]["mov.add"]["ptx"] == 1
+    assert counts["instructions"]["swap"]["ptx"] == 0
+    assert counts["instructions"]["fmul.add"]["ptx"] > 3
+    assert counts["programs"]["bessel"]["ptx"] > counts["programs"]["bessel"]["isa"]
+
+
+def it_prints_tables(text: str, found: dict[str, Any]) -> None:
+    lines = text.splitlines()
+    assert "On one Fake A100 (sm_80, 108 multiprocessors), CUDA 12.4:" in lines
+    assert any("times mean nothing" in line for line in lines)
+    for row in found["times"]:
+        assert any(line.startswith(f"| {row['workload']} | {row['system']} |") for line in lines)
+    widths = [line.count("|") for line in lines if line.startswith("| Bessel") or line.startswith("| workload")]
+    assert len(set(widths)) == 1
+    for name in found["absent"]:
+        assert any(line.startswith(f"Absent: {name} (") for line in lines)
+
+
+def test_without_a_device(tmp_path: Path) -> None:
+    try:
+        import ctypes
+
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        pass
+    else:
+        pytest.skip("there is a CUDA driver here: what is done without one is not seen")
+    done = run("--quick", "--json", str(tmp_path / "gpu.json"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "gpu.json").read_text())
+    assert done.stdout.startswith("There is no GPU here (no CUDA driver is installed")
+    assert "libcuda" in found["absent"]["device"]
+    assert found["times"] == found["identical"] == []
+    assert found["counts"]["instructions"]["mov.add"]["ptx"] == 1

@@ -1,0 +1,282 @@
+"""PTX, made without a device: of every instruction, of the examples, of random programs; and what ptxas makes of it, where it is.
+
+ptxas comes with NVIDIA's toolkit, or with the wheel nvidia-cuda-nvcc. Without it PTX is only looked at.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+from ctypes import c_int64
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.examples import bessel, bundle_adjustment, graph_embedding
+from retrograd.isa.diagnostics import InputError
+from retrograd.isa.encoding import Instruction, encode
+from retrograd.isa.program import Program
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.cuda import batch, ptx
+from retrograd.simulator.engines.cuda.driver import driver
+from retrograd.simulator.engines.cuda.kernels import Kernel
+from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
+
+import retrograd as rg
+from retrograd.marshal import bind, types_of
+
+ARCHITECTURES = ("sm_80", "sm_90")
+FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))
+#: random programs in the default tier and in the slow one
+PROGRAMS, SLOW = 6, 300
+
+
+def _ptxas() -> str | None:
+    """On PATH, or in the wheel."""
+    packages = Path(sysconfig.get_paths()["purelib"])
+    folders = [str(found.parent) for found in sorted(packages.glob("nvidia/*/bin/ptxas"))]
+    return shutil.which("ptxas", path=os.pathsep.join([os.environ.get("PATH", ""), *folders]))
+
+
+@pytest.fixture(scope="session")
+def ptxas(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(text, arch) -> what ptxas says; fails where it does not take the text."""
+    found = _ptxas()
+    if found is None:
+        pytest.skip("ptxas is absent: neither on PATH nor in the wheel nvidia-cuda-nvcc; PTX is not assembled")
+    folder = tmp_path_factory.mktemp("ptx")
+
+    def assemble(text: str, arch: str) -> str:
+        source = folder / "kernel.ptx"
+        source.write_text(text)
+        command = [found, "-v", "-arch", arch, str(source), "-o", str(folder / "kernel.cubin")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return assemble
+
+
+def compiled(function: Any, *args: Any) -> Program:
+    values = bind(function, args, {})
+    program: Program = function.compiled_for(types_of(function, values)).program
+    return program
+
+
+def straight(names: set[str] | None = None, w: Format = FORMATS[0]) -> Program:
+    """Every instruction of the table that is no branch, one after the other; of some names only."""
+    code = []
+    start, finish = (next(o for o in TABLE if o.name == name) for name in ("start", "finish"))
+    for number, o in enumerate(TABLE):
+        if "br" in o.writes or "br" in o.reads or o.halts or o.name in ("start", "finish"):
+            continue
+        if names is None or o.name in names:
+            registers = {f: 3 + (7 * number + k) % 60 for k, f in enumerate(("rd", "ra", "rb")) if f in o.fields}
+            code.append(encode(Instruction(o, **registers, imm=5 if "imm" in o.fields else 0)))
+    return Program([start.code << 56, *code, finish.code << 56], memory=16, format=w)
+
+
+#: a pair of branches of each condition, a loop, and calls both ways
+BRANCHES = """
+        .memory 8
+        proc swapped, r9
+        swap r1, r2
+        endproc
+        start
+        call swapped
+        uncall swapped
+{pairs}
+        finish
+"""
+
+
+def branches() -> Program:
+    conditions = [o.name.partition(".")[2] for o in TABLE if o.name.startswith("goto.")]
+    pairs = "".join(
+        f"at{c}: goto.{c} r1, r2, to{c}\n imm.add r3, 1\nto{c}: from.{c} r1, r2, at{c}\n" for c in conditions
+    )
+    return rg.assemble(BRANCHES.format(pairs=pairs.replace("imm.add", "add")))
+
+
+def used(program: Program) -> set[str]:
+    return {i.opcode.name for i in program.instructions}
+
+
+EXAMPLES = {
+    "bessel": lambda: compiled(bessel.bessel, 0.0, 1.0),
+    "bessel_log": lambda: compiled(bessel.bessel_log, 0.0, 1.0),
+    "project": lambda: compiled(bundle_adjustment.project, np.zeros(2), np.zeros(11), np.zeros(3)),
+    "embedding": lambda: compiled(graph_embedding.embedding_loss, 0.0, np.zeros((10, 10))),
+    "every instruction": straight,
+    "every branch": branches,
+}
+
+
+@cache
+def example(name: str) -> Program:
+    return EXAMPLES[name]()
+
+
+# ---------------------------------------------------------------------- it is made
+
+
+def looked_at(text: str, arch: str) -> None:
+    """What the driver reads of PTX, and that nothing is left for a linker to find."""
+    assert re.search(rf"^\.target {arch}\b", text, re.MULTILINE)
+    assert re.search(r"^\.address_size 64", text, re.MULTILINE)
+    assert re.findall(r"\.visible \.entry (\w+)\(", text) == [KERNEL]
+    declared = set(re.findall(r"^\.extern.*", text, re.MULTILINE))
+    assert not declared
+    for called in re.findall(r"call\.uni (?:\([^)]*\), *)?\s*([\w$]+)", text):
+        assert re.search(rf"\.func [^;{{]*\b{re.escape(called)}\b[^;{{]*\{{", text, re.DOTALL), called
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name: str, arch: str) -> None:
+    looked_at(ptx.ptx(example(name), arch), arch)
+
+
+def test_every_instruction_is_among_them() -> None:
+    left = {o.name for o in TABLE} - used(straight()) - used(branches())
+    # A goto without a condition joins what a conditional one has parted: the loops of the other examples have them.
+    assert left <= used(example("bessel")) | used(example("embedding")) | {"from", "goto"}
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+@pytest.mark.parametrize("mode", [{}, {"backward": True}, {"overflow": False}, {"checks": False}], ids=str)
+def test_formats_and_modes(w: Format, mode: dict[str, bool]) -> None:
+    program = straight({"mov.add", "fmul.add", "fdiv.sub", "exch", "ld.xor", "fexp.add", "swap"}, w)
+    text = ptx.ptx(program, "sm_80", **mode)
+    looked_at(text, "sm_80")
+    # Memory lies in words as wide as the format's.
+    assert re.search(rf"ld\.global(?:\.\w+)*\.[bsu]{max(8, w.width)}\b", text)
+
+
+def test_it_is_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETROGRAD_CACHE", "")
+    program = compiled(bessel.bessel, 0.0, 1.0)
+    assert ptx.ptx(program, "sm_80") == ptx.ptx(program, "sm_80")
+
+
+def test_it_is_kept_by_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
+    program = straight({"mov.add"})
+    made = {(arch, back): ptx.ptx(program, arch, backward=back) for arch in ARCHITECTURES for back in (False, True)}
+    assert len(list(tmp_path.iterdir())) == 4
+    assert {key: ptx.ptx(program, key[0], backward=key[1]) for key in made} == made
+    assert len(list(tmp_path.iterdir())) == 4
+    ptx.ptx(straight({"mov.sub"}))
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+@pytest.mark.parametrize("arch", ["", "90", "sm_", "sm_9", "compute_90", "sm_90; exit", "sm_90\n", "SM_90", "sm_1234"])
+def test_what_is_no_capability_is_refused(arch: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ptx.ptx(straight({"mov.add"}), arch)
+    assert caught.value.diagnostics[0].code == "RG0502"
+    assert "sm_80" in str(caught.value)
+
+
+def test_counts() -> None:
+    found = registers_and_instructions(
+        "// x;\n.reg .b64 %rd<7>;\n.reg .pred %p<2>;\n{\nmov.u64 %rd1, 1;\nadd.s64 %rd2, %rd1, 1;\nret;\n}\n"
+    )
+    assert found == {"instructions": 3, "registers": {"b64": 6, "pred": 1}}
+
+
+# ---------------------------------------------------------------------- it fits the launch
+
+
+def test_parameters_are_those_of_the_launch(fake: Any, fakes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The PTX's parameters, in order and as wide, beside what `batch` gives to the kernel."""
+    text = ptx.ptx(example("bessel"), "sm_80")
+    inside = re.search(r"\.entry \w+\(([^)]*)\)", text, re.DOTALL)
+    assert inside is not None
+    declared = re.findall(r"\.param \.(\w+)( \.ptr \.global[^,\n]*)? \w+_param_(\d+)", inside[1])
+    assert [int(number) for _, _, number in declared] == list(range(10))
+    assert {kind for kind, _, _ in declared} == {"u64"}
+    assert fakes.entries(text)[KERNEL] == ("Q",) * 10
+
+    launched: list[Any] = []
+    monkeypatch.setattr(Kernel, "launch", lambda self, grid, block, arguments, *_: launched.extend(arguments))
+    rows = np.ones((5, 2), dtype=np.uint64)
+    batch.run_batch(example("bessel"), rows, limit=777, setting=batch.Setting(block=32, devices=[0]))
+    pointers = [not isinstance(argument, c_int64) for argument in launched]
+    assert len(launched) == 10
+    assert all(ctypes.sizeof(a) == 8 for a, pointer in zip(launched, pointers, strict=True) if not pointer)
+    # rows, count, width, blank, n, memory, stride, limit, report, status: `ptx` says what each of them is
+    names = re.findall(r"\w+", re.search(r"kernel\(([^)]*)\)", str(ptx.__doc__))[1])  # type: ignore[index]
+    given = dict(zip(names, launched, strict=True))
+    memory = example("bessel").memory
+    assert {name: a.value for name, a in given.items() if isinstance(a, c_int64)} == {
+        "count": 5, "width": 2, "n": memory, "stride": 32, "limit": 777,
+    }  # fmt: skip
+    sizes = {name: a.size for name, a in given.items() if not isinstance(a, c_int64)}
+    assert sizes == {"rows": 80, "blank": 8 * memory, "memory": 32 * (memory + 1) * 8, "report": 80, "status": 5}
+    with_pointer = [bool(pointer) for _, pointer, _ in declared]
+    if any(with_pointer):  # newer code generators say which parameters are pointers
+        assert with_pointer == pointers
+
+
+def test_the_parameters_of_the_kernel_on_the_host_are_those(fake: Any) -> None:
+    spec = importlib.util.spec_from_file_location("kernel_on_host", Path(__file__).parent / "kernel_on_host.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = re.search(rf"define ptx_kernel void @{KERNEL}\((.*?)\) {{", ptx.kernel_ir(straight({"mov.add"})), re.DOTALL)
+    assert found is not None
+    assert tuple("ptr" in part for part in found[1].split(",")) == module.PARAMETERS
+
+
+def test_the_target_is_the_device(fake: Any) -> None:
+    assert [device.target for device in driver().devices] == list(ARCHITECTURES)
+
+
+# ---------------------------------------------------------------------- it is assembled
+
+
+ONE_EACH = [(name, ARCHITECTURES[k % 2]) for k, name in enumerate(EXAMPLES)]
+THE_OTHER = [pytest.param(name, ARCHITECTURES[1 - k % 2], marks=pytest.mark.slow) for k, name in enumerate(EXAMPLES)]
+
+
+@pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])
+def test_ptxas_takes_the_examples(ptxas: Any, name: str, arch: str) -> None:
+    said = ptxas(ptx.ptx(example(name), arch), arch)
+    assert 0 < int(re.search(r"Used (\d+) registers", said)[1]) <= 255  # type: ignore[index]
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_ptxas_takes_every_format(ptxas: Any, w: Format) -> None:
+    program = straight({"mov.add", "fmul.add", "fdiv.sub", "exch", "ld.xor", "fexp.add", "swap"}, w)
+    ptxas(ptx.ptx(program, "sm_80"), "sm_80")
+
+
+def test_ptxas_takes_random_programs(ptxas: Any, generator: ModuleType) -> None:
+    for seed in range(PROGRAMS):
+        arch = ARCHITECTURES[seed % 2]
+        ptxas(ptx.ptx(generator.generate(seed).program, arch), arch)
+
+
+def test_random_programs(generator: ModuleType) -> None:
+    for seed in range(PROGRAMS):
+        arch = ARCHITECTURES[seed % 2]
+        looked_at(ptx.ptx(generator.generate(seed).program, arch), arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(PROGRAMS, PROGRAMS + SLOW, 50))
+def test_ptxas_takes_many_random_programs(ptxas: Any, generator: ModuleType, first: int) -> None:
+    for seed in range(first, first + 50):
+        arch = ARCHITECTURES[seed % 2]
+        ptxas(ptx.ptx(generator.generate(seed).program, arch, backward=seed % 3 == 0), arch)

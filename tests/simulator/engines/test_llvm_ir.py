@@ -1,0 +1,471 @@
+"""The fold of trees to LLVM IR, compiled and run: every node is the word that `evaluate` says.
+
+Exhaustively at 4 bits, and at 8 in the slow tier; at corners and at random for larger words.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, product
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from retrograd.isa.effects import UPDATE_OPERATORS
+from retrograd.isa.expr import (
+    OPERATIONS,
+    Expr,
+    apply_operation,
+    const,
+    div_shift,
+    evaluate,
+    look_up,
+    mul_shift,
+    nodes,
+    place,
+    rotate_left,
+    select,
+    sqrt_shift,
+)
+from retrograd.isa.words import WIDTHS, Format
+from retrograd.simulator.engines import llvm_ir
+from retrograd.simulator.engines.host import host
+from retrograd.simulator.engines.llvm_ir import Trees
+from retrograd.simulator.engines.llvm_module import Code, Module
+
+PLACES = ("a", "b", "c")
+a, b, c = (place(name) for name in PLACES)
+
+#: a row of words for PLACES
+Row = tuple[int, ...]
+#: roots that one function computes from the same words, so that they may share
+Group = Sequence[Expr]
+#: what is asked of a root: its word, or whether that is not zero
+Asked = Literal["value", "truth"]
+
+FORMATS = [Format(4, 2), Format(8, 4), Format(16, 8), Format(32, 16), Format(64, 32), Format(64, 63)]
+#: how two words are divided by one: by the host's instruction, or digit by digit
+DIVISIONS = ("instruction", "digits")
+
+
+def divide_of(division: str) -> tuple[str, str] | None:
+    if division == "digits":
+        return None
+    if host().divide is None:
+        pytest.skip("this processor has no instruction that divides two words by one")
+    return host().divide
+
+
+def source(groups: Sequence[Group], w: Format, divide: tuple[str, str] | None, asked: Asked = "value") -> str:
+    """A module: rows(in, out, n) computes the roots of all groups from each of n rows, words being i64 outside."""
+    module, t = Module(divide=divide), f"i{w.width}"
+    narrow, wide = ("add", "add") if w.width == 64 else ("trunc", "zext")
+
+    def change(how: str, old: str, value: str, new: str) -> str:
+        return f"add {new} {value}, 0" if how == "add" else f"{how} {old} {value} to {new}"
+
+    calls, at = [], 0
+    for k, group in enumerate(groups):
+        code = Code(module, w)
+        words = {}
+        for i, name in enumerate(PLACES):
+            word = code.let(f"load i64, ptr {code.let(f'getelementptr i64, ptr %in, i64 {i}')}")
+            words[name] = code.let(change(narrow, "i64", word, t))
+        trees = Trees(code, words, group)
+        for root in group:
+            if asked == "truth":
+                word = code.let(f"zext i1 {trees.truth(root)} to i64")
+            else:
+                word = code.let(change(wide, t, trees.value(root), "i64"))
+            code.do(f"store i64 {word}, ptr {code.let(f'getelementptr i64, ptr %out, i64 {at}')}")
+            at += 1
+        body = "\n".join(code.lines)
+        module.functions.append(f"define internal void @group{k}(ptr %in, ptr %out) {{\n{body}\n  ret void\n}}")
+        calls.append(f"  call void @group{k}(ptr %from, ptr %to)")
+    module.functions.append(
+        f"""define void @rows(ptr %in, ptr %out, i64 %n) {{
+  br label %check
+check:
+  %i = phi i64 [ 0, %0 ], [ %next, %row ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %row, label %end
+row:
+  %first = mul i64 %i, {len(PLACES)}
+  %from = getelementptr i64, ptr %in, i64 %first
+  %last = mul i64 %i, {at}
+  %to = getelementptr i64, ptr %out, i64 %last
+"""
+        + "\n".join(calls)
+        + """
+  %next = add i64 %i, 1
+  br label %check
+end:
+  ret void
+}"""
+    )
+    return module.text()
+
+
+def compiled(text: str, level: int = 2, keep: bool = True) -> Callable[[NDArray[Any], int], NDArray[Any]]:
+    """(rows of words, number of roots) -> rows of results. `keep`: on disk; random trees would only fill it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not keep:
+            patch.setenv("RETROGRAD_CACHE", "")
+        address = host().load(text, ("rows",), lambda: text, level)["rows"]
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
+
+    def run(rows: NDArray[Any], roots: int) -> NDArray[Any]:
+        out = np.zeros((len(rows), roots), dtype=np.uint64)
+        function(rows.ctypes.data, out.ctypes.data, len(rows))
+        return out
+
+    return run
+
+
+def meanings(roots: Sequence[Expr], w: Format, rows: Sequence[Row]) -> dict[Expr, list[int]]:
+    """tree -> its word in every row: `evaluate`, with the walk over the trees made once for all rows and roots."""
+    columns = {place(name): [row[i] for row in rows] for i, name in enumerate(PLACES)}
+    for node in nodes(*roots):
+        if node not in columns:
+            param = node.param if isinstance(node.param, int | tuple) else 0
+            args = [columns[arg] for arg in node.args]
+            operands: Any = zip(*args, strict=True) if args else [()] * len(rows)
+            columns[node] = [apply_operation(w, node.op, param, v) for v in operands]
+    return columns
+
+
+def check(
+    groups: Sequence[Group],
+    w: Format,
+    rows: Sequence[Row],
+    division: str = "digits",
+    level: int = 2,
+    asked: Asked = "value",
+    keep: bool = True,
+) -> None:
+    """Compiled, every root of every group is what the definition says, in every row."""
+    roots = [root for group in groups for root in group]
+    rows = [(*row, *[0] * (len(PLACES) - len(row))) for row in rows]
+    run = compiled(source(groups, w, divide_of(division), asked), level, keep)
+    found = run(np.array(rows, dtype=np.uint64), len(roots)).T.tolist()
+    columns = meanings(roots, w, rows)
+    for root, words in zip(roots, found, strict=True):
+        expected = columns[root]
+        assert expected[0] == evaluate(root, w, dict(zip(PLACES, rows[0], strict=True)))
+        if asked == "truth":
+            expected = [int(word != 0) for word in expected]
+        if words != expected:
+            at = next(i for i, (x, y) in enumerate(zip(words, expected, strict=True)) if x != y)
+            pytest.fail(f"{w}, {root}, {rows[at]}: {words[at]:#x} instead of {expected[at]:#x}")
+
+
+# ---------------------------------------------------------------- words
+
+
+def exhaustive(w: Format, count: int = 2) -> list[Row]:
+    return list(product(range(w.mask + 1), repeat=count))
+
+
+def corners(w: Format) -> list[int]:
+    half = (1 << w.width // 2) - 1
+    return [0, 1, 2, w.mask, w.mask - 1, w.sign, w.sign - 1, w.sign + 1, half, half + 1, w.mask ^ half]
+
+
+def drawn(w: Format, rng: random.Random) -> int:
+    """A word of any length and sign, or two halves of which each is a corner: division goes wrong at such digits."""
+    if rng.random() < 0.4:
+        bits = w.width // 2
+        digits = (0, 1, (1 << bits - 1) - 1, 1 << bits - 1, (1 << bits) - 1, (1 << bits) - 2, rng.getrandbits(bits))
+        return rng.choice(digits) << bits | rng.choice(digits)
+    word = rng.getrandbits(rng.randint(1, w.width))
+    return (word if rng.random() < 0.5 else -word) & w.mask
+
+
+def some_rows(w: Format, count: int, seed: int = 0) -> list[Row]:
+    """Every pair of corners, and random words."""
+    rng = random.Random(seed)
+    rows: list[Row] = [(x, y, drawn(w, rng)) for x, y in product(corners(w), repeat=2)]
+    return rows + [tuple(drawn(w, rng) for _ in PLACES) for _ in range(count)]
+
+
+def rows_of(w: Format, count: int = 300) -> list[Row]:
+    return exhaustive(w) if w.width == 4 else some_rows(w, count)
+
+
+# ---------------------------------------------------------------- trees
+
+
+def products(w: Format) -> dict[int, Expr]:
+    shifts = {0, 1, w.frac, w.width - 1, w.width, w.width + w.frac, w.width + 3, 2 * w.width - 1, 2 * w.width}
+    return {s: mul_shift(a, b, s) for s in sorted(shifts)}
+
+
+def quotients(w: Format) -> dict[int, Expr]:
+    shifts = {0, 1, -1, w.frac, w.frac - w.width, w.width - 1, w.width, 1 - w.width, -w.width}
+    return {s: div_shift(a, b, s) for s in sorted(shifts)}
+
+
+def roots(w: Format) -> dict[int, Expr]:
+    return {s: sqrt_shift(a, s) for s in sorted({0, 1, 2, w.frac, w.width - 1, w.width})}
+
+
+def tables(w: Format) -> list[Expr]:
+    """Entries below 0 and beyond a word; an index beyond the table; a table that two trees share."""
+    entries = [3, -1, w.sign, 5 << w.width | 6, 0, w.mask, 7, -w.sign, *range(8)]
+    return [look_up(a, entries[:n]) for n in (1, 2, 4, 16)] + [look_up(a + b, entries[:4]) + look_up(b, entries[:4])]
+
+
+def truths() -> list[Expr]:
+    """Conditions of conditions, as words and as what is chosen by."""
+    less, same, below = a.lt(b), a.eq(b), a.ltu(b)
+    return [
+        less & below, less | same, (less & below) | (same & less), less.eq(0), same.ne(0), less.eq(below), less.eq(1),
+        select(less, same, below), select(less, same, below.eq(0)), select(a, same, below), select(less, a, same),
+        select(a & 1, a, b), select(a & b, b, a), select(less.eq(0), a - b, b - a), less + same, less ^ below,
+        less & a, less | b, less - 1, (less & below).eq(a), a << less, a.shr(same), less.lt(same), less.ltu(same),
+    ]  # fmt: skip
+
+
+def checked_sums(w: Format) -> list[Group]:
+    """Sums with what says that they fit, and their like: in which the terms are not those of the sum."""
+    add, sub = UPDATE_OPERATORS["add"].fits, UPDATE_OPERATORS["sub"].fits
+    assert add is not None
+    assert sub is not None
+    t, e = a + b, a - b
+    return [
+        [add(w, a, b), a + b],
+        [a - b, sub(w, a, b)],
+        [add(w, a, b) & sub(w, a, b), a + b, a - b],
+        [add(w, a + b, a - b), sub(w, a + b, a - b), a + b],
+        [select(add(w, a, b), a + b, const(w.sign))],
+        [add(w, a, a), sub(w, a, a), add(w, a, const(1)), sub(w, const(0), a)],
+        [((b ^ t) & (a ^ t)).ge(0), ((a ^ t) & (a ^ t)).ge(0), ((t ^ a) & (t ^ b)).ge(0), ((a ^ t) & (b ^ t)).lt(0)],
+        [((a ^ b) & (b ^ e)).ge(0), ((a ^ e) & (a ^ b)).ge(0), ((b ^ a) & (a ^ e)).ge(0), ((b ^ e) & (a ^ e)).ge(0)],
+        [((a ^ t) & (b ^ e)).ge(0), ((a ^ t) & (c ^ t)).ge(0), ((a ^ c) & (a ^ e)).ge(0)],
+    ]
+
+
+def plain(w: Format) -> list[Expr]:
+    """Every operation that has no parameter, constants, and what is made of them."""
+    binary = ("add", "sub", "and", "or", "xor", "shl", "shr", "sar", "eq", "lt", "ltu")
+    of_constants = [a + w.mask, a - 1, const(5) - a, a << 1, a << w.width, a.sar(w.width - 1), a.shr(w.width + 1)]
+    more = [a, const(0), const(-1), const(w.sign), const(1 << w.width | 3), -a, ~a, a * b, rotate_left(a, b)]
+    return [Expr(op, (a, b)) for op in binary] + [select(a, b, const(3)), select(const(0), a, b)] + of_constants + more
+
+
+def all_trees(w: Format) -> list[Group]:
+    alone = [*plain(w), *truths(), *tables(w), *products(w).values(), *roots(w).values()]
+    return [*([tree] for tree in alone), *checked_sums(w)]
+
+
+def all_quotients(w: Format) -> list[Group]:
+    return [[tree] for tree in quotients(w).values()] + [[a - div_shift(a, b, 0) * b, div_shift(a, b, 0)]]
+
+
+def test_every_operation_has_trees() -> None:
+    for w in FORMATS:
+        groups = [*all_trees(w), *all_quotients(w)]
+        assert {node.op for group in groups for node in nodes(*group)} == set(OPERATIONS)
+
+
+# ---------------------------------------------------------------- against the definition
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+@pytest.mark.parametrize("level", [0, 2])
+def test_trees(w: Format, level: int) -> None:
+    check(all_trees(w), w, rows_of(w), level=level)
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_truths(w: Format) -> None:
+    """Asked whether it is zero, before its word is known."""
+    check([*all_trees(w), *all_quotients(w)], w, rows_of(w, 100), asked="truth")
+
+
+def test_three_words() -> None:
+    trees = [select(a, b, c), select(a.lt(b), b, c), select(a.eq(b), c.eq(a), b), (a + b).lt(c), mul_shift(a + c, b, 3)]
+    w = Format(4, 2)
+    check([[tree] for tree in trees], w, exhaustive(w, 3))
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_quotients(w: Format, division: str) -> None:
+    check(all_quotients(w), w, rows_of(w, 2000), division)
+
+
+@pytest.mark.parametrize("w", [Format(4, 2), Format(64, 32)], ids=str)
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_quotients_of_the_same_operands(w: Format, division: str) -> None:
+    """Two and more shifts: of the second, the first is the shifted quotient."""
+    shifts = range(-4, 5) if w.width == 4 else (-64, -63, -32, -1, 0, 1, 31, 32, 63, 64)
+    groups = [[div_shift(a, b, s) for s in some] for some in combinations(shifts, 2)]
+    groups += [[div_shift(a, b, s) for s in some] for some in ((0, 2, 4), (4, 2, 0), (-4, 4, -2, 2), shifts)]
+    groups += [[div_shift(a, b, 2) + div_shift(b, a, -2) * 3, div_shift(b, a, 4), div_shift(a, b, 4)]]
+    check(groups, w, rows_of(w, 200), division)
+
+
+def test_words_of_one_product() -> None:
+    for w in (Format(4, 2), Format(64, 32)):
+        groups = [list(some) for some in combinations(products(w).values(), 2)]
+        check(groups, w, rows_of(w, 100))
+
+
+@pytest.mark.parametrize("w", [w for w in FORMATS if w.width > 4], ids=str)
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_roots_of_squares_and_their_neighbours(w: Format, division: str) -> None:
+    """Where the root is a whole number, a double is most easily one off."""
+    rng = random.Random(w.width)
+    rows: list[Row] = []
+    for s in roots(w):
+        largest = 1 << (w.width - 1 + s) // 2
+        for r in (1, 2, 3, largest, largest - 1, *(rng.randrange(1, largest + 1) for _ in range(300))):
+            square = r * r >> s
+            rows += [(x & w.mask,) for x in (square - 1, square, square + 1) if x < w.sign]
+    check([[tree] for tree in roots(w).values()], w, rows, division)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_exhaustively_at_8_bits(part: int) -> None:
+    w = Format(8, 4)
+    groups = [*all_trees(w), *all_quotients(w)]
+    check(groups[part::8], w, exhaustive(w))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_many_quotients_and_roots(division: str, seed: int) -> None:
+    w = Format(64, 32)
+    trees = [[tree] for tree in (*quotients(w).values(), *roots(w).values(), *products(w).values())]
+    check(trees, w, some_rows(w, 40_000, seed + 1), division)
+
+
+# ---------------------------------------------------------------- random trees
+
+
+@st.composite
+def random_trees(draw: st.DrawFn) -> tuple[Format, list[Expr]]:
+    """Trees that share: every node is made of any before it."""
+    width = draw(st.sampled_from(WIDTHS))
+    w = Format(width, draw(st.sampled_from((0, width // 2, width - 1))))
+    pool = [a, b, c, const(draw(st.sampled_from((0, 1, -1, w.sign, 3))))]
+    computing = [op for op in OPERATIONS if op not in ("const", "input")]
+    ranges = {"mulshift": (0, 2 * width), "divshift": (-width, width), "sqrtshift": (0, width)}
+    for _ in range(draw(st.integers(1, 14))):
+        op = draw(st.sampled_from(computing))
+        args = tuple(pool[draw(st.integers(0, len(pool) - 1))] for _ in range(OPERATIONS[op][0]))
+        param: Any = None
+        if op in ranges:
+            param = draw(st.integers(*ranges[op]) | st.sampled_from((0, width, w.frac)))
+        elif op == "table":
+            param = tuple(draw(st.integers(-w.sign, w.mask)) for _ in range(draw(st.sampled_from((1, 2, 4, 8)))))
+        pool.append(Expr(op, args, param))
+    return w, pool[-draw(st.integers(1, 3)) :]
+
+
+def check_random_trees(case: tuple[Format, list[Expr]], seed: int, level: int, asked: Asked) -> None:
+    w, group = case
+    rng = random.Random(seed)
+    rows = [tuple(rng.choice((drawn(w, rng), rng.choice(corners(w)))) for _ in PLACES) for _ in range(30)]
+    check([group], w, rows, "digits" if seed % 2 else DIVISIONS[host().divide is None], level, asked, keep=False)
+
+
+SEEDS, ASKED = st.integers(0, 1 << 30), st.sampled_from(("value", "truth"))
+SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+@given(random_trees(), SEEDS, st.sampled_from((0, 2)), ASKED)
+@settings(max_examples=80, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+def test_random_trees(case: tuple[Format, list[Expr]], seed: int, level: int, asked: Asked) -> None:
+    check_random_trees(case, seed, level, asked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_many_random_trees(part: int) -> None:
+    @given(random_trees(), SEEDS, st.sampled_from((0, 2)), ASKED)
+    @settings(max_examples=1500, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+    def run(case: tuple[Format, list[Expr]], seed: int, level: int, asked: Asked) -> None:
+        check_random_trees(case, seed, level, asked)
+
+    run()
+
+
+# ---------------------------------------------------------------- what is done better is done
+
+
+def test_a_sum_and_whether_it_fits_are_one_instruction() -> None:
+    w = Format()
+    for name in ("add", "sub"):
+        fits = UPDATE_OPERATORS[name].fits
+        assert fits is not None
+        total = UPDATE_OPERATORS[name].combine(w, a, b)
+        text = source([[total, fits(w, a, b)]], w, None)
+        assert text.count(f"call {{ i64, i1 }} @llvm.s{name}.with.overflow.i64") == 1
+        assert re.search(rf"= {name} i64 %v\d+, %v", text) is None
+        # What only looks like it is left alone.
+        assert "with.overflow" not in source([[total, ((a ^ total) & (c ^ total)).ge(0)]], w, None)
+
+
+def test_one_division_serves_every_shift() -> None:
+    w = Format()
+    text = source([[div_shift(a, b, s) for s in (-32, 0, 32)]], w, None)
+    assert text.count("= call i128 @quotient64_32(") == 1
+    assert "@quotient64(" not in text
+    # Not so of the shift by a whole word: that quotient may have one bit too many for it.
+    assert source([[div_shift(a, b, s) for s in (0, 64)]], w, None).count("= call i128 @quotient64_") == 2
+
+
+def test_one_product_serves_every_shift() -> None:
+    w = Format()
+    assert source([[mul_shift(a, b, s) for s in (32, 64, 96)]], w, None).count("mul nsw i128") == 1
+
+
+# ---------------------------------------------------------------- the checks can fail
+
+
+def swapped(names: Mapping[str, str]) -> dict[str, str]:
+    return dict(zip(names, reversed(names.values()), strict=True))
+
+
+def faults() -> Iterator[tuple[str, Any]]:
+    """(name in llvm_ir, what stands there instead)"""
+    yield "_SHIFTS", swapped(llvm_ir._SHIFTS)
+    root, quotient, wide = llvm_ir.integer_root, llvm_ir.integer_quotient, llvm_ir.wide_quotient
+    yield "integer_root", lambda module, w, s: root(module, w, max(0, s - 1))
+    # Truncated, not floored.
+    yield "integer_quotient", lambda m, w: _spoil(m, quotient(m, w), "%floor = sub", "%q, %one")
+    yield "wide_quotient", lambda m, w, s: _spoil(m, wide(m, w, s), "%up = add", "%q, %one")
+    yield "_checked_sum", lambda node: None if node.op != "eq" or node.args[0].op != "lt" else _any_sum(node)
+    yield "_is_truth", lambda node: node.op in ("eq", "lt", "ltu", "and")
+
+
+def _spoil(module: Module, name: str, statement: str, operands: str) -> str:
+    """One of the operands of a statement of a function counts for nothing."""
+    text = module._globals[name]
+    line = next(line for line in text.splitlines() if statement in line)
+    module._globals[name] = text.replace(line, line.replace(operands, f"{operands.split(',', maxsplit=1)[0]}, 0"))
+    return name
+
+
+def _any_sum(node: Expr) -> Expr | None:
+    return next((n for n in nodes(node) if n.op in ("add", "sub") and n.args == (a, b)), None)
+
+
+@pytest.mark.parametrize("fault", list(faults()), ids=lambda f: f[0])
+def test_a_wrong_fold_is_found(fault: tuple[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    w = Format(4, 2)
+    groups = [*all_trees(w), *all_quotients(w), [div_shift(a, b, 2)]]
+    check(groups, w, exhaustive(w), keep=False, level=0)
+    monkeypatch.setattr(llvm_ir, *fault)
+    with pytest.raises(pytest.fail.Exception, match="instead of"):
+        check(groups, w, exhaustive(w), keep=False, level=0)

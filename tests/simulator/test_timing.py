@@ -1,0 +1,320 @@
+"""Cycles: counted on schedules that do what the machine does, the same there and back, and documented as they are."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from retrograd.isa import encoding
+from retrograd.isa.adjoint import NoDerivative, lift
+from retrograd.isa.effects import Erase
+from retrograd.isa.entries import NOT_JUMPING, Bijection, Function, Guard, Opcode, a, b, bar
+from retrograd.isa.expr import mul_shift
+from retrograd.isa.microcode import DEFAULT_UNITS, execute
+from retrograd.isa.phases import plain
+from retrograd.isa.schedule import schedule
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+from retrograd.simulator import cotangents, timing
+from retrograd.simulator.cotangents import Cotangents, Fault, lifted
+from retrograd.simulator.semantics import handler, lifted_handler
+from retrograd.simulator.timing import cycles, distinguishes, microprograms, page, total_cycles, trees
+
+import retrograd as rg
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+OPCODES = list(TABLE)
+FORMATS = [Format(64, 32), Format(32, 16), Format(8, 4)]
+MODES = [(False, False), (True, False), (True, True)]
+Q64, Q32, Q8 = FORMATS
+OVERFLOW = frozenset({"overflow"})
+
+# ---------------------------------------------------------------- the schedule does what the machine does
+
+#: the registers that d, a and b name, with ra = rb and without
+_FIELDS = {False: (1, 2, 3), True: (1, 2, 2)}
+_ADDRESS = 2
+
+
+class Words(NamedTuple):
+    """A machine's words before or after an instruction."""
+
+    registers: list[int]
+    memory: list[int]
+    cotangents: list[int]
+    memory_cotangents: list[int]
+    br: int
+
+    def copy(self) -> Words:
+        return Words(self.registers[:], self.memory[:], self.cotangents[:], self.memory_cotangents[:], self.br)
+
+
+def some_state(opcode: Opcode, w: Format, rng: random.Random) -> tuple[Words, int]:
+    """Random words of all sizes, and a constant."""
+
+    def word() -> int:
+        if rng.random() < 0.3:
+            return rng.choice((0, 1, w.mask, w.sign, w.sign - 1, 1 << w.frac))
+        return w.wrap(w.signed(rng.getrandbits(w.width)) >> rng.randrange(w.width))
+
+    bound = min(w.sign, 1 << 31) - 1
+    imm = rng.choice((0, 1, -1, 3, rng.randint(-bound, bound)))
+    r, m, rc, mc = ([word() for _ in range(4)] for _ in range(4))
+    found = Words(r, m, rc, mc, rng.choice((0, 0, 0, imm, -imm)))
+    if opcode.name == "assertz" and rng.random() < 0.8:
+        found.registers[1] = 0
+    if "[ra+imm]" in opcode.operands:
+        found.registers[2] = (_ADDRESS - imm) & w.mask
+    return found, imm
+
+
+def by_machine(opcode: Opcode, w: Format, differentiating: bool, same: bool, before: Words, imm: int) -> Words | str:
+    """What the reference machine makes of the words, or the code of its trap."""
+    words = before.copy()
+    run = handler(opcode, w, OVERFLOW)
+    if differentiating:
+        moved = Cotangents(words.cotangents, words.memory_cotangents)
+        run = lifted_handler(opcode, w, OVERFLOW, same, moved)
+    try:
+        br = run(words.registers, words.memory, words.br, *_FIELDS[same], imm & w.mask)
+    except Fault as fault:
+        return fault.code
+    return words._replace(br=br)
+
+
+def by_schedule(opcode: Opcode, w: Format, differentiating: bool, same: bool, before: Words, imm: int) -> Words | str:
+    """What the micro-operations make of them, read and written back as docs/timing.md says."""
+    if before.br and NOT_JUMPING in opcode.guards(w):
+        return NOT_JUMPING.code
+    fields = dict(zip("dab", _FIELDS[same], strict=True))
+    words = {name: before.registers[r] for name, r in fields.items()}
+    words |= {bar(name): before.cotangents[r] for name, r in fields.items()}
+    words |= {"m": before.memory[_ADDRESS], bar("m"): before.memory_cotangents[_ADDRESS]}
+    words |= {"br": before.br & w.mask, "imm": imm & w.mask}
+    found = microprograms(opcode.entry, w, differentiating, same)[opcode.name]
+    after, predicates = execute(found.schedule, w, words)
+    guards: list[Guard] = [g for g in opcode.guards(w) if g.mode != "strict" and g != NOT_JUMPING]
+    if differentiating:
+        guards += lifted(opcode, w, same).guards
+    for guard, holds in zip(guards, predicates, strict=True):
+        if not holds:
+            return guard.code
+    out = before.copy()
+    for name, word in after.items():
+        if name == "br":
+            out = out._replace(br=w.signed(word))
+        elif name.startswith("m"):
+            (out.memory if name == "m" else out.memory_cotangents)[_ADDRESS] = word
+        else:
+            (out.registers if len(name) == 1 else out.cotangents)[fields[name[0]]] = word
+            assert f"r{name[0]}" in found.writes
+    return out
+
+
+@pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
+def test_micro_operations_do_what_the_machine_does(opcode: Opcode) -> None:
+    rng = random.Random(opcode.code)
+    may_be_one = not {("ra", "rb"), ("rb", "ra")} & {*opcode.distinct}
+    seen = Counter[bool]()
+    for w in (Q32, Q8):
+        for differentiating, same in MODES:
+            for _ in range(8 if may_be_one or not same else 0):
+                before, imm = some_state(opcode, w, rng)
+                expected = by_machine(opcode, w, differentiating, same, before, imm)
+                found = by_schedule(opcode, w, differentiating, same, before, imm)
+                assert found == expected, (w, differentiating, same, before, imm)
+                seen[isinstance(found, str)] += 1
+    assert seen[False] or opcode.name == "unerase"
+
+
+# ---------------------------------------------------------------- laws of cycles
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_an_instruction_takes_as_long_as_its_inverse(w: Format) -> None:
+    for opcode in OPCODES:
+        for mode in MODES:
+            assert cycles(opcode, w, *mode) == cycles(TABLE.inverse(opcode), w, *mode), opcode
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_an_instruction_has_the_cycles_of_its_phases(w: Format) -> None:
+    for opcode in OPCODES:
+        on_memory = "[ra+imm]" in opcode.operands
+        for mode in MODES:
+            found = microprograms(opcode.entry, w, *mode)[opcode.name]
+            inverse = microprograms(opcode.entry, w, *mode)[opcode.inverse_name]
+            assert found.execute == max(1, found.schedule.length, inverse.schedule.length)
+            assert found.memory == on_memory
+            assert set(found.writes) <= opcode.fields
+            assert cycles(opcode, w, *mode) == 3 + 2 * on_memory + found.execute + max(1, len(found.writes))
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_differentiation_costs_time_where_there_is_a_derivative(w: Format) -> None:
+    for opcode in OPCODES:
+        with_values, with_cotangents = cycles(opcode, w, False, False), cycles(opcode, w, True, False)
+        assert cycles(opcode, w, False, True) == with_values
+        assert with_cotangents >= with_values
+        try:
+            lift(opcode, w)
+        except NoDerivative:
+            # An erased or freed register is written, once, with its cotangent.
+            assert with_cotangents == with_values, opcode
+        if not distinguishes(opcode, w):
+            assert cycles(opcode, w, True, True) == with_cotangents
+
+
+def test_one_register_matters_where_both_operands_have_a_share() -> None:
+    found = {o.entry.name for o in OPCODES if distinguishes(o, Q64)}
+    assert found == {"fmul", "fdiv", "fatan2", "ladd", "lsub"}
+
+
+@pytest.mark.parametrize(
+    ("name", "plainly", "differentiating"),
+    [
+        # fetch, decode, read; execute; write
+        ("mov.add", 3 + 1 + 1, 3 + 4 + 2),
+        ("imm.xor", 3 + 1 + 1, 3 + 1 + 1),
+        ("start", 3 + 1 + 1, 3 + 1 + 1),
+        ("swap", 3 + 1 + 2, 3 + 1 + 2),
+        ("exch", 3 + 2 + 1 + 1, 3 + 2 + 1 + 1),
+        ("st.add", 3 + 2 + 1 + 1, 3 + 2 + 4 + 1),
+        # compare, choose, add; its inverse tests BR = 0, too
+        ("goto.lt", 3 + 4 + 1, 3 + 4 + 1),
+        # a product of 3, and what is done with its low and its high word: add, does it fit; sign, does it agree
+        ("fmul.add", 3 + 8 + 1, 3 + 22 + 3),
+        # W + F digits, two a cycle
+        ("fdiv.xor", 3 + 2 + 48 + 4 + 1, 58),
+    ],
+)
+def test_some_counts(name: str, plainly: int, differentiating: int) -> None:
+    opcode = TABLE[name]
+    assert (cycles(opcode, Q64, False, False), cycles(opcode, Q64, True, False)) == (plainly, differentiating)
+
+
+def test_overflow_is_checked_whether_or_not_it_traps_and_strictness_costs_nothing() -> None:
+    opcode = TABLE["fmov.add"]
+    assert [g.mode for g in opcode.guards(Q64)] == ["always", "overflow"]
+    assert len(plain(opcode, Q64).guards) == 1
+    assert [g.mode for g in TABLE["erase"].guards(Q64)] == ["always", "strict"]
+    assert plain(TABLE["erase"], Q64).guards == ()
+    # The guard that a comefrom adds speaks of BR afterwards, and must be computed.
+    assert len(plain(TABLE["from.lt"], Q64).guards) == 1
+
+
+PROGRAM = """
+        start
+        add     r2, 5
+        add     r4, 3
+top:    from.ne r1, r0, bottom
+        add     r1, 1
+        mul.add r3, r1, r1
+        fmul.add r5, r3, r4
+        fmul.add r6, r1, r1
+        exch    r5, [r4]
+bottom: goto.lt r1, r2, top
+        finish
+"""
+
+
+def executed(machine: rg.Machine) -> Counter[tuple[Opcode, bool, bool]]:
+    """(opcode, D, ra = rb) -> how often it was executed so far."""
+    found = Counter[tuple[Opcode, bool, bool]]()
+    for way in (+1, -1):
+        for i, n in zip(machine.program.instructions, machine.executed[way], strict=True):
+            done = i if way > 0 else encoding.inverse(i)
+            found[done.opcode, machine.differentiating, i.ra == i.rb] += n
+    return found
+
+
+@pytest.mark.parametrize("differentiating", [False, True])
+def test_a_run_back_takes_as_long_as_the_run(differentiating: bool) -> None:
+    machine = rg.Machine(rg.assemble(PROGRAM), memory=8)
+    machine.differentiating = differentiating
+    machine.run()
+    there = executed(machine)
+    machine.run_back()
+    back = executed(machine) - there
+    assert back.keys() != there.keys()
+    assert total_cycles(there, Q64) == total_cycles(back, Q64) > 5 * 7 * 5
+
+
+def test_the_total_is_a_sum() -> None:
+    mul, mov = TABLE["fmul.add"], TABLE["mov.add"]
+    assert total_cycles({}, Q64) == 0
+    counts = {(mul, False, False): 3, (mul, True, False): 2, (mul, True, True): 1, (mov, False, True): 10}
+    assert total_cycles(counts, Q64) == 3 * 12 + 2 * 28 + 24 + 10 * 5
+
+
+def test_a_new_instruction_is_timed() -> None:
+    half = Function("fmhalf", 0x01, "curious", lambda w: mul_shift(a, b, w.frac + 1), "Half a product.", ("add", "sub"))
+    table = TABLE.extended(half)
+    found = [cycles(table[name], Q64, True, True) for name in ("fmhalf.add", "fmhalf.sub")]
+    assert (
+        found[0]
+        == found[1]
+        > cycles(TABLE["mul.add"], Q64, False, False)
+        == cycles(table["fmhalf.add"], Q64, False, False)
+    )
+
+
+def test_memory_that_is_written_and_not_read_takes_an_address_too() -> None:
+    wipe = Bijection("wipe", 0x01, "curious", lambda w: (Erase("m"),), "Erase a memory word.", inverse_name="unwipe")
+    opcode = TABLE.extended(wipe)["wipe"]
+    assert "m" not in opcode.reads
+    assert cycles(opcode, Q64, False, False) == 3 + 2 + 1 + 1
+
+
+def test_an_instruction_is_scheduled_while_one_waits() -> None:
+    # The longest; the bound is generous, for a machine that is busy.
+    after = trees(TABLE["lsub.mul"], Q64, True, True)
+    begun = time.process_time()
+    schedule(*after, Q64)
+    assert time.process_time() - begun < 0.5
+
+
+# ---------------------------------------------------------------- the page
+
+
+def test_the_page_is_fresh() -> None:
+    assert (DOCS / "timing.md").read_text(encoding="utf-8") == page(), "run python -m retrograd.simulator.timing docs"
+
+
+def test_a_stale_page_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--check", str(tmp_path)]
+    assert timing.main(arguments) == 1
+    assert timing.main([str(tmp_path)]) == 0
+    assert timing.main(arguments) == 0
+    path = tmp_path / "timing.md"
+    path.write_text(path.read_text(encoding="utf-8").replace("| 177 |", "| 176 |"), encoding="utf-8")
+    assert timing.main(arguments) == 1
+    assert str(path) in capsys.readouterr().err
+
+
+def test_every_instruction_is_on_the_page_with_its_cycles() -> None:
+    rows = [line for line in page().splitlines() if line.startswith("| `")]
+    assert "| `rot`, `irot` | 177 | 228 | 140 | 195 |" in rows
+    names = {name for row in rows for name in row.split(" | ")[0].strip("| ").replace("`", "").split(", ")}
+    for opcode in OPCODES:
+        entry = opcode.entry
+        listed = opcode.name in names or entry.name in names
+        assert listed or any(n.startswith(f"{entry.name}.{{") and opcode.name.split(".")[1] in n for n in names), opcode
+
+
+def test_the_pages_numbers_are_those_of_the_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"| look-up in a table | {DEFAULT_UNITS.rom} | 1 |" in page()
+    monkeypatch.setattr(timing, "FETCH", 7)
+    assert "| fetch | 7 |" in page()
+
+
+def test_dropped_cotangents_are_written() -> None:
+    for name in ("assertz", "erase"):
+        assert cotangents.lifted(TABLE[name], Q64, False).drops == (bar("d"),)
+        found = microprograms(TABLE[name].entry, Q64, True, False)[name]
+        assert bar("d") in found.schedule.after
+        assert found.writes == ("rd",)
