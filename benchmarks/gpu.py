@@ -503,8 +503,8 @@ def _run_all(program: Program, rows: Words, repeats: int) -> tuple[Words, dict[s
 def counts(absent: dict[str, str], *, quick: bool = False, arch: str = "sm_90") -> dict[str, Any]:
     """PTX instructions, and where the tools are machine instructions and registers: of each instruction, and of the examples.
 
-    Of an instruction: what a program of `COPIES` has more than one without, over COPIES; each on registers of its own, loaded before and
-    stored after, which is subtracted.
+    Of an instruction: c n + s is what a program with n copies of it has more than the same without. c is what each copy adds,
+    s what they share: a long instruction is a function, called where it occurs. What one executes is about c + s.
     """
     tools = {name: _tool(name) for name in ("ptxas", "cuobjdump", "nvdisasm")}
     for name, path in tools.items():
@@ -515,14 +515,8 @@ def counts(absent: dict[str, str], *, quick: bool = False, arch: str = "sm_90") 
         names = ["mov.add", "fmul.add", "swap"]
     out: dict[str, Any] = {"arch": arch, "instructions": {}, "programs": {}}
     for name in names:
-        pair = _alone(name, False), _alone(name, True)
-        if None not in pair:
-            without, with_it = (_counted(p, arch, tools) for p in pair if p is not None)
-            out["instructions"][name] = {
-                key: round((with_it[key] - without[key]) / COPIES, 2) if key != "registers" else with_it[key]
-                for key in with_it
-                if key in without
-            }
+        if _alone(name, FEW, True) is not None:
+            out["instructions"][name] = _of_one(name, arch, tools)
     for name, program in _programs(quick).items():
         found = _counted(program, arch, tools)
         out["programs"][name] = {"isa": len(program.code), **found}
@@ -530,29 +524,42 @@ def counts(absent: dict[str, str], *, quick: bool = False, arch: str = "sm_90") 
 
 
 #: copies of an instruction that is counted
-COPIES = 4
+FEW, MANY = 4, 8
 
 
-def _alone(name: str, there: bool) -> Program | None:
+def _of_one(name: str, arch: str, tools: dict[str, str | None]) -> dict[str, float]:
+    """{ptx, ptx shared, sass, sass shared, registers} of one instruction."""
+    more: dict[int, dict[str, int]] = {}
+    registers = 0
+    for copies in (FEW, MANY):
+        with_it, without = (_counted(p, arch, tools) for there in (True, False) if (p := _alone(name, copies, there)))
+        more[copies] = {key: with_it[key] - without[key] for key in with_it if key in ("ptx", "sass")}
+        registers = registers or with_it.get("registers", 0)
+    out: dict[str, float] = {}
+    for key, few in more[FEW].items():
+        each = (more[MANY][key] - few) / (MANY - FEW)
+        out |= {key: round(each, 2), f"{key} shared": round(few - FEW * each, 2)}
+    return out | ({"registers": registers} if registers else {})
+
+
+def _alone(name: str, copies: int, there: bool) -> Program | None:
     """A program of some copies of one instruction on words of memory; without it too. None for branches and erasures."""
     o = next(o for o in TABLE if o.name == name)
     if "br" in o.writes or "br" in o.reads or o.halts or o.name in ("start", "finish", "erase", "unerase"):
         return None
     fields = [f for f in ("rd", "ra", "rb") if f in o.fields]
-    code, words = [next(p for p in TABLE if p.name == "start").code << 56], {p.name: p.code << 56 for p in TABLE}
+    words = {p.name: p.code << 56 for p in TABLE}
     shift = {"rd": 48, "ra": 40, "rb": 32}
+    code = [words["start"]]
     for add in ("ld.add", "st.add"):
-        for k in range(COPIES * 3):
+        for k in range(copies * 3):
             if add == "st.add" or "[ra+imm]" not in o.operands or k % 3 != 1:
                 code.append(words[add] | 1 + k << shift["rd" if add == "ld.add" else "rb"] | k)
         if add == "ld.add" and there:
-            for k in range(COPIES):
-                code.append(
-                    o.code << 56
-                    | sum(1 + 3 * k + i << shift[f] for i, f in enumerate(("rd", "ra", "rb")) if f in fields)
-                    | ("imm" in o.fields)
-                )
-    return Program([*code, words["finish"]], memory=3 * COPIES)
+            for k in range(copies):
+                operands = sum(1 + 3 * k + i << shift[f] for i, f in enumerate(shift) if f in fields)
+                code.append(words[name] | operands | ("imm" in o.fields))
+    return Program([*code, words["finish"]], memory=3 * copies)
 
 
 def _programs(quick: bool) -> dict[str, Program]:

@@ -53,17 +53,11 @@ def _title(form: str, program: Program, name: str) -> str:
 
 def _llvm(program: Program, name: str) -> str:
     """The module that batches run on this processor."""
-    from retrograd.simulator.engines.batch import emit_batch
-    from retrograd.simulator.engines.flow import PROMOTED, Variant
+    from retrograd.simulator.engines.batch import batch_ir
     from retrograd.simulator.engines.host import host
-    from retrograd.simulator.engines.llvm_module import Module
-    from retrograd.simulator.engines.translate import translate
 
-    module = Module(divide=host().divide)
-    translate(program, Variant(whole=False, promoted=len(program.code) <= PROMOTED), module, "instance")
-    emit_batch(module, program.format, "instance")
     return (
         f"; {_title('LLVM IR', program, name)}, for {host().triple}\n"
         f"; @instance runs the program on a memory, @batch runs it for each row of a matrix of words\n\n"
-        f'target triple = "{host().triple}"\n\n{module.text()}'
+        f'target triple = "{host().triple}"\n\n{batch_ir(program)}'
     )

@@ -243,6 +243,16 @@ def test_limits(device: Any) -> None:
     assert len(done) == len(rows)
 
 
+def test_who_runs_past_the_limit_fails(device: Any) -> None:
+    """Without a loop nobody looks at the limit on the way."""
+    program = assemble(".memory 1\nstart\nadd r1, 1\nadd r1, 2\nst.add [r0], r1\nfinish\n")
+    steps = int(on_cores.run_batch(program, np.zeros((1, 1), dtype=np.uint64)).steps[0])
+    for limit, failed in ((steps, []), (steps - 1, [0, 1, 2]), (0, [0, 1, 2])):
+        found = on_gpus.run_batch(program, np.full((3, 1), 7, dtype=np.uint64), limit=limit)
+        assert found.failed.tolist() == failed
+        assert found.rows[:, 0].tolist() == [7 if failed else 10] * 3
+
+
 def test_batches_of_none_and_one(device: Any) -> None:
     program, rows = program_of(bessel.bessel, *bessels(3))
     for count in (0, 1):

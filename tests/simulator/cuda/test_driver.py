@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.simulator.engines.cuda import driver as drivers
@@ -389,6 +389,10 @@ def test_what_is_copied_in_comes_out(fakes: ModuleType, data: bytes, before: int
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 64), st.integers(-8, 80), st.integers(0, 80))
+@example(8, 0, 8)
+@example(8, 1, 8)
+@example(8, 8, 1)
+@example(8, -1, 8)
 def test_no_copy_leaves_the_buffer(fakes: ModuleType, size: int, offset: int, count: int) -> None:
     """Inside it is made, outside refused before the driver is asked."""
     library = fakes.FakeDriver()
