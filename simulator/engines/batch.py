@@ -11,7 +11,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -36,8 +36,14 @@ UNLIMITED = 1 << 62
 PIECES = 16
 #: steps that the first instance may take before it is left to a thread
 PROBE = 1 << 22
+#: how many times the steps of those before it an instance may take before it is left to a thread
+FAR = 16
 #: seconds in which nobody presses Ctrl-C, and threads gain nothing
 BRIEF = 0.01
+#: seconds between two looks at how far the threads are
+GLANCE = 0.2
+#: status of an instance that has not ended; 0 and 1 are those of one that came to its end, or did not
+PENDING = 2
 
 Words = NDArray[np.uint64]
 
@@ -49,24 +55,25 @@ _Batch = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_void_p,
     ctypes.c_int64,
-    *[ctypes.c_void_p] * 2,
+    *[ctypes.c_void_p] * 3,
 )
 
 
 def emit_batch(module: Module, w: Format, instance: str, name: str = "batch") -> None:
     """Define the loop over the instances of a batch on a CPU:
 
-        name(rows, first, last, width, blank, n, M, limit, report, status)
+        name(rows, first, last, width, blank, n, M, limit, report, status, stop)
 
     Row i of `rows` (width words) is the beginning of instance i's memory; the rest is `blank`'s, of n words. M is room for one
-    memory and a word. Afterwards the row is what the memory became, where status[i] = 0; else the row is untouched.
+    memory and a word. Rows whose status is PENDING are run. Afterwards the row is what the memory became, where status[i] = 0; where
+    it is 1, the row is untouched. It ends early once another thread has made the word at `stop` nonzero.
     """
     s, size = storage(w), max(8, w.width) // 8
     copy = "@llvm.memcpy.p0.p0.i64"
     module.define(copy, f"declare void {copy}(ptr, ptr, i64, i1)")
     module.functions.append(
         f"""define void @{name}(ptr noalias %rows, i64 %first, i64 %last, i64 %width, ptr noalias %blank, i64 %n,
-    ptr noalias %M, i64 %limit, ptr noalias %report, ptr noalias %status) nounwind {{
+    ptr noalias %M, i64 %limit, ptr noalias %report, ptr noalias %status, ptr %stop) nounwind {{
   %row.bytes = mul i64 %width, {size}
   %rest = sub i64 %n, %width
   %rest.bytes = mul i64 %rest, {size}
@@ -75,8 +82,16 @@ def emit_batch(module: Module, w: Format, instance: str, name: str = "batch") ->
   br label %check
 check:
   %i = phi i64 [ %first, %0 ], [ %next, %done ]
-  %more = icmp slt i64 %i, %last
-  br i1 %more, label %run, label %out
+  %asked = load volatile i64, ptr %stop
+  %wanted = icmp eq i64 %asked, 0
+  %inside = icmp slt i64 %i, %last
+  %more = and i1 %wanted, %inside
+  br i1 %more, label %look, label %out
+look:
+  %status.at = getelementptr i8, ptr %status, i64 %i
+  %before = load i8, ptr %status.at
+  %pending = icmp eq i8 %before, {PENDING}
+  br i1 %pending, label %run, label %done
 run:
   %at = mul i64 %i, %width
   %row = getelementptr {s}, ptr %rows, i64 %at
@@ -84,10 +99,9 @@ run:
   %told = getelementptr i64, ptr %report, i64 %two
   call void {copy}(ptr %M, ptr %row, i64 %row.bytes, i1 false)
   call void {copy}(ptr %M.rest, ptr %blank.rest, i64 %rest.bytes, i1 false)
-  %why = call i64 @{instance}(ptr %M, i64 %n, i64 1, i64 %limit, ptr %told)
+  %why = call i64 @{instance}(ptr %M, i64 %n, i64 1, i64 %limit, ptr %told, ptr %stop)
   %bad = icmp ne i64 %why, 0
   %code = zext i1 %bad to i8
-  %status.at = getelementptr i8, ptr %status, i64 %i
   store i8 %code, ptr %status.at
   br i1 %bad, label %done, label %keep
 keep:
@@ -180,20 +194,21 @@ def run_batch(
     blank = zeros(n, w)
     blank[: len(program.data)] = program.data
     report = np.zeros((count, 2), dtype=np.int64)
-    status = np.ones(count, dtype=np.uint8)
+    status = np.full(count, PENDING, dtype=np.uint8)
+    stop = np.zeros(1, dtype=np.int64)
     most = UNLIMITED if limit is None else min(limit, UNLIMITED)
 
-    def work(first: int, last: int, steps: int = most) -> int:
+    def work(first: int, last: int, steps: int = most) -> None:
         memory = zeros(n + 1, w)
-        addresses: list[Any] = [a.ctypes.data for a in (blank, memory, report, status)]
+        addresses: list[Any] = [a.ctypes.data for a in (blank, memory, report, status, stop)]
         run(out.ctypes.data, first, last, width, addresses[0], n, addresses[1], steps, *addresses[2:])
-        return last - first
 
     if longest <= most:
-        first = _alone(work, count, status, min(most, max(longest, PROBE)))
-        if progress is not None and first:
-            progress(first)
-        _in_threads(work, first, count, threads or cores(), progress)
+        ended = _alone(work, status, report[:, 0], most, longest)
+        if progress is not None and ended:
+            progress(ended)
+        if ended < count:
+            _in_threads(work, status, threads or cores(), stop, progress)
     failed = np.flatnonzero(status)
     # Exact to the step is the interpreter's affair.
     failed = np.union1d(failed, np.flatnonzero(report[:, 0] > most))
@@ -202,34 +217,50 @@ def run_batch(
     return Ran(out.astype(np.uint64), report[:, 0].copy(), report[:, 1].copy(), failed)
 
 
-def _alone(work: Callable[..., int], count: int, status: NDArray[np.uint8], steps: int) -> int:
-    """Run instances, first one, then more and more, while that takes less time than threads take to begin with; how many."""
+def _alone(
+    work: Callable[..., None], status: NDArray[np.uint8], taken: NDArray[np.int64], most: int, longest: int
+) -> int:
+    """Run instances, first one, then more and more, while that takes less time than threads take to begin with; how many ended.
+
+    Nobody could stop them: one that takes far more steps than those before it is left to the threads.
+    """
     began = time.perf_counter()
-    done = 0
+    count, done, steps = len(status), 0, PROBE
     while done < count and time.perf_counter() - began < BRIEF:
         more = min(3 * done + 1, count - done)
-        work(done, done + more, *([steps] if done == 0 else []))
-        if done == 0 and status[0]:
-            return 0  # it may have been cut short: it is run again
+        bound = min(most, max(longest, steps))
+        work(done, done + more, bound)
+        if bound < most and status[done : done + more].any():
+            status[np.flatnonzero(status)] = PENDING
+            break
         done += more
-    return done
+        steps = FAR * int(taken[:done].max())
+    return count - int(np.count_nonzero(status == PENDING))
 
 
 def _in_threads(
-    work: Callable[..., int], first: int, count: int, threads: int, progress: Callable[[int], object] | None
+    work: Callable[..., None],
+    status: NDArray[np.uint8],
+    threads: int,
+    stop: NDArray[np.int64],
+    progress: Callable[[int], object] | None,
 ) -> None:
-    """The other instances, in threads even where one would do: Python hears of Ctrl-C while it waits."""
-    if first == count:
-        return
-    workers = max(1, min(threads, count - first))
+    """The other instances, in threads even where one would do: Python hears of Ctrl-C while it waits, and asks them to stop."""
+    count, pending = len(status), np.count_nonzero(status == PENDING)
+    first = int(np.argmax(status == PENDING))
+    workers = max(1, min(threads, pending))
     size = max(1, -(-(count - first) // (workers * PIECES)))
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(work, at, min(at + size, count)) for at in range(first, count, size)]
+        running = {pool.submit(work, at, min(at + size, count)) for at in range(first, count, size)}
         try:
-            for future in as_completed(futures):
-                done = future.result()
+            while running:
+                ended, running = wait(running, timeout=GLANCE)
+                for future in ended:
+                    future.result()
                 if progress is not None:
-                    progress(done)
+                    before, pending = pending, np.count_nonzero(status == PENDING)
+                    progress(before - pending)
         except BaseException:
+            stop[0] = 1
             pool.shutdown(wait=False, cancel_futures=True)
             raise

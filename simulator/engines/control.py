@@ -28,6 +28,8 @@ class Slot(IntEnum):
     #: what was lost since the last check, for undoing: address, and words in it
     LOG = 13
     LOGGED = 14
+    #: why the interpreter returned, an Exit: Ctrl-C may be raised in place of its result
+    WHY = 15
 
 
 class Flag(IntEnum):

@@ -11,6 +11,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +19,9 @@ from threading import RLock
 from typing import Any
 
 _MAGIC = b"RGOBJ1\n"
+
+#: what compiled code on disk may take
+CACHE_BYTES = 256 << 20
 
 #: What pays most for straight integer code: half of what LLVM's own O2 gains, in a fraction of its time.
 PASSES = (
@@ -230,8 +234,37 @@ def _write(digest: str, code: bytes) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder)
+    except OSError:
+        return
+    try:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + sha256(code).digest() + code)
         os.replace(name, folder / digest)
     except OSError:
+        with suppress(OSError):
+            os.unlink(name)
         return
+    _prune(folder)
+
+
+@cache
+def _prune(folder: Path) -> None:
+    """Once in a process: what was longest unused goes, where there is more than CACHE_BYTES.
+
+    Code of every earlier version of this package is never asked for again.
+    """
+    found = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):  # another process may have taken it away
+                about = entry.stat()
+                if not entry.is_file():
+                    continue
+                found.append((max(about.st_atime, about.st_mtime), about.st_size, entry.path))
+    size = sum(size for _, size, _ in found)
+    for _, bytes_, path in sorted(found):
+        if size <= CACHE_BYTES:
+            break
+        with suppress(OSError):
+            os.unlink(path)
+        size -= bytes_

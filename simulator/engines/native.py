@@ -171,13 +171,16 @@ class NativeMachine(Machine):
         companions = self._companions
         account = None if companions is None else (companions.way, companions.dropped, dict(companions.kept))
         crossed = None if companions is None else (companions._crossed, companions._lost)
-        words = [list(store) for store in self._stores()]
+        words = [store.array.copy() if isinstance(store, Words) else store[:] for store in self._stores()]
         return self.pc, self.br, self.direction, words, account, crossed
 
     def _restore(self, before: tuple[Any, ...]) -> None:
         self.pc, self.br, self.direction, words, account, crossed = before
         for store, old in zip(self._stores(), words, strict=True):
-            store[:] = old
+            if isinstance(store, Words) and isinstance(old, np.ndarray):
+                store.array[:] = old
+            else:
+                store[:] = old
         if self._companions is not None:
             self._companions.way, self._companions.dropped, self._companions.kept = account
             self._companions._crossed, self._companions._lost = crossed
@@ -299,9 +302,9 @@ class NativeMachine(Machine):
         control[Slot.FORWARD], control[Slot.BACKWARD], control[Slot.BYTES] = forward, backward, n * ENTRY_BYTES
         control[Slot.MIRROR] = forward + backward + (n - 1) * ENTRY_BYTES
         companions = self._companions
-        why = -1
+        control[Slot.WHY] = Exit.LIMIT
         try:
-            why = run(
+            run(
                 control.ctypes.data,
                 _address(self.registers),
                 _address(self.memory),
@@ -315,6 +318,7 @@ class NativeMachine(Machine):
             at = int(control[Slot.IP])
             self.direction = -1 if at >= backward else 1
             self.pc = n - 1 - (at - backward) // ENTRY_BYTES if at >= backward else (at - forward) // ENTRY_BYTES
+            why = int(control[Slot.WHY])
             if why == Exit.ASTRAY:
                 self.pc += self.direction * self.br
             self._collect(entries, n)

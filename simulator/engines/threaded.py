@@ -55,6 +55,8 @@ define i64 @{name}(ptr %ctl, ptr %R, ptr %M, i64 %n, ptr %C, ptr %N) {{
   %left = load i64, ptr %left.at
   %handler = load ptr, ptr %ip
   %why = call {convention} i64 %handler({_ARGUMENTS})
+  %why.at = getelementptr i64, ptr %ctl, i64 {Slot.WHY}
+  store i64 %why, ptr %why.at
   ret i64 %why
 }}
 

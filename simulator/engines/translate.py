@@ -123,6 +123,7 @@ class _Translation:
             "ptr noalias %ctl, ptr noalias %R, ptr noalias %M, i64 %n, ptr noalias %C, ptr noalias %N, ptr noalias %counts"
             if whole
             else f"{self.pointer} noalias %M, i64 %n, i64 %stride, i64 %limit, {self.pointer} noalias %report"
+            + ("" if self.variant.device else ", ptr %stop")
         )
         m.functions.append(f"define {'' if whole else 'internal '}i64 @{name}({arguments}) nounwind {{\n{body}\n}}")
 
@@ -217,9 +218,9 @@ class _Translation:
         stop = let(f"icmp slt i64 {left}, {self.longest}")
         if self.modes:
             stop = let(f"or i1 {stop}, {self._get('bad', 'i1')}")
-        if self.variant.whole:
+        if not self.variant.device:
             # Volatile: it changes behind the code's back.
-            asked = let(f"load volatile i64, ptr {self._slot_at(Late.STOP)}")
+            asked = let(f"load volatile i64, ptr {self._slot_at(Late.STOP) if self.variant.whole else '%stop'}")
             stop = let(f"or i1 {stop}, {let(f'icmp ne i64 {asked}, 0')}")
         do(f"br i1 {stop}, label %{self.label}.stop, label %{self.label}.on, !prof !1")
         code.label(f"{self.label}.stop")

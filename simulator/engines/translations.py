@@ -43,8 +43,8 @@ class Translation:
 
     @property
     def losses(self) -> int:
-        """Words that it may lose between two looks."""
-        return sum(map(len, self.flow.blocks.values()))
+        """Words that it may lose between two looks: of each instruction one, and its cotangent."""
+        return 2 * sum(map(len, self.flow.blocks.values()))
 
 
 def compile_seconds(instructions: int) -> float:

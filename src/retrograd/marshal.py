@@ -231,14 +231,13 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
     match t:
         case ScalarType(kind):
             return _array_words(kind, np.asarray(value), w)
-        case ArrayType(ScalarType(kind), _):
-            return _array_words(kind, np.asarray(value), w)
+        case ArrayType(ScalarType(kind), shape):
+            return _array_words(kind, _of_shape(np.asarray(value), shape, name), w)
         case ArrayType(StructType() as element, shape):
             if isinstance(value, np.ndarray) and value.dtype.kind == "c":
                 parts = np.stack([value.real, value.imag], axis=-1)
-                return _array_words(Kind.FIXED, parts, w)
-            items = np.empty(shape, dtype=object)
-            items[...] = np.asarray(value, dtype=object)
+                return _array_words(Kind.FIXED, _of_shape(parts, (*shape, 2), name), w)
+            items = _of_shape(np.asarray(value, dtype=object), shape, name)
             return _joined([word_array(element, item, w, name) for item in items.ravel()])
         case StructType(cls, fields):
             if isinstance(value, complex | np.complexfloating) and len(fields) == 2:
@@ -255,6 +254,13 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
         case StaticType():
             return np.zeros(0, dtype=np.uint64)
     raise TypeError(t)
+
+
+def _of_shape(array: np.ndarray[Any, Any], shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+    """The array; a struct's field may be given any, and must not run over its neighbours."""
+    if array.shape != shape:
+        _fail(f"`{name}` is an array of shape {array.shape}; its type has shape {shape}")
+    return array
 
 
 def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:

@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from retrograd.simulator.engines.batch import PENDING
 from retrograd.simulator.engines.host import host
 from retrograd.simulator.engines.words import DTYPES
 
@@ -75,17 +76,20 @@ def run_rows(
     batch = ctypes.CFUNCTYPE(None, *_BATCH)(host().load(text, ("batch",), lambda: text)["batch"])
     matrix = np.array(rows, dtype=DTYPES[width])
     blank, room = np.zeros(memory, matrix.dtype), np.zeros(memory + 1, matrix.dtype)
-    report, status = np.zeros((len(rows), 2), np.int64), np.ones(len(rows), np.uint8)
+    report, status = np.zeros((len(rows), 2), np.int64), np.full(len(rows), PENDING, np.uint8)
+    stop = np.zeros(1, np.int64)
 
     def at(array: NDArray[Any]) -> int:
         return array.ctypes.data
 
-    batch(at(matrix), 0, len(rows), len(rows[0]), at(blank), memory, at(room), 1 << 40, at(report), at(status))
+    batch(
+        at(matrix), 0, len(rows), len(rows[0]), at(blank), memory, at(room), 1 << 40, at(report), at(status), at(stop)
+    )
     return matrix.tolist(), report[:, 0].tolist(), status.tolist()
 
 
 _WORD, _POINTER = ctypes.c_int64, ctypes.c_void_p
-_BATCH = (_POINTER, _WORD, _WORD, _WORD, _POINTER, _WORD, _POINTER, _WORD, _POINTER, _POINTER)
+_BATCH = (_POINTER, _WORD, _WORD, _WORD, _POINTER, _WORD, _POINTER, _WORD, _POINTER, _POINTER, _POINTER)
 
 
 # --------------------------------------------------------------------------------------------------- llvm

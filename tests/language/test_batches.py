@@ -351,7 +351,9 @@ def test_run_batch_takes_functions_of_the_language(function: Any) -> None:
 def test_vmap_takes_functions() -> None:
     with pytest.raises(rg.InputError, match="vmap takes a function, not `3`"):
         rg.vmap(3)  # type: ignore[arg-type]
+    # What it would give for no elements, only functions of the language and gradients of them tell.
+    assert [part.shape for part in rg.vmap(rg.grad(norm))(np.zeros(0), np.zeros(0), np.zeros(0))] == [(0,)] * 2
     with pytest.raises(rg.InputError, match="is given no elements"):
-        rg.vmap(rg.grad(norm))(np.zeros(0), np.zeros(0), np.zeros(0))
+        rg.vmap(lambda x: x)(np.zeros(0))
     with pytest.raises(rg.NotDifferentiable, match="`x` of `steps` is int"):
         rg.vmap(rg.grad(steps, "x"), in_axes=(0, None, None, None))([1], 1, 0, 10)

@@ -69,8 +69,8 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(native, "FEW", 1)
     if request.param == "auto":
         # It hands over in mid-run: from Python to the interpreter, and to translated code, translated before or not.
-        monkeypatch.setattr(native, "SHORT", 40)
-        monkeypatch.setattr(native, "SPEED", 600)
+        monkeypatch.setattr(native, "SHORT", 12)
+        monkeypatch.setattr(native, "SPEED", 100)
         monkeypatch.setattr(native, "is_translated", lambda *asked: False)
         monkeypatch.setattr(native, "translation_is_loaded", lambda *asked: False)
     return MACHINES[request.param]

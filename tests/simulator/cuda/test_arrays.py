@@ -277,6 +277,11 @@ def test_a_borrower_is_told_what_is_read_only_or_a_copy(fake: Any, context: Cont
     assert (copy.copied, copy.read_only, copy.address == array.address) == (True, False, False)
     context.synchronize()
     assert fake.bytes_at(copy.address, 32) == fake.bytes_at(array.address, 32)
+    # It is made in the borrower's stream, where it is used; and nobody waits for it here.
+    lent = dlpack.look(array.__dlpack__(max_version=(1, 0), copy=True, stream=(theirs := fake.stream_of_another())))
+    assert fake.pending == 1
+    Stream(context, theirs).synchronize()
+    assert fake.bytes_at(lent.address, 32) == fake.bytes_at(array.address, 32)
     assert dlpack.look(array.__dlpack__(max_version=(1, 0), copy=True, stream=-1)).copied
 
 
@@ -499,6 +504,7 @@ CASES: dict[str, tuple[Any, str]] = {
     "a negative length": (lambda a: Interface(a, (-4,)), "malformed: shape (-4,), strides None"),
     "too few strides": (lambda a: Interface(a, (2, 2), strides=(8,)), "malformed: shape (2, 2), strides (8,)"),
     "the stream 0": (lambda a: Interface(a, stream=0), "x names the stream 0, which is none"),
+    "a stream that is true": (lambda a: Interface(a, stream=True), "x names the stream True, which is none"),
     "a stream in words": (lambda a: Interface(a, stream="mine"), "x names the stream 'mine', which is none"),
 }  # fmt: skip
 
@@ -519,8 +525,11 @@ def test_where_memory_is(fake: Any, context: Context) -> None:
     ):
         assert said in refused(Interface(fake.lend(32, **more)), context)
         assert said in refused(Lender(fake.lend(32, **more)), context)
-    managed = written(fake, np.arange(4), managed=True)
-    assert device_array(Lender(managed, device=(13, 0)), context).copy_to_host().tolist() == [0, 1, 2, 3]
+    # Managed memory is within the reach of every device, whichever it was allocated on.
+    for device in (0, 1):
+        managed = fake.lend(32, device=device, managed=True)
+        assert device_array(Lender(managed, device=(13, 0)), context).address == managed
+        assert device_array(Interface(managed), context).address == managed
     gone = fake.lend(32)
     fake.take_back(gone)
     assert "does not know" in refused(Interface(gone), context)
@@ -592,7 +601,7 @@ def test_work_of_the_lender_is_waited_for(fake: Any, context: Context, queue: st
     # The interface's old versions tell of no stream.
     address = written(fake, np.zeros(4, np.int64))
     fake.queue(theirs, writes(address), address)
-    assert read(device_array(Interface(address, version=2, stream=...), context, stream=stream)) == [0, 1, 2, 3]
+    assert read(device_array(Interface(address, version=2, stream=0), context, stream=stream)) == [0, 1, 2, 3]
 
     class Lending(Lender):
         """Makes the borrower's stream wait, as DLPack wants it."""

@@ -152,6 +152,23 @@ def test_a_cache_that_cannot_be_written(obstacle: str, tmp_path: Path, monkeypat
         assert list(place.iterdir()) == []
 
 
+def test_the_cache_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
+    monkeypatch.setattr(host, "CACHE_BYTES", 2500)
+    for name, read, written in (("new", 40, 40), ("lately read", 30, 1), ("old", 20, 20), ("older", 10, 10)):
+        (tmp_path / name).write_bytes(bytes(1000))
+        os.utime(tmp_path / name, (read, written))
+    (tmp_path / "folder").mkdir()
+    one = Process()
+    one.load(1, "one")
+    assert {f.name for f in tmp_path.iterdir()} > {"new", "folder"}
+    assert not (tmp_path / "old").exists() and not (tmp_path / "older").exists()
+    # Once in a process: to look costs time, too.
+    (tmp_path / "more").write_bytes(bytes(5000))
+    one.load(2, "two")
+    assert (tmp_path / "more").exists()
+
+
 def refuse(*arguments: Any, **options: Any) -> Any:
     raise OSError("no")
 

@@ -22,6 +22,7 @@ from retrograd.simulator.engines.control import ACCOUNT
 from retrograd.simulator.engines.host import Host
 from retrograd.simulator.engines.native import NativeMachine
 from retrograd.simulator.engines.steps import step
+from retrograd.simulator.engines.words import zeros
 
 import retrograd as rg
 
@@ -224,12 +225,12 @@ def test_translated_with_long_functions(lockstep: Any, level: int | None, genera
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `auto` hand over in the midst of short runs: Python's part after 30 steps, the interpreter's after some 20 more.
+    """Make `auto` hand over in the midst of short runs: Python's part after 12 steps, the interpreter's after some 5 more.
 
     Whether a program was translated before, by another test, must not matter.
     """
-    monkeypatch.setattr(native, "SHORT", 30)
-    monkeypatch.setattr(native, "SPEED", 600)
+    monkeypatch.setattr(native, "SHORT", 12)
+    monkeypatch.setattr(native, "SPEED", 100)
     monkeypatch.setattr(native, "is_translated", lambda *asked: False)
     monkeypatch.setattr(native, "translation_is_loaded", lambda *asked: False)
 
@@ -238,7 +239,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_auto(lockstep: Any, generator: ModuleType) -> None:
     engines = set()
     for seed in range(3000, 3000 + HANDED_OVER):
-        case = generator.generate(seed, allow=quick, sizes=(10, 25))
+        case = generator.generate(seed, allow=quick, sizes=(10, 50))
         with told(seed):
             both = play(lockstep, partial(NativeMachine, level=0), case, LIFTED)
         engines.add(both.tested.engine)
@@ -421,6 +422,32 @@ def check_loop(lockstep: Any, make: Make) -> Any:
 def test_a_guard_that_fails_as_a_loop_goes_on(lockstep: Any, make: Make, undone: list[int]) -> None:
     both = check_loop(lockstep, make)
     assert bool(undone) == (both.tested.tier == "translated")
+
+
+@pytest.mark.parametrize("lifted", [False, True])
+def test_the_log_holds_all_that_is_lost(
+    lockstep: Any, translated: Make, lifted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks: a word of each instruction, and its cotangent. Beyond its end, nothing is written."""
+    arrays: list[Any] = []
+
+    def guarded(count: int, w: rg.Format) -> Any:
+        array = zeros(count + 500, w)
+        array[count:] = 0xAB
+        arrays.append(array[count:])
+        return array[:count]
+
+    lines = [f"erase r{r}" for r in range(1, 201)]
+    both = lockstep(translated, rg.assemble("\n".join(["start", *lines, "div.add r1, r2, r3", "add r9, 1", "finish"])))
+    both.differentiate(lifted)
+    for machine in both.machines:
+        machine.registers[1:] = range(1, 256)
+        if lifted:
+            machine.cotangents[1:] = range(1, 256)
+    monkeypatch.setattr(native, "zeros", guarded)
+    assert both.run()[0] == "RG0402"
+    assert len(arrays) > 1
+    assert all((array == 0xAB).all() for array in arrays)
 
 
 def test_what_the_guards_refuse_backward(lockstep: Any, make: Make) -> None:

@@ -58,11 +58,9 @@ def instruction(rng: random.Random, opcode: Opcode, w: Format) -> Instruction:
             return found
 
 
-def cycle(rng: random.Random, branches: bool, entries: Collection[str] = ()) -> Iterator[Opcode]:
+def cycle(rng: random.Random, entries: Collection[str] = ()) -> Iterator[Opcode]:
     """Every opcode of the table, or of some entries, in turn, in random order, again and again."""
-    opcodes = [o for o in rg.TABLE if o.name not in ("start", "finish") and (branches or "br" not in o.writes)]
-    if entries:
-        opcodes = [o for o in opcodes if o.entry.name in entries]
+    opcodes = [o for o in rg.TABLE if o.name not in ("start", "finish") and (not entries or o.entry.name in entries)]
     while True:
         yield from rng.sample(opcodes, len(opcodes))
 
@@ -144,18 +142,18 @@ def anywhere(both: Any, rng: random.Random, words: Words) -> int:
 
 
 def through(both: Any, rng: random.Random, words: Words) -> int:
-    """From one end to the other, or to the trap; sometimes back again."""
+    """From one end to the other, or to the trap, or going round for ever; sometimes back again."""
     scatter(both, rng, words)
-    direction = rng.choice((1, 1, -1))
+    direction, steps = rng.choice((1, 1, -1)), rng.choice((300, 301, 400))
     p = both.reference.program
     place(both, p.start if direction > 0 else p.finish, 0, direction)
-    both.do(lambda m: m.run(), fully=False)
+    both.do(lambda m: m.run(steps), fully=False)
     match rng.randrange(4):
         case 0:
-            both.do(lambda m: m.run_back(), fully=False)
+            both.do(lambda m: m.run_back(steps), fully=False)
         case 1:
             both.set(lambda m: m.turn())
-            both.do(lambda m: m.run(), fully=False)
+            both.do(lambda m: m.run(steps), fully=False)
         case _:
             return 1
     return 2
@@ -176,7 +174,7 @@ def sequences(
 ) -> tuple[Counter[str], Counter[str]]:
     """Run `count` sequences, `states` of them in one program; how often opcodes were executed, and machines trapped."""
     rng = random.Random(seed)
-    opcodes = cycle(rng, way is anywhere, entries)
+    opcodes = cycle(rng, entries)
     executed, traps = Counter[str](), Counter[str]()
     while count > 0:
         p = program(rng, w, opcodes, size)
