@@ -162,7 +162,8 @@ def test_the_cache_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.Mo
     one = Process()
     one.load(1, "one")
     assert {f.name for f in tmp_path.iterdir()} > {"new", "folder"}
-    assert not (tmp_path / "old").exists() and not (tmp_path / "older").exists()
+    assert not (tmp_path / "old").exists()
+    assert not (tmp_path / "older").exists()
     # Once in a process: to look costs time, too.
     (tmp_path / "more").write_bytes(bytes(5000))
     one.load(2, "two")
