@@ -246,7 +246,7 @@ def _in_threads(
     progress: Callable[[int], object] | None,
 ) -> None:
     """The other instances, in threads even where one would do: Python hears of Ctrl-C while it waits, and asks them to stop."""
-    count, pending = len(status), np.count_nonzero(status == PENDING)
+    count, pending = len(status), int(np.count_nonzero(status == PENDING))
     first = int(np.argmax(status == PENDING))
     workers = max(1, min(threads, pending))
     size = max(1, -(-(count - first) // (workers * PIECES)))
@@ -258,7 +258,7 @@ def _in_threads(
                 for future in ended:
                     future.result()
                 if progress is not None:
-                    before, pending = pending, np.count_nonzero(status == PENDING)
+                    before, pending = pending, int(np.count_nonzero(status == PENDING))
                     progress(before - pending)
         except BaseException:
             stop[0] = 1
