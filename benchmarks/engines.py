@@ -328,10 +328,10 @@ def _engine_rows(w: Workload, engines: Sequence[str], quick: bool) -> list[Row]:
     if runs:
         batch = Batch(w.function, w.args, {}, w.in_axes)
         code, after = next((run.compiled, run.matrix) for run in runs.values())
-        words = batch.words(code)
+        words, kept = batch.words(code), [(0, after.shape[1])]
         tasks["conversion"] = lambda: (batch.words(code), _from_words(code, after))
         for engine in runs:
-            tasks[engine] = functools.partial(run_rows, code, words, engine=engine, progress=False)
+            tasks[engine] = functools.partial(run_rows, code, words, kept, engine=engine, progress=False)
     spent = _timed(tasks, 3 if quick else 5)
 
     rows = []
