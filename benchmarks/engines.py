@@ -47,6 +47,8 @@ MACHINES: dict[str, Callable[[Program], Any]] = {
 }
 #: million instructions a second that the assembly loops are to reach
 BARS = {"threaded": 500.0, "translated": 3000.0}
+#: what of its speed the interpreter is to keep where it moves cotangents, too
+ADJOINT = 0.8
 #: a task that takes less is repeated until it takes so many seconds
 SPELL = 2e-3
 
@@ -526,6 +528,13 @@ def _loop_rows(machines: Mapping[str, Callable[[Program], Any]], quick: bool) ->
             _check_loop(name, engine, loop, machine, rounds)
             machine.run_back()
             tasks[f"{engine} forward"], tasks[f"{engine} backward"] = machine.run, machine.run_back
+            tasks[f"{engine} adjoint"] = _adjoint(factory(assemble(loop.text.format(rounds=rounds))))
+        if "translated" in machines:
+            rounds = round(steps["translated"] / loop.instructions)
+            unchecked = NativeMachine(
+                assemble(loop.text.format(rounds=rounds)), tier="translated", at_once=True, overflow=False
+            )
+            tasks["unchecked forward"], tasks["unchecked backward"] = unchecked.run, unchecked.run_back
         first = next(iter(states))
         for engine, state in states.items():
             if state != states[first]:
@@ -538,7 +547,26 @@ def _loop_rows(machines: Mapping[str, Callable[[Program], Any]], quick: bool) ->
             rows.append(Row(f"{name}, {engine}", count / low / 1e6, "million instructions/s (most)", bar))
             back = spent[f"{engine} backward"][1] / low
             rows.append(Row(f"backward over forward, {name}, {engine}", back, "(time)", 1.1, lower_is_better=True))
+            adjoint = 2 * low / spent[f"{engine} adjoint"][1]
+            bar = ADJOINT if engine == "threaded" else None
+            rows.append(Row(f"with cotangents over without, {name}, {engine}", adjoint, "(instructions/s)", bar))
+        if "translated" in machines:
+            cost = spent["translated forward"][1] / spent["unchecked forward"][1]
+            rows.append(Row(f"with overflow checks over without, {name}, translated", cost, "(time)"))
     return rows
+
+
+def _adjoint(machine: Any) -> Callable[[], object]:
+    """Back from the end and forth again with cotangents: twice the instructions of a run."""
+    machine.run()
+    machine.differentiating = True
+    machine.memory_cotangents[0] = 1 << 20
+
+    def there_and_back() -> None:
+        machine.run_back()
+        machine.run()
+
+    return there_and_back
 
 
 def _state(loop: Loop, factory: Callable[[Program], Any]) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS, bar
 from retrograd.isa.program import Program
+from retrograd.isa.timing import cycles
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.control import ACCOUNT, Exit, Late, Slot
 from retrograd.simulator.engines.flow import Flow, Node, Variant, flow_of
@@ -20,7 +21,6 @@ from retrograd.simulator.engines.llvm_ir import Trees
 from retrograd.simulator.engines.llvm_module import Code, Module
 from retrograd.simulator.engines.steps import MODES, Step, step
 from retrograd.simulator.engines.threaded import storage
-from retrograd.simulator.timing import cycles
 
 #: nodes of an instruction's trees from which on it is a function, called where it occurs
 OUT_OF_LINE = 40

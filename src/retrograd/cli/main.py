@@ -110,6 +110,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--memory-limit", metavar="WORDS", help="refuse programs that want more memory")
     p.add_argument("--no-overflow", action="store_true", help="let fixed-point results wrap instead of trapping")
     p.add_argument("--strict", action="store_true", help="refuse to erase")
+    p.add_argument("--cycles", action="store_true", help="tell what the co-processor would take, by instruction")
     p.add_argument("--trace", action="store_true", help="print every step and what it changed, on stderr")
     p.add_argument(
         "--json", action="store_true", help="print the outcome as JSON (schema retrograd.run/1, call/1 or batch/1)"
