@@ -31,7 +31,7 @@ from retrograd.simulator.engines.instances import Columns
 import retrograd as rg
 
 #: random programs in the default tier, and in the slow one in pieces that can run side by side
-PROGRAMS, SLOW, SLOW_CHUNK = 14, 1600, 100
+PROGRAMS, SLOW, SLOW_CHUNK = 8, 1600, 100
 DEFAULT = Setting()
 #: of every way to cut a batch up: one thread, threads without work, one instance in a piece, pieces that are no multiple of
 #: the block, one device, the other one, both, each twice
