@@ -334,6 +334,11 @@ def _engine_rows(w: Workload, engines: Sequence[str], quick: bool) -> list[Row]:
         tasks["conversion"] = lambda: (batch.words(code), _from_words(code, after))
         for engine in runs:
             tasks[engine] = functools.partial(run_rows, code, words, kept, engine=engine, progress=False)
+        if "translated" in runs:
+            tasks["unchecked"] = functools.partial(
+                run_rows, code, words, kept, engine="translated", checks=False, progress=False
+            )
+            tasks["unchecked"]()
     spent = _timed(tasks, 3 if quick else 5)
 
     rows = []
@@ -349,6 +354,9 @@ def _engine_rows(w: Workload, engines: Sequence[str], quick: bool) -> list[Row]:
         rows.append(Row(f"{w.name}, {engine} over numba", least[engine] / least["numba"], "(time)"))
         rows.append(Row(f"{w.name}, {engine}", steps / w.evaluations, "instructions/evaluation"))
         rows.append(Row(f"{w.name}, {engine}", steps / least[engine] / 1e6, "million instructions/s"))
+    if "unchecked" in least:
+        cost = least["translated"] / least["unchecked"]
+        rows.append(Row(f"{w.name}, translated, with checks over without", cost, "(time)"))
     return rows
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from retrograd.batch_arguments import Loaded
 from retrograd.compiler.compiled import Compiled
 from retrograd.execution import ProgramTrap, execute
-from retrograd.isa.diagnostics import Diagnostic
+from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.simulator.engines.choice import engine_named, machine_for
 from retrograd.simulator.engines.instances import Columns, Range, width
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
@@ -74,6 +74,7 @@ def run_rows(
     engine: str = "auto",
     backward: bool = False,
     overflow: bool = True,
+    checks: bool = True,
     limit: int | None = None,
     cycles: bool = False,
     progress: bool | None = None,
@@ -83,6 +84,8 @@ def run_rows(
     `kept`, `summed`: the memory that is handed back of each element, and that is added up over all. `limit`: steps for each row. `progress`: a bar, or none; None shows one where a terminal waits for more than a second.
     """
     found = engine_named(engine)
+    if not checks:
+        found = _unchecked(found, compiled)
     rows, columns = loaded.rows, Columns(loaded.given, tuple(kept), tuple(summed))
     begin = np.array(compiled.program.data, dtype=np.uint64)
     shared = np.zeros(max(len(begin), len(loaded.shared), columns.end), dtype=np.uint64)
@@ -93,7 +96,7 @@ def run_rows(
     out = Rows(after, steps, erased, "reference", [0] * width(columns.summed))
     if cycles:
         out.cycles = np.zeros(len(rows), dtype=np.int64)
-    alone = _Alone(compiled, out, rows, columns, shared, backward, overflow, limit)
+    alone = _Alone(compiled, out, rows, columns, shared, backward, overflow, checks, limit)
     with _Bar(len(rows), progress) as bar:
         if found == "reference" or compiled.emitted.externals:
             # What the host looks at on the way is shown by a machine that is looked at.
@@ -105,6 +108,18 @@ def run_rows(
         if first < len(rows):
             _compiled(compiled, out, rows, first, found, alone, bar)
     return out
+
+
+def _unchecked(engine: str, compiled: Compiled) -> str:
+    """The engine that leaves checks out: machines, which can stop anywhere and go back, always make them."""
+    if compiled.emitted.externals:
+        raise InputError(
+            Diagnostic("RG1001", "a function with `rg.external` is run by machines, which make every check")
+        )
+    if engine in ("reference", "threaded"):
+        hint = "engine = auto, native, translated or cuda; or checks = True"
+        raise InputError(Diagnostic("RG1001", f"the engine `{engine}` makes every check", hint=hint))
+    return "native" if engine == "auto" else engine
 
 
 def _compiled(
@@ -131,6 +146,7 @@ def _compiled(
         shared=alone.shared,
         backward=alone.backward,
         overflow=alone.overflow,
+        checks=alone.checks,
         cycles=out.cycles is not None,
         limit=alone.limit,
         progress=bar,
@@ -158,6 +174,7 @@ class _Alone:
     shared: Words
     backward: bool
     overflow: bool
+    checks: bool
     limit: int | None
 
     def run(self, which: Iterable[int], engine: str, bar: Callable[[int], object], budget: int | None = None) -> int:

@@ -64,6 +64,7 @@ def run_batch(
     format: Format | None = None,
     options: Options | None = None,
     overflow: bool = True,
+    checks: bool = True,
     traps: Traps = "raise",
     cycles: bool = False,
     progress: bool | None = None,
@@ -76,7 +77,8 @@ def run_batch(
     stacked along axis 0, since every element may change them: arrays of numbers, arrays of structs, lists for stacks.
     `engine`: what runs them, see `run`; `native` takes all cores, `cuda` a GPU. `max_steps` is for each element. An element that
     traps keeps the others from nothing: the first is raised when all have ended, the others' values in its `result`; with
-    `traps="return"` all are in the result's `traps`. `cycles=True` counts them, too. `progress` shows a bar, None where a terminal waits long.
+    `traps="return"` all are in the result's `traps`. `checks=False` leaves out every check but that of memory: what would trap goes on with
+    wrapped words, and nobody is told. `cycles=True` counts them, too. `progress` shows a bar, None where a terminal waits long.
     Raises CompileError, InputError naming the argument or for no such engine, DeviceError, ElementTrap naming the element.
     """
     return _run(
@@ -90,6 +92,7 @@ def run_batch(
         format,
         options,
         overflow,
+        checks,
         traps,
         cycles,
         progress,
@@ -107,6 +110,7 @@ def _run(
     format: Format | None = None,
     options: Options | None = None,
     overflow: bool = True,
+    checks: bool = True,
     traps: Traps = "raise",
     cycles: bool = False,
     progress: bool | None = None,
@@ -127,6 +131,7 @@ def _run(
         engine=engine,
         backward=backward,
         overflow=overflow,
+        checks=checks,
         limit=max_steps,
         cycles=cycles,
         progress=progress,

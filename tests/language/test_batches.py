@@ -447,3 +447,25 @@ def test_cycles_of_what_traps_are_none(engine: str) -> None:
     assert list(found.traps) == [1]
     assert found.cycles is not None
     assert found.cycles[0] > 0 == found.cycles[1]
+
+
+@pytest.mark.parametrize("engine", ["auto", "native", "translated"])
+def test_without_checks_words_wrap(engine: str) -> None:
+    @reversible
+    def f(y: fixed, x: fixed, n: int):
+        y += x * x
+
+    xs = np.array([1.5, -2.0, 65536.0])
+    checked = rg.run_batch(f, np.zeros(3), xs, 1, in_axes=(0, 0, None), engine=engine, traps="return")
+    assert list(checked.traps) == [2]
+    found = rg.run_batch(f, np.zeros(3), xs, 1, in_axes=(0, 0, None), engine=engine, checks=False)
+    assert (found.traps, found.values.y.tolist()) == ({}, [2.25, 4.0, 0.0])
+    # What wraps is a bijection still.
+    back = rg.run_batch(f, found.values.y, xs, 1, in_axes=(0, 0, None), engine=engine, checks=False, backward=True)
+    assert back.values.y.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("engine", ["reference", "threaded"])
+def test_machines_make_every_check(engine: str) -> None:
+    with pytest.raises(rg.InputError, match=f"the engine `{engine}` makes every check"):
+        rg.run_batch(norm, np.zeros(3), XS, YS, engine=engine, checks=False)
