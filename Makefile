@@ -26,7 +26,7 @@ $(TREE): Makefile
 
 docs:
 	$(PYTHON) -m retrograd.isa.manual --check docs
-	$(PYTHON) -m retrograd.simulator.timing --check docs
+	$(PYTHON) -m retrograd.isa.timing --check docs
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 
 examples:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from retrograd.isa.entries import BAR, NOT_JUMPING, REGISTER_FIELDS, Opcode
+from retrograd.isa.entries import BAR, NOT_JUMPING, REGISTER_FIELDS, Guards, Opcode
 from retrograd.isa.expr import Expr
 from retrograd.isa.microcode import Schedule
 from retrograd.isa.words import Format
@@ -36,14 +36,18 @@ class Trees(NamedTuple):
     guards: tuple[Expr, ...]
 
 
-def plain(opcode: Opcode, w: Format) -> Trees:
-    """The trees of the opcode with D = 0.
+def computed(opcode: Opcode, w: Format) -> Guards:
+    """The guards whose predicates are computed.
 
     Overflow is checked whether or not a machine traps on it, so that this changes no timing; strict mode refuses an opcode
-    as such, and BR = 0 is a matter of decoding: neither is computed.
+    as such, and BR = 0 is a matter of decoding.
     """
-    guards = [g for g in opcode.guards(w) if g.mode != "strict" and g != NOT_JUMPING]
-    return Trees(opcode.transition(w), tuple(opcode.guard_predicate(g, w) for g in guards))
+    return tuple(g for g in opcode.guards(w) if g.mode != "strict" and g != NOT_JUMPING)
+
+
+def plain(opcode: Opcode, w: Format) -> Trees:
+    """The trees of the opcode with D = 0."""
+    return Trees(opcode.transition(w), tuple(opcode.guard_predicate(g, w) for g in computed(opcode, w)))
 
 
 @dataclass(frozen=True)

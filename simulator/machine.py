@@ -203,7 +203,7 @@ class Machine:
     def cycles(self) -> int:
         """What the co-processor would take for the instructions executed, by the cycle model (docs/timing.md)."""
         # Imported here: whoever does not ask need not have the instructions scheduled.
-        from retrograd.simulator.timing import total_cycles
+        from retrograd.isa.timing import total_cycles
 
         counts: Counter[tuple[Opcode, bool, bool]] = Counter()
         table, lifted = self.program.table, self._differentiating

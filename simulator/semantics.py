@@ -12,9 +12,10 @@ from math import isqrt
 from typing import Any
 
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode, bar
+from retrograd.isa.lifted import NOTHING, Lifted, lifted
 from retrograd.isa.python_source import emit
 from retrograd.isa.words import Format
-from retrograd.simulator.cotangents import NOTHING, Cotangents, Fault, Lifted, Store, lifted
+from retrograd.simulator.cotangents import Cotangents, Fault, Store
 
 #: handler(registers, memory, br, rd, ra, rb, imm as a word) -> br; br is signed
 Handler = Callable[[Store, Store, int, int, int, int, int], int]

@@ -8,8 +8,8 @@ from functools import cache
 from retrograd.isa.effects import Erase, Unerase
 from retrograd.isa.entries import NOT_JUMPING, Mode, Opcode
 from retrograd.isa.expr import Expr, inputs, nodes
+from retrograd.isa.lifted import NOTHING, lifted
 from retrograd.isa.words import Format
-from retrograd.simulator.cotangents import NOTHING, lifted
 
 #: registers named by the fields of an instruction
 REGISTERS = ("d", "a", "b")

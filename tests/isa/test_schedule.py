@@ -44,10 +44,10 @@ from retrograd.isa.microcode import (
     execute,
     unit_of,
 )
+from retrograd.isa.microprograms import trees
 from retrograd.isa.schedule import schedule
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
-from retrograd.simulator.timing import trees
 
 OPCODES = list(TABLE)
 FORMATS = [Format(64, 32), Format(32, 16), Format(8, 4)]

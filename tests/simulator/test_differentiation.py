@@ -23,7 +23,8 @@ from retrograd.isa.encoding import Instruction, encode, inverse
 from retrograd.isa.entries import BAR, Function, Opcode, bar
 from retrograd.isa.expr import Expr, evaluate, fold, place
 from retrograd.isa.functions import available
-from retrograd.simulator.cotangents import Cotangents, Fault, freed, lifted
+from retrograd.isa.lifted import freed, lifted
+from retrograd.simulator.cotangents import Cotangents, Fault
 from retrograd.simulator.machine import REGISTERS
 from retrograd.simulator.semantics import handler, lifted_handler
 

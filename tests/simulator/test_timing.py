@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from retrograd.isa import encoding
+from retrograd.isa import encoding, timing
 from retrograd.isa.adjoint import NoDerivative, lift
 from retrograd.isa.effects import Erase
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Function, Guard, Opcode, a, b, bar
 from retrograd.isa.expr import mul_shift
+from retrograd.isa.lifted import lifted
 from retrograd.isa.microcode import DEFAULT_UNITS, execute
+from retrograd.isa.microprograms import distinguishes, microprograms, trees
 from retrograd.isa.phases import plain
 from retrograd.isa.schedule import schedule
 from retrograd.isa.table import TABLE
+from retrograd.isa.timing import cycles, page, total_cycles
 from retrograd.isa.words import Format
-from retrograd.simulator import cotangents, timing
-from retrograd.simulator.cotangents import Cotangents, Fault, lifted
+from retrograd.simulator.cotangents import Cotangents, Fault
 from retrograd.simulator.semantics import handler, lifted_handler
-from retrograd.simulator.timing import cycles, distinguishes, microprograms, page, total_cycles, trees
 
 import retrograd as rg
 
@@ -282,7 +283,7 @@ def test_an_instruction_is_scheduled_while_one_waits() -> None:
 
 
 def test_the_page_is_fresh() -> None:
-    assert (DOCS / "timing.md").read_text(encoding="utf-8") == page(), "run python -m retrograd.simulator.timing docs"
+    assert (DOCS / "timing.md").read_text(encoding="utf-8") == page(), "run python -m retrograd.isa.timing docs"
 
 
 def test_a_stale_page_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,7 +315,7 @@ def test_the_pages_numbers_are_those_of_the_units(monkeypatch: pytest.MonkeyPatc
 
 def test_dropped_cotangents_are_written() -> None:
     for name in ("assertz", "erase"):
-        assert cotangents.lifted(TABLE[name], Q64, False).drops == (bar("d"),)
+        assert lifted(TABLE[name], Q64, False).drops == (bar("d"),)
         found = microprograms(TABLE[name].entry, Q64, True, False)[name]
         assert bar("d") in found.schedule.after
         assert found.writes == ("rd",)
