@@ -35,7 +35,7 @@ class Record(NamedTuple):
     br_after: int
     backward_before: bool
     backward_after: bool
-    #: of all instructions retired so far
+    #: of all instructions retired since the counters were cleared
     cycles: int
     #: clock cycles since the order began
     clock: int
@@ -59,6 +59,8 @@ class Order:
     turn: bool = False
     #: forget dropped cotangents
     forget: bool = False
+    #: counters to zero
+    clear: bool = False
     differentiate: bool = False
     overflow: bool = True
     strict: bool = False
@@ -80,7 +82,7 @@ class Report:
     pc: int
     br: int
     backward: bool
-    #: cycles, instructions, bits toggled, bits erased: since the machine was made
+    #: cycles, instructions, bits toggled, bits erased: since they were last cleared
     counters: tuple[int, int, int, int]
     #: the words of each block that was to be read
     blocks: list[list[int]]

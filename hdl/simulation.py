@@ -77,10 +77,9 @@ class Simulation:
             if value is not None:
                 ctx.set(settings.value, value & ((1 << self.core.parameters.pc_bits) - 1))
                 await self._strobe(ctx, getattr(settings, f"set_{name}"))
-        if order.turn:
-            await self._strobe(ctx, settings.turn)
-        if order.forget:
-            await self._strobe(ctx, settings.forget)
+        for name in ("turn", "forget", "clear"):
+            if getattr(order, name):
+                await self._strobe(ctx, getattr(settings, name))
         ctx.set(modes.differentiate, order.differentiate)
         ctx.set(modes.overflow, order.overflow)
         ctx.set(modes.strict, order.strict)
