@@ -1,6 +1,6 @@
 """The branch unit: where control stands, and which way it goes.
 
-    PC += DIR · (BR if BR ≠ 0 else 1),  with DIR and BR as the instruction leaves them
+PC += DIR · (BR if BR ≠ 0 else 1),  with DIR and BR as the instruction leaves them
 """
 
 from __future__ import annotations

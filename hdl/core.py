@@ -188,9 +188,8 @@ class Core(wiring.Component):
         early, late, trap = Signal(Trap), Signal(Trap), Signal(Trap)
         ends = Signal()
         with m.Switch(phase):
-            with m.Case(Phase.DECODE):
-                with m.If(~inside):
-                    m.d.comb += early.eq(Trap.CODE)
+            with m.Case(Phase.DECODE), m.If(~inside):
+                m.d.comb += early.eq(Trap.CODE)
             with m.Case(Phase.READ):
                 with m.If(~decoder.legal):
                     m.d.comb += early.eq(Trap.ILLEGAL)
@@ -198,9 +197,8 @@ class Core(wiring.Component):
                     m.d.comb += early.eq(Trap.JUMP)
                 with m.Elif(head.halts):
                     m.d.comb += ends.eq(1)
-            with m.Case(Phase.ACCESS):
-                with m.If(~memory.valid):
-                    m.d.comb += early.eq(Trap.MEMORY)
+            with m.Case(Phase.ACCESS), m.If(~memory.valid):
+                m.d.comb += early.eq(Trap.MEMORY)
         m.d.comb += [
             guards.begin.eq(sequencer.launch),
             guards.forbidden.eq(head.forbidden),
@@ -399,7 +397,10 @@ class Core(wiring.Component):
         with m.If(commit.first):
             m.d.sync += [r.instruction.eq(instruction), r.address.eq(memory.address)]
             for place, (word, cotangent) in old.items():
-                m.d.sync += [getattr(r, f"{place}_word_before").eq(word), getattr(r, f"{place}_cotangent_before").eq(cotangent)]
+                m.d.sync += [
+                    getattr(r, f"{place}_word_before").eq(word),
+                    getattr(r, f"{place}_cotangent_before").eq(cotangent),
+                ]
         for place, field in fields.items():
             with m.If((commit.field == field) & writes):
                 m.d.sync += [

@@ -104,7 +104,9 @@ class Microcode:
                         starts[body] = len(self.rows)
                         self.rows += body
                     at = dispatch_address(opcode.code, backward, lifted, same)
-                    head = self._head(opcode, executed, lifted, same) | {"negates": backward and opcode.negates_immediate}
+                    head = self._head(opcode, executed, lifted, same) | {
+                        "negates": backward and opcode.negates_immediate
+                    }
                     self.dispatch[at] = pack(DISPATCH, head | {"start": starts[body], "word": first})
         if len(self.rows) > 1 << ADDRESS_BITS:
             raise ValueError(f"{len(self.rows)} rows of microcode do not fit")

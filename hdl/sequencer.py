@@ -65,9 +65,8 @@ class Sequencer(wiring.Component):
 
         executes = Signal()
         with m.Switch(self.phase):
-            with m.Case(Phase.IDLE):
-                with m.If(self.run):
-                    m.d.sync += self.phase.eq(Phase.FETCH)
+            with m.Case(Phase.IDLE), m.If(self.run):
+                m.d.sync += self.phase.eq(Phase.FETCH)
             with m.Case(Phase.FETCH):
                 m.d.sync += self.phase.eq(Phase.DECODE)
             with m.Case(Phase.DECODE):

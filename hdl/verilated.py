@@ -195,6 +195,7 @@ def _build(text: str, folder: Path) -> Path:
     work.mkdir(parents=True, exist_ok=True)
     (work / "probe.v").write_text(text, encoding="utf-8")
     (work / "shim.cpp").write_text(f"#define FIELDS {FIELDS}\n{shim}", encoding="utf-8")
+
     def run(*command: str | Path) -> str:
         return subprocess.run([*map(str, command)], cwd=work, check=True, capture_output=True, text=True).stdout
 

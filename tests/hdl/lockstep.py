@@ -131,13 +131,19 @@ class Lockstep:
         reads += [(space, 0, n) for space in (Space.DATA, Space.DATA_COTANGENTS)]
         blocks = [[m.registers[at]] for at in r] + [[m.cotangents[at]] for at in r]
         blocks += [list(m.memory), list(m.memory_cotangents)]
-        self.orders.append(
-            Order(
-                self._writes, **self._place, **self._told, steps=steps, reads=reads,  # type: ignore[arg-type]
-                differentiate=m.differentiating, overflow=self.overflow, strict=self.strict,
-                code_size=len(self.program.code), data_size=n,
-            )  # fmt: skip
+        order = Order(
+            self._writes,
+            **self._place,  # type: ignore[arg-type]
+            **self._told,
+            steps=steps,
+            reads=reads,
+            differentiate=m.differentiating,
+            overflow=self.overflow,
+            strict=self.strict,
+            code_size=len(self.program.code),
+            data_size=n,
         )
+        self.orders.append(order)
         self.expected.append(Expected(done, halted, (m.pc, m.br, m.direction < 0), m.erased_bits, blocks))
         self._writes, self._place, self._told = [], {}, {}
 
@@ -228,7 +234,9 @@ def _compare(record: Record, step: Step, at: str) -> None:
     places = [*step.numbers, None]
     if step.address is not None:
         assert record.address == step.address, at
-    told = {(number, half) for number, c in zip(places, changes, strict=True) for half in (0, 1) if c.written >> half & 1}
+    told = {
+        (number, half) for number, c in zip(places, changes, strict=True) for half in (0, 1) if c.written >> half & 1
+    }
     for name, number, change, old, new in zip("dabm", places, changes, step.old, step.new, strict=True):
         for half, (before, after) in enumerate(((change.word_before, change.word_after), (change.cotangent_before, change.cotangent_after))):  # fmt: skip
             if change.written >> half & 1:
@@ -251,7 +259,9 @@ def instruction(rng: random.Random, opcode: Opcode, w: Format) -> Instruction:
         if rng.random() < 0.25:
             registers["rb"] = registers["ra"]
         high = min(w.sign, 1 << 31) - 1
-        imm = rng.choice((rng.randint(-8, 7), rng.randint(0, min(w.width, high)), rng.randint(-high - 1, high), -1, high))
+        imm = rng.choice(
+            (rng.randint(-8, 7), rng.randint(0, min(w.width, high)), rng.randint(-high - 1, high), -1, high)
+        )
         if "[ra+imm]" in opcode.operands and rng.random() < 0.95:
             registers["ra"], imm = ADDRESS, rng.randint(-2, MEMORY)
         if "target" in opcode.operands and rng.random() < 0.95:
