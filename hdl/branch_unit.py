@@ -30,7 +30,9 @@ class BranchUnit(wiring.Component):
                 #: PC is in the code, which has `size` instructions
                 "size": In(range(parameters.code_words + 1)),
                 "inside": Out(1),
-                #: an instruction retires: BR changes, if `jump`, to `target`; DIR flips, if `flip`
+                #: an instruction retires, if it does not trap: BR changes, if `jump`, to `target`; DIR flips, if `flip`
+                "prepare": In(1),
+                #: it does not trap
                 "commit": In(1),
                 "jump": In(1),
                 "target": In(width),
@@ -49,9 +51,9 @@ class BranchUnit(wiring.Component):
         br, backward = Signal(self.parameters.width), Signal()
         step = Signal(signed(self.parameters.pc_bits))
         m.d.comb += [
-            br.eq(Mux(self.commit & self.jump, self.target, self.br)),
+            br.eq(Mux(self.prepare & self.jump, self.target, self.br)),
             # The way the step goes: turning round takes back the step that led here.
-            backward.eq(self.backward ^ (self.commit & self.flip) ^ self.turn),
+            backward.eq(self.backward ^ (self.prepare & self.flip) ^ self.turn),
             step.eq(Mux(br == 0, 1, br.as_signed())),
             self.inside.eq((self.pc >= 0) & (self.pc < self.size)),
         ]

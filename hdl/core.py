@@ -17,7 +17,7 @@ from retrograd.hdl.ledger import Ledger
 from retrograd.hdl.logic_unit import LogicUnit
 from retrograd.hdl.memory_port import MemoryPort
 from retrograd.hdl.microcode import Microcode
-from retrograd.hdl.microword import Field, Latch, Operation, Trap, Writer
+from retrograd.hdl.microword import Field, Operation, Select, Trap, Writer
 from retrograd.hdl.multiplier import Multiplier
 from retrograd.hdl.operand_file import OperandFile
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
@@ -136,7 +136,7 @@ class Core(wiring.Component):
         m.submodules.branch = branch = BranchUnit(p)
         m.submodules.registers = registers = self.registers
         m.submodules.memory = memory = self.memory
-        m.submodules.operands = operands = OperandFile(width, code.constants)
+        m.submodules.operands = operands = OperandFile(width, code.constants, code.prompts)
         m.submodules.guards = guards = GuardUnit(width)
         m.submodules.ledger = ledger = Ledger(width)
         m.submodules.counters = counters = Counters(width)
@@ -172,11 +172,11 @@ class Core(wiring.Component):
         self._window(m, fetched, code_memory.write_port(), fetch, phase == Phase.DECODE, instruction)
 
         # ------------------------------------------------ operands and results
-        latches: dict[Latch, Any] = {
-            Latch.D: registers.d_word, Latch.A: registers.a_word, Latch.B: registers.b_word,
-            Latch.D_BAR: registers.d_cotangent, Latch.A_BAR: registers.a_cotangent, Latch.B_BAR: registers.b_cotangent,
-            Latch.M: memory.old_word, Latch.M_BAR: memory.old_cotangent,
-            Latch.BR: branch.br, Latch.IMM: decoder.imm, Latch.NEGATED: decoder.negated,
+        latches: dict[Select, Any] = {
+            Select.D: registers.d_word, Select.A: registers.a_word, Select.B: registers.b_word,
+            Select.D_BAR: registers.d_cotangent, Select.A_BAR: registers.a_cotangent, Select.B_BAR: registers.b_cotangent,
+            Select.M: memory.old_word, Select.M_BAR: memory.old_cotangent,
+            Select.BR: branch.br, Select.IMM: decoder.imm, Select.NEGATED: decoder.negated,
         }  # fmt: skip
         m.d.comb += [operands.latches[latch.value].eq(word) for latch, word in latches.items()]
         m.d.comb += [getattr(operands, f"{port}_source").eq(sequencer.next[port]) for port in "xyz"]
@@ -227,8 +227,9 @@ class Core(wiring.Component):
         retires = Signal()
         writes = Signal()
         m.d.comb += [
-            writes.eq(~(commit.first & self.traps)),
+            writes.eq(~commit.first | (late == Trap.NONE)),
             retires.eq(commit.last & writes),
+            branch.prepare.eq(commit.first),
             branch.commit.eq(commit.first & writes),
             branch.jump.eq(commit.branch),
             branch.target.eq(z),

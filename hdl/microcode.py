@@ -7,12 +7,24 @@ in the microcode memory, those of equal microprograms once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from amaranth.lib import data
-from retrograd.hdl.microword import MICROWORD, TEMPORARIES, TRAPS, WRITERS, Field, Kind, Latch, Operation, Trap, pack
+from retrograd.hdl.microword import (
+    MICROWORD,
+    PROMPT,
+    PROMPTS,
+    TEMPORARIES,
+    TRAPS,
+    WRITERS,
+    Field,
+    Operation,
+    Select,
+    Trap,
+    pack,
+)
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Opcode, bar
 from retrograd.isa.lifted import lifted as lift
@@ -52,8 +64,8 @@ DISPATCH = data.StructLayout(
     }
 )
 
-_LATCHES = {"d": Latch.D, "a": Latch.A, "b": Latch.B, "m": Latch.M, "br": Latch.BR, "imm": Latch.IMM}
-_LATCHES |= {bar("d"): Latch.D_BAR, bar("a"): Latch.A_BAR, bar("b"): Latch.B_BAR, bar("m"): Latch.M_BAR}
+_LATCHES = {"d": Select.D, "a": Select.A, "b": Select.B, "m": Select.M, "br": Select.BR, "imm": Select.IMM}
+_LATCHES |= {bar("d"): Select.D_BAR, bar("a"): Select.A_BAR, bar("b"): Select.B_BAR, bar("m"): Select.M_BAR}
 _FIELDS = {"rd": Field.RD, "ra": Field.RA, "rb": Field.RB}
 _PLACES = {register: place for place, register in REGISTER_FIELDS.items()}
 _PAIRS = (("rd", "ra"), ("rd", "rb"), ("ra", "rb"))
@@ -79,6 +91,8 @@ class Microcode:
     rows: list[int] = field(default_factory=list)
     #: constants, from address TEMPORARIES of the operand file on
     constants: list[int] = field(default_factory=list)
+    #: constants that the first cycle of an execution needs, before the file can be asked
+    prompts: list[int] = field(default_factory=list)
     tables: list[tuple[int, ...]] = field(default_factory=list)
     #: how far products are shifted
     products: list[int] = field(default_factory=list)
@@ -110,6 +124,8 @@ class Microcode:
                     self.dispatch[at] = pack(DISPATCH, head | {"start": starts[body], "word": first})
         if len(self.rows) > 1 << ADDRESS_BITS:
             raise ValueError(f"{len(self.rows)} rows of microcode do not fit")
+        if len(self.prompts) > PROMPTS:
+            raise ValueError(f"{len(self.prompts)} constants are wanted at once")
 
     def _head(self, opcode: Opcode, executed: Opcode, lifted: bool, same: bool) -> Row:
         """What must be known before execution. `opcode` is the one that stands in the code."""
@@ -227,24 +243,39 @@ class Microcode:
             raise ValueError(f"{executed.name}: nothing writes {sorted(after)}")
 
     def _place(self, rows: Sequence[Row]) -> None:
-        """Say of each operand where it is when its row acts."""
+        """Say of each operand where it comes from: when its row acts it must stand in a register."""
+        #: temporary -> when it can first be read
+        ready: dict[int, int] = {}
         for cycle, row in enumerate(rows):
-            before = rows[cycle - 1] if cycle else {}
-            last = before["temporary"] if before.get("write") else None
             for port in "xyz":
-                if port in row:
-                    row[port] = self._source(row[port], last)
+                source = row.get(port)
+                row[port] = {}
+                if source is not None:
+                    select, ahead = self._select(source, cycle, ready)
+                    row[port]["select"] = select
+                    if ahead is not None:
+                        rows[cycle - 1][port]["ahead"] = ahead
+            if row.get("write"):
+                ready[row["temporary"]] = cycle + 1
 
-    def _source(self, source: Source, last: int | None) -> Row:
+    def _select(self, source: Source, cycle: int, ready: Mapping[int, int]) -> tuple[int, int | None]:
+        """What its row selects, and the address in the file that the row before gives."""
         match source:
+            case Constant(word) if cycle == 0:
+                return PROMPT + _index(self.prompts, word), None
             case Constant(word):
-                return {"kind": Kind.FILE, "index": TEMPORARIES + _index(self.constants, word)}
+                return Select.FILE.value, TEMPORARIES + _index(self.constants, word)
             case Input("imm", True):
-                return {"kind": Kind.LATCH, "index": Latch.NEGATED}
+                return Select.NEGATED.value, None
             case Input(name):
-                return {"kind": Kind.LATCH, "index": _LATCHES[name]}
+                return _LATCHES[name].value, None
             case Temporary(number):
-                return {"kind": Kind.LAST} if number == last else {"kind": Kind.FILE, "index": number}
+                match cycle - ready[number]:
+                    case 0:
+                        return Select.LAST.value, None
+                    case 1:
+                        return Select.PREVIOUS.value, None
+                return Select.FILE.value, number
 
 
 def _before(found: Microprogram) -> int:

@@ -1,7 +1,7 @@
 """The microword: what every part of the core does in one cycle, as fields.
 
-A microword stands in a register while it acts. The one after it is at the memory's output then, and its sources already
-address the operand file, so that its operands are there when it acts.
+A microword stands in a register while it acts, and so do its operands. The microword after it is at the memory's output
+then, and selects the operands to go into their registers; what comes from the operand file was addressed a row before.
 """
 
 from __future__ import annotations
@@ -19,20 +19,10 @@ TEMPORARIES = 32
 FILE_BITS = 7
 
 
-class Kind(enum.Enum, shape=2):
-    """Where an operand is when its microword acts."""
+class Select(enum.Enum, shape=5):
+    """Where an operand comes from. From PROMPT on, the constants that the first cycle needs."""
 
-    #: a latch: a word of a place, or the constant of the instruction
-    LATCH = 0
-    #: the operand file
-    FILE = 1
-    #: the result of the cycle before, on its way into the file
-    LAST = 2
-
-
-class Latch(enum.Enum, shape=4):
-    """What stands ready when execution begins."""
-
+    # the latches: words of places, and the constant of the instruction
     D = 0
     A = 1
     B = 2
@@ -44,6 +34,17 @@ class Latch(enum.Enum, shape=4):
     BR = 8
     IMM = 9
     NEGATED = 10
+    # the operand file, at the address that the row before gave
+    FILE = 11
+    # a result on its way into the file: that of the cycle before the last, or of the last
+    PREVIOUS = 12
+    LAST = 13
+
+
+#: how many latches there are
+LATCHES = Select.FILE.value
+#: the first selection that means a constant, and how many there are
+PROMPT, PROMPTS = 16, 16
 
 
 class Operation(enum.Enum, shape=5):
@@ -124,7 +125,8 @@ class Trap(enum.Enum, shape=4):
 
 TRAPS = {trap.code: trap for trap in Trap if trap is not Trap.NONE}
 
-SOURCE = data.StructLayout({"kind": Kind, "index": FILE_BITS})
+#: Where an operand comes from; and, of the next row, the address of the same operand in the operand file.
+SOURCE = data.StructLayout({"select": 5, "ahead": FILE_BITS})
 
 #: A predicate among the results: if zero, the trap, unless a guard before it fails too.
 CHECK = data.StructLayout({"valid": 1, "order": 4, "trap": Trap, "overflow": 1})
