@@ -133,7 +133,12 @@ class Host(wiring.Component):
             with m.If(limited & (left == 1)):
                 m.d.sync += running.eq(0)
         with m.If(ended):
-            m.d.sync += [running.eq(0), status.halted.eq(self.halts), status.trapped.eq(self.traps), status.trap.eq(self.trap)]
+            m.d.sync += [
+                running.eq(0),
+                status.halted.eq(self.halts),
+                status.trapped.eq(self.traps),
+                status.trap.eq(self.trap),
+            ]
 
         # ------------------------------------------------ where the transfer goes
         area, index, high = Signal(Area), Signal(25), Signal()
@@ -169,9 +174,8 @@ class Host(wiring.Component):
             )
         with m.Else():
             fixed = Signal()
-            with m.Switch(slot):
-                with m.Case(*_TOLD):
-                    m.d.comb += fixed.eq(1)
+            with m.Switch(slot), m.Case(*_TOLD):
+                m.d.comb += fixed.eq(1)
             m.d.comb += allowed.eq(bus.sel.all() & ~busy & ~fixed)
 
         answers = {

@@ -9,7 +9,7 @@ midway is forgotten after a while, so that a host that lost its place finds it a
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.uart import Receiver, Transmitter
@@ -53,15 +53,14 @@ class SerialHost(wiring.Component):
         m.d.sync += waited.eq(Mux(receiver.valid | (state == _State.COMMAND), 0, waited + 1))
 
         with m.Switch(state):
-            with m.Case(_State.COMMAND):
-                with m.If(receiver.valid):
-                    known = (receiver.byte == ord("W")) | (receiver.byte == ord("R"))
-                    m.d.sync += [
-                        writes.eq(receiver.byte == ord("W")),
-                        answer.eq(ord("?")),
-                        count.eq(Mux(known, 4, 1)),
-                        state.eq(Mux(known, _State.ADDRESS, _State.ANSWER)),
-                    ]
+            with m.Case(_State.COMMAND), m.If(receiver.valid):
+                known = (receiver.byte == ord("W")) | (receiver.byte == ord("R"))
+                m.d.sync += [
+                    writes.eq(receiver.byte == ord("W")),
+                    answer.eq(ord("?")),
+                    count.eq(Mux(known, 4, 1)),
+                    state.eq(Mux(known, _State.ADDRESS, _State.ANSWER)),
+                ]
             with m.Case(_State.ADDRESS):
                 with m.If(receiver.valid):
                     m.d.sync += [address.eq(Cat(address[8:], receiver.byte)), count.eq(count - 1)]
@@ -83,7 +82,11 @@ class SerialHost(wiring.Component):
                 with m.If(bus.err | ~aligned):
                     m.d.sync += [answer.eq(ord("E")), count.eq(1), state.eq(_State.ANSWER)]
                 with m.Elif(bus.ack):
-                    m.d.sync += [answer.eq(Cat(ord("K"), bus.dat_r)), count.eq(Mux(writes, 1, 5)), state.eq(_State.ANSWER)]
+                    m.d.sync += [
+                        answer.eq(Cat(Const(ord("K"), 8), bus.dat_r)),
+                        count.eq(Mux(writes, 1, 5)),
+                        state.eq(_State.ANSWER),
+                    ]
             with m.Case(_State.ANSWER):
                 with m.If(count == 0):
                     m.d.sync += state.eq(_State.COMMAND)

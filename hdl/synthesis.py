@@ -70,7 +70,9 @@ def read(report: Path) -> Placed:
     used = {ours: int(told["utilization"][theirs]["used"]) for ours, theirs in _RESOURCES.items()}
     slowest = min(told["fmax"].values(), key=lambda clock: clock["achieved"])["achieved"]
     path, time = [], 0.0
-    worst = max(told["critical_paths"], key=lambda found: sum(step["delay"] for step in found["path"]), default={"path": []})
+    worst = max(
+        told["critical_paths"], key=lambda found: sum(step["delay"] for step in found["path"]), default={"path": []}
+    )
     for step in worst["path"]:
         time += step["delay"]
         path.append((round(time, 2), f"{step['type']} {step['to'].get('cell', '')}"))

@@ -65,9 +65,8 @@ class Transmitter(wiring.Component):
         m = Module()
         time, bits, shift = Signal(range(self.cycles_per_bit)), Signal(4), Signal(10, init=0x3FF)
         m.d.comb += [self.tx.eq(shift[0]), self.ready.eq(bits == 0)]
-        with m.If(self.ready):
-            with m.If(self.valid):
-                m.d.sync += [shift.eq(Cat(0, self.byte, 1)), bits.eq(10), time.eq(self.cycles_per_bit - 1)]
+        with m.If(self.ready), m.If(self.valid):
+            m.d.sync += [shift.eq(Cat(0, self.byte, 1)), bits.eq(10), time.eq(self.cycles_per_bit - 1)]
         with m.Elif(time != 0):
             m.d.sync += time.eq(time - 1)
         with m.Else():

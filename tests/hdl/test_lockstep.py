@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from retrograd.hdl.core import Core, Space
 from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode
-from retrograd.hdl.microword import MICROWORD, Operation
+from retrograd.hdl.microword import COMMIT, MICROWORD, Operation
 from retrograd.hdl.orders import Order, Report
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation import Simulation
@@ -106,7 +106,7 @@ PLANTED = [
     ("div", Operation.NE, Operation.EQ),
     ("fmul", Operation.ADDFITS, Operation.SUBFITS),
     ("min", Operation.SELECT, Operation.OR),
-    ("fsqrt", Operation.SQRTSHIFT, Operation.DIVSHIFT),
+    ("fsqrt", Operation.SQRTSHIFT, Operation.MULSHIFT),
 ]
 
 
@@ -134,11 +134,13 @@ def test_a_planted_micro_operation_is_found(lockstep: Any, name: str, old: Opera
 
 
 def cycle_longer(code: Microcode) -> None:
-    """A row that does nothing before the first write of `mov.add`."""
+    """A row that does nothing after the write of `mov.add`."""
     at = TABLE["mov.add"].code
     start = code.dispatch[at] >> DISPATCH["start"].offset & ((1 << ADDRESS_BITS) - 1)
+    last = 1 << MICROWORD["commit"].offset + COMMIT["last"].offset
+    assert code.rows[start] & last
     code.dispatch[at] ^= (start ^ len(code.rows)) << DISPATCH["start"].offset
-    code.rows += [0, code.rows[start]]
+    code.rows += [code.rows[start] ^ last, last]
 
 
 def test_a_cycle_too_many_is_found(lockstep: Any) -> None:
