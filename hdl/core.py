@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import enum, wiring
+from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.branch_unit import BranchUnit
@@ -27,7 +28,7 @@ from retrograd.hdl.rom_unit import RomUnit
 from retrograd.hdl.sequencer import Phase, Sequencer
 
 
-class Space(enum.Enum, shape=3):
+class Space(Enum):
     """What a host's window shows."""
 
     REGISTERS = 0
@@ -216,7 +217,7 @@ class Core(wiring.Component):
             with m.If((guards.trap == Trap.NONE) & commit.drop):
                 m.d.comb += late.eq(ledger.trap)
         m.d.comb += [
-            trap.eq(Mux(commit.first, Value.cast(late), Value.cast(early))),
+            trap.eq(Mux(commit.first, late, early)),
             self.trap.eq(trap),
             self.traps.eq(trap != Trap.NONE),
             self.halts.eq(ends),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.microcode import FORBIDDEN
@@ -37,7 +37,7 @@ class GuardUnit(wiring.Component):
         m.d.comb += [
             fails.eq(check.valid & (self.last == 0) & (self.overflow | ~check.overflow)),
             first.eq(fails & (~held.valid | (check.order < held.order))),
-            self.trap.eq(Mux(first, Value.cast(check.trap), Mux(held.valid, Value.cast(held.trap), 0))),
+            self.trap.eq(Mux(first, check.trap, Mux(held.valid, held.trap, Trap.NONE))),
         ]
         f = self.forbidden
         with m.If(self.begin):

@@ -6,10 +6,11 @@ both; a read of the low word keeps the high one, for the read that follows. So 6
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, enum, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core import Modes, Settings, Window
 from retrograd.hdl.microword import Trap
@@ -20,7 +21,7 @@ from retrograd.hdl.wishbone import Wishbone
 MAGIC = 0x5247
 
 
-class Slot(enum.Enum, shape=4):
+class Slot(Enum):
     """The slots of area 0: byte address 8 times this."""
 
     #: MAGIC << 16 | W << 8 | F; in the high word, 2^n words of data and code: n of data << 8 | n of code, rounded up
@@ -44,7 +45,7 @@ class Slot(enum.Enum, shape=4):
     ERASED = 13
 
 
-class Area(enum.Enum, shape=4):
+class Area(Enum):
     """What the upper four bits of a byte address choose. From 1 on, the spaces of the window."""
 
     CONTROL = 0
@@ -141,9 +142,9 @@ class Host(wiring.Component):
             ]
 
         # ------------------------------------------------ where the transfer goes
-        area, index, high = Signal(Area), Signal(25), Signal()
+        area, index, high = Signal(4), Signal(25), Signal()
         slot = Signal(Slot)
-        m.d.comb += [Cat(high, index, Value.cast(area)).eq(bus.adr), slot.eq(index)]
+        m.d.comb += [Cat(high, index, area).eq(bus.adr), slot.eq(index)]
         exists = Signal()
         sizes = {
             Area.CONTROL: max(s.value for s in Slot) + 1, Area.REGISTERS: REGISTERS, Area.REGISTER_COTANGENTS: REGISTERS,
@@ -151,7 +152,7 @@ class Host(wiring.Component):
         }  # fmt: skip
         with m.Switch(area):
             for which, size in sizes.items():
-                with m.Case(which):
+                with m.Case(which.value):
                     m.d.comb += exists.eq(index < size)
 
         # ------------------------------------------------ what is read and written
@@ -159,7 +160,7 @@ class Host(wiring.Component):
         written = Cat(bus.dat_w, waiting)
         commands = Signal(COMMANDS)
         m.d.comb += commands.eq(bus.dat_w)
-        in_window = area != Area.CONTROL
+        in_window = area != Area.CONTROL.value
         allowed = Signal()
         with m.If(~exists):
             m.d.comb += allowed.eq(0)
@@ -187,8 +188,8 @@ class Host(wiring.Component):
             Slot.TOGGLED: self.counters[2], Slot.ERASED: self.counters[3],
         }  # fmt: skip
         with m.Switch(slot):
-            for which, answer in answers.items():
-                with m.Case(which):
+            for asked_for, answer in answers.items():
+                with m.Case(asked_for):
                     m.d.comb += told.eq(answer)
 
         # ------------------------------------------------ transfers
@@ -197,7 +198,7 @@ class Host(wiring.Component):
         acts = Signal()
         m.d.sync += [bus.ack.eq(0), bus.err.eq(0), asked.eq(0)]
         m.d.comb += [
-            Value.cast(window.space).eq(Value.cast(area) - 1),
+            window.space.eq(area - 1),
             window.address.eq(index),
             window.written.eq(written),
             window.read.eq(begins & allowed & in_window & ~bus.we & ~high),

@@ -173,8 +173,13 @@ class Microcode:
         for operation in found.schedule.operations:
             rows[operation.cycle] |= self._issue(operation)
             for result, shift in self._results(operation):
-                row = {"write": 1, "writer": WRITERS[operation.unit], "temporary": result.register, "shift": shift}
-                rows[result.ready - 1] |= row
+                write: Row = {
+                    "write": 1,
+                    "writer": WRITERS[operation.unit],
+                    "temporary": result.register,
+                    "shift": shift,
+                }
+                rows[result.ready - 1] |= write
         of = guards(executed, w, lifted, same)
         for order, (check, guard) in enumerate(zip(found.schedule.checks, of, strict=True)):
             match check.predicate:

@@ -7,10 +7,11 @@ then, and selects the operands to go into their registers; what comes from the o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from amaranth.hdl import Shape
-from amaranth.lib import data, enum
+from amaranth.lib import data
 from retrograd.isa.microcode import Unit
 
 #: temporaries, the first words of the operand file; above them are the constants
@@ -19,7 +20,7 @@ TEMPORARIES = 32
 FILE_BITS = 7
 
 
-class Select(enum.Enum, shape=5):
+class Select(Enum):
     """Where an operand comes from. From PROMPT on, the constants that the first cycle needs."""
 
     # the latches: words of places, and the constant of the instruction
@@ -47,7 +48,7 @@ LATCHES = Select.FILE.value
 PROMPT, PROMPTS = 16, 16
 
 
-class Operation(enum.Enum, shape=5):
+class Operation(Enum):
     """What is issued. Names are those of operations of trees, in capitals."""
 
     NONE = 0
@@ -74,7 +75,7 @@ class Operation(enum.Enum, shape=5):
     SQRTSHIFT = 21
 
 
-class Writer(enum.Enum, shape=2):
+class Writer(Enum):
     """Whose result is written."""
 
     LOGIC = 0
@@ -91,7 +92,7 @@ WRITERS = {
 }
 
 
-class Field(enum.Enum, shape=2):
+class Field(Enum):
     """The register that is written: which field of the instruction names it."""
 
     NONE = 0
@@ -100,7 +101,7 @@ class Field(enum.Enum, shape=2):
     RB = 3
 
 
-class Trap(enum.Enum, shape=4):
+class Trap(Enum):
     """Why the machine stopped before an instruction: n stands for RG04n, but for ILLEGAL, RG0306."""
 
     NONE = 0
@@ -178,7 +179,7 @@ def pack(layout: data.StructLayout, values: Mapping[str, Any]) -> int:
         if isinstance(value, Mapping):
             word = pack(found.shape, value)
         else:
-            word = value.value if isinstance(value, enum.Enum) else int(value)
+            word = value.value if isinstance(value, Enum) else int(value)
         if word >> Shape.cast(found.shape).width:
             raise ValueError(f"{name} = {word} does not fit")
         bits |= word << found.offset

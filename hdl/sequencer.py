@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import enum, wiring
+from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode
 from retrograd.hdl.microword import MICROWORD
 
 
-class Phase(enum.Enum, shape=3):
+class Phase(Enum):
     """Where an instruction is: docs/timing.md. The microcode tells execution from writes."""
 
     IDLE = 0

@@ -9,8 +9,10 @@ midway is forgotten after a while, so that a host that lost its place finds it a
 
 from __future__ import annotations
 
+from enum import Enum
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import enum, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.uart import Receiver, Transmitter
 from retrograd.hdl.wishbone import Wishbone
@@ -19,7 +21,7 @@ from retrograd.hdl.wishbone import Wishbone
 PAUSE = 64
 
 
-class _State(enum.Enum, shape=3):
+class _State(Enum):
     COMMAND = 0
     ADDRESS = 1
     DATA = 2

