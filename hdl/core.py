@@ -185,21 +185,23 @@ class Core(wiring.Component):
         self._units(m, now, operands)
 
         # ------------------------------------------------ guards
-        commit = now.commit
+        commit = sequencer.commit
         early, late, trap = Signal(Trap), Signal(Trap), Signal(Trap)
         ends = Signal()
-        with m.Switch(phase):
+        # What is wrong before execution stops the instruction a cycle later: still before its first write.
+        m.d.sync += [early.eq(Trap.NONE), ends.eq(0)]
+        with m.If(~sequencer.abandon), m.Switch(phase):
             with m.Case(Phase.DECODE), m.If(~inside):
-                m.d.comb += early.eq(Trap.CODE)
+                m.d.sync += early.eq(Trap.CODE)
             with m.Case(Phase.READ):
                 with m.If(~decoder.legal):
-                    m.d.comb += early.eq(Trap.ILLEGAL)
+                    m.d.sync += early.eq(Trap.ILLEGAL)
                 with m.Elif(head.settled & (branch.br != 0)):
-                    m.d.comb += early.eq(Trap.JUMP)
+                    m.d.sync += early.eq(Trap.JUMP)
                 with m.Elif(head.halts):
-                    m.d.comb += ends.eq(1)
+                    m.d.sync += ends.eq(1)
             with m.Case(Phase.ACCESS), m.If(~memory.valid):
-                m.d.comb += early.eq(Trap.MEMORY)
+                m.d.sync += early.eq(Trap.MEMORY)
         m.d.comb += [
             guards.begin.eq(sequencer.launch),
             guards.forbidden.eq(head.forbidden),
@@ -213,9 +215,7 @@ class Core(wiring.Component):
             ledger.forget.eq(self.settings.forget),
         ]
         with m.If(commit.first):
-            m.d.comb += late.eq(guards.trap)
-            with m.If((guards.trap == Trap.NONE) & commit.drop):
-                m.d.comb += late.eq(ledger.trap)
+            m.d.comb += late.eq(Mux((guards.trap == Trap.NONE) & commit.drop, ledger.trap, guards.trap))
         m.d.comb += [
             trap.eq(Mux(commit.first, late, early)),
             self.trap.eq(trap),

@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode
-from retrograd.hdl.microword import MICROWORD
+from retrograd.hdl.microword import COMMIT, MICROWORD
 
 
 class Phase(Enum):
@@ -44,9 +44,11 @@ class Sequencer(wiring.Component):
                 "head": Out(DISPATCH),
                 #: this cycle ends what comes before execution
                 "launch": Out(1),
-                #: what the next cycle does, and this one; all zero while nothing is executed
+                #: what the next cycle does, and this one; while nothing is executed, what units do matters to nobody
                 "next": Out(MICROWORD),
                 "now": Out(MICROWORD),
+                #: what this cycle changes in the machine
+                "commit": Out(COMMIT),
             }
         )
 
@@ -65,7 +67,8 @@ class Sequencer(wiring.Component):
         ]
         m.d.sync += at.eq(row.addr + 1)
 
-        executes = Signal()
+        m.d.sync += self.now.eq(self.next)
+        m.d.comb += self.commit.eq(Mux(self.phase == Phase.RUN, Value.cast(self.now.commit), 0))
         with m.Switch(self.phase):
             with m.Case(Phase.IDLE), m.If(self.run):
                 m.d.sync += self.phase.eq(Phase.FETCH)
@@ -84,9 +87,6 @@ class Sequencer(wiring.Component):
             with m.Case(Phase.RUN):
                 with m.If(self.now.commit.last):
                     m.d.sync += self.phase.eq(Mux(self.run, Phase.FETCH, Phase.IDLE))
-                with m.Else():
-                    m.d.comb += executes.eq(1)
-        m.d.sync += self.now.eq(Mux(self.launch | executes, Value.cast(self.next), 0))
         with m.If(self.abandon):
-            m.d.sync += [self.phase.eq(Phase.IDLE), self.now.eq(0)]
+            m.d.sync += self.phase.eq(Phase.IDLE)
         return m

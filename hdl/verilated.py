@@ -205,12 +205,8 @@ def _build(text: str, folder: Path) -> Path:
     flags: list[str | Path] = [*_FLAGS, "-I", "out", "-I", include, "-I", include / "vltstd"]
     # What runs once, such as what fills the memories, takes a compiler that optimises it minutes.
     once = [*(work / "out").glob("*Slow.cpp")]
-    often = [
-        *{*(work / "out").glob("*.cpp")} - {*once},
-        "shim.cpp",
-        include / "verilated.cpp",
-        include / "verilated_threads.cpp",
-    ]
+    often: list[Path] = [path for path in (work / "out").glob("*.cpp") if path not in once]
+    often += [work / "shim.cpp", include / "verilated.cpp", include / "verilated_threads.cpp"]
     run("c++", *flags, "-O0", "-c", *once)
     run("c++", *flags, "-O2", "-c", *often)
     run("c++", "-shared", *sorted(work.glob("*.o")), "-o", "core.so")
