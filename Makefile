@@ -22,7 +22,7 @@ types: $(TREE)
 $(TREE): Makefile
 	rm -rf build/tree && mkdir -p $(TREE)
 	for f in src/retrograd/*; do ln -s ../../../$$f $(TREE)/; done
-	for d in isa assembler simulator compiler examples; do ln -s ../../../$$d $(TREE)/; done
+	for d in isa assembler simulator hdl compiler examples; do ln -s ../../../$$d $(TREE)/; done
 
 docs:
 	$(PYTHON) -m retrograd.isa.manual --check docs

@@ -1,0 +1,1 @@
+"""The co-processor: the instruction table as hardware, in Amaranth (docs/coprocessor.md)."""

@@ -1,0 +1,69 @@
+"""The multiplier: ⌊x·y / 2^s⌋ for the shifts s that the microcode asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+#: bits of the pieces that are multiplied: what a multiplier of an FPGA takes, signed or not
+LIMB = 16
+
+
+class Multiplier(wiring.Component):
+    """Three cycles: partial products, their sum, the shift. The product stays until another comes out.
+
+    Raises ValueError for a shift that leaves nothing of the product.
+    """
+
+    def __init__(self, width: int, shifts: Sequence[int]) -> None:
+        if not all(0 <= s <= 2 * width for s in shifts):
+            raise ValueError(f"shifts of a product go from 0 to {2 * width}")
+        self.width = width
+        self.shifts = tuple(shifts)
+        super().__init__(
+            {
+                #: multiply x and y
+                "start": In(1),
+                "x": In(width),
+                "y": In(width),
+                #: which of the shifts
+                "shift": In(range(max(2, len(shifts)))),
+                #: the word, from the third cycle on
+                "result": Out(width),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width = self.width
+        limb = min(LIMB, width)
+        started = Signal()
+        m.d.sync += started.eq(self.start)
+
+        # All limbs but the top one are magnitudes: one bit more makes every product one of signed numbers.
+        def limbs(word: Signal) -> list[Signal]:
+            found = []
+            for at in range(0, width, limb):
+                part = Signal(signed(limb + 1), name=f"limb_{at}")
+                m.d.comb += part.eq(word[at:].as_signed() if at + limb == width else word[at : at + limb])
+                found.append(part)
+            return found
+
+        terms = []
+        for i, a in enumerate(limbs(self.x)):
+            for j, b in enumerate(limbs(self.y)):
+                partial = Signal(signed(2 * limb + 2), name=f"partial_{i}_{j}")
+                m.d.sync += partial.eq(a * b)
+                terms.append(partial << (limb * (i + j)))
+        product = Signal(signed(2 * width))
+        with m.If(started):
+            m.d.sync += product.eq(sum(terms[1:], terms[0]))
+
+        with m.Switch(self.shift):
+            for index, s in enumerate(self.shifts):
+                with m.Case(index):
+                    m.d.comb += self.result.eq(product >> s)
+        return m

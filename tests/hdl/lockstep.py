@@ -1,0 +1,348 @@
+"""The reference machine and the hardware in lockstep: every instruction that retires, and every trap."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from retrograd.hdl.core import Space
+from retrograd.hdl.orders import Change, Order, Record, Report
+from retrograd.isa import encoding
+from retrograd.isa.encoding import Instruction, encode, illegality
+from retrograd.isa.entries import Opcode
+from retrograd.isa.table import TABLE
+from retrograd.isa.timing import cycles
+from retrograd.isa.words import Format
+
+import retrograd as rg
+
+#: carries out orders on hardware for programs of a format
+Execute = Callable[[Sequence[Order]], list[Report]]
+
+
+@dataclass
+class Step:
+    """What the reference machine did: words by register or address, before and after."""
+
+    trap: str | None
+    instruction: int
+    before: tuple[int, int, bool]
+    after: tuple[int, int, bool]
+    cycles: int
+    #: the registers that d, a, b name
+    numbers: tuple[int, int, int]
+    address: int | None
+    #: (word, cotangent) of d, a, b, m
+    old: list[tuple[int, int]]
+    new: list[tuple[int, int]]
+
+
+@dataclass
+class Expected:
+    """What the hardware must tell of an order."""
+
+    steps: list[Step]
+    halted: bool
+    place: tuple[int, int, bool]
+    erased: int
+    blocks: list[list[int]]
+
+
+@dataclass
+class Lockstep:
+    """Orders for the hardware, each with what the reference machine made of it.
+
+    `program` is loaded by the first order. The words that orders read at their end are those of `registers` and all of memory.
+    """
+
+    program: rg.Program
+    registers: Sequence[int] = range(256)
+    overflow: bool = True
+    strict: bool = False
+    memory: int = 0
+    orders: list[Order] = field(default_factory=list)
+    expected: list[Expected] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        p = self.program
+        self.machine = rg.Machine(p, memory=self.memory, overflow=self.overflow, strict=self.strict)
+        self.machine.differentiating = True  # the hardware has cotangents from the start
+        self.machine.differentiating = False
+        self._writes = [(Space.CODE, at, word) for at, word in enumerate(p.code)]
+        for space, n in ((Space.REGISTERS, 256), (Space.REGISTER_COTANGENTS, 256)):
+            self._writes += [(space, at, 0) for at in range(n)]
+        for space in (Space.DATA, Space.DATA_COTANGENTS):
+            self._writes += [(space, at, 0) for at in range(len(self.machine.memory))]
+        self._writes += [(Space.DATA, at, word) for at, word in enumerate(p.data)]
+        self._place: dict[str, int | bool] = {"pc": self.machine.pc, "br": 0, "backward": False}
+        self._told: dict[str, bool] = {"forget": True, "clear": True}
+
+    # ---------------------------------------------------------------- what the host does
+
+    def set(self, space: Space, address: int, word: int) -> None:
+        """Change a word in both machines."""
+        m = self.machine
+        store = {
+            Space.REGISTERS: m.registers, Space.REGISTER_COTANGENTS: m.cotangents,
+            Space.DATA: m.memory, Space.DATA_COTANGENTS: m.memory_cotangents,
+        }[space]  # fmt: skip
+        store[address] = word
+        self._writes.append((space, address, word))
+
+    def place(self, pc: int, br: int, direction: int) -> None:
+        m = self.machine
+        m.pc, m.br, m.direction = pc, br, direction
+        self._place = {"pc": pc, "br": br, "backward": direction < 0}
+
+    def turn(self) -> None:
+        if self._place:
+            self.run(0)
+        self.machine.turn()
+        self._told["turn"] = True
+
+    def forget(self) -> None:
+        """Forget dropped cotangents; those that there are stay."""
+        m = self.machine
+        kept = list(m.cotangents), list(m.memory_cotangents)
+        m.clear_cotangents()
+        m.cotangents[:], m.memory_cotangents[:] = kept
+        self._told["forget"] = True
+
+    def differentiate(self, on: bool) -> None:
+        self.machine.differentiating = on
+
+    # ---------------------------------------------------------------- what both execute
+
+    def run(self, steps: int) -> None:
+        """At most so many instructions, or to the end, or to a trap."""
+        m = self.machine
+        done, halted = [], False
+        for _ in range(steps):
+            if m.at_end:
+                halted = True
+                break
+            done.append(self._step())
+            if done[-1].trap:
+                break
+        r, n = list(self.registers), len(m.memory)
+        reads = [(space, at, 1) for space in (Space.REGISTERS, Space.REGISTER_COTANGENTS) for at in r]
+        reads += [(space, 0, n) for space in (Space.DATA, Space.DATA_COTANGENTS)]
+        blocks = [[m.registers[at]] for at in r] + [[m.cotangents[at]] for at in r]
+        blocks += [list(m.memory), list(m.memory_cotangents)]
+        order = Order(
+            self._writes,
+            **self._place,  # type: ignore[arg-type]
+            **self._told,
+            steps=steps,
+            reads=reads,
+            differentiate=m.differentiating,
+            overflow=self.overflow,
+            strict=self.strict,
+            code_size=len(self.program.code),
+            data_size=n,
+        )
+        self.orders.append(order)
+        self.expected.append(Expected(done, halted, (m.pc, m.br, m.direction < 0), m.erased_bits, blocks))
+        self._writes, self._place, self._told = [], {}, {}
+
+    def _step(self) -> Step:
+        m, w = self.machine, self.program.format
+        pc, br, way = m.pc, m.br, m.direction
+        if not 0 <= pc < len(self.program.code):
+            try:
+                m.step()
+            except rg.Trap as trap:
+                return Step(trap.code, 0, (pc, br, way < 0), (pc, br, way < 0), 0, (0, 0, 0), None, [], [])
+            raise AssertionError("execution outside the code")
+        i = self.program.instructions[pc]
+        executed = i if way > 0 else encoding.inverse(i)
+        numbers = i.rd, i.ra, i.rb
+        address = None
+        if "[ra+imm]" in i.opcode.operands:
+            address = (m.registers[i.ra] + i.imm) & w.mask
+            address = address if address < len(m.memory) else None
+
+        def words() -> list[tuple[int, int]]:
+            found = [(m.registers[n], m.cotangents[n]) for n in numbers]
+            return [*found, (0, 0) if address is None else (m.memory[address], m.memory_cotangents[address])]
+
+        old, trap = words(), None
+        try:
+            m.step()
+        except rg.Trap as error:
+            trap = error.code
+        took = 0 if trap else cycles(executed.opcode, w, m.differentiating, i.ra == i.rb)
+        after = m.pc, m.br, m.direction < 0
+        return Step(trap, self.program.code[pc], (pc, br, way < 0), after, took, numbers, address, old, words())
+
+    # ---------------------------------------------------------------- agreement
+
+    def check(self, execute: Execute) -> tuple[Counter[str], Counter[str]]:
+        """Let the hardware do it all. How often opcodes stood in the way, and machines trapped.
+
+        Raises AssertionError at the first difference.
+        """
+        reports = execute(self.orders)
+        executed, traps = Counter[str](), Counter[str]()
+        total = retired = 0
+        for number, (report, expected) in enumerate(zip(reports, self.expected, strict=True)):
+            where = f"order {number}"
+            offset = None
+            for k, (record, step) in enumerate(zip(report.records, expected.steps, strict=False)):
+                at = f"{where}, step {k}, {_shown(step)}"
+                total += step.cycles
+                retired += step.trap is None
+                _compare(record, step, at)
+                assert record.cycles == total, (at, "cycles", record.cycles, total)
+                if step.trap is None:
+                    offset = record.clock - total if offset is None else offset
+                    assert record.clock - total == offset, (at, "clock", record.clock, total + offset)
+                    executed[_name(step)] += 1
+                else:
+                    traps[step.trap] += 1
+            assert len(report.records) == len(expected.steps), (where, len(report.records), len(expected.steps))
+            assert report.halted == expected.halted, where
+            assert (report.pc, report.br, report.backward) == expected.place, where
+            assert report.counters[:2] == (total, retired), where
+            assert report.counters[3] == expected.erased, (where, "bits erased")
+            assert report.blocks == expected.blocks, where
+        assert self.machine.cycles == total
+        return executed, traps
+
+
+def _name(step: Step) -> str:
+    opcode = TABLE.by_code[step.instruction >> encoding.CODE_SHIFT]
+    assert opcode is not None
+    return opcode.inverse_name if step.before[2] else opcode.name
+
+
+def _shown(step: Step) -> str:
+    return f"{_name(step) if step.instruction else '?'} at {step.before[0]}"
+
+
+def _compare(record: Record, step: Step, at: str) -> None:
+    code = None if not record.trap.value else record.trap.code
+    assert code == step.trap, (at, code, step.trap)
+    assert (record.pc_before, record.br_before, record.backward_before) == step.before, at
+    assert (record.pc_after, record.br_after, record.backward_after) == step.after, (at, record)
+    if step.trap is not None:
+        return
+    assert record.instruction == step.instruction, at
+    changes: tuple[Change, ...] = record.d, record.a, record.b, record.m
+    places = [*step.numbers, None]
+    if step.address is not None:
+        assert record.address == step.address, at
+    told = {
+        (number, half) for number, c in zip(places, changes, strict=True) for half in (0, 1) if c.written >> half & 1
+    }
+    for name, number, change, old, new in zip("dabm", places, changes, step.old, step.new, strict=True):
+        for half, (before, after) in enumerate(((change.word_before, change.word_after), (change.cotangent_before, change.cotangent_after))):  # fmt: skip
+            if change.written >> half & 1:
+                assert (before, after) == (old[half], new[half]), (at, name, half, before, after, old, new)
+            else:
+                assert old[half] == new[half] or (number, half) in told, (at, name, half, "not written")
+
+
+# ---------------------------------------------------------------- random sequences
+
+#: registers that instructions name, the one that most addresses are made of, and words of memory
+POOL, ADDRESS, MEMORY = (0, 1, 2, 3, 254, 255), 7, 6
+TRAPS = {"RG0401", "RG0402", "RG0403", "RG0404", "RG0405", "RG0406", "RG0407", "RG0408", "RG0409", "RG0410", "RG0411"}
+
+
+def instruction(rng: random.Random, opcode: Opcode, w: Format) -> Instruction:
+    """The opcode with random operands: ra and rb often one register, addresses and jumps mostly short."""
+    while True:
+        registers = {"rd": rng.choice(POOL), "ra": rng.choice(POOL), "rb": rng.choice(POOL)}
+        if rng.random() < 0.25:
+            registers["rb"] = registers["ra"]
+        high = min(w.sign, 1 << 31) - 1
+        imm = rng.choice(
+            (rng.randint(-8, 7), rng.randint(0, min(w.width, high)), rng.randint(-high - 1, high), -1, high)
+        )
+        if "[ra+imm]" in opcode.operands and rng.random() < 0.95:
+            registers["ra"], imm = ADDRESS, rng.randint(-2, MEMORY)
+        if "target" in opcode.operands and rng.random() < 0.95:
+            imm = rng.randint(-6, 6)
+        fields = {name: value for name, value in (registers | {"imm": imm}).items() if name in opcode.fields}
+        found = Instruction(opcode, **fields)
+        if illegality(found) is None:
+            return found
+
+
+def opcodes_in_turn(rng: random.Random, entries: Collection[str] = ()) -> Iterator[Opcode]:
+    """Every opcode of the table, or of some entries, in turn, in random order, again and again."""
+    opcodes = [o for o in TABLE if o.name not in ("start", "finish") and (not entries or o.entry.name in entries)]
+    while True:
+        yield from rng.sample(opcodes, len(opcodes))
+
+
+def program(rng: random.Random, w: Format, opcodes: Iterator[Opcode], size: int) -> rg.Program:
+    body = [instruction(rng, next(opcodes), w) for _ in range(size)]
+    code = [Instruction(TABLE["start"]), *body, Instruction(TABLE["finish"])]
+    return rg.Program([encode(i) for i in code], [], MEMORY, w)
+
+
+def word(rng: random.Random, w: Format, mood: int) -> int:
+    """Small numbers, numbers about one, extremes, numbers of any length."""
+    match mood:
+        case 0:
+            return rng.randint(-3, 5) & w.mask
+        case 1:
+            return (rng.choice((1, 1, -1)) * rng.getrandbits(w.frac + 1)) & w.mask
+        case 2:
+            return rng.choice((0, 1, w.mask, w.sign, w.sign - 1, rng.getrandbits(w.width)))
+    return (rng.choice((1, -1)) * rng.getrandbits(rng.randint(1, w.width))) & w.mask
+
+
+def scatter(both: Lockstep, rng: random.Random) -> None:
+    """New words where instructions read and write."""
+    w = both.program.format
+    mood, other, quiet = rng.randrange(4), rng.randrange(4), rng.random() < 0.2
+    lifted = both.machine.differentiating
+    if lifted:
+        both.forget()
+    for r in POOL:
+        both.set(Space.REGISTERS, r, word(rng, w, mood))
+        if lifted:
+            both.set(Space.REGISTER_COTANGENTS, r, 0 if quiet else word(rng, w, other))
+    both.set(Space.REGISTERS, ADDRESS, rng.randint(0, 3) if rng.random() < 0.95 else word(rng, w, 3))
+    for at in range(MEMORY):
+        both.set(Space.DATA, at, word(rng, w, mood))
+        if lifted:
+            both.set(Space.DATA_COTANGENTS, at, 0 if quiet else word(rng, w, other))
+
+
+def sequences(
+    execute: Execute, w: Format, lifted: bool, seed: int, states: int, size: int = 24, programs: int = 1,
+    entries: Collection[str] = (), steps: int = 12,
+) -> tuple[Counter[str], Counter[str]]:  # fmt: skip
+    """From anywhere, either way, jumping or not, for a few instructions; sometimes back again.
+
+    How often opcodes were executed, and machines trapped.
+    """
+    rng = random.Random(seed)
+    opcodes = opcodes_in_turn(rng, entries)
+    executed, traps = Counter[str](), Counter[str]()
+    for _ in range(programs):
+        p = program(rng, w, opcodes, size)
+        both = Lockstep(p, (*POOL, ADDRESS), overflow=rng.random() < 0.6, strict=rng.random() < 0.15)
+        both.differentiate(lifted)
+        for _ in range(states):
+            scatter(both, rng)
+            pc = rng.randrange(len(p.code))
+            i = p.instructions[pc]
+            imm = i.imm if "br" in i.opcode.writes else 0
+            br = rng.choice((0, 0, 0, imm, -imm, rng.randint(-5, 5) if rng.random() < 0.2 else 0))
+            both.place(pc, br, rng.choice((1, -1)))
+            n = rng.randint(2, steps)
+            both.run(n)
+            if rng.random() < 0.4:
+                both.turn()
+                both.run(n + 2)
+        done, trapped = both.check(execute)
+        executed += done
+        traps += trapped
+    return executed, traps

@@ -1,0 +1,448 @@
+"""The host interface: a program through the bus and through the serial line, and what becomes of abuse."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+from amaranth.sim import Simulator
+from retrograd.hdl.host import COMMANDS, MAGIC, STATUS, Area, Slot
+from retrograd.hdl.microcode import Microcode
+from retrograd.hdl.microword import Trap
+from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.serial_host import PAUSE
+from retrograd.hdl.top import Coprocessor, SerialCoprocessor
+from retrograd.isa.words import Format
+
+import retrograd as rg
+
+Q32, Q64 = Format(32, 16), Format(64, 32)
+CODE_WORDS, DATA_WORDS = 32, 16
+PROGRAM = """
+        .format {w}, {f}
+        start
+        imm.add r1, 5
+        mul.add r2, r1, r1
+        exch    r2, [r3 + 2]
+top:    from.ne r4, r0, bottom
+        imm.add r4, 1
+bottom: goto.lt r4, r1, top
+        finish
+"""
+RUN, STEP, STOP, TURN, FORGET, CLEAR = (1 << i for i in range(COMMANDS.size))
+
+
+def program(w: Format) -> rg.Program:
+    return rg.assemble(PROGRAM.format(w=w.width, f=w.frac))
+
+
+class Refused(Exception):
+    """The bus answered with an error."""
+
+
+class Bus:
+    """A master of the bus, and what it knows of the register map."""
+
+    def __init__(self, ctx: Any, bus: Any) -> None:
+        self.ctx, self.bus = ctx, bus
+
+    async def transfer(self, address: int, word: int | None = None, sel: int = 15) -> int:
+        """One transfer. Raises Refused; fails where no answer comes within three cycles."""
+        ctx, bus = self.ctx, self.bus
+        ctx.set(bus.adr, address >> 2)
+        ctx.set(bus.we, word is not None)
+        ctx.set(bus.dat_w, word or 0)
+        ctx.set(bus.sel, sel)
+        ctx.set(bus.cyc, 1)
+        ctx.set(bus.stb, 1)
+        for _ in range(3):
+            await ctx.tick()
+            ack, err = ctx.get(bus.ack), ctx.get(bus.err)
+            assert not (ack and err)
+            if ack or err:
+                break
+        else:
+            raise AssertionError("the bus hangs")
+        found = ctx.get(bus.dat_r)
+        ctx.set(bus.cyc, 0)
+        ctx.set(bus.stb, 0)
+        await ctx.tick()
+        assert not ctx.get(bus.ack)
+        assert not ctx.get(bus.err)
+        if err:
+            raise Refused(hex(address))
+        return int(found)
+
+    async def read(self, area: Area, index: int) -> int:
+        at = area.value << 28 | index << 3
+        return await self.transfer(at) | await self.transfer(at + 4) << 32
+
+    async def write(self, area: Area, index: int, word: int) -> None:
+        at = area.value << 28 | index << 3
+        await self.transfer(at + 4, word >> 32)
+        await self.transfer(at, word & 0xFFFFFFFF)
+
+    async def get(self, slot: Slot) -> int:
+        return await self.read(Area.CONTROL, slot.value)
+
+    async def set(self, slot: Slot, word: int) -> None:
+        await self.write(Area.CONTROL, slot.value, word)
+
+    async def load(self, p: rg.Program) -> None:
+        for at, word in enumerate(p.code):
+            await self.write(Area.CODE, at, word)
+        await self.set(Slot.CODE_SIZE, len(p.code))
+        await self.set(Slot.PC, p.start)
+
+    async def finished(self) -> int:
+        """The status, once it has ended."""
+        for _ in range(1000):
+            status = await self.get(Slot.STATUS)
+            if not status & 1:
+                return status
+        raise AssertionError("the core does not end")
+
+    async def refuses(self, area: Area, index: int, word: int) -> None:
+        with pytest.raises(Refused):
+            await self.write(area, index, word)
+
+
+_CODES: dict[Format, Microcode] = {}
+
+
+def parameters(w: Format) -> Parameters:
+    return Parameters(w, CODE_WORDS, DATA_WORDS)
+
+
+def coprocessor(w: Format) -> Coprocessor:
+    if w not in _CODES:
+        _CODES[w] = Microcode(parameters(w))
+    return Coprocessor(parameters(w), _CODES[w])
+
+
+def on_bus(w: Format, script: Callable[[Bus], Awaitable[None]]) -> None:
+    """Run a script against a new co-processor."""
+    made = coprocessor(w)
+
+    async def bench(ctx: Any) -> None:
+        await script(Bus(ctx, made.bus))
+
+    simulator = Simulator(made)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def status(word: int) -> dict[str, int]:
+    return {name: word >> field.offset & ((1 << field.width) - 1) for name, field in STATUS}
+
+
+# ---------------------------------------------------------------- use
+
+
+@pytest.mark.parametrize("w", [Q32, Q64], ids=str)
+def test_a_program_there_and_back(w: Format) -> None:
+    p, m = program(w), rg.Machine(program(w), memory=DATA_WORDS)
+
+    async def script(bus: Bus) -> None:
+        assert await bus.get(Slot.IDENTITY) == (4 << 8 | 5) << 32 | MAGIC << 16 | w.width << 8 | w.frac
+        await bus.load(p)
+        await bus.set(Slot.CONTROL, RUN)
+        found = status(await bus.finished())
+        assert (found["halted"], found["trapped"], found["backward"]) == (1, 0, 0)
+        m.run()
+        assert await bus.get(Slot.PC) == m.pc == p.finish
+        assert [await bus.read(Area.REGISTERS, r) for r in range(6)] == list(m.registers[:6])
+        assert await bus.read(Area.DATA, 2) == m.memory[2] == 25
+        assert await bus.get(Slot.CYCLES) == m.cycles
+        assert await bus.get(Slot.RETIRED) == m.retired
+        assert await bus.get(Slot.TOGGLED) > 10
+        assert await bus.get(Slot.ERASED) == 0
+        await bus.set(Slot.CONTROL, TURN | CLEAR)
+        there = m.cycles
+        m.turn()
+        await bus.set(Slot.CONTROL, RUN)
+        assert status(await bus.finished())["backward"] == 1
+        m.run()
+        assert await bus.get(Slot.PC) == m.pc == p.start
+        assert [await bus.read(Area.REGISTERS, r) for r in range(6)] == [0] * 6
+        assert await bus.get(Slot.CYCLES) == m.cycles - there
+
+    on_bus(w, script)
+
+
+def test_steps() -> None:
+    p, m = program(Q32), rg.Machine(program(Q32), memory=DATA_WORDS)
+
+    async def script(bus: Bus) -> None:
+        await bus.load(p)
+        for _ in range(3):
+            await bus.set(Slot.CONTROL, STEP)
+            await bus.finished()
+            m.step()
+            assert await bus.get(Slot.PC) == m.pc
+        await bus.set(Slot.STEPS, 4)
+        await bus.set(Slot.CONTROL, RUN)
+        assert not status(await bus.finished())["halted"]
+        m.run(4)
+        assert (await bus.get(Slot.PC), await bus.get(Slot.RETIRED)) == (m.pc, 7)
+
+    on_bus(Q32, script)
+
+
+def test_cotangents_and_modes() -> None:
+    p = rg.assemble(".format 32, 16\nstart\nfmov.add r1, r2\nfinish")
+
+    async def script(bus: Bus) -> None:
+        await bus.load(p)
+        await bus.write(Area.REGISTERS, 1, 0x7FFFFFFF)
+        await bus.write(Area.REGISTERS, 2, 1)
+        await bus.write(Area.REGISTER_COTANGENTS, 1, 5)
+        await bus.set(Slot.MODES, 0b011)
+        await bus.set(Slot.CONTROL, RUN)
+        found = status(await bus.finished())
+        assert (found["trapped"], found["trap"]) == (1, Trap.OVERFLOW.value)
+        # The trap has changed nothing, and the machine can go on another way.
+        assert await bus.get(Slot.PC) == 1
+        await bus.set(Slot.MODES, 0b001)
+        await bus.set(Slot.CONTROL, RUN)
+        assert status(await bus.finished()) | {"unused": 0} == status(1 << 1)
+        assert await bus.read(Area.REGISTERS, 1) == 0x80000000
+        assert await bus.read(Area.REGISTER_COTANGENTS, 2) == (-5) % (1 << 32)
+
+    on_bus(Q32, script)
+
+
+def test_an_illegal_instruction_traps() -> None:
+    add = rg.TABLE["mov.add"].code << 56
+    wrong = [
+        0xFF << 56, 0, add | 1 << 48 | 1 << 40, add | 2 << 48 | 1, add | 2 << 48 | 1 << 32,
+        rg.TABLE["call"].code << 56 | 0x80000000,
+    ]  # fmt: skip
+
+    async def script(bus: Bus) -> None:
+        for word in wrong:
+            await bus.write(Area.CODE, 0, word)
+            await bus.set(Slot.PC, 0)
+            await bus.set(Slot.CONTROL, RUN)
+            found = status(await bus.finished())
+            assert found["trap"] == Trap.ILLEGAL.value, hex(word)
+            assert Trap.ILLEGAL.code == "RG0306"
+        assert await bus.get(Slot.RETIRED) == 0
+
+    on_bus(Q32, script)
+
+
+# ---------------------------------------------------------------- abuse
+
+
+def bad_transfers() -> Iterator[tuple[int, int | None, int]]:
+    """(address, word to write or None, sel) that are never carried out."""
+    for area, size in ((1, 256), (2, 256), (3, DATA_WORDS), (4, DATA_WORDS), (5, CODE_WORDS)):
+        yield area << 28 | size << 3, None, 15
+        yield area << 28 | size << 3, 1, 15
+        yield area << 28 | 0xFFFFFF8, None, 15
+        for sel in (0, 1, 3, 14):
+            yield area << 28, 1, sel
+    for area in range(6, 16):
+        yield area << 28, None, 15
+        yield area << 28, 1, 15
+    yield (Slot.ERASED.value + 1) << 3, None, 15
+    for slot in (Slot.IDENTITY, Slot.STATUS, Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED):
+        yield slot.value << 3, 1, 15
+    yield Slot.CONTROL.value << 3, RUN | STEP, 15
+    yield Slot.CONTROL.value << 3, 1 << COMMANDS.size, 15
+    yield Slot.CONTROL.value << 3, RUN, 7
+    yield Slot.MODES.value << 3, 7, 1
+
+
+def test_what_is_nowhere_is_refused() -> None:
+    async def script(bus: Bus) -> None:
+        await bus.load(program(Q32))
+        before = [await bus.get(slot) for slot in Slot]
+        for address, word, sel in bad_transfers():
+            with pytest.raises(Refused):
+                await bus.transfer(address, word, sel)
+        assert [await bus.get(slot) for slot in Slot] == before
+        assert await bus.read(Area.REGISTERS, 0) == 0
+
+    on_bus(Q32, script)
+
+
+def test_a_running_core_is_left_alone() -> None:
+    # Whatever is asked of it in the middle of a program, it ends as if nothing had been asked.
+    p, m = program(Q32), rg.Machine(program(Q32), memory=DATA_WORDS)
+    m.run()
+
+    async def script(bus: Bus) -> None:
+        await bus.load(p)
+        await bus.set(Slot.CONTROL, RUN)
+        for slot, word in ((Slot.DIRECTION, 1), (Slot.PC, 0), (Slot.MODES, 7), (Slot.CODE_SIZE, 1)):
+            await bus.refuses(Area.CONTROL, slot.value, word)
+        for command in (RUN, STEP, TURN, TURN | STOP, FORGET, CLEAR):
+            await bus.refuses(Area.CONTROL, Slot.CONTROL.value, command)
+        await bus.refuses(Area.REGISTERS, 1, 1)
+        with pytest.raises(Refused):
+            await bus.read(Area.CODE, 0)
+        assert (await bus.get(Slot.STATUS)) & 1
+        await bus.finished()
+        assert await bus.get(Slot.PC) == m.pc
+        assert await bus.get(Slot.CYCLES) == m.cycles
+        assert [await bus.read(Area.REGISTERS, r) for r in range(6)] == list(m.registers[:6])
+
+    on_bus(Q32, script)
+
+
+def test_stop_ends_with_an_instruction() -> None:
+    p = program(Q32)
+
+    async def script(bus: Bus) -> None:
+        await bus.load(p)
+        await bus.set(Slot.CONTROL, STOP)
+        await bus.set(Slot.CONTROL, RUN)
+        await bus.set(Slot.CONTROL, STOP)
+        found = status(await bus.finished())
+        assert not found["halted"]
+        retired = await bus.get(Slot.RETIRED)
+        assert 0 < retired < 10
+        m = rg.Machine(p, memory=DATA_WORDS)
+        m.run(retired)
+        assert await bus.get(Slot.PC) == m.pc
+        await bus.set(Slot.CONTROL, RUN)
+        assert status(await bus.finished())["halted"]
+
+    on_bus(Q32, script)
+
+
+def test_reset_at_any_cycle() -> None:
+    p, m = program(Q32), rg.Machine(program(Q32), memory=DATA_WORDS)
+    m.run()
+    made = coprocessor(Q32)
+    reset = Signal()
+    rng = random.Random(1)
+
+    async def bench(ctx: Any) -> None:
+        bus = Bus(ctx, made.bus)
+        for delay in [*range(1, 60, 3), *(rng.randrange(200) for _ in range(5))]:
+            await bus.load(p)
+            for r in range(6):
+                await bus.write(Area.REGISTERS, r, 0)
+            await bus.write(Area.DATA, 2, 0)
+            await bus.set(Slot.CONTROL, RUN)
+            await ctx.tick().repeat(delay)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            assert await bus.get(Slot.STATUS) == 0
+            assert (await bus.get(Slot.PC), await bus.get(Slot.BR), await bus.get(Slot.CYCLES)) == (0, 0, 0)
+        # Memories keep what they had; once filled again, all is as ever.
+        await bus.load(p)
+        for r in range(6):
+            await bus.write(Area.REGISTERS, r, 0)
+        await bus.write(Area.DATA, 2, 0)
+        await bus.set(Slot.CONTROL, RUN)
+        assert status(await bus.finished())["halted"]
+        assert [await bus.read(Area.REGISTERS, r) for r in range(6)] == list(m.registers[:6])
+        assert await bus.get(Slot.CYCLES) == m.cycles
+
+    simulator = Simulator(ResetInserter(reset)(made))
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def test_a_transfer_given_up_leaves_the_bus_free() -> None:
+    made = coprocessor(Q32)
+
+    async def bench(ctx: Any) -> None:
+        bus = Bus(ctx, made.bus)
+        await bus.write(Area.REGISTERS, 3, 77)
+        ctx.set(made.bus.adr, (Area.REGISTERS.value << 28 | 3 << 3) >> 2)
+        ctx.set(made.bus.cyc, 1)
+        ctx.set(made.bus.stb, 1)
+        await ctx.tick()
+        ctx.set(made.bus.cyc, 0)
+        await ctx.tick()
+        ctx.set(made.bus.stb, 0)
+        for _ in range(4):
+            await ctx.tick()
+            assert not ctx.get(made.bus.ack)
+        assert await bus.read(Area.REGISTERS, 3) == 77
+
+    simulator = Simulator(made)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+# ---------------------------------------------------------------- the serial line
+
+_BIT = 4
+
+
+def on_line(script: Callable[[Any, Any], Awaitable[None]]) -> None:
+    if Q32 not in _CODES:
+        _CODES[Q32] = Microcode(parameters(Q32))
+    made = SerialCoprocessor(parameters(Q32), _BIT, _CODES[Q32])
+
+    async def bench(ctx: Any) -> None:
+        await script(ctx, made)
+
+    simulator = Simulator(made)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+async def send(ctx: Any, made: Any, data: bytes) -> None:
+    for byte in data:
+        for bit in (0, *(byte >> i & 1 for i in range(8)), 1):
+            ctx.set(made.rx, bit)
+            await ctx.tick().repeat(_BIT)
+
+
+async def receive(ctx: Any, made: Any, n: int) -> bytes:
+    out = bytearray()
+    for _ in range(n):
+        for _ in range(60 * _BIT):
+            if not ctx.get(made.tx):
+                break
+            await ctx.tick()
+        else:
+            raise AssertionError(f"no answer after {bytes(out)!r}")
+        await ctx.tick().repeat(_BIT + _BIT // 2)
+        byte = 0
+        for i in range(8):
+            byte |= ctx.get(made.tx) << i
+            await ctx.tick().repeat(_BIT)
+        assert ctx.get(made.tx) == 1
+        out.append(byte)
+    return bytes(out)
+
+
+def word(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+def test_the_serial_line() -> None:
+    async def script(ctx: Any, made: Any) -> None:
+        async def ask(command: bytes, n: int) -> bytes:
+            await send(ctx, made, command)
+            return await receive(ctx, made, n)
+
+        assert await ask(b"R" + word(0), 5) == b"K" + word(MAGIC << 16 | 32 << 8 | 16)
+        at = Area.REGISTERS.value << 28 | 9 << 3
+        assert await ask(b"W" + word(at) + word(0x12345678), 1) == b"K"
+        assert await ask(b"R" + word(at), 5) == b"K" + word(0x12345678)
+        # Abuse: no such command, no such place, between words, half a command and then nothing for a while.
+        assert await ask(b"x", 1) == b"?"
+        assert await ask(b"R" + word(0xF0000000), 1) == b"E"
+        assert await ask(b"R" + word(at + 2), 1) == b"E"
+        await send(ctx, made, b"W" + word(at)[:2])
+        await ctx.tick().repeat((PAUSE + 2) * 10 * _BIT)
+        assert await ask(b"R" + word(at), 5) == b"K" + word(0x12345678)
+
+    on_line(script)

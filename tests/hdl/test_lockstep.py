@@ -1,0 +1,153 @@
+"""The hardware against the reference machine: values, cotangents, PC, BR, direction, traps and cycles at every retirement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from retrograd.hdl.core import Core, Space
+from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode
+from retrograd.hdl.microword import COMMIT, MICROWORD, Operation
+from retrograd.hdl.orders import Order, Report
+from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.simulation import Simulation
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+import retrograd as rg
+
+Execute = Callable[[Sequence[Order]], list[Report]]
+Simulate = Callable[[Format], Execute]
+Q32 = Format(32, 16)
+FORMATS = [Format(8, 4), Q32, Format(64, 32)]
+
+
+@pytest.mark.parametrize("lifted", [False, True])
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_random_sequences(lockstep: Any, simulate: Simulate, w: Format, lifted: bool) -> None:
+    executed, traps = lockstep.sequences(simulate(w), w, lifted, w.width + lifted, states=20, programs=2)
+    assert executed.total() > 100
+    assert traps.total() > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("lifted", [False, True])
+def test_every_opcode_and_every_trap(lockstep: Any, simulate: Simulate, lifted: bool, seed: int) -> None:
+    executed, traps = lockstep.sequences(simulate(Q32), Q32, lifted, 100 + seed, states=40, programs=14)
+    assert set(executed) >= {o.name for o in TABLE} - {"unerase", "finish"}
+    assert set(traps) >= lockstep.TRAPS - {"RG0408", "RG0407"}
+
+
+# ---------------------------------------------------------------- whole programs
+
+
+def there_and_back(both: Any, case: Any, lifted: bool) -> None:
+    """The program to its end or trap; then back to where it came from, with cotangents that begin as ones."""
+    w = case.program.format
+    for number, word in case.registers.items():
+        both.set(Space.REGISTERS, number, word & w.mask)
+    for at, word in enumerate(case.memory):
+        both.set(Space.DATA, at, word & w.mask)
+    both.run(case.bound + 1)
+    both.differentiate(lifted)
+    if lifted:
+        for number in case.registers:
+            both.set(Space.REGISTER_COTANGENTS, number, 1 << w.frac)
+    both.turn()
+    both.run(case.bound + 1)
+
+
+@pytest.mark.parametrize(("w", "lifted", "seed"), [(Q32, False, 1), (Q32, True, 2), (Format(64, 32), True, 3)])
+def test_random_programs(lockstep: Any, simulate: Simulate, generator: Any, w: Format, lifted: bool, seed: int) -> None:
+    for s in range(seed, seed + 300, 100):
+        case = generator.generate(s, formats=((w, 1),), sizes=(10, 30), steps=(40, 100))
+        both = lockstep.Lockstep(case.program, overflow=True)
+        there_and_back(both, case, lifted)
+        both.check(simulate(w))
+
+
+def test_a_gradient(lockstep: Any, simulate: Simulate) -> None:
+    # L = e^(x·y) + sin x at x = 0.5, y = 1.25: forward with D = 0, back with D = 1, as the manual says.
+    p = rg.assemble(
+        """
+        .format 32, 16
+        start
+        fmul.add r3, r1, r2
+        fexp.add r4, r3
+        fsin.add r4, r1
+        finish
+        """
+    )
+    both = lockstep.Lockstep(p)
+    both.set(Space.REGISTERS, 1, 1 << 15)
+    both.set(Space.REGISTERS, 2, 5 << 14)
+    both.run(100)
+    both.differentiate(True)
+    both.set(Space.REGISTER_COTANGENTS, 4, 1 << 16)
+    both.turn()
+    both.run(100)
+    both.check(simulate(Q32))
+    m = both.machine
+    assert m.at_end
+    assert [m.registers[r] for r in (1, 2, 3, 4)] == [1 << 15, 5 << 14, 0, 0]
+    gradient = [m.cotangents[1] / 65536, m.cotangents[2] / 65536]
+    assert gradient == pytest.approx([1.25 * 1.8682 + 0.8776, 0.5 * 1.8682], abs=1e-3)
+
+
+# ---------------------------------------------------------------- the checks can fail
+
+#: an entry, and a micro-operation of its instructions that is planted in place of another
+PLANTED = [
+    ("mov", Operation.ADD, Operation.SUB),
+    ("mov", Operation.SUB, Operation.ADD),
+    ("goto.lt", Operation.LT, Operation.LTU),
+    ("div", Operation.NE, Operation.EQ),
+    ("fmul", Operation.ADDFITS, Operation.SUBFITS),
+    ("min", Operation.SELECT, Operation.OR),
+    ("fsqrt", Operation.SQRTSHIFT, Operation.MULSHIFT),
+]
+
+
+def plant(code: Microcode, old: Operation, new: Operation) -> int:
+    """Put the new operation wherever the old one stands. How often that was."""
+    found = 0
+    for rows, offset in ((code.rows, 0), (code.dispatch, DISPATCH["word"].offset)):
+        shift = offset + MICROWORD["operation"].offset
+        for at, row in enumerate(rows):
+            if row >> shift & 31 == old.value:
+                rows[at] ^= (old.value ^ new.value) << shift
+                found += 1
+    return found
+
+
+@pytest.mark.parametrize(("name", "old", "new"), PLANTED)
+def test_a_planted_micro_operation_is_found(lockstep: Any, name: str, old: Operation, new: Operation) -> None:
+    p = Parameters(Q32, code_words=64, data_words=16)
+    code = Microcode(p)
+    assert plant(code, old, new)
+    with pytest.raises(AssertionError, match=r"order \d"):
+        lockstep.sequences(
+            lambda orders: Simulation(Core(p, code)).run(orders), Q32, False, 5, states=15, programs=4, entries=(name,)
+        )
+
+
+def cycle_longer(code: Microcode) -> None:
+    """A row that does nothing after the write of `mov.add`."""
+    at = TABLE["mov.add"].code
+    start = code.dispatch[at] >> DISPATCH["start"].offset & ((1 << ADDRESS_BITS) - 1)
+    last = 1 << MICROWORD["commit"].offset + COMMIT["last"].offset
+    assert code.rows[start] & last
+    code.dispatch[at] ^= (start ^ len(code.rows)) << DISPATCH["start"].offset
+    code.rows += [code.rows[start] ^ last, last]
+
+
+def test_a_cycle_too_many_is_found(lockstep: Any) -> None:
+    p = Parameters(Q32, code_words=64, data_words=16)
+    code = Microcode(p)
+    cycle_longer(code)
+    with pytest.raises(AssertionError, match="cycles"):
+        lockstep.sequences(
+            lambda orders: Simulation(Core(p, code)).run(orders), Q32, False, 5, states=25, entries=("mov",)
+        )
