@@ -84,9 +84,8 @@ class Sequencer(wiring.Component):
             with m.Case(Phase.ACCESS):
                 m.d.comb += self.launch.eq(1)
                 m.d.sync += self.phase.eq(Phase.RUN)
-            with m.Case(Phase.RUN):
-                with m.If(self.now.commit.last):
-                    m.d.sync += self.phase.eq(Mux(self.run, Phase.FETCH, Phase.IDLE))
+            with m.Case(Phase.RUN), m.If(self.now.commit.last):
+                m.d.sync += self.phase.eq(Mux(self.run, Phase.FETCH, Phase.IDLE))
         with m.If(self.abandon):
             m.d.sync += self.phase.eq(Phase.IDLE)
         return m
