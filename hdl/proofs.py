@@ -120,7 +120,7 @@ class Prover:
         Raises Undecided where time runs out, ValueError where the instruction always traps or loses words by its meaning.
         """
         begun = time.monotonic()
-        hw, w = self._hardware, self.w
+        hw = self._hardware
         hw.reset()
         self._known.clear()
         self._run = run = _Run()
