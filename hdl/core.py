@@ -102,6 +102,16 @@ class Core(wiring.Component):
         self.code = MemoryData(shape=INSTRUCTION, depth=p.code_words, init=[])
         self.registers = RegisterFile(width)
         self.memory = MemoryPort(width, p.data_words)
+        code = self.microcode
+        self.decoder = Decoder(width)
+        self.logic = LogicUnit(width)
+        self.multiplier = Multiplier(width, code.products)
+        self.rom = RomUnit(width, code.tables)
+        self.divider = Divider(width, code.divisions, code.quotients)
+        #: the trap of the guards, at the first write
+        self.guarded = Signal(Trap)
+        #: BR is not 0 where it must be, while that is looked at
+        self.jumping = Signal()
         super().__init__(
             {
                 #: begin instructions; one that has begun ends
@@ -110,7 +120,8 @@ class Core(wiring.Component):
                 #: how many instructions and words of data the program has
                 "code_size": In(range(p.code_words + 1), init=p.code_words),
                 "data_size": In(range(p.data_words + 1), init=p.data_words),
-                #: nothing is executed
+                #: what the instruction in flight is at; nothing is executed
+                "phase": Out(Phase),
                 "idle": Out(1),
                 #: an instruction begins
                 "begins": Out(1),
@@ -133,7 +144,7 @@ class Core(wiring.Component):
         p, width = self.parameters, self.parameters.width
         code = self.microcode
         m.submodules.sequencer = sequencer = Sequencer(code)
-        m.submodules.decoder = decoder = Decoder(width)
+        m.submodules.decoder = decoder = self.decoder
         m.submodules.branch = branch = BranchUnit(p)
         m.submodules.registers = registers = self.registers
         m.submodules.memory = memory = self.memory
@@ -146,7 +157,7 @@ class Core(wiring.Component):
 
         phase, now, head = sequencer.phase, sequencer.now, sequencer.head
         instruction = Signal(FIELDS)
-        m.d.comb += [instruction.eq(fetched.data), self.idle.eq(phase == Phase.IDLE)]
+        m.d.comb += [instruction.eq(fetched.data), self.phase.eq(phase), self.idle.eq(phase == Phase.IDLE)]
         modes = Signal(3)
         lifted, overflow, strict = modes
 
@@ -186,17 +197,18 @@ class Core(wiring.Component):
 
         # ------------------------------------------------ guards
         commit = sequencer.commit
-        early, late, trap = Signal(Trap), Signal(Trap), Signal(Trap)
+        early, late, trap = Signal(Trap), self.guarded, Signal(Trap)
         ends = Signal()
         # What is wrong before execution stops the instruction a cycle later: still before its first write.
         m.d.sync += [early.eq(Trap.NONE), ends.eq(0)]
+        m.d.comb += self.jumping.eq(head.settled & (branch.br != 0))
         with m.If(~sequencer.abandon), m.Switch(phase):
             with m.Case(Phase.DECODE), m.If(~inside):
                 m.d.sync += early.eq(Trap.CODE)
             with m.Case(Phase.READ):
                 with m.If(~decoder.legal):
                     m.d.sync += early.eq(Trap.ILLEGAL)
-                with m.Elif(head.settled & (branch.br != 0)):
+                with m.Elif(self.jumping):
                     m.d.sync += early.eq(Trap.JUMP)
                 with m.Elif(head.halts):
                     m.d.sync += ends.eq(1)
@@ -272,8 +284,9 @@ class Core(wiring.Component):
             (commit.memory_cotangent, memory.cotangent, memory.old_cotangent),
         )
         for i, (written, after, before) in enumerate(pairs):
-            m.d.comb += counters.changes[i].eq(Mux(written & writes, after ^ before, 0))
+            m.d.comb += counters.changes[i].eq(Mux(written, after ^ before, 0))
         m.d.comb += [
+            counters.writes.eq(writes),
             counters.first.eq(fetch),
             counters.last.eq(retires),
             counters.clear.eq(self.settings.clear),
@@ -338,11 +351,10 @@ class Core(wiring.Component):
 
     def _units(self, m: Module, now: Any, operands: OperandFile) -> None:
         """The function units: what they are given, and whose result is written."""
-        p, code = self.parameters, self.microcode
-        m.submodules.logic = logic = LogicUnit(p.width)
-        m.submodules.multiplier = multiplier = Multiplier(p.width, code.products)
-        m.submodules.rom = rom = RomUnit(p.width, code.tables)
-        m.submodules.divider = divider = Divider(p.width, code.divisions, code.quotients)
+        m.submodules.logic = logic = self.logic
+        m.submodules.multiplier = multiplier = self.multiplier
+        m.submodules.rom = rom = self.rom
+        m.submodules.divider = divider = self.divider
         x, y = operands.x, operands.y
         divides = (now.operation == Operation.DIVSHIFT) | (now.operation == Operation.SQRTSHIFT)
         m.d.comb += [

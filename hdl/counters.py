@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.parameters import COUNTER
 
 
 class Counters(wiring.Component):
-    """A trap's cycles are not counted. Toggled bits are counted two cycles late, which no host can see."""
+    """A trap's cycles are not counted. Toggled bits are counted three cycles late, which no host can see."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -21,8 +21,9 @@ class Counters(wiring.Component):
                 #: the first cycle of an instruction, and the last of one that retires
                 "first": In(1),
                 "last": In(1),
-                #: words that were exclusive-or'ed with what is written over them, or zero
+                #: words, exclusive-or'ed with what is written over them, or zero; and whether that is written at all
                 "changes": In(width).array(4),
+                "writes": In(1),
                 #: words erased and cotangents dropped by what is written now
                 "erases": In(range(3)),
                 #: all to zero
@@ -46,15 +47,17 @@ class Counters(wiring.Component):
         with m.If(self.last):
             m.d.sync += [self.cycles.eq(self.cycles + elapsed), self.retired.eq(self.retired + 1)]
 
-        # Ones are counted in two steps, eight bits at a time and then all.
-        bits = [bit for i in range(4) for bit in self.changes[i]]
+        # Ones are counted in three steps: what changed, eight bits at a time, all.
+        changed, writes = [Signal(self.width, name=f"changed_{i}") for i in range(4)], Signal(2)
+        m.d.sync += [*(word.eq(self.changes[i]) for i, word in enumerate(changed)), writes.eq(Cat(self.writes, writes))]
+        bits = [bit for word in changed for bit in word]
         parts = []
         for at in range(0, len(bits), 8):
             part = Signal(4, name=f"ones_{at}")
             m.d.sync += part.eq(_sum(bits[at : at + 8]))
             parts.append(part)
         ones = Signal(range(len(bits) + 1))
-        m.d.sync += [ones.eq(_sum(parts)), self.toggled.eq(self.toggled + ones)]
+        m.d.sync += [ones.eq(Mux(writes[1], _sum(parts), 0)), self.toggled.eq(self.toggled + ones)]
         m.d.sync += self.erased.eq(self.erased + (self.erases << (self.width.bit_length() - 1)))
         with m.If(self.clear):
             m.d.sync += [self.cycles.eq(0), self.retired.eq(0), self.toggled.eq(0), self.erased.eq(0)]

@@ -64,7 +64,7 @@ class Simulation:
         blocks = [
             [ctx.get(self._memory(space)[at]) for at in range(first, first + n)] for space, first, n in order.reads
         ]
-        await ctx.tick().repeat(3)  # bits are counted late
+        await ctx.tick().repeat(4)  # bits are counted late
         counters = tuple(ctx.get(core.counters[i]) for i in range(4))
         assert len(counters) == 4
         pc, br = _signed(ctx.get(core.pc), core.parameters.pc_bits), _signed(ctx.get(core.br), core.parameters.width)

@@ -101,7 +101,7 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *writes, int64
         }
     }
     t.read = 0;
-    for (int i = 0; i < 3; i++) m->tick();
+    for (int i = 0; i < 4; i++) m->tick();
     const uint64_t found[8] = {t.pc, t.br, t.backward, halted, t.counter_0, t.counter_1, t.counter_2, t.counter_3};
     for (int i = 0; i < 8; i++) state[i] = found[i];
     return count;

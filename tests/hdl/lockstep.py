@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from retrograd.hdl.core import Space
 from retrograd.hdl.orders import Change, Order, Record, Report
@@ -346,3 +347,22 @@ def sequences(
         executed += done
         traps += trapped
     return executed, traps
+
+
+# ---------------------------------------------------------------- whole programs
+
+
+def there_and_back(both: Lockstep, case: Any, lifted: bool) -> None:
+    """The program to its end or trap; then back to where it came from, with cotangents that begin as ones."""
+    w = case.program.format
+    for number, word in case.registers.items():
+        both.set(Space.REGISTERS, number, word & w.mask)
+    for at, word in enumerate(case.memory):
+        both.set(Space.DATA, at, word & w.mask)
+    both.run(case.bound + 1)
+    both.differentiate(lifted)
+    if lifted:
+        for number in case.registers:
+            both.set(Space.REGISTER_COTANGENTS, number, 1 << w.frac)
+    both.turn()
+    both.run(case.bound + 1)

@@ -43,28 +43,12 @@ def test_every_opcode_and_every_trap(lockstep: Any, simulate: Simulate, lifted: 
 # ---------------------------------------------------------------- whole programs
 
 
-def there_and_back(both: Any, case: Any, lifted: bool) -> None:
-    """The program to its end or trap; then back to where it came from, with cotangents that begin as ones."""
-    w = case.program.format
-    for number, word in case.registers.items():
-        both.set(Space.REGISTERS, number, word & w.mask)
-    for at, word in enumerate(case.memory):
-        both.set(Space.DATA, at, word & w.mask)
-    both.run(case.bound + 1)
-    both.differentiate(lifted)
-    if lifted:
-        for number in case.registers:
-            both.set(Space.REGISTER_COTANGENTS, number, 1 << w.frac)
-    both.turn()
-    both.run(case.bound + 1)
-
-
 @pytest.mark.parametrize(("w", "lifted", "seed"), [(Q32, False, 1), (Q32, True, 2), (Format(64, 32), True, 3)])
 def test_random_programs(lockstep: Any, simulate: Simulate, generator: Any, w: Format, lifted: bool, seed: int) -> None:
     for s in range(seed, seed + 300, 100):
         case = generator.generate(s, formats=((w, 1),), sizes=(10, 30), steps=(40, 100))
         both = lockstep.Lockstep(case.program, overflow=True)
-        there_and_back(both, case, lifted)
+        lockstep.there_and_back(both, case, lifted)
         both.check(simulate(w))
 
 

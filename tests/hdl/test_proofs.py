@@ -1,0 +1,83 @@
+"""Proofs on the netlist: what an instruction did is taken back, on all words at once. Wrong hardware is refuted."""
+
+from __future__ import annotations
+
+import pytest
+from retrograd.hdl.microcode import DISPATCH, Microcode
+from retrograd.hdl.microword import MICROWORD, Operation
+from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.proofs import Prover, main, provable
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+Q8, Q16 = Format(8, 4), Format(16, 8)
+#: one of each kind of step
+NAMES = [
+    "mov.add",
+    "mov.xor",
+    "imm.sub",
+    "ld.add",
+    "st.sub",
+    "fmul.add",
+    "fdiv.sub",
+    "neg",
+    "rol",
+    "rori",
+    "swap",
+    "cswap",
+    "exch",
+    "goto.lt",
+    "from.eq",
+    "call",
+    "uncall",
+    "swapbr",
+    "lmov.mul",
+]
+
+
+@pytest.fixture(scope="module")
+def prover() -> Prover:
+    return Prover(Q8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_instruction_is_taken_back(prover: Prover, name: str) -> None:
+    for backward in (False, True):
+        for lifted in (False, True):
+            found = prover.prove(TABLE[name], backward=backward, lifted=lifted)
+            assert found.holds, found
+
+
+def test_one_register_read_twice(prover: Prover) -> None:
+    assert prover.prove(TABLE["fmul.add"], lifted=True, same=True).holds
+
+
+@pytest.mark.parametrize(("name", "old", "new"), [
+    ("mov.add", Operation.SUB, Operation.ADD),
+    ("lmov.mul", Operation.OR, Operation.AND),
+    ("roli", Operation.SHR, Operation.SAR),
+])  # fmt: skip
+def test_wrong_hardware_is_refuted(name: str, old: Operation, new: Operation) -> None:
+    code = Microcode(Parameters(Q8, code_words=8, data_words=4))
+    at = MICROWORD["operation"].offset
+    for address, row in enumerate(code.dispatch):
+        shift = DISPATCH["word"].offset + at
+        if row >> shift & 31 == old.value:
+            code.dispatch[address] ^= (old.value ^ new.value) << shift
+    for index, row in enumerate(code.rows):
+        if row >> at & 31 == old.value:
+            code.rows[index] ^= (old.value ^ new.value) << at
+    found = Prover(Q8, code).prove(TABLE[name])
+    assert not found.holds
+    assert found.counterexample
+
+
+def test_what_loses_words_cannot_be_proved(prover: Prover) -> None:
+    assert [o.name for o in TABLE if not provable(o)] == ["erase", "unerase", "start", "finish"]
+    with pytest.raises(ValueError, match="cannot be taken back"):
+        prover.prove(TABLE["erase"])
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--width", "8", "not"]) == 0
+    assert capsys.readouterr().out.count("is taken back") == 4

@@ -1,0 +1,193 @@
+"""The function units do what the definition of their operations says, in the cycles that schedules count on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from math import isqrt
+from typing import Any
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.sim import Simulator
+from retrograd.hdl.divider import Divider
+from retrograd.hdl.logic_unit import LogicUnit
+from retrograd.hdl.microword import Operation
+from retrograd.hdl.multiplier import Multiplier
+from retrograd.hdl.operand_file import OperandFile
+from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.rom_unit import RomUnit
+from retrograd.hdl.uart import Receiver, Transmitter
+from retrograd.isa.expr import apply_operation, evaluate
+from retrograd.isa.microcode import DEFAULT_UNITS, FUSED, Unit, unit_of
+from retrograd.isa.program import MAX_CODE
+from retrograd.isa.words import Format
+
+FORMATS = [Format(8, 4), Format(32, 16), Format(64, 32)]
+
+
+def some_word(w: Format, rng: random.Random) -> int:
+    if rng.random() < 0.3:
+        return rng.choice((0, 1, w.mask, w.sign, w.sign - 1))
+    return w.wrap(w.signed(rng.getrandbits(w.width)) >> rng.randrange(w.width))
+
+
+def simulate(component: Any, bench: Callable[[Any], Awaitable[None]], clocked: bool = True) -> None:
+    simulator = Simulator(component)
+    if clocked:
+        simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def test_every_operation_of_trees_has_a_number() -> None:
+    names = {o.name.lower() for o in Operation} - {"none"}
+    assert names >= {*FUSED}
+    assert all(unit_of(name) in Unit for name in names)
+    with pytest.raises(KeyError):
+        unit_of("none")
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_the_logic_unit(w: Format) -> None:
+    unit, rng = LogicUnit(w.width), random.Random(w.width)
+    operations = [o for o in Operation if o is not Operation.NONE and unit_of(o.name.lower()) is Unit.LOGIC]
+
+    async def bench(ctx: Any) -> None:
+        for k in range(40 * len(operations)):
+            operation = operations[k % len(operations)]
+            x, y, z = (some_word(w, rng) for _ in "xyz")
+            ctx.set(unit.operation, operation)
+            ctx.set(unit.x, x)
+            ctx.set(unit.y, y)
+            ctx.set(unit.z, z)
+            name = operation.name.lower()
+            fused = FUSED.get(name)
+            expected = evaluate(fused, w, {"x": x, "y": y}) if fused is not None else apply_operation(w, name, 0, [x, y, z])
+            assert ctx.get(unit.result) == expected, (operation, x, y, z)
+
+    simulate(unit, bench, clocked=False)
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_the_multiplier(w: Format) -> None:
+    shifts = (0, w.frac, w.width, w.width + w.frac, 2 * w.width, 5)
+    unit, rng = Multiplier(w.width, shifts), random.Random(w.width)
+    assert DEFAULT_UNITS.multiplier == 3
+
+    async def bench(ctx: Any) -> None:
+        # A product begins in each cycle, and its word is there in the third: issued in cycle c, written at the end of c + 2.
+        asked: list[tuple[int, int]] = []
+        for _ in range(100):
+            x, y = some_word(w, rng), some_word(w, rng)
+            asked.append((x, y))
+            ctx.set(unit.x, x)
+            ctx.set(unit.y, y)
+            ctx.set(unit.start, 1)
+            if len(asked) > 2:
+                index, (x, y) = rng.randrange(len(shifts)), asked[-3]
+                ctx.set(unit.shift, index)
+                assert ctx.get(unit.result) == (w.signed(x) * w.signed(y) >> shifts[index]) & w.mask
+            await ctx.tick()
+        # The last stays.
+        ctx.set(unit.start, 0)
+        await ctx.tick().repeat(5)
+        x, y = asked[-1]
+        for index, shift in enumerate(shifts):
+            ctx.set(unit.shift, index)
+            assert ctx.get(unit.result) == (w.signed(x) * w.signed(y) >> shift) & w.mask
+
+    simulate(unit, bench)
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_the_divider(w: Format) -> None:
+    divisions = [(root, s) for root in (False, True) for s in (0, 1, 2, 3, w.frac, w.width - 1, w.width)]
+    unit, rng = Divider(w.width, divisions, (0, w.width)), random.Random(w.width)
+
+    async def bench(ctx: Any) -> None:
+        for k in range(6 * len(divisions)):
+            index = k % len(divisions)
+            root, s = divisions[index]
+            x, y = some_word(w, rng), some_word(w, rng)
+            ctx.set(unit.x, x)
+            ctx.set(unit.y, y)
+            ctx.set(unit.division, index)
+            ctx.set(unit.start, 1)
+            await ctx.tick()
+            ctx.set(unit.start, 0)
+            ctx.set(unit.x, some_word(w, rng))
+            ctx.set(unit.y, some_word(w, rng))
+            # Its first word is written in the cycle before it is ready.
+            latency = DEFAULT_UNITS.latency("sqrtshift" if root else "divshift", w, s)
+            await ctx.tick().repeat(latency - 2)
+            if root:
+                exact = 0 if x & w.sign else isqrt(x << s)
+            else:
+                exact = (w.signed(x) << s) // w.signed(y) if y else 0
+            for which, shift in enumerate((0, w.width)):
+                ctx.set(unit.shift, which)
+                assert ctx.get(unit.result) == (exact >> shift) & w.mask, (root, s, x, y)
+                await ctx.tick()
+
+    simulate(unit, bench)
+
+
+def test_the_rom() -> None:
+    tables = [[1, 2, 3, 4], list(range(100, 116)), [9, 8], [77]]
+    unit, rng = RomUnit(8, tables), random.Random(1)
+
+    async def bench(ctx: Any) -> None:
+        for _ in range(100):
+            which, x = rng.randrange(4), rng.randrange(256)
+            ctx.set(unit.table, which)
+            ctx.set(unit.x, x)
+            await ctx.tick()
+            assert ctx.get(unit.result) == tables[which][x % len(tables[which])]
+
+    simulate(unit, bench)
+
+
+def test_a_serial_line_loses_nothing() -> None:
+    m = Module()
+    m.submodules.sender = sender = Transmitter(5)
+    m.submodules.receiver = receiver = Receiver(5)
+    m.d.comb += receiver.rx.eq(sender.tx)
+    rng = random.Random(3)
+    sent = [rng.randrange(256) for _ in range(40)]
+
+    async def bench(ctx: Any) -> None:
+        found, left = [], list(sent)
+        for _ in range(len(sent) * 60):
+            ctx.set(sender.valid, bool(left))
+            ctx.set(sender.byte, left[0] if left else 0)
+            if left and ctx.get(sender.ready):
+                left.pop(0)
+            await ctx.tick()
+            if ctx.get(receiver.valid):
+                found.append(ctx.get(receiver.byte))
+        assert found == sent
+
+    simulate(m, bench)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LogicUnit(24), "power of two"),
+        (lambda: Multiplier(8, [17]), "shifts of a product"),
+        (lambda: Divider(8, [(False, 9)], [0]), "x is shifted"),
+        (lambda: Divider(8, [(False, 1)], [17]), "shifts of a quotient"),
+        (lambda: RomUnit(8, [[1, 2, 3]]), "power of two"),
+        (lambda: OperandFile(8, range(97), []), "constants do not fit"),
+        (lambda: Receiver(3), "4 cycles"),
+        (lambda: Parameters(Format(4, 2)), "8 to 64 bits"),
+        (lambda: Parameters(code_words=1), "room for 2"),
+        (lambda: Parameters(code_words=MAX_CODE + 1), "room for 2"),
+        (lambda: Parameters(data_words=0), "words of data"),
+        (lambda: Parameters(units=frozenset({Unit.DIVIDER})), "logic unit"),
+    ],
+)
+def test_impossible_hardware_is_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
