@@ -235,6 +235,8 @@ KINDS = _kinds(
      "Bring it into that form with the library that it is from, or pass a NumPy array: that is copied."),
     ("RG1007", "co-processor does not do it", "A co-processor does what docs/coprocessor.md says; on its bus it answers each transfer, or refuses it and changes nothing.",
      "Look at what it is connected to and what it was built for; where its run trapped, look up the code."),
+    ("RG1008", "tool for hardware", "Verilog, place and route, gate counts and fast simulation are made by other tools: Yosys, nextpnr, Verilator.",
+     "Install what is named; where a tool failed, see what it said."),
 )  # fmt: skip
 
 
