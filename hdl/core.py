@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The core: all that executes instructions. Beside it a host sets what it runs, and starts and stops it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Gates of the co-processor's units: what its logic is made of, counted on the netlist.
 
     AND with inverters, XOR, flip-flops, bits of memory
@@ -27,8 +28,8 @@ SCHEMA = "retrograd.gates/1"
 #: names of the gates -> what Yosys calls their cells
 _CELLS = {"AND": ("$_AND_", "$_NAND_", "$_ANDNOT_"), "XOR": ("$_XOR_", "$_XNOR_")}
 _SCRIPT = (
-    "read_rtlil unit.il; hierarchy -top top; proc; flatten; opt; memory -nomap; opt; techmap; opt; dffunmap; "
-    "abc -g AND,XOR; opt_clean; tee -q -o stat.json stat -json"
+    "read_rtlil unit.il; hierarchy -top top; proc; flatten; opt; techmap; opt; dffunmap; "
+    "abc -g AND,XOR -script +strash;dc2;map; opt_clean; tee -q -o stat.json stat -json"
 )
 
 
