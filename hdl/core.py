@@ -408,8 +408,10 @@ class Core(wiring.Component):
         old = {"m": (memory.old_word, memory.old_cotangent)}
         old |= {x: (getattr(registers, f"{x}_word"), getattr(registers, f"{x}_cotangent")) for x in ("d", "a", "b")}
         fields = {"d": Field.RD, "a": Field.RA, "b": Field.RB}
+        with m.If(self.phase == Phase.READ):
+            m.d.sync += r.instruction.eq(instruction)
         with m.If(commit.first):
-            m.d.sync += [r.instruction.eq(instruction), r.address.eq(memory.address)]
+            m.d.sync += r.address.eq(memory.address)
             for place, (word, cotangent) in old.items():
                 m.d.sync += [
                     getattr(r, f"{place}_word_before").eq(word),

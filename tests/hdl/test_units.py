@@ -63,7 +63,9 @@ def test_the_logic_unit(w: Format) -> None:
             ctx.set(unit.z, z)
             name = operation.name.lower()
             fused = FUSED.get(name)
-            expected = evaluate(fused, w, {"x": x, "y": y}) if fused is not None else apply_operation(w, name, 0, [x, y, z])
+            expected = (
+                evaluate(fused, w, {"x": x, "y": y}) if fused is not None else apply_operation(w, name, 0, [x, y, z])
+            )
             assert ctx.get(unit.result) == expected, (operation, x, y, z)
 
     simulate(unit, bench, clocked=False)
