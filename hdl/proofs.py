@@ -21,7 +21,8 @@ from retrograd.hdl.core import Core
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.sequencer import Phase
-from retrograd.hdl.symbolic import Symbolic, Word
+from retrograd.hdl.symbolic import Symbolic
+from retrograd.hdl.terms import Word
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.entries import NOT_JUMPING, Opcode
 from retrograd.isa.lifted import lifted as lift
@@ -143,7 +144,7 @@ class Prover:
         hw.settle(run=0, settings__turn=1)
         hw.tick()
         # The way back begins where the way there did: that is to be proved, and then known.
-        run.obliged.append(("the address", _same(hw.peek(self._core.pc), _PC, hw)))
+        run.obliged.append(("the address", _same(hw.peek(self._core.pc), _PC)))
         hw.poke(self._core.pc, _PC)
         hw.settle(settings__turn=0)
         run.second = True
@@ -153,7 +154,7 @@ class Prover:
         hw.settle(settings__turn=0)
         after = self._places()
         # `pc` was made known in between, so that it is what it was only if the second step was the inverse of the first.
-        run.obliged += [(name, _same(after[name], word, hw)) for name, word in before.items()]
+        run.obliged += [(name, _same(after[name], word)) for name, word in before.items()]
         wrong = self._refute(run)
         return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong)
 
@@ -239,7 +240,7 @@ class Prover:
         return ""
 
 
-def _same(x: Word, y: Word, hw: Symbolic) -> z3.BoolRef:
+def _same(x: Word, y: Word) -> z3.BoolRef:
     if isinstance(x, int) and isinstance(y, int):
         return z3.BoolVal(x == y)
     return x == y

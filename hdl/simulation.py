@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from amaranth.sim import Simulator
-from retrograd.hdl.core import Core, Space
+from retrograd.hdl.core import Core
 from retrograd.hdl.microword import Trap
 from retrograd.hdl.orders import Change, Order, Record, Report
+from retrograd.hdl.ports import Space
 
 #: more than any instruction takes
 _PATIENCE = 2000

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrograd.hdl.core import Space
 from retrograd.hdl.orders import Change, Order, Record, Report
+from retrograd.hdl.ports import Space
 from retrograd.isa import encoding
 from retrograd.isa.encoding import Instruction, encode, illegality
 from retrograd.isa.entries import Opcode

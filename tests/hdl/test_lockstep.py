@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from retrograd.hdl.core import Core, Space
+from retrograd.hdl.core import Core
 from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode
 from retrograd.hdl.microword import COMMIT, MICROWORD, Operation
 from retrograd.hdl.orders import Order, Report
 from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.ports import Space
 from retrograd.hdl.simulation import Simulation
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
