@@ -39,6 +39,13 @@ class Step:
     old: list[tuple[int, int]]
     new: list[tuple[int, int]]
 
+    @property
+    def toggled(self) -> int:
+        """Bits that changed in registers and memory; a register that two fields name is one."""
+        places: list[int | None] = [*self.numbers, None]
+        changes = dict(zip(places, zip(self.old, self.new, strict=True), strict=True)) if self.old else {}
+        return sum((x ^ y).bit_count() for old, new in changes.values() for x, y in zip(old, new, strict=True))
+
 
 @dataclass
 class Expected:
@@ -187,7 +194,7 @@ class Lockstep:
         """
         reports = execute(self.orders)
         executed, traps = Counter[str](), Counter[str]()
-        total = retired = 0
+        total = retired = toggled = 0
         for number, (report, expected) in enumerate(zip(reports, self.expected, strict=True)):
             where = f"order {number}"
             offset = None
@@ -195,6 +202,7 @@ class Lockstep:
                 at = f"{where}, step {k}, {_shown(step)}"
                 total += step.cycles
                 retired += step.trap is None
+                toggled += step.toggled
                 _compare(record, step, at)
                 assert record.cycles == total, (at, "cycles", record.cycles, total)
                 if step.trap is None:
@@ -206,7 +214,7 @@ class Lockstep:
             assert len(report.records) == len(expected.steps), (where, len(report.records), len(expected.steps))
             assert report.halted == expected.halted, where
             assert (report.pc, report.br, report.backward) == expected.place, where
-            assert report.counters[:2] == (total, retired), where
+            assert report.counters[:3] == (total, retired, toggled), where
             assert report.counters[3] == expected.erased, (where, "bits erased")
             assert report.blocks == expected.blocks, where
         assert self.machine.cycles == total
