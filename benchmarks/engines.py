@@ -47,6 +47,8 @@ MACHINES: dict[str, Callable[[Program], Any]] = {
 }
 #: million instructions a second that the assembly loops are to reach
 BARS = {"threaded": 500.0, "translated": 3000.0}
+#: what of its speed the interpreter is to keep where it moves cotangents, too
+ADJOINT = 0.8
 #: a task that takes less is repeated until it takes so many seconds
 SPELL = 2e-3
 
@@ -328,10 +330,15 @@ def _engine_rows(w: Workload, engines: Sequence[str], quick: bool) -> list[Row]:
     if runs:
         batch = Batch(w.function, w.args, {}, w.in_axes)
         code, after = next((run.compiled, run.matrix) for run in runs.values())
-        words = batch.words(code)
+        words, kept = batch.words(code), [(0, after.shape[1])]
         tasks["conversion"] = lambda: (batch.words(code), _from_words(code, after))
         for engine in runs:
-            tasks[engine] = functools.partial(run_rows, code, words, engine=engine, progress=False)
+            tasks[engine] = functools.partial(run_rows, code, words, kept, engine=engine, progress=False)
+        if "translated" in runs:
+            tasks["unchecked"] = functools.partial(
+                run_rows, code, words, kept, engine="translated", checks=False, progress=False
+            )
+            tasks["unchecked"]()
     spent = _timed(tasks, 3 if quick else 5)
 
     rows = []
@@ -347,6 +354,9 @@ def _engine_rows(w: Workload, engines: Sequence[str], quick: bool) -> list[Row]:
         rows.append(Row(f"{w.name}, {engine} over numba", least[engine] / least["numba"], "(time)"))
         rows.append(Row(f"{w.name}, {engine}", steps / w.evaluations, "instructions/evaluation"))
         rows.append(Row(f"{w.name}, {engine}", steps / least[engine] / 1e6, "million instructions/s"))
+    if "unchecked" in least:
+        cost = least["translated"] / least["unchecked"]
+        rows.append(Row(f"{w.name}, translated, with checks over without", cost, "(time)"))
     return rows
 
 
@@ -526,6 +536,13 @@ def _loop_rows(machines: Mapping[str, Callable[[Program], Any]], quick: bool) ->
             _check_loop(name, engine, loop, machine, rounds)
             machine.run_back()
             tasks[f"{engine} forward"], tasks[f"{engine} backward"] = machine.run, machine.run_back
+            tasks[f"{engine} adjoint"] = _adjoint(factory(assemble(loop.text.format(rounds=rounds))))
+        if "translated" in machines:
+            rounds = round(steps["translated"] / loop.instructions)
+            unchecked = NativeMachine(
+                assemble(loop.text.format(rounds=rounds)), tier="translated", at_once=True, overflow=False
+            )
+            tasks["unchecked forward"], tasks["unchecked backward"] = unchecked.run, unchecked.run_back
         first = next(iter(states))
         for engine, state in states.items():
             if state != states[first]:
@@ -538,7 +555,26 @@ def _loop_rows(machines: Mapping[str, Callable[[Program], Any]], quick: bool) ->
             rows.append(Row(f"{name}, {engine}", count / low / 1e6, "million instructions/s (most)", bar))
             back = spent[f"{engine} backward"][1] / low
             rows.append(Row(f"backward over forward, {name}, {engine}", back, "(time)", 1.1, lower_is_better=True))
+            adjoint = 2 * low / spent[f"{engine} adjoint"][1]
+            bar = ADJOINT if engine == "threaded" else None
+            rows.append(Row(f"with cotangents over without, {name}, {engine}", adjoint, "(instructions/s)", bar))
+        if "translated" in machines:
+            cost = spent["translated forward"][1] / spent["unchecked forward"][1]
+            rows.append(Row(f"with overflow checks over without, {name}, translated", cost, "(time)"))
     return rows
+
+
+def _adjoint(machine: Any) -> Callable[[], object]:
+    """Back from the end and forth again with cotangents: twice the instructions of a run."""
+    machine.run()
+    machine.differentiating = True
+    machine.memory_cotangents[0] = 1 << 20
+
+    def there_and_back() -> None:
+        machine.run_back()
+        machine.run()
+
+    return there_and_back
 
 
 def _state(loop: Loop, factory: Callable[[Program], Any]) -> tuple[Any, ...]:

@@ -50,6 +50,7 @@ from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda.batch import Setting, Timed
 from retrograd.simulator.engines.cuda.driver import Driver, driver, size_text, using, version_text
 from retrograd.simulator.engines.cuda.ptx import ptx, registers_and_instructions
+from retrograd.simulator.engines.instances import Columns
 
 import retrograd as rg
 from benchmarks import gpu_peers
@@ -273,13 +274,17 @@ def identical_examples(sizes: Sizes) -> list[dict[str, Any]]:
 
 
 def identical_cuts(sizes: Sizes) -> list[dict[str, Any]]:
-    """The gradient of a batch, cut up in several ways."""
+    """The gradient of a batch, one by one and added up, cut up in several ways."""
     _, program, rows, _ = _bessel_gradient(min(sizes.bessel[-1], 100_000))
     first = on_gpus.run_batch(program, rows, setting=SETTINGS[0])
+    every = Columns(given=((0, rows.shape[1]),), kept=(), summed=((0, rows.shape[1]),))
+    sums = on_cores.run_batch(program, rows, columns=every).sums
     out = []
     for setting in SETTINGS:
         again = on_gpus.run_batch(program, rows, setting=setting)
         same = all(np.array_equal(getattr(again, p), getattr(first, p)) for p in ("rows", "steps", "failed"))
+        added = on_gpus.run_batch(program, rows, columns=every, setting=setting)
+        same = same and added.sums == sums
         out.append(
             {"name": f"Bessel gradient, {setting}", "instances": len(rows), "failed": len(again.failed), "same": same}
         )
@@ -292,7 +297,7 @@ def identical_cuts(sizes: Sizes) -> list[dict[str, Any]]:
 def _words(function: Reversible, args: tuple[Any, ...], in_axes: Any = 0) -> tuple[Compiled, Words]:
     batch = Batch(function, args, {}, in_axes)
     compiled = function.compiled_for(batch.types())
-    return compiled, batch.words(compiled)
+    return compiled, batch.words(compiled).matrix
 
 
 def _padded(compiled: Compiled, rows: Words, width: int) -> Words:

@@ -10,11 +10,9 @@ the proofs small.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import z3
 from retrograd.hdl.core import Core
@@ -252,34 +250,26 @@ def provable(opcode: Opcode) -> bool:
     return not any(o.erased_words or o.halts for o in pair)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prove that instructions are taken back, and tell how long it took."""
-    parser = argparse.ArgumentParser(prog="python -m retrograd.hdl.proofs", description=main.__doc__)
-    parser.add_argument("--width", type=int, default=8, help="bits of a word")
-    parser.add_argument("--seconds", type=float, default=60, help="time for one question to the solver")
-    parser.add_argument("opcodes", nargs="*", help="all of them, unless given")
-    given = parser.parse_args(arguments)
-    prover = Prover(Format(given.width, given.width // 2), seconds=given.seconds)
-    failed = 0
+def prove_all(w: Format, opcodes: Collection[str], seconds: float = 60) -> Iterator[Result]:
+    """Proofs of these opcodes, in each mode and direction in which there is something to prove; one result for each.
+
+    `opcode` of a result names the mode, too: "mul.add D=1 DIR=-1". What the solver does not decide in time does not hold.
+    """
+    prover = Prover(w, seconds=seconds)
     for opcode in TABLE:
-        if not provable(opcode) or (given.opcodes and opcode.name not in given.opcodes):
+        if opcode.name not in opcodes or not provable(opcode):
             continue
         for lifted in (False, True):
-            if lifted and lift(opcode, prover.w, False).drops:
+            if lifted and lift(opcode, w, False).drops:
                 continue
             for backward in (False, True):
                 mode = f"{opcode.name} D={int(lifted)} DIR={-1 if backward else 1}"
+                begun = time.perf_counter()
                 try:
                     found = prover.prove(opcode, backward=backward, lifted=lifted)
-                except (Undecided, ValueError) as error:
-                    print(f"{mode}: {type(error).__name__}: {error}", flush=True)
-                    failed += isinstance(error, Undecided)
-                    continue
-                failed += not found.holds
-                told = "is taken back" if found.holds else f"REFUTED: {found.counterexample}"
-                print(f"{mode}: {told} ({found.cycles} cycles, {found.seconds:.2f} s)", flush=True)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+                except Undecided as error:
+                    yield Result(mode, False, time.perf_counter() - begun, 0, f"undecided: {error}")
+                except ValueError:
+                    continue  # the format has no such function
+                else:
+                    yield replace(found, opcode=mode)

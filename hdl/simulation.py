@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from amaranth.sim import Simulator
@@ -10,6 +11,7 @@ from retrograd.hdl.core import Core
 from retrograd.hdl.microword import Trap
 from retrograd.hdl.orders import Change, Order, Record, Report
 from retrograd.hdl.ports import Space
+from retrograd.hdl.waves import Watched
 
 #: more than any instruction takes
 _PATIENCE = 2000
@@ -24,7 +26,7 @@ class Simulation:
     def run(self, orders: Sequence[Order], vcd: str | None = None) -> list[Report]:
         """Carry out the orders. Raises TimeoutError where the core does not come to an end.
 
-        `vcd`: a file for the waveforms.
+        `vcd`: a file for the waveforms, see `waves`.
         """
         reports: list[Report] = []
 
@@ -32,13 +34,14 @@ class Simulation:
             for order in orders:
                 reports.append(await self._carry_out(ctx, order))
 
-        simulator = Simulator(self.core)
+        watched = None if vcd is None else Watched(self.core)
+        simulator = Simulator(watched or self.core)
         simulator.add_clock(1e-6)
         simulator.add_testbench(bench)
-        if vcd is None:
+        if watched is None or vcd is None:
             simulator.run()
         else:
-            with simulator.write_vcd(vcd):
+            with simulator.write_vcd(vcd, str(Path(vcd).with_suffix(".gtkw")), traces=watched.traces):
                 simulator.run()
         return reports
 

@@ -233,6 +233,10 @@ KINDS = _kinds(
      "Start the process again; if it fails again, please report it with the program."),
     ("RG1006", "array cannot be used on the device", "An array on a device is used where it lies, as it lies: on the same device, contiguous, of a type that the program takes.",
      "Bring it into that form with the library that it is from, or pass a NumPy array: that is copied."),
+    ("RG1007", "co-processor does not do it", "A co-processor does what docs/coprocessor.md says; on its bus it answers each transfer, or refuses it and changes nothing.",
+     "Look at what it is connected to and what it was built for; where its run trapped, look up the code."),
+    ("RG1008", "tool for hardware", "Verilog, place and route, gate counts and fast simulation are made by other tools: Yosys, nextpnr, Verilator.",
+     "Install what is named; where a tool failed, see what it said."),
 )  # fmt: skip
 
 

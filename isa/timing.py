@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from retrograd.isa.description import group_title
 from retrograd.isa.entries import Entry, Function, Opcode, opcodes_of
@@ -32,9 +33,25 @@ def cycles(opcode: Opcode, w: Format, lifted: bool, same: bool) -> int:
     return microprograms(opcode.entry, w, lifted, same and lifted)[opcode.name].cycles
 
 
-def total_cycles(counts: Mapping[tuple[Opcode, bool, bool], int], w: Format) -> int:
-    """The cycles of a run that executed each (opcode, lifted, same) so many times."""
-    return sum(n * cycles(opcode, w, lifted, same) for (opcode, lifted, same), n in counts.items())
+class Execution(NamedTuple):
+    """What was executed: as much of it as its cycles depend on, and in which direction."""
+
+    opcode: Opcode
+    #: with D = 1
+    lifted: bool
+    #: its fields ra and rb name one register
+    same: bool
+    #: +1 forward, −1 backward; the opcode is what was executed, not what stands in the code
+    direction: int
+
+    def cycles(self, w: Format) -> int:
+        """How many it takes."""
+        return cycles(self.opcode, w, self.lifted, self.same)
+
+
+def total_cycles(counts: Mapping[Execution, int], w: Format) -> int:
+    """The cycles of a run that executed each so many times."""
+    return sum(n * execution.cycles(w) for execution, n in counts.items())
 
 
 # ---------------------------------------------------------------- the page

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError
 from retrograd.isa.encoding import Instruction, inverse
@@ -30,6 +30,9 @@ from retrograd.isa.program import Program
 from retrograd.isa.syntax import write
 from retrograd.simulator.cotangents import Cotangents, Fault, Store
 from retrograd.simulator.semantics import Handler, handler, lifted_handler
+
+if TYPE_CHECKING:
+    from retrograd.isa.timing import Execution
 
 REGISTERS = 256
 #: words of data memory that a machine grants unless told otherwise
@@ -110,8 +113,8 @@ class Machine:
         self._keep_dropped = keep_dropped
         self._companions: Cotangents | None = None
         self._differentiating = False
-        #: cycles until D was last changed, and what had been executed then
-        self._cycles = 0
+        #: what was executed until D was last changed, and what the counters said then
+        self._before: Counter[Execution] = Counter()
         self._counted = {way: list(hits) for way, hits in self.executed.items()}
         #: the code with D = 0 and D = 1, made when it is first needed
         self._code: dict[bool, dict[int, list[_Decoded]]] = {}
@@ -199,20 +202,26 @@ class Machine:
         """Executed instructions, both directions together."""
         return sum(self.executed[+1]) + sum(self.executed[-1])
 
-    @property
-    def cycles(self) -> int:
-        """What the co-processor would take for the instructions executed, by the cycle model (docs/timing.md)."""
+    def executions(self) -> Counter[Execution]:
+        """How often what was executed, in more detail than `counts` tells: as much as the cycles of each depend on."""
         # Imported here: whoever does not ask need not have the instructions scheduled.
-        from retrograd.isa.timing import total_cycles
+        from retrograd.isa.timing import Execution
 
-        counts: Counter[tuple[Opcode, bool, bool]] = Counter()
+        out = self._before.copy()
         table, lifted = self.program.table, self._differentiating
         for way, hits in self.executed.items():
             for i, n, before in zip(self.program.instructions, hits, self._counted[way], strict=True):
                 if n != before:
-                    executed = i.opcode if way > 0 else table.inverse(i.opcode)
-                    counts[executed, lifted, i.ra == i.rb] += n - before
-        return self._cycles + total_cycles(counts, self.format)
+                    opcode = i.opcode if way > 0 else table.inverse(i.opcode)
+                    out[Execution(opcode, lifted, i.ra == i.rb, way)] += n - before
+        return out
+
+    @property
+    def cycles(self) -> int:
+        """What the co-processor would take for the instructions executed, by the cycle model (docs/timing.md)."""
+        from retrograd.isa.timing import total_cycles
+
+        return total_cycles(self.executions(), self.format)
 
     @property
     def erased_bits(self) -> int:
@@ -233,7 +242,7 @@ class Machine:
         if on and self._companions is None:
             self._companions = self._new_cotangents()
         if on != self._differentiating:
-            self._cycles = self.cycles
+            self._before = self.executions()
             self._counted = {way: list(hits) for way, hits in self.executed.items()}
         self._differentiating = on
 

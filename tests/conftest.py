@@ -9,6 +9,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
+
+#: examples of a property that does not say how many it wants
+settings.register_profile("retrograd", settings.default, max_examples=40)
+settings.load_profile("retrograd")
 
 _GENERATOR = Path(__file__).parent / "programs" / "generator.py"
 

@@ -1,8 +1,9 @@
 """Batches on the CPU: a program's translation, run for each row of a matrix of words, on all cores.
 
-    rows[i] := the first words of memory after the program has run on rows[i],  for each i
+    rows[i] := the words that are kept of memory, after the program has run on shared words and rows[i],  for each i
+    sums    := Σᵢ of words of memory, exactly
 
-A row whose run does not end well (a trap, too many steps) is left as it was and reported: one machine tells why.
+An instance whose run does not end well (a trap, too many steps) is reported: one machine tells why.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -24,8 +25,8 @@ from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.flow import PROMOTED, Variant, flow_of
 from retrograd.simulator.engines.host import definition, host
+from retrograd.simulator.engines.instances import PENDING, REPORT, Columns, emit_loop, exact_sums, width
 from retrograd.simulator.engines.llvm_module import Module
-from retrograd.simulator.engines.threaded import storage
 from retrograd.simulator.engines.translate import translate
 from retrograd.simulator.engines.translations import level_for
 from retrograd.simulator.engines.words import DTYPES, zeros
@@ -42,85 +43,26 @@ FAR = 16
 BRIEF = 0.01
 #: seconds between two looks at how far the threads are
 GLANCE = 0.2
-#: status of an instance that has not ended; 0 and 1 are those of one that came to its end, or did not
-PENDING = 2
 
 Words = NDArray[np.uint64]
 
 _Batch = ctypes.CFUNCTYPE(
     None,
-    ctypes.c_void_p,
-    *[ctypes.c_int64] * 3,
-    ctypes.c_void_p,
+    *[ctypes.c_void_p] * 2,
+    *[ctypes.c_int64] * 2,
+    *[ctypes.c_void_p] * 2,
     ctypes.c_int64,
     ctypes.c_void_p,
     ctypes.c_int64,
-    *[ctypes.c_void_p] * 3,
+    *[ctypes.c_void_p] * 4,
 )
-
-
-def emit_batch(module: Module, w: Format, instance: str, name: str = "batch") -> None:
-    """Define the loop over the instances of a batch on a CPU:
-
-        name(rows, first, last, width, blank, n, M, limit, report, status, stop)
-
-    Row i of `rows` (width words) is the beginning of instance i's memory; the rest is `blank`'s, of n words. M is room for one
-    memory and a word. Rows whose status is PENDING are run. Afterwards the row is what the memory became, where status[i] = 0; where
-    it is 1, the row is untouched. It ends early once another thread has made the word at `stop` nonzero.
-    """
-    s, size = storage(w), max(8, w.width) // 8
-    copy = "@llvm.memcpy.p0.p0.i64"
-    module.define(copy, f"declare void {copy}(ptr, ptr, i64, i1)")
-    module.functions.append(
-        f"""define void @{name}(ptr noalias %rows, i64 %first, i64 %last, i64 %width, ptr noalias %blank, i64 %n,
-    ptr noalias %M, i64 %limit, ptr noalias %report, ptr noalias %status, ptr %stop) nounwind {{
-  %row.bytes = mul i64 %width, {size}
-  %rest = sub i64 %n, %width
-  %rest.bytes = mul i64 %rest, {size}
-  %M.rest = getelementptr {s}, ptr %M, i64 %width
-  %blank.rest = getelementptr {s}, ptr %blank, i64 %width
-  br label %check
-check:
-  %i = phi i64 [ %first, %0 ], [ %next, %done ]
-  %asked = load volatile i64, ptr %stop
-  %wanted = icmp eq i64 %asked, 0
-  %inside = icmp slt i64 %i, %last
-  %more = and i1 %wanted, %inside
-  br i1 %more, label %look, label %out
-look:
-  %status.at = getelementptr i8, ptr %status, i64 %i
-  %before = load i8, ptr %status.at
-  %pending = icmp eq i8 %before, {PENDING}
-  br i1 %pending, label %run, label %done
-run:
-  %at = mul i64 %i, %width
-  %row = getelementptr {s}, ptr %rows, i64 %at
-  %two = shl i64 %i, 1
-  %told = getelementptr i64, ptr %report, i64 %two
-  call void {copy}(ptr %M, ptr %row, i64 %row.bytes, i1 false)
-  call void {copy}(ptr %M.rest, ptr %blank.rest, i64 %rest.bytes, i1 false)
-  %why = call i64 @{instance}(ptr %M, i64 %n, i64 1, i64 %limit, ptr %told, ptr %stop)
-  %bad = icmp ne i64 %why, 0
-  %code = zext i1 %bad to i8
-  store i8 %code, ptr %status.at
-  br i1 %bad, label %done, label %keep
-keep:
-  call void {copy}(ptr %row, ptr %M, i64 %row.bytes, i1 false)
-  br label %done
-done:
-  %next = add i64 %i, 1
-  br label %check
-out:
-  ret void
-}}"""
-    )
 
 
 @dataclass(frozen=True)
 class Ran:
     """A batch afterwards."""
 
-    #: one row for each instance; of one that failed, as it was
+    #: the words that are kept, one row for each instance; of one that failed, what it was given, if that is kept, else zeros
     rows: Words
     #: instructions executed by each
     steps: NDArray[np.int64]
@@ -128,6 +70,10 @@ class Ran:
     lost_words: NDArray[np.int64]
     #: the instances that did not come to the end
     failed: NDArray[np.int64]
+    #: the words that are summed, as signed numbers, over all instances that came to the end
+    sums: list[int] = field(default_factory=list)
+    #: what each would take on the co-processor, if that was asked for
+    cycles: NDArray[np.int64] | None = None
 
 
 def cores() -> int:
@@ -142,21 +88,21 @@ def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True,
     return _ir(program, _variant(program, backward, overflow, checks))
 
 
-def _variant(program: Program, backward: bool, overflow: bool, checks: bool) -> Variant:
+def _variant(program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool = False) -> Variant:
     promoted = len(program.code) <= PROMOTED
-    return Variant(backward=backward, overflow=overflow, checks=checks, whole=False, promoted=promoted)
+    return Variant(backward=backward, overflow=overflow, checks=checks, whole=False, promoted=promoted, cycles=cycles)
 
 
 def _ir(program: Program, variant: Variant) -> str:
     module = Module(divide=host().divide)
     translate(program, variant, module, "instance")
-    emit_batch(module, program.format, "instance")
+    emit_loop(module, program.format, "instance", "batch")
     return module.text()
 
 
 @cache
-def _code(code: tuple[int, ...], w: Format, table: Table, variant: Variant) -> tuple[int, int]:
-    """(address of the loop over a batch, steps that an instance takes before it looks at its limit)"""
+def _code(code: tuple[int, ...], w: Format, table: Table, variant: Variant) -> int:
+    """The address of the loop over a batch."""
     program = Program(code, format=w, table=table)
 
     def emit() -> str:
@@ -164,61 +110,110 @@ def _code(code: tuple[int, ...], w: Format, table: Table, variant: Variant) -> t
 
     key = f"{definition()} batch {w} {variant} {sha256(repr(code).encode()).hexdigest()}" if table is TABLE else emit()
     found = host().load(key, ("batch",), emit, level_for(len(code)))
-    return found["batch"], sum(map(len, flow_of(program, variant).blocks.values())) + 1
+    return found["batch"]
+
+
+def longest_stretch(program: Program, backward: bool) -> int:
+    """More steps than an instance takes before it looks at its limit, where loops come round: with fewer, none is begun."""
+    return _longest(tuple(program.code), program.format, program.table, backward)
+
+
+@cache
+def _longest(code: tuple[int, ...], w: Format, table: Table, backward: bool) -> int:
+    program = Program(code, format=w, table=table)
+    return sum(map(len, flow_of(program, Variant(backward=backward, whole=False)).blocks.values())) + 1
 
 
 def run_batch(
     program: Program,
     rows: Words,
     *,
+    columns: Columns | None = None,
+    shared: Words | None = None,
     backward: bool = False,
     overflow: bool = True,
     checks: bool = True,
+    cycles: bool = False,
     limit: int | None = None,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Ran:
-    """Run the program on each row of words, from its start or, backward, from its finish.
+    """Run the program for each row of words, from its start or, backward, from its finish.
 
-    A row is the beginning of an instance's memory; the rest is the program's data, or zeros. `limit`: steps for each.
-    `checks=False` leaves out every guard but that of memory: what would trap goes on with wrapped words.
+    `columns` says where a row's words go in an instance's memory, and what becomes of them; the first words, in and out, unless
+    given. The rest begins as `shared`, or as the program's data and zeros. `limit`: steps for each.
+    `checks=False` leaves out every guard but that of memory: what would trap goes on with wrapped words. `cycles`: count them.
     `progress` is told how many more instances have ended. The result does not depend on `threads`.
     """
     w = program.format
-    variant = _variant(program, backward, overflow, checks)
-    address, longest = _code(tuple(program.code), w, program.table, variant)
-    run = _Batch(address)
-    count, width = rows.shape
-    n = max(program.memory, width)
-    out = np.ascontiguousarray(rows, dtype=DTYPES[w.width]).copy()
-    blank = zeros(n, w)
-    blank[: len(program.data)] = program.data
-    report = np.zeros((count, 2), dtype=np.int64)
+    variant = _variant(program, backward, overflow, checks, cycles)
+    run = _Batch(_code(tuple(program.code), w, program.table, variant))
+    longest = longest_stretch(program, backward)
+    found = memory_of(program, rows, columns, shared)
+    n, count = len(found.shared), len(rows)
+    given = np.ascontiguousarray(rows, dtype=DTYPES[w.width])
+    out = np.zeros((count, width(found.columns.kept)), dtype=given.dtype)
+    table = found.columns.table(n)
+    report = np.zeros((count, REPORT), dtype=np.int64)
     status = np.full(count, PENDING, dtype=np.uint8)
     stop = np.zeros(1, dtype=np.int64)
+    total = np.zeros(2 * width(found.columns.summed), dtype=np.int64)
     most = UNLIMITED if limit is None else min(limit, UNLIMITED)
 
-    def work(first: int, last: int, steps: int = most) -> None:
-        memory = zeros(n + 1, w)
-        addresses: list[Any] = [a.ctypes.data for a in (blank, memory, report, status, stop)]
-        run(out.ctypes.data, first, last, width, addresses[0], n, addresses[1], steps, *addresses[2:])
+    def work(first: int, last: int, steps: int = most) -> NDArray[np.int64]:
+        memory, sums = zeros(n + 1, w), np.zeros_like(total)
+        into: list[Any] = [a.ctypes.data for a in (given, out, table, found.shared, memory)]
+        told: list[Any] = [a.ctypes.data for a in (report, status, sums, stop)]
+        run(*into[:2], first, last, *into[2:4], n, into[4], steps, *told)
+        return sums
 
     if longest <= most:
-        ended = _alone(work, status, report[:, 0], most, longest)
+        ended = _alone(work, total, status, report[:, 0], most, longest)
         if progress is not None and ended:
             progress(ended)
         if ended < count:
-            _in_threads(work, status, threads or cores(), stop, progress)
+            _in_threads(work, total, status, threads or cores(), stop, progress)
     failed = np.flatnonzero(status)
-    # Exact to the step is the interpreter's affair.
-    failed = np.union1d(failed, np.flatnonzero(report[:, 0] > most))
-    if len(failed):
-        out[failed] = rows[failed]
-    return Ran(out.astype(np.uint64), report[:, 0].copy(), report[:, 1].copy(), failed)
+    if found.columns.kept == found.columns.given:
+        out[failed] = given[failed]
+    return ran(out, report, failed, total, cycles)
+
+
+def ran(
+    kept: NDArray[Any], report: NDArray[np.int64], failed: NDArray[np.int64], sums: NDArray[np.int64], cycles: bool
+) -> Ran:
+    """What the arrays say that the code of a batch has filled."""
+    steps, lost, taken = report.T.copy()
+    return Ran(kept.astype(np.uint64), steps, lost, failed, exact_sums(sums), taken if cycles else None)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What instances begin with."""
+
+    columns: Columns
+    shared: NDArray[np.unsignedinteger[Any]]
+
+
+def memory_of(program: Program, rows: Words, columns: Columns | None, shared: Words | None) -> Memory:
+    """The memory of a batch's instances. Raises ValueError where rows are not as wide as the columns say."""
+    w = program.format
+    found = Columns.first(rows.shape[1]) if columns is None else columns
+    if rows.shape[1] != width(found.given):
+        raise ValueError(f"rows have {rows.shape[1]} words, columns {width(found.given)}")
+    begin = np.array(program.data, dtype=np.uint64) if shared is None else shared
+    out = zeros(max(program.memory, found.end, len(begin)), w)
+    out[: len(begin)] = begin
+    return Memory(found, out)
 
 
 def _alone(
-    work: Callable[..., None], status: NDArray[np.uint8], taken: NDArray[np.int64], most: int, longest: int
+    work: Callable[..., NDArray[np.int64]],
+    total: NDArray[np.int64],
+    status: NDArray[np.uint8],
+    taken: NDArray[np.int64],
+    most: int,
+    longest: int,
 ) -> int:
     """Run instances, first one, then more and more, while that takes less time than threads take to begin with; how many ended.
 
@@ -229,7 +224,7 @@ def _alone(
     while done < count and time.perf_counter() - began < BRIEF:
         more = min(3 * done + 1, count - done)
         bound = min(most, max(longest, steps))
-        work(done, done + more, bound)
+        total += work(done, done + more, bound)
         if bound < most and status[done : done + more].any():
             status[np.flatnonzero(status)] = PENDING
             break
@@ -239,7 +234,8 @@ def _alone(
 
 
 def _in_threads(
-    work: Callable[..., None],
+    work: Callable[..., NDArray[np.int64]],
+    total: NDArray[np.int64],
     status: NDArray[np.uint8],
     threads: int,
     stop: NDArray[np.int64],
@@ -256,7 +252,7 @@ def _in_threads(
             while running:
                 ended, running = wait(running, timeout=GLANCE)
                 for future in ended:
-                    future.result()
+                    total += future.result()
                 if progress is not None:
                     before, pending = pending, int(np.count_nonzero(status == PENDING))
                     progress(before - pending)

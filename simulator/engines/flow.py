@@ -37,6 +37,8 @@ class Variant:
     promoted: bool = True
     #: one of many on a device: word a of its memory lies at a · stride, the stride being the number of instances in flight
     device: bool = False
+    #: an instance of a batch tells its cycles; a whole machine computes them from how often its blocks ran
+    cycles: bool = False
 
 
 @dataclass

@@ -13,6 +13,7 @@ from __future__ import annotations
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS, bar
 from retrograd.isa.program import Program
+from retrograd.isa.timing import cycles
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.control import ACCOUNT, Exit, Late, Slot
 from retrograd.simulator.engines.flow import Flow, Node, Variant, flow_of
@@ -32,7 +33,7 @@ def translate(program: Program, variant: Variant, module: Module, name: str = "t
 
     and for one instance of a batch, whose registers begin as zeros and which tells only how it ended,
 
-        name(M, n, stride, limit, report) -> 0 where it halted      report: steps taken, words erased
+        name(M, n, stride, limit, report) -> 0 where it halted      report: steps taken, words lost, cycles
     """
     flow = flow_of(program, variant)
     _Translation(flow, variant, module).define(name)
@@ -86,6 +87,8 @@ class _Translation:
         do("%erased = alloca i64")
         do("%node = alloca i64")
         do("%why = alloca i64")
+        do("%cycles = alloca i64")
+        do("store i64 0, ptr %cycles")
         for kind, base in self._files():
             for r in self.used:
                 if self.variant.promoted:
@@ -151,7 +154,9 @@ class _Translation:
         if not self.variant.whole:
             do(f"store i64 {let(f'sub i64 %limit, {left}')}, {self.pointer} %report")
             lost = let(f"add i64 {self._get('erased')}, {self._get('DROPPED')}")
-            do(f"store i64 {lost}, {self.pointer} {let(f'getelementptr i64, {self.pointer} %report, i64 1')}")
+            for k, count in ((1, lost), (2, self._get("cycles"))):
+                at = let(f"getelementptr i64, {self.pointer} %report, i64 {k}")
+                do(f"store i64 {count}, {self.pointer} {at}")
             failed = let(f"zext i1 {self._get('bad', 'i1')} to i64")
             do(f"ret i64 {let(f'or i64 {why}, {failed}')}")
             return
@@ -202,7 +207,7 @@ class _Translation:
         halts = self.flow.code[run[-1]].opcode.halts
         executed = run[:-1] if halts else run
         if executed:
-            self._count(index, len(executed))
+            self._count(index, executed)
         for place in executed:
             self._execute(self.flow.code[place])
         self._flush()
@@ -237,9 +242,12 @@ class _Translation:
         for k, slot in enumerate(ACCOUNT):
             self.code.do(f"store i64 {self._get(slot.name)}, ptr {self._slot_at(Late.SAVED + k)}")
 
-    def _count(self, index: int, size: int) -> None:
+    def _count(self, index: int, executed: list[int]) -> None:
         let, do = self.code.let, self.code.do
-        self._add("left", str(-size))
+        self._add("left", str(-len(executed)))
+        if self.variant.cycles:
+            found = [self.flow.code[at] for at in executed]
+            self._add("cycles", str(sum(cycles(i.opcode, self.w, False, i.ra == i.rb) for i in found)))
         if self.variant.whole:
             at = let(f"getelementptr i64, ptr %counts, i64 {index}")
             before = let(f"load i64, ptr {at}")
@@ -271,7 +279,7 @@ class _Translation:
             code.label(f"{self.label}.refuse")
             self._leave(Exit.REFUSED, at)
             code.label(f"{self.label}.go")
-        self._count(index, 1)
+        self._count(index, [at])
         after = {place: trees.value(tree) for place, tree in found.after.items()}
         for place, value in after.items():
             if place != "br":

@@ -17,6 +17,7 @@ from retrograd.functions import Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.marshal import bind, from_words, located, types_of, word_array
+from retrograd.simulator.engines.instances import Range
 
 Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
 Words = NDArray[np.uint64]
@@ -123,7 +124,7 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
             refuse(f"{what} takes a list of stacks, along axis 0")
         return value
     try:
-        array = np.asarray(value)
+        array = np.asarray(_on_host(value, name))
     except ValueError:
         refuse(f"{what} is given rows of different lengths", "Elements of a batch have one shape.")
     if not -array.ndim <= axis < array.ndim:
@@ -131,6 +132,17 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
         hint = "in_axes is None for an argument that is the same for all elements"
         refuse(f"{what} is {given}: it has no axis {axis} to take elements along", hint)
     return np.moveaxis(array, axis, 0)
+
+
+def _on_host(value: Any, name: str) -> Any:
+    """The value; of an array on a CUDA device, a copy."""
+    if isinstance(value, np.ndarray | np.generic | int | float | complex | list | tuple):
+        return value
+    if not (hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__")):
+        return value
+    from retrograd.simulator.engines.cuda.arrays import copied_to_host
+
+    return copied_to_host(value, f"`{name}`")
 
 
 class Batch:
@@ -156,15 +168,21 @@ class Batch:
                 types_of(self.function, self.element(i))  # each stack may be too long
         return found
 
-    def words(self, compiled: Compiled) -> Words:
-        """The matrix of words. Raises InputError naming argument and element."""
-        out = np.zeros((self.length, sum(a.type.size for a in compiled.arguments)), dtype=np.uint64)
-        for a in compiled.arguments:
-            place = out[:, a.address : a.address + a.type.size]
+    def words(self, compiled: Compiled) -> Loaded:
+        """The words of all arguments. Raises InputError naming argument and element."""
+        single = [a for a in compiled.arguments if a.name not in self.columns]
+        many_ = [a for a in compiled.arguments if a.name in self.columns]
+        shared = np.zeros(sum(a.type.size for a in compiled.arguments), dtype=np.uint64)
+        out = np.zeros((self.length, sum(a.type.size for a in many_)), dtype=np.uint64)
+        loaded = Loaded({a.name: (a.address, a.type.size) for a in many_}, out, shared)
+        for a in [*single, *many_]:
             try:
                 if a.name not in self.columns:
-                    place[:] = word_array(a.type, self.values[a.name], compiled.format, a.name)
-                elif isinstance(a.type, StackType):
+                    words = word_array(a.type, self.values[a.name], compiled.format, a.name)
+                    shared[a.address : a.address + a.type.size] = words
+                    continue
+                place = loaded.of(a.name)
+                if isinstance(a.type, StackType):
                     for i, item in enumerate(self.columns[a.name].items):
                         place[i] = word_array(a.type, item, compiled.format, a.name)
                 else:
@@ -172,7 +190,46 @@ class Batch:
                     place[:] = words.reshape(place.shape)
             except InputError as error:
                 raise InputError(located(error.diagnostics[0], self.function, a.name)) from None
+        return loaded
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The words of a batch's arguments: of those that have an element for each run as rows, of the others once."""
+
+    #: where in memory the former are, by name, in the order of the rows' columns
+    ranges: dict[str, Range]
+    rows: Words
+    #: the first words of memory, zeros where rows go
+    shared: Words
+
+    def of(self, name: str) -> Words:
+        """The columns of one of the former: a view."""
+        at = 0
+        for other, (_, count) in self.ranges.items():
+            if other == name:
+                return self.rows[:, at : at + count]
+            at += count
+        raise KeyError(name)
+
+    @property
+    def matrix(self) -> Words:
+        """The first words of each element's memory, all arguments: a row for each."""
+        out = np.tile(self.shared, (len(self.rows), 1))
+        for name, (address, count) in self.ranges.items():
+            out[:, address : address + count] = self.of(name)
         return out
+
+    @property
+    def given(self) -> tuple[Range, ...]:
+        """The ranges, those that follow each other as one."""
+        out: list[Range] = []
+        for address, count in self.ranges.values():
+            if out and sum(out[-1]) == address:
+                out[-1] = out[-1][0], out[-1][1] + count
+            else:
+                out.append((address, count))
+        return tuple(out)
 
 
 def many(t: Type, length: int) -> ArrayType:

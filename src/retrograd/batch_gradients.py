@@ -1,18 +1,19 @@
 """Gradients of a batch, as one batch: the gradient program run on all elements, by any engine.
 
     batch_gradient(grad(f), xs)[i] == grad(f)(xs[i]),  bit for bit
+    of what all elements share, if so asked:  Σᵢ ∂Lᵢ/∂x,  added up as integers, so exactly
 
 That the gradient program and the machine's differentiation mode agree is a law of its own.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch_arguments import Axes, Batch, many, stacked_values
+from retrograd.batch_arguments import Axes, Batch, Loaded, many, stacked_values
 from retrograd.batch_runs import ElementTrap, run_rows
 from retrograd.compiler.lower import Argument
 from retrograd.compiler.types import FIXED
@@ -20,6 +21,7 @@ from retrograd.differentiation.arguments import (
     Derived,
     Sought,
     direction_of,
+    from_integers,
     from_words,
     need_scale,
     position,
@@ -28,13 +30,22 @@ from retrograd.differentiation.arguments import (
     sizes,
 )
 from retrograd.differentiation.gradients import by_choice, choose, need_loss
-from retrograd.differentiation.programs import Program, kept, loss_gradient_program
+from retrograd.differentiation.programs import kept, loss_gradient_program
 from retrograd.execution import ProgramTrap
-from retrograd.isa.words import Format
+from retrograd.simulator.engines.instances import Range
+
+#: what becomes of the gradients of an argument that all elements share
+Shared = Literal["each", "sum"]
 
 
 def batch_gradient(
-    derived: Derived, sought: Sought, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes, engine: str
+    derived: Derived,
+    sought: Sought,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    in_axes: Axes,
+    engine: str,
+    shared: Shared,
 ) -> Any:
     """∂L/∂x for each element, stacked along axis 0; with `sought.value`, (L, ∂L/∂x). See `vmap`.
 
@@ -48,10 +59,16 @@ def batch_gradient(
     need_loss(sought.f, loss)
     wanted = choose(sought.f, compiled.arguments, chosen, at)
     scale = need_scale(sought.scale, compiled.format)
-    given = batch.words(compiled)
+    loaded = batch.words(compiled)
     key = "loss gradient", backward, tuple(a.name for a in wanted), loss.name, scale
     program = kept(compiled, key, lambda: loss_gradient_program(compiled, backward, wanted, loss, scale))
-    rows = run_rows(program.compiled, _padded(given, program, wanted), engine=engine)
+    added = [a for a in wanted if shared == "sum" and a.name not in batch.columns]
+    each = [a for a in wanted if a not in added]
+
+    def cotangents(of: list[Argument]) -> list[Range]:
+        return [(a.address + program.cotangents, a.type.size) for a in of]
+
+    rows = run_rows(program.compiled, loaded, [(program.value, 1), *cotangents(each)], cotangents(added), engine=engine)
     for i in sorted(rows.traps):
         # Told by the element's own gradient, in its terms; it may even do without what trapped here.
         try:
@@ -60,33 +77,26 @@ def batch_gradient(
             raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
         raise rows.traps[i]
     w = compiled.format
-    found = {a.name: _gradients(a, rows.after, given, program, scale, w) for a in wanted}
-    gradients = by_choice(sought.argnums, found)
+    found: dict[str, Any] = {}
+    column = 1
+    for a in each:
+        words, column = rows.after[:, column : column + a.type.size], column + a.type.size
+        held = loaded.of(a.name) if a.name in batch.columns else np.tile(_words(loaded, a), (len(words), 1))
+        of_all = many(a.type, len(words))
+        found[a.name] = shaped(of_all, from_words(words.ravel(), sizes(of_all, held.ravel(), w), scale, w))
+    column = 0
+    for a in added:
+        totals, column = rows.sums[column : column + a.type.size], column + a.type.size
+        found[a.name] = shaped(a.type, from_integers(totals, sizes(a.type, _words(loaded, a), w), scale, w))
+    gradients = by_choice(sought.argnums, {a.name: found[a.name] for a in wanted})
     if not sought.value:
         return gradients
-    return stacked_values(FIXED, rows.after[:, program.value : program.value + 1], w), gradients
+    return stacked_values(FIXED, rows.after[:, :1], w), gradients
 
 
-def _padded(given: NDArray[np.uint64], program: Program, wanted: list[Argument]) -> NDArray[np.uint64]:
-    """Rows long enough for cotangents and value to come back in."""
-    data = program.compiled.program.data
-    ends = [a.address + a.type.size + program.cotangents for a in wanted]
-    width = max(program.value + 1, given.shape[1], *ends)
-    out = np.zeros((len(given), width), dtype=np.uint64)
-    initial = np.array(data[:width], dtype=np.uint64)
-    out[:, : len(initial)] = initial
-    out[:, : given.shape[1]] = given
-    return out
-
-
-def _gradients(
-    a: Argument, after: NDArray[np.uint64], given: NDArray[np.uint64], program: Program, scale: int, w: Format
-) -> Any:
-    first = a.address + program.cotangents
-    words = after[:, first : first + a.type.size].ravel()
-    of_all = many(a.type, len(after))
-    held = given[:, a.address : a.address + a.type.size].ravel()
-    return shaped(of_all, from_words(words, sizes(of_all, held, w), scale, w))
+def _words(loaded: Loaded, a: Argument) -> NDArray[np.uint64]:
+    """The words of an argument that all elements share."""
+    return loaded.shared[a.address : a.address + a.type.size]
 
 
 def _element(batch: Batch, i: int, positional: int) -> list[Any]:

@@ -1,13 +1,14 @@
 """A compiled function on a matrix of words, one row for each element of a batch, by any engine.
 
-rows[i] := the arguments' words after the function has run on rows[i]
+rows[i] := the words that are kept of memory, after the function has run on shared words and rows[i]
+sums    := Σᵢ of words of memory, exactly
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from retrograd.batch_arguments import Loaded
 from retrograd.compiler.compiled import Compiled
 from retrograd.execution import ProgramTrap, execute
-from retrograd.isa.diagnostics import Diagnostic
+from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.simulator.engines.choice import engine_named, machine_for
+from retrograd.simulator.engines.instances import Columns, Range, width
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 
 Words = NDArray[np.uint64]
@@ -47,6 +50,7 @@ class ElementTrap(ProgramTrap):
 class Rows:
     """A batch after the run. What trapped has its words as they were."""
 
+    #: the words that are kept
     after: Words
     #: instructions executed by each element
     steps: Counts
@@ -54,27 +58,45 @@ class Rows:
     erased_bits: Counts
     #: what ran most of it
     engine: str
+    #: the words that are summed, over all elements that came to the end
+    sums: list[int]
     traps: dict[int, ElementTrap] = field(default_factory=dict)
+    #: what each would take on the co-processor, if asked for
+    cycles: Counts | None = None
 
 
 def run_rows(
     compiled: Compiled,
-    rows: Words,
+    loaded: Loaded,
+    kept: Sequence[Range],
+    summed: Sequence[Range] = (),
     *,
     engine: str = "auto",
     backward: bool = False,
     overflow: bool = True,
+    checks: bool = True,
     limit: int | None = None,
+    cycles: bool = False,
     progress: bool | None = None,
 ) -> Rows:
-    """Run the program on every row. Raises InputError RG1001, DeviceError; traps are in the result.
+    """Run the program for every row. Raises InputError RG1001, DeviceError; traps are in the result.
 
-    `limit`: steps for each row. `progress`: a bar, or none; None shows one where a terminal waits for more than a second.
+    `kept`, `summed`: the memory that is handed back of each element, and that is added up over all. `limit`: steps for each row. `progress`: a bar, or none; None shows one where a terminal waits for more than a second.
     """
     found = engine_named(engine)
+    if not checks:
+        found = _unchecked(found, compiled)
+    rows, columns = loaded.rows, Columns(loaded.given, tuple(kept), tuple(summed))
+    begin = np.array(compiled.program.data, dtype=np.uint64)
+    shared = np.zeros(max(len(begin), len(loaded.shared), columns.end), dtype=np.uint64)
+    shared[: len(begin)] = begin
+    shared[: len(loaded.shared)] = loaded.shared
     steps, erased = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-    out = Rows(rows.copy(), steps, erased, engine="reference")
-    alone = _Alone(compiled, out, rows, backward, overflow, limit)
+    after = np.empty((len(rows), width(columns.kept)), dtype=np.uint64)
+    out = Rows(after, steps, erased, "reference", [0] * width(columns.summed))
+    if cycles:
+        out.cycles = np.zeros(len(rows), dtype=np.int64)
+    alone = _Alone(compiled, out, rows, columns, shared, backward, overflow, checks, limit)
     with _Bar(len(rows), progress) as bar:
         if found == "reference" or compiled.emitted.externals:
             # What the host looks at on the way is shown by a machine that is looked at.
@@ -86,6 +108,18 @@ def run_rows(
         if first < len(rows):
             _compiled(compiled, out, rows, first, found, alone, bar)
     return out
+
+
+def _unchecked(engine: str, compiled: Compiled) -> str:
+    """The engine that leaves checks out: machines, which can stop anywhere and go back, always make them."""
+    if compiled.emitted.externals:
+        raise InputError(
+            Diagnostic("RG1001", "a function with `rg.external` is run by machines, which make every check")
+        )
+    if engine in ("reference", "threaded"):
+        hint = "engine = auto, native, translated or cuda; or checks = True"
+        raise InputError(Diagnostic("RG1001", f"the engine `{engine}` makes every check", hint=hint))
+    return "native" if engine == "auto" else engine
 
 
 def _compiled(
@@ -108,15 +142,23 @@ def _compiled(
     ran = run(
         compiled.program,
         rows[first:],
+        columns=alone.columns,
+        shared=alone.shared,
         backward=alone.backward,
         overflow=alone.overflow,
+        checks=alone.checks,
+        cycles=out.cycles is not None,
         limit=alone.limit,
         progress=bar,
     )
     out.after[first:], out.steps[first:] = ran.rows, ran.steps
+    out.sums = [a + b for a, b in zip(out.sums, ran.sums, strict=True)]
     out.erased_bits[first:] = ran.lost_words * compiled.format.width
-    for counts in (out.steps, out.erased_bits):
-        counts[first + ran.failed] = 0
+    if out.cycles is not None and ran.cycles is not None:
+        out.cycles[first:] = ran.cycles
+    for counts in (out.steps, out.erased_bits, out.cycles):
+        if counts is not None:
+            counts[first + ran.failed] = 0
     # Why a row failed, and whether a limit was met to the step, one machine at a time can tell.
     alone.run((first + int(i) for i in ran.failed), "auto", lambda _: None)
 
@@ -128,22 +170,30 @@ class _Alone:
     compiled: Compiled
     out: Rows
     rows: Words
+    columns: Columns
+    shared: Words
     backward: bool
     overflow: bool
+    checks: bool
     limit: int | None
 
     def run(self, which: Iterable[int], engine: str, bar: Callable[[int], object], budget: int | None = None) -> int:
         """Run these rows; the one behind the last that was run. `budget`: it ends after so many steps in all."""
         machine: Machine | None = None
-        blank: list[int] = []
+        blank = self.shared.tolist()
+        given, kept, summed = (_places(r) for r in (self.columns.given, self.columns.kept, self.columns.summed))
+        signed = self.compiled.format.signed
         i = -1
         for i in which:
             if machine is None:
                 modes: dict[str, Any] = {"backward": self.backward, "overflow": self.overflow}
                 machine = machine_for(self.compiled.program, engine, **modes)
-                blank, origin = list(machine.memory), machine.pc
-            row = self.rows[i].tolist()
-            machine.memory[:] = [*row, *blank[len(row) :]]
+                blank += [0] * (len(machine.memory) - len(blank))
+                origin = machine.pc
+            begin = blank.copy()
+            for place, word in zip(given, self.rows[i].tolist(), strict=True):
+                begin[place] = word
+            machine.memory[:] = begin
             machine.registers[:] = [0] * REGISTERS
             machine.pc, machine.br, machine.direction = origin, 0, -1 if self.backward else 1
             for hits in machine.executed.values():
@@ -152,17 +202,27 @@ class _Alone:
                 execute(self.compiled, machine, self.limit)
             except ProgramTrap as trap:
                 self.out.traps[i] = ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i)
+                self.out.after[i] = [begin[place] for place in kept]
                 machine = None  # it stays as it is, for whoever wants to look
                 continue
             finally:
                 bar(1)
-            self.out.after[i] = machine.memory[: len(row)]
+            words = list(machine.memory)
+            self.out.after[i] = [words[place] for place in kept]
+            self.out.sums = [a + signed(words[place]) for a, place in zip(self.out.sums, summed, strict=True)]
             self.out.steps[i], self.out.erased_bits[i] = machine.retired, machine.erased_bits
+            if self.out.cycles is not None:
+                self.out.cycles[i] = machine.cycles
             if budget is not None:
                 budget -= int(self.out.steps[i])
                 if budget <= 0:
                     break
         return i + 1
+
+
+def _places(ranges: Sequence[Range]) -> list[int]:
+    """The addresses in the ranges, one by one."""
+    return [place for address, count in ranges for place in range(address, address + count)]
 
 
 class _Bar:

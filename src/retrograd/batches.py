@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from retrograd.batch_arguments import Axes, Batch, columns_of, refuse, stacked_values
-from retrograd.batch_gradients import batch_gradient
+from retrograd.batch_gradients import Shared, batch_gradient
 from retrograd.batch_runs import Counts, ElementTrap, Words, run_rows
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.types import struct_of
@@ -40,6 +40,8 @@ class BatchResult:
     erased_bits: Counts
     #: what ran most of them: reference, threaded, translated or cuda
     engine: str
+    #: of each on the co-processor, by the cycle model (docs/timing.md); None unless asked for
+    cycles: Counts | None
     #: why elements did not come to their end; their values are what they were given
     traps: dict[int, ElementTrap]
     compiled: Compiled = field(repr=False)
@@ -62,7 +64,9 @@ def run_batch(
     format: Format | None = None,
     options: Options | None = None,
     overflow: bool = True,
+    checks: bool = True,
     traps: Traps = "raise",
+    cycles: bool = False,
     progress: bool | None = None,
     **keywords: Any,
 ) -> BatchResult:
@@ -73,11 +77,25 @@ def run_batch(
     stacked along axis 0, since every element may change them: arrays of numbers, arrays of structs, lists for stacks.
     `engine`: what runs them, see `run`; `native` takes all cores, `cuda` a GPU. `max_steps` is for each element. An element that
     traps keeps the others from nothing: the first is raised when all have ended, the others' values in its `result`; with
-    `traps="return"` all are in the result's `traps`. `progress` shows a bar, None where a terminal waits long.
+    `traps="return"` all are in the result's `traps`. `checks=False` leaves out every check but that of memory: what would trap goes on with
+    wrapped words, and nobody is told. `cycles=True` counts them, too. `progress` shows a bar, None where a terminal waits long.
     Raises CompileError, InputError naming the argument or for no such engine, DeviceError, ElementTrap naming the element.
     """
     return _run(
-        function, args, keywords, in_axes, engine, backward, max_steps, format, options, overflow, traps, progress
+        function,
+        args,
+        keywords,
+        in_axes,
+        engine,
+        backward,
+        max_steps,
+        format,
+        options,
+        overflow,
+        checks,
+        traps,
+        cycles,
+        progress,
     )
 
 
@@ -92,7 +110,9 @@ def _run(
     format: Format | None = None,
     options: Options | None = None,
     overflow: bool = True,
+    checks: bool = True,
     traps: Traps = "raise",
+    cycles: bool = False,
     progress: bool | None = None,
 ) -> BatchResult:
     if traps not in ("raise", "return"):
@@ -107,10 +127,13 @@ def _run(
     rows = run_rows(
         compiled,
         batch.words(compiled),
+        [(0, sum(a.type.size for a in compiled.arguments))],
         engine=engine,
         backward=backward,
         overflow=overflow,
+        checks=checks,
         limit=max_steps,
+        cycles=cycles,
         progress=progress,
     )
     values = []
@@ -118,7 +141,14 @@ def _run(
         part = rows.after[:, a.address : a.address + a.type.size]
         values.append(stacked_values(a.type, part, compiled.format))
     found = BatchResult(
-        results(function, values), rows.steps, rows.erased_bits, rows.engine, rows.traps, compiled, rows.after
+        results(function, values),
+        rows.steps,
+        rows.erased_bits,
+        rows.engine,
+        rows.cycles,
+        rows.traps,
+        compiled,
+        rows.after,
     )
     if rows.traps and traps == "raise":
         error = rows.traps[min(rows.traps)]
@@ -127,13 +157,22 @@ def _run(
     return found
 
 
-def vmap(f: Callable[..., Any], in_axes: Axes = 0, *, engine: str = "auto") -> Callable[..., Any]:
+def vmap(
+    f: Callable[..., Any], in_axes: Axes = 0, *, engine: str = "auto", shared: Shared = "each"
+) -> Callable[..., Any]:
     """g(*args) = f on each element of its arguments along their axes, the results stacked along axis 0.
 
     f: a reversible function or its inverse, see `run_batch`; what rg.grad, value_and_grad and jacobian return;
     another vmap; any function of numbers, arrays and structs. Tuples are stacked part by part, structs become arrays of
-    structs, anything else a list. `engine`: what runs reversible functions and gradients of them. Raises InputError, ElementTrap.
+    structs, anything else a list. `engine`: what runs reversible functions and gradients of them.
+    `shared="sum"`: of gradients by an argument that all elements share, the sum: ∂(Σᵢ Lᵢ)/∂x, of the argument's own shape. It is
+    added up as integers: exact, the same bits however many threads or blocks there are, and no memory for each element.
+    Raises InputError, ElementTrap.
     """
+    if shared not in ("each", "sum"):
+        refuse(f"shared = {shared!r:.40}", '"each" or "sum"')
+    if shared == "sum" and not (isinstance(f, Derived) and f.sought is not None):
+        refuse('shared = "sum" is for gradients', "vmap(grad(f), …) or vmap(value_and_grad(f), …)")
     if isinstance(f, Reversible | Inverse):
         return Derived("vmap", f, lambda args, keywords: _run(f, args, keywords, in_axes, engine).values)
     if not callable(f):
@@ -143,7 +182,9 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, *, engine: str = "auto") -> C
         if sought is None:
             return Derived("vmap", f.of, lambda args, keywords: _each(derived, args, keywords, in_axes))
         return Derived(
-            "vmap", f.of, lambda args, keywords: batch_gradient(derived, sought, args, keywords, in_axes, engine)
+            "vmap",
+            f.of,
+            lambda args, keywords: batch_gradient(derived, sought, args, keywords, in_axes, engine, shared),
         )
     return lambda *args, **keywords: _each(f, args, keywords, in_axes)
 

@@ -12,8 +12,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from retrograd.simulator.engines.batch import PENDING
 from retrograd.simulator.engines.host import host
+from retrograd.simulator.engines.instances import PENDING, REPORT, Columns
 from retrograd.simulator.engines.words import DTYPES
 
 from retrograd import __version__
@@ -75,21 +75,21 @@ def run_rows(
     """(rows, steps, status) afterwards, of the batch loop in the text: compiled here, and called."""
     batch = ctypes.CFUNCTYPE(None, *_BATCH)(host().load(text, ("batch",), lambda: text)["batch"])
     matrix = np.array(rows, dtype=DTYPES[width])
+    out, table, sums = matrix.copy(), Columns.first(len(rows[0])).table(memory), np.zeros(1, np.int64)
     blank, room = np.zeros(memory, matrix.dtype), np.zeros(memory + 1, matrix.dtype)
-    report, status = np.zeros((len(rows), 2), np.int64), np.full(len(rows), PENDING, np.uint8)
+    report, status = np.zeros((len(rows), REPORT), np.int64), np.full(len(rows), PENDING, np.uint8)
     stop = np.zeros(1, np.int64)
 
     def at(array: NDArray[Any]) -> int:
         return array.ctypes.data
 
-    batch(
-        at(matrix), 0, len(rows), len(rows[0]), at(blank), memory, at(room), 1 << 40, at(report), at(status), at(stop)
-    )
-    return matrix.tolist(), report[:, 0].tolist(), status.tolist()
+    into = at(matrix), at(out), 0, len(rows), at(table), at(blank), memory, at(room)
+    batch(*into, 1 << 40, at(report), at(status), at(sums), at(stop))
+    return out.tolist(), report[:, 0].tolist(), status.tolist()
 
 
 _WORD, _POINTER = ctypes.c_int64, ctypes.c_void_p
-_BATCH = (_POINTER, _WORD, _WORD, _WORD, _POINTER, _WORD, _POINTER, _WORD, _POINTER, _POINTER, _POINTER)
+_BATCH = (_POINTER, _POINTER, _WORD, _WORD, _POINTER, _POINTER, _WORD, _POINTER, _WORD, *[_POINTER] * 4)
 
 
 # --------------------------------------------------------------------------------------------------- llvm

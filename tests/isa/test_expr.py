@@ -360,7 +360,7 @@ def run_source(roots: list[Expr], w: Format, env: dict[str, int]) -> list[int]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("op", OPERATIONS)
-@relaxed(12)
+@relaxed(5)
 @given(data=st.data())
 def test_python_source_agrees_with_evaluation(op: str, width: int, data: st.DataObject) -> None:
     w = Format(width, width // 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -357,3 +358,114 @@ def test_vmap_takes_functions() -> None:
         rg.vmap(lambda x: x)(np.zeros(0))
     with pytest.raises(rg.NotDifferentiable, match="`x` of `steps` is int"):
         rg.vmap(rg.grad(steps, "x"), in_axes=(0, None, None, None))([1], 1, 0, 10)
+
+
+# ---------------------------------------------------------------- gradients of a sum
+
+
+@reversible
+def line(loss: fixed, w: Array[fixed, "n"], b: fixed, x: Array[fixed, "n"], y: fixed):
+    """The square of how far a point is off."""
+    with rg.routine() as r:
+        error = fixed(0)
+        error += b - y
+        dot(error, w, x)
+    loss += error * error
+    ~r
+
+
+@pytest.mark.parametrize("engine", ["auto", "reference", "threaded", "native"])
+def test_gradients_of_a_sum(engine: str) -> None:
+    rng = np.random.default_rng(3)
+    w, b, xs, ys = rng.normal(size=3), 0.25, rng.normal(size=(40, 3)), rng.normal(size=40)
+    axes = (None, None, None, 0, 0)
+    arguments = 0.0, w, b, xs, ys
+    losses, one_by_one = rg.vmap(rg.value_and_grad(line), axes)(*arguments)
+    found, total = rg.vmap(rg.value_and_grad(line), axes, engine=engine, shared="sum")(*arguments)
+    assert found.tolist() == losses.tolist()
+    # What each element has for itself comes one by one; what they share comes as the sum, which no rounding has touched.
+    assert (total.x.tolist(), total.y.tolist()) == (one_by_one.x.tolist(), one_by_one.y.tolist())
+    assert total.w.tolist() == [sum(map(Fraction, column)) for column in one_by_one.w.T.tolist()]
+    assert total.b == sum(map(Fraction, one_by_one.b.tolist()))
+    error = xs @ w + b - ys
+    assert total.w == pytest.approx(2 * error @ xs, abs=1e-6)
+    # By position, without the loss.
+    only = rg.vmap(rg.grad(line, ["b", "x"]), axes, engine=engine, shared="sum")(*arguments)
+    assert (only[0], only[1].tolist()) == (total.b, total.x.tolist())
+
+
+def test_gradients_of_a_sum_by_lognums_and_structs() -> None:
+    @reversible
+    def f(y: fixed, c: Complex, x: lognum, n: fixed):
+        y += c.re * n + c.im * fixed(x)
+
+    ns = np.array([1.0, 2.0, 3.5])
+    axes = (None, None, None, 0)
+    each = rg.vmap(rg.grad(f), axes)(0.0, 1 + 2j, 3.0, ns)
+    total = rg.vmap(rg.grad(f), axes, shared="sum")(0.0, 1 + 2j, 3.0, ns)
+    assert total.c == Complex(6.5, sum(c.im for c in each.c))
+    assert total.x == pytest.approx(6.0, rel=1e-6)
+    assert each.x.sum() == pytest.approx(total.x, rel=1e-12)
+    assert total.n.tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(rg.ElementTrap, match="element 1"):
+        rg.vmap(rg.grad(f), axes, shared="sum")(0.0, 4 + 2j, 3.0, np.array([1.0, 2.0**30.9, 2.0]))
+
+
+def test_gradients_of_a_sum_of_none() -> None:
+    total = rg.vmap(rg.grad(norm), (None, None, 0), shared="sum")(0.0, 3.0, np.zeros(0))
+    assert (total.x, total.y.shape) == (0.0, (0,))
+
+
+@pytest.mark.parametrize(
+    ("f", "shared", "said"),
+    [
+        (rg.grad(norm), "both", 'shared = \'both\'.*"each" or "sum"'),
+        (norm, "sum", "for gradients"),
+        (abs, "sum", "for gradients"),
+        (rg.jacobian(norm), "sum", "for gradients"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_shared(f: Any, shared: Any, said: str) -> None:
+    with pytest.raises(rg.InputError, match=f"(?s){said}"):
+        rg.vmap(f, shared=shared)
+
+
+@pytest.mark.parametrize("engine", ["auto", "reference", "threaded", "native"])
+def test_cycles(engine: str) -> None:
+    assert rg.run_batch(norm, np.zeros(3), XS, YS, engine=engine).cycles is None
+    for f in (norm, ~norm):
+        found = rg.run_batch(f, np.zeros(3), XS, YS, engine=engine, cycles=True).cycles
+        assert found is not None
+        alone = [rg.run(f, 0.0, x, y).machine.cycles for x, y in zip(XS, YS, strict=True)]
+        assert found.tolist() == alone
+
+
+@pytest.mark.parametrize("engine", ["auto", "reference", "native"])
+def test_cycles_of_what_traps_are_none(engine: str) -> None:
+    found = rg.run_batch(norm, np.zeros(2), [1.0, 1e9], [1.0, 1.0], engine=engine, cycles=True, traps="return")
+    assert list(found.traps) == [1]
+    assert found.cycles is not None
+    assert found.cycles[0] > 0 == found.cycles[1]
+
+
+@pytest.mark.parametrize("engine", ["auto", "native", "translated"])
+def test_without_checks_words_wrap(engine: str) -> None:
+    @reversible
+    def f(y: fixed, x: fixed, n: int):
+        y += x * x
+
+    xs = np.array([1.5, -2.0, 65536.0])
+    checked = rg.run_batch(f, np.zeros(3), xs, 1, in_axes=(0, 0, None), engine=engine, traps="return")
+    assert list(checked.traps) == [2]
+    found = rg.run_batch(f, np.zeros(3), xs, 1, in_axes=(0, 0, None), engine=engine, checks=False)
+    assert (found.traps, found.values.y.tolist()) == ({}, [2.25, 4.0, 0.0])
+    # What wraps is a bijection still.
+    back = rg.run_batch(f, found.values.y, xs, 1, in_axes=(0, 0, None), engine=engine, checks=False, backward=True)
+    assert back.values.y.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("engine", ["reference", "threaded"])
+def test_machines_make_every_check(engine: str) -> None:
+    with pytest.raises(rg.InputError, match=f"the engine `{engine}` makes every check"):
+        rg.run_batch(norm, np.zeros(3), XS, YS, engine=engine, checks=False)

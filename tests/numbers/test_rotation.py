@@ -222,6 +222,7 @@ def test_shears_are_undone_for_any_t_and_s() -> None:
     assert solve(restoration(shears(W16), inverse(shears(W16)), W16)) == "unsat"
 
 
+@pytest.mark.slow
 def test_the_proof_can_fail() -> None:
     assert solve(restoration(shears(W16), inverse(shears(W16, broken=True)), W16)) == "sat"
 

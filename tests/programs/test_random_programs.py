@@ -52,8 +52,8 @@ def is_short(opcode: Any) -> bool:
 
 SHORT_ONES = {"allow": is_short, "sizes": (10, 50)}
 MACHINES: dict[str, Candidate] = {
-    "reference": Candidate(rg.Machine, 750, 100_000, 125, 2000),
-    "threaded": Candidate(partial(NativeMachine, tier="threaded"), 60, 4000, 60, 500),
+    "reference": Candidate(rg.Machine, 240, 100_000, 120, 2000),
+    "threaded": Candidate(partial(NativeMachine, tier="threaded"), 24, 4000, 24, 500),
     "translated": Candidate(partial(NativeMachine, tier="translated", level=0), 10, 100, 10, 10, SHORT_ONES),
     "auto": Candidate(partial(NativeMachine, level=0), 10, 100, 10, 10, SHORT_ONES),
 }

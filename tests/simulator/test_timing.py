@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from retrograd.isa import encoding, timing
+from retrograd.isa import timing
 from retrograd.isa.adjoint import NoDerivative, lift
 from retrograd.isa.effects import Erase
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Function, Guard, Opcode, a, b, bar
@@ -20,7 +20,7 @@ from retrograd.isa.microprograms import distinguishes, microprograms, trees
 from retrograd.isa.phases import plain
 from retrograd.isa.schedule import schedule
 from retrograd.isa.table import TABLE
-from retrograd.isa.timing import cycles, page, total_cycles
+from retrograd.isa.timing import Execution, cycles, page, total_cycles
 from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents, Fault
 from retrograd.simulator.semantics import handler, lifted_handler
@@ -223,32 +223,47 @@ bottom: goto.lt r1, r2, top
 """
 
 
-def executed(machine: rg.Machine) -> Counter[tuple[Opcode, bool, bool]]:
-    """(opcode, D, ra = rb) -> how often it was executed so far."""
-    found = Counter[tuple[Opcode, bool, bool]]()
-    for way in (+1, -1):
-        for i, n in zip(machine.program.instructions, machine.executed[way], strict=True):
-            done = i if way > 0 else encoding.inverse(i)
-            found[done.opcode, machine.differentiating, i.ra == i.rb] += n
-    return found
-
-
 @pytest.mark.parametrize("differentiating", [False, True])
 def test_a_run_back_takes_as_long_as_the_run(differentiating: bool) -> None:
     machine = rg.Machine(rg.assemble(PROGRAM), memory=8)
     machine.differentiating = differentiating
     machine.run()
-    there = executed(machine)
+    there = machine.executions()
     machine.run_back()
-    back = executed(machine) - there
-    assert back.keys() != there.keys()
+    back = machine.executions() - there
+    assert {e.direction for e in there} == {+1}
+    assert {e.direction for e in back} == {-1}
+    assert {e.opcode for e in back} != {e.opcode for e in there}
     assert total_cycles(there, Q64) == total_cycles(back, Q64) > 5 * 7 * 5
+    assert total_cycles(there, Q64) + total_cycles(back, Q64) == machine.cycles
+
+
+def test_what_was_executed_is_told_with_the_mode_it_was_executed_in() -> None:
+    """Cotangents on the way back only, then forward again: every execution is counted once, as it was."""
+    machine = rg.Machine(rg.assemble(PROGRAM), memory=8)
+    machine.run()
+    machine.differentiating = True
+    machine.run_back()
+    machine.run(20)
+    machine.differentiating = False
+    machine.run()
+    found = machine.executions()
+    assert sum(found.values()) == machine.retired
+    for way in (+1, -1):
+        told = Counter[str]()
+        for e, n in found.items():
+            if e.direction == way:
+                told[e.opcode.name] += n
+        assert told == machine.counts(way)
+    assert {(e.lifted, e.direction) for e in found} == {(False, +1), (True, +1), (True, -1)}
+    assert {e.same for e in found if e.opcode.name == "mul.add"} == {True}
 
 
 def test_the_total_is_a_sum() -> None:
     mul, mov = TABLE["fmul.add"], TABLE["mov.add"]
     assert total_cycles({}, Q64) == 0
-    counts = {(mul, False, False): 3, (mul, True, False): 2, (mul, True, True): 1, (mov, False, True): 10}
+    cases = {(mul, False, False): 3, (mul, True, False): 2, (mul, True, True): 1, (mov, False, True): 10}
+    counts = {Execution(*case, +1): n for case, n in cases.items()}
     assert total_cycles(counts, Q64) == 3 * 12 + 2 * 28 + 24 + 10 * 5
 
 

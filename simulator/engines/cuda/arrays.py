@@ -24,6 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 from retrograd.isa.diagnostics import DeviceError, Diagnostic
 from retrograd.simulator.engines.cuda import dlpack
 from retrograd.simulator.engines.cuda.context import LEGACY_STREAM, Buffer, Context, Stream
+from retrograd.simulator.engines.cuda.driver import driver
 
 # attributes of a pointer (CUpointer_attribute), and the type of memory that is the host's (CUmemorytype)
 _CONTEXT, _MEMORY_TYPE, _IS_MANAGED, _DEVICE_ORDINAL = 1, 2, 8, 9
@@ -36,7 +37,7 @@ class ArrayError(DeviceError, BufferError):
     """RG1006: an array that cannot be used on the device. Libraries that try one protocol after another expect BufferError."""
 
 
-def _refuse(name: str, why: str, hint: str | None = None) -> NoReturn:
+def refuse_array(name: str, why: str, hint: str | None = None) -> NoReturn:
     raise ArrayError(Diagnostic("RG1006", f"{name} {why}", hint=hint))
 
 
@@ -60,7 +61,7 @@ class DeviceArray:
         self.shape, self.dtype = _checked("the array", shape, np.dtype(dtype))
         self.buffer, self.context, self.stream, self.read_only = buffer, context, stream, read_only
         if self.nbytes > buffer.size:
-            _refuse("the array", f"has {self.nbytes} bytes, and its memory {buffer.size}")
+            refuse_array("the array", f"has {self.nbytes} bytes, and its memory {buffer.size}")
 
     @classmethod
     def empty(cls, shape: Sequence[int], dtype: DTypeLike, context: Context) -> Self:
@@ -105,7 +106,7 @@ class DeviceArray:
     def copy_from_host(self, array: NDArray[Any], stream: Stream | None = None) -> None:
         """Write all of it. With a stream the copy is queued there, and `array` stays as it is until that is done."""
         if self.read_only:
-            _refuse("the array", "is read-only")
+            refuse_array("the array", "is read-only")
         self._check_alike(array)
         if stream is not None:
             self.ready_in(stream)
@@ -140,7 +141,7 @@ class DeviceArray:
 
     def _check_alike(self, array: NDArray[Any]) -> None:
         if array.shape != self.shape or array.dtype != self.dtype:
-            _refuse(
+            refuse_array(
                 "the array in the host's memory",
                 f"is {array.dtype}{list(array.shape)}, and that on the device {self.dtype}{list(self.shape)}",
             )
@@ -181,13 +182,13 @@ class DeviceArray:
         that name none; 2: that of the thread; −1: nowhere that has to wait. Raises ArrayError.
         """
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            _refuse(
+            refuse_array(
                 "the array", f"is on {self.context.device}, and is not moved by lending it", "`copy_to_host` copies it."
             )
         if stream is not None and (
             isinstance(stream, bool) or not isinstance(stream, int) or stream < -1 or stream == 0
         ):
-            _refuse(
+            refuse_array(
                 "the array",
                 f"cannot be made ready in the stream {stream!r}",
                 "Name one by its address; 1 is the default stream.",
@@ -203,7 +204,7 @@ class DeviceArray:
             if copy:
                 lent = self._copy(there)
         if lent.read_only and not versioned:
-            _refuse("the array", "is read-only, which the borrower's version of DLPack cannot tell")
+            refuse_array("the array", "is read-only, which the borrower's version of DLPack cannot tell")
         return dlpack.lend(
             lent.address,
             self.__dlpack_device__(),
@@ -251,7 +252,7 @@ def device_array(
     if isinstance(value, DeviceArray):
         array = value
         if array.context.device.index != context.device.index:
-            _refuse(name, f"is on {array.context.device}, and the program on {context.device}")
+            refuse_array(name, f"is on {array.context.device}, and the program on {context.device}")
         if stream is None:
             array.synchronize()
         else:
@@ -261,11 +262,20 @@ def device_array(
     elif _has(value, name, "__cuda_array_interface__"):
         array = _by_interface(value, name, context, stream)
     else:
-        _refuse(name, f"is no array on a device, but {_kind_of(value)}")
+        refuse_array(name, f"is no array on a device, but {_kind_of(value)}")
     _check_type(name, array.dtype, str(array.dtype), dtypes)
     if writable and array.read_only:
-        _refuse(name, "is read-only, and the program writes it", "Copy it with the library that it is from.")
+        refuse_array(name, "is read-only, and the program writes it", "Copy it with the library that it is from.")
     return array
+
+
+def copied_to_host(value: Any, name: str) -> Any:
+    """A copy of a device array of any library, as NumPy's; anything else as it is. Raises DeviceError, ArrayError."""
+    if not is_device_array(value):
+        return value
+    index = int(value.__dlpack_device__()[1]) if hasattr(value, "__dlpack_device__") else 0
+    with Context(driver().device(index)) as context:
+        return device_array(value, context, name=name).copy_to_host()
 
 
 def _kind_of(value: object) -> str:
@@ -277,14 +287,14 @@ def _has(value: Any, name: str, attribute: str) -> bool:
     try:
         return hasattr(value, attribute)
     except Exception as error:  # PyTorch raises RuntimeError for a tensor that wants a gradient
-        _refuse(name, f"is not lent by its library: {type(error).__name__}: {error}")
+        refuse_array(name, f"is not lent by its library: {type(error).__name__}: {error}")
 
 
 def _by_dlpack(value: Any, name: str, context: Context, writable: bool, stream: Stream | None) -> DeviceArray:
     try:
         kind, index = (int(part) for part in value.__dlpack_device__())
     except Exception as error:
-        _refuse(name, f"is not lent by its library: {type(error).__name__}: {error}")
+        refuse_array(name, f"is not lent by its library: {type(error).__name__}: {error}")
     _check_device(name, kind, index, context)
     handle = LEGACY_STREAM if stream is None else stream.handle
     try:
@@ -293,16 +303,16 @@ def _by_dlpack(value: Any, name: str, context: Context, writable: bool, stream: 
         except TypeError:  # from before DLPack 1.0
             capsule = value.__dlpack__(stream=handle)
     except Exception as error:
-        _refuse(name, f"is not lent by its library: {type(error).__name__}: {error}")
+        refuse_array(name, f"is not lent by its library: {type(error).__name__}: {error}")
     try:
         lent = dlpack.look(capsule)
     except ValueError as error:
-        _refuse(name, f"cannot be borrowed: {error}")
+        refuse_array(name, f"cannot be borrowed: {error}")
     _check_device(name, *lent.device, context)
     if lent.dtype is None:
-        _refuse(name, f"has elements of type {lent.type_name}, which NumPy has not")
+        refuse_array(name, f"has elements of type {lent.type_name}, which NumPy has not")
     if lent.copied and writable:
-        _refuse(name, "is lent as a copy, in which the program's results would be lost")
+        refuse_array(name, "is lent as a copy, in which the program's results would be lost")
     size = _check_layout(name, lent.shape, lent.strides, lent.dtype.itemsize)
     _check_address(name, lent.address, size, lent.dtype, context)
     if stream is None:
@@ -323,13 +333,13 @@ def _by_interface(value: Any, name: str, context: Context, stream: Stream | None
         strides = None if strides is None else tuple(int(stride) for stride in strides)
         queue = interface.get("stream") if version >= _INTERFACE_VERSION else None
     except Exception as error:
-        _refuse(name, f"has a __cuda_array_interface__ that is malformed: {type(error).__name__}: {error}")
+        refuse_array(name, f"has a __cuda_array_interface__ that is malformed: {type(error).__name__}: {error}")
     if interface.get("mask") is not None:
-        _refuse(name, "is masked", "Fill in what is masked first.")
+        refuse_array(name, "is masked", "Fill in what is masked first.")
     if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
-        _refuse(name, f"has a __cuda_array_interface__ that is malformed: shape {shape}, strides {strides}")
+        refuse_array(name, f"has a __cuda_array_interface__ that is malformed: shape {shape}, strides {strides}")
     if queue is not None and (isinstance(queue, bool) or not isinstance(queue, int) or queue <= 0):
-        _refuse(name, f"names the stream {queue!r}, which is none")
+        refuse_array(name, f"names the stream {queue!r}, which is none")
     _check_type(name, kind, str(kind), None)
     size = _check_layout(name, shape, strides, kind.itemsize)
     _check_address(name, address, size, kind, context)
@@ -347,25 +357,25 @@ def _by_interface(value: Any, name: str, context: Context, stream: Stream | None
 def _checked(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     sizes = tuple(int(length) for length in shape)
     if min(sizes, default=0) < 0:
-        _refuse(name, f"cannot have the shape {sizes}")
+        refuse_array(name, f"cannot have the shape {sizes}")
     _check_type(name, dtype, str(dtype), None)
     return sizes, dtype
 
 
 def _check_type(name: str, dtype: np.dtype[Any], text: str, dtypes: Collection[DTypeLike] | None) -> None:
     if dtype.kind not in "biufc":
-        _refuse(name, f"has elements of type {text}, which are no numbers")
+        refuse_array(name, f"has elements of type {text}, which are no numbers")
     if not dtype.isnative:
-        _refuse(name, f"has elements of type {text}, in the byte order of another machine")
+        refuse_array(name, f"has elements of type {text}, in the byte order of another machine")
     if dtypes is not None and dtype not in (wanted := [np.dtype(d) for d in dtypes]):
-        _refuse(name, f"has elements of type {text}, and the program takes {' or '.join(map(str, wanted))}")
+        refuse_array(name, f"has elements of type {text}, and the program takes {' or '.join(map(str, wanted))}")
 
 
 def _check_device(name: str, kind: int, index: int, context: Context) -> None:
     if kind == dlpack.CUDA and index != context.device.index:
-        _refuse(name, f"is on cuda:{index}, and the program on {context.device}")
+        refuse_array(name, f"is on cuda:{index}, and the program on {context.device}")
     if kind not in (dlpack.CUDA, dlpack.CUDA_MANAGED):
-        _refuse(
+        refuse_array(
             name,
             f"is in {dlpack.DEVICES.get(kind, f'a device of DLPack type {kind}')}, and the program on {context.device}",
         )
@@ -374,7 +384,7 @@ def _check_device(name: str, kind: int, index: int, context: Context) -> None:
 def _check_layout(name: str, shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> int:
     """The bytes of the array; ArrayError if they do not lie side by side, the last axis fastest."""
     if min(shape, default=0) < 0:
-        _refuse(name, f"has the shape {shape}")
+        refuse_array(name, f"has the shape {shape}")
     size = prod(shape) * itemsize
     if strides is None or size == 0:
         return size
@@ -384,7 +394,7 @@ def _check_layout(name: str, shape: tuple[int, ...], strides: tuple[int, ...] | 
             why = f"along axis {axis} its elements lie {strides[axis]} bytes apart, and not {step}"
             if _in_columns(shape, strides, itemsize):
                 why = "it lies column by column, as after a transposition"
-            _refuse(
+            refuse_array(
                 name, f"is not contiguous: {why}", "Copy it: `x.contiguous()` in PyTorch, `cupy.ascontiguousarray(x)`."
             )
         step *= shape[axis]
@@ -405,9 +415,9 @@ def _check_address(name: str, address: int, size: int, dtype: np.dtype[Any], con
     if size == 0:
         return
     if address <= 0 or address + size > 1 << 64:
-        _refuse(name, f"has {size} bytes at address {address}, where there is none")
+        refuse_array(name, f"has {size} bytes at address {address}, where there is none")
     if address % dtype.alignment:
-        _refuse(
+        refuse_array(
             name,
             f"begins at an address that is no multiple of {dtype.alignment}",
             "Copy it with the library that it is from.",
@@ -416,21 +426,23 @@ def _check_address(name: str, address: int, size: int, dtype: np.dtype[Any], con
         memory, managed, ordinal, owner = c_uint(), c_uint(), c_int(), c_void_p()
         result = driver.result("cuPointerGetAttribute", byref(memory), _MEMORY_TYPE, address)
         if result == _INVALID_VALUE:
-            _refuse(name, "is at an address that the CUDA driver does not know: it is not on a device, or was freed")
+            refuse_array(
+                name, "is at an address that the CUDA driver does not know: it is not on a device, or was freed"
+            )
         if result:
             raise driver.failed("cuPointerGetAttribute", result)
         driver.call("cuPointerGetAttribute", byref(managed), _IS_MANAGED, address)
         if managed.value:
             return  # within the reach of every device
         if memory.value == _HOST:
-            _refuse(name, f"is in the host's memory, and the program on {context.device}")
+            refuse_array(name, f"is in the host's memory, and the program on {context.device}")
         driver.call("cuPointerGetAttribute", byref(ordinal), _DEVICE_ORDINAL, address)
         if ordinal.value != context.device.index:
-            _refuse(name, f"is on cuda:{ordinal.value}, and the program on {context.device}")
+            refuse_array(name, f"is on cuda:{ordinal.value}, and the program on {context.device}")
         # Memory that belongs to no context, as that of pools, is for all of them.
         result = driver.result("cuPointerGetAttribute", byref(owner), _CONTEXT, address)
         if result == 0 and owner.value and owner.value != context.retained.handle:
-            _refuse(
+            refuse_array(
                 name,
                 "belongs to a context that its library made for itself",
                 "Let the library use the device's primary context; with PyCUDA, `import pycuda.autoprimaryctx`.",

@@ -1,8 +1,9 @@
 """Batches on GPUs: the translated kernel, launched on pieces of the batch while other pieces travel.
 
-    rows[i] := the first words of memory after the program has run on rows[i],  for each i
+    rows[i] := the words that are kept of memory, after the program has run on shared words and rows[i],  for each i
+    sums    := Σᵢ of words of memory, exactly
 
-Words and counts are those of every other engine, and hang neither on the size of blocks nor on the number of devices.
+Words, counts and sums are those of every other engine, and hang neither on the size of blocks nor on the number of devices.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_int64
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.batch import UNLIMITED, Ran, Words
+from retrograd.simulator.engines.batch import UNLIMITED, Memory, Ran, Words, longest_stretch, memory_of, ran
 from retrograd.simulator.engines.cuda.context import Buffer, Context, Event, Stream
 from retrograd.simulator.engines.cuda.driver import Device, driver
 from retrograd.simulator.engines.cuda.kernels import Kernel, Module
 from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
-from retrograd.simulator.engines.words import DTYPES, zeros
+from retrograd.simulator.engines.instances import REPORT, WARP, Columns, width
+from retrograd.simulator.engines.words import DTYPES
 
 #: pieces of a batch that are under way at once: one arrives, one runs, one leaves
 LANES = 3
@@ -54,9 +57,12 @@ def run_batch(
     program: Program,
     rows: Words,
     *,
+    columns: Columns | None = None,
+    shared: Words | None = None,
     backward: bool = False,
     overflow: bool = True,
     checks: bool = True,
+    cycles: bool = False,
     limit: int | None = None,
     progress: Callable[[int], object] | None = None,
     setting: Setting = Setting(),
@@ -69,8 +75,12 @@ def run_batch(
     found = driver()
     wanted = range(len(found.devices)) if setting.devices is None else setting.devices
     devices = [found.device(index) for index in wanted]
-    batch = _Batch(program, rows, UNLIMITED if limit is None else min(limit, UNLIMITED), setting, progress, timed)
-    modes = {"backward": backward, "overflow": overflow, "checks": checks}
+    memory = memory_of(program, rows, columns, shared)
+    limited = UNLIMITED if limit is None else min(limit, UNLIMITED)
+    batch = _Batch(program, rows, memory, limited, setting, progress, timed)
+    modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles}
+    if longest_stretch(program, backward) > limited:
+        return batch.ran(cycles)
     bounds = np.linspace(0, len(rows), len(devices) + 1).astype(int).tolist()
     parts = [(d, a, b) for d, a, b in zip(devices, bounds, bounds[1:], strict=False) if a < b]
     if len(parts) < 2:
@@ -80,7 +90,7 @@ def run_batch(
         with ThreadPoolExecutor(len(parts)) as pool:
             for future in [pool.submit(batch.on_device, *part, modes) for part in parts]:
                 future.result()
-    return batch.ran()
+    return batch.ran(cycles)
 
 
 class _Batch:
@@ -88,6 +98,7 @@ class _Batch:
         self,
         program: Program,
         rows: Words,
+        memory: Memory,
         limit: int,
         setting: Setting,
         progress: Callable[[int], object] | None,
@@ -95,62 +106,104 @@ class _Batch:
     ) -> None:
         self.program, self.rows, self.limit, self.setting = program, rows, limit, setting
         self.progress, self.timed = progress, timed
-        self.width = rows.shape[1]
-        self.n = max(program.memory, self.width)
+        self.memory, self.n = memory, len(memory.shared)
+        self.table = memory.columns.table(self.n)
         self.dtype = np.dtype(DTYPES[program.format.width])
         self.before = np.ascontiguousarray(rows, dtype=self.dtype)
-        self.after = np.empty_like(self.before)
-        self.report = np.zeros((len(rows), 2), dtype=np.int64)
+        self.after = np.zeros((len(rows), width(memory.columns.kept)), self.dtype)
+        self.report = np.zeros((len(rows), REPORT), dtype=np.int64)
         self.status = np.ones(len(rows), dtype=np.uint8)
+        self.sums = np.zeros(2 * width(memory.columns.summed), dtype=np.int64)
+        self.adding = Lock()
 
-    def ran(self) -> Ran:
-        failed = np.flatnonzero((self.status != 0) | (self.report[:, 0] > self.limit))
-        self.after[failed] = self.before[failed]
-        return Ran(self.after.astype(np.uint64), self.report[:, 0].copy(), self.report[:, 1].copy(), failed)
+    def ran(self, cycles: bool) -> Ran:
+        failed = np.flatnonzero(self.status)
+        columns = self.memory.columns
+        self.after[failed] = self.before[failed] if columns.kept == columns.given else 0
+        return ran(self.after, self.report, failed, self.sums, cycles)
 
     def on_device(self, device: Device, first: int, last: int, modes: dict[str, bool]) -> None:
         """Run the instances from `first` up to `last` there."""
         with Context(device) as context:
             text = ptx(self.program, device.target, **modes)
             kernel = Module(context, text, name="the batch").kernel(KERNEL)
-            blank = zeros(self.n, self.program.format)
-            blank[: len(self.program.data)] = self.program.data
-            rest = context.allocate(max(1, blank.nbytes))
-            rest.copy_from_host(blank)
+            found = np.zeros_like(self.sums)
+            shared, table, sums = (sent(context, array) for array in (self.memory.shared, self.table, found))
             piece = self._piece(context, last - first)
-            lanes = [_Lane(self, context, kernel, rest, piece) for _ in range(min(LANES, -(-(last - first) // piece)))]
+            lanes = [
+                _Lane(self, context, kernel, (table, shared), sums, piece)
+                for _ in range(min(LANES, -(-(last - first) // piece)))
+            ]
             for k, begin in enumerate(range(first, last, piece)):
                 lanes[k % len(lanes)].send(begin, min(begin + piece, last))
             # In the order in which they were sent, so that progress goes on evenly.
             for lane in [lanes[(k + 1 + (last - first - 1) // piece) % len(lanes)] for k in range(len(lanes))]:
                 lane.receive()
+            if len(self.sums):
+                sums.copy_to_host(found)
+                with self.adding:
+                    self.sums += found
 
     def _piece(self, context: Context, count: int) -> int:
         """Instances in a piece: as many as fit in memory together with those of the other lanes."""
         free, _ = context.memory()
-        each = (self.width + self.n + 1) * self.dtype.itemsize + 2 * 8 + 1
+        words = self.before.shape[1] + self.after.shape[1] + self.n + 1
+        each = words * self.dtype.itemsize + REPORT * 8 + 1
         fits: int = int(free * SHARE) // (LANES * each)
         return max(1, min(self.setting.piece, count, fits))
+
+
+def sent(context: Context, array: NDArray[Any]) -> Buffer:
+    """A copy on the device."""
+    buffer = context.allocate(max(1, array.nbytes))
+    if array.nbytes:
+        buffer.copy_from_host(array)
+    return buffer
+
+
+def blocks_of(kernel: Kernel, threads: int, *, adds: bool) -> int:
+    """Threads in a block: as many as asked for, if the device takes so many; whole warps where they add up."""
+    block = min(threads, kernel.max_threads)
+    return max(WARP, block // WARP * WARP) if adds else block
+
+
+def launch_arguments(
+    rows: Buffer,
+    out: Buffer,
+    count: int,
+    read: tuple[Buffer, Buffer],
+    n: int,
+    memory: Buffer,
+    threads: int,
+    limit: int,
+    told: tuple[Buffer, Buffer, Buffer],
+) -> list[Buffer | c_int64]:
+    """What the kernel takes, see `instances.emit_loop`. `read`: columns and shared memory; `told`: report, status, sums."""
+    return [rows, out, c_int64(count), *read, c_int64(n), memory, c_int64(threads), c_int64(limit), *told]
 
 
 class _Lane:
     """A stream with room for one piece of the batch; a new piece is sent when the last has come back."""
 
-    def __init__(self, batch: _Batch, context: Context, kernel: Kernel, blank: Buffer, piece: int) -> None:
-        self.batch, self.kernel, self.blank = batch, kernel, blank
+    def __init__(
+        self, batch: _Batch, context: Context, kernel: Kernel, read: tuple[Buffer, Buffer], sums: Buffer, piece: int
+    ) -> None:
+        self.batch, self.kernel, self.read, self.sums = batch, kernel, read, sums
         self.stream: Stream = context.stream()
-        block = min(batch.setting.block, kernel.max_threads)
+        block = blocks_of(kernel, batch.setting.block, adds=bool(len(batch.sums)))
         # As many threads as instances, and not more than the device has places for: each takes several then.
         places = max(1, kernel.blocks_per_multiprocessor(block)) * context.device.multiprocessors
         self.grid, self.block = max(1, min(-(-piece // block), places)), block
         self.threads = self.grid * block
-        item, width = batch.dtype.itemsize, batch.width
-        self.rows = context.allocate(max(1, piece * width * item))
+        item, given, kept = batch.dtype.itemsize, batch.before.shape[1], batch.after.shape[1]
+        self.rows = context.allocate(max(1, piece * given * item))
+        self.out = context.allocate(max(1, piece * kept * item))
         self.memory = context.allocate(self.threads * (batch.n + 1) * item)
-        self.report, self.status = context.allocate(piece * 16), context.allocate(piece)
+        self.report, self.status = context.allocate(piece * REPORT * 8), context.allocate(piece)
         # Pinned: other memory cannot be copied while the host goes on.
-        self.held_rows: NDArray[Any] = context.pinned((piece, width), batch.dtype)
-        self.held_report: NDArray[Any] = context.pinned((piece, 2), np.int64)
+        self.held_rows: NDArray[Any] = context.pinned((piece, given), batch.dtype)
+        self.held_out: NDArray[Any] = context.pinned((piece, kept), batch.dtype)
+        self.held_report: NDArray[Any] = context.pinned((piece, REPORT), np.int64)
         self.held_status: NDArray[Any] = context.pinned(piece, np.uint8)
         self.events: list[Event] = [context.event() for _ in range(4)] if batch.timed is not None else []
         self.sent: tuple[int, int] | None = None
@@ -159,30 +212,32 @@ class _Lane:
         """Queue copies and kernel for these instances."""
         self.receive()
         batch, count = self.batch, last - first
-        rows, report, status = self.held_rows[:count], self.held_report[:count], self.held_status[:count]
+        rows, out = self.held_rows[:count], self.held_out[:count]
+        report, status = self.held_report[:count], self.held_status[:count]
         rows[:] = batch.before[first:last]
         self._mark(0)
-        self.rows.copy_from_host(rows, self.stream)
+        if rows.nbytes:
+            self.rows.copy_from_host(rows, self.stream)
         self._mark(1)
         self.kernel.launch(
             self.grid,
             self.block,
-            [
+            launch_arguments(
                 self.rows,
-                c_int64(count),
-                c_int64(batch.width),
-                self.blank,
-                c_int64(batch.n),
+                self.out,
+                count,
+                self.read,
+                batch.n,
                 self.memory,
-                c_int64(self.threads),
-                c_int64(batch.limit),
-                self.report,
-                self.status,
-            ],
+                self.threads,
+                batch.limit,
+                (self.report, self.status, self.sums),
+            ),
             self.stream,
         )
         self._mark(2)
-        self.rows.copy_to_host(rows, self.stream)
+        if out.nbytes:
+            self.out.copy_to_host(out, self.stream)
         self.report.copy_to_host(report, self.stream)
         self.status.copy_to_host(status, self.stream)
         self._mark(3)
@@ -200,7 +255,7 @@ class _Lane:
         self.sent = None
         self.stream.synchronize()
         count = last - first
-        batch.after[first:last] = self.held_rows[:count]
+        batch.after[first:last] = self.held_out[:count]
         batch.report[first:last] = self.held_report[:count]
         batch.status[first:last] = self.held_status[:count]
         if batch.timed is not None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 #: what is told of each element: names that no argument has
 _STEPS, _ERASED, _TRAPS = "retrograd.steps", "retrograd.erased_bits", "retrograd.trap"
+_CYCLES = "retrograd.cycles"
 _OURS = "retrograd."
 _LENGTH = ".length"
 
@@ -62,6 +63,7 @@ def run_batch_command(options: argparse.Namespace) -> int:
         max_steps=limit,
         overflow=not options.no_overflow,
         traps="return",
+        cycles=options.cycles,
     )
     if options.output is not None:
         write_arrays(options.output, _as_arrays(result))
@@ -191,6 +193,8 @@ def _as_arrays(result: BatchResult) -> dict[str, Any]:
     traps = np.full(len(result.steps), "", dtype="U6")
     for i, trap in result.traps.items():
         traps[i] = trap.code
+    if result.cycles is not None:
+        out[_CYCLES] = result.cycles
     return {**out, _STEPS: result.steps, _ERASED: result.erased_bits, _TRAPS: traps}
 
 
@@ -234,6 +238,8 @@ def _as_json(name: str, backward: bool, result: BatchResult, path: str | None) -
         "steps": result.steps.tolist(),
         "erased_bits": result.erased_bits.tolist(),
     }
+    if result.cycles is not None:
+        each["cycles"] = result.cycles.tolist()
     return {
         "schema": "retrograd.batch/1",
         "function": name,
@@ -242,6 +248,7 @@ def _as_json(name: str, backward: bool, result: BatchResult, path: str | None) -
         "elements": len(result.steps),
         "steps": int(result.steps.sum()),
         "erased_bits": int(result.erased_bits.sum()),
+        **({"cycles": int(result.cycles.sum())} if result.cycles is not None else {}),
         "traps": [{"element": i, **as_dict(trap.diagnostics[0])} for i, trap in sorted(result.traps.items())],
         "output": path,
         "each": each if path is None else None,
@@ -259,6 +266,8 @@ def _show(result: BatchResult, backward: bool, path: str | None) -> None:
         print(_table(result) + "\n")
     way = "backward" if backward else "forward"
     sums = f"{result.steps.sum()} steps {way}, {result.erased_bits.sum()} bits erased"
+    if result.cycles is not None:
+        sums += f", {result.cycles.sum()} cycles"
     traps = f"; {len(trapped)} trapped" if trapped else ""
     where = "" if path is None else f"{path}: "
     print(f"{where}{count} element{'s' * (count != 1)}, {sums}{traps}; engine: {result.engine}")

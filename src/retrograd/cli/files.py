@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -227,6 +228,14 @@ def read_arrays(path: str) -> dict[str, Any]:
         message = f"{path}: `{member}` cannot be read" if member else f"{path} is no archive of arrays"
         raise fail("RG0504", f"{message}: {_reason(error)}", hint) from None
     return out
+
+
+def cached_folder(name: str) -> Path:
+    """A folder beside compiled code on disk; where nothing is kept, one that this process alone has."""
+    from retrograd.simulator.engines.host import cache_folder
+
+    kept = cache_folder()
+    return Path(tempfile.mkdtemp(prefix="retrograd-")) / name if kept is None else kept / name
 
 
 def check_output(path: str) -> None:

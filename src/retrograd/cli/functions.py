@@ -178,6 +178,7 @@ def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, boo
 
 
 def _run_once(options: argparse.Namespace) -> int:
+    from retrograd.cli.cycles import cycles_dict, cycles_table
     from retrograd.cli.report import engine_text, show_errors
     from retrograd.execution import ProgramTrap, run
     from retrograd.marshal import bind
@@ -212,6 +213,8 @@ def _run_once(options: argparse.Namespace) -> int:
             "schema": "retrograd.call/1", "function": function.__name__, "backward": backward, "values": as_json,
             "steps": result.steps, "erased_bits": result.erased_bits, "engine": result.engine,
         }  # fmt: skip
+        if options.cycles:
+            out["cycles"] = cycles_dict(result.machine)
         print(json.dumps(out, indent=2))
         return OK
     width = max(map(len, values), default=0)
@@ -220,6 +223,8 @@ def _run_once(options: argparse.Namespace) -> int:
     way = "backward" if backward else "forward"
     engine = engine_text(result.machine, asked=options.engine != "auto")
     print(f"\n{result.steps} steps {way}, {result.erased_bits} bits erased{engine}")
+    if options.cycles:
+        print("\n" + cycles_table(result.machine))
     return OK
 
 

@@ -110,6 +110,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--memory-limit", metavar="WORDS", help="refuse programs that want more memory")
     p.add_argument("--no-overflow", action="store_true", help="let fixed-point results wrap instead of trapping")
     p.add_argument("--strict", action="store_true", help="refuse to erase")
+    p.add_argument("--cycles", action="store_true", help="tell what the co-processor would take, by instruction")
     p.add_argument("--trace", action="store_true", help="print every step and what it changed, on stderr")
     p.add_argument(
         "--json", action="store_true", help="print the outcome as JSON (schema retrograd.run/1, call/1 or batch/1)"
@@ -187,6 +188,11 @@ def parser() -> argparse.ArgumentParser:
     p = command("devices", "list what there is to run on: the processor, and CUDA devices")
     p.add_argument("--json", action="store_true", help="print it as JSON (schema retrograd.devices/1)")
 
+    p = command("hdl", "simulate, write out, place, prove and count the co-processor")
+    from retrograd.cli.hdl_options import add_commands
+
+    add_commands(p, program)
+
     p = command("explain", "explain an error code")
     p.add_argument("code", nargs="?", metavar="RG…", help="a code such as RG0108; none lists them all")
     return top
@@ -257,6 +263,10 @@ def _dispatch(options: argparse.Namespace) -> int:
             from retrograd.cli.devices import devices
 
             return devices(options)
+        case "hdl":
+            from retrograd.cli.hdl import hdl_command
+
+            return hdl_command(options)
         case "demo":
             from retrograd.cli.demo import demo
 

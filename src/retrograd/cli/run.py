@@ -10,6 +10,7 @@ import threading
 import time
 from types import TracebackType
 
+from retrograd.cli.cycles import cycles_dict, cycles_table
 from retrograd.cli.files import Region, constant, fail, load_program, read_words, write_words
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.cli.report import Tracer, engine_text, memory_table, outcome_dict, registers_table
@@ -73,9 +74,14 @@ def run(options: argparse.Namespace) -> int:
     for region in outputs:
         write_words(region, machine.memory[region.address : _extent(machine, region)], program.format)
     if options.json:
-        print(json.dumps(outcome_dict(machine, stop, steps, trap), indent=2))
+        found = outcome_dict(machine, stop, steps, trap)
+        if options.cycles:
+            found["cycles"] = cycles_dict(machine)
+        print(json.dumps(found, indent=2))
     else:
         _show(machine, stop, steps, trap, engine_text(machine, asked=options.engine != "auto"))
+        if options.cycles:
+            print("\n" + cycles_table(machine))
     return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
 
 

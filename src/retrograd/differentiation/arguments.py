@@ -208,6 +208,13 @@ def from_words(words: Sequence[int] | NDArray[np.uint64], size: Reals, scale: in
         return np.divide(reals, size, out=np.zeros_like(reals), where=reals != 0)
 
 
+def from_integers(sums: Sequence[int], size: Reals, scale: int, w: Format) -> Reals:
+    """As `from_words`, of sums of signed words, which may be longer than words: each is rounded once."""
+    reals = np.array([total / (1 << (w.frac + scale)) for total in sums], dtype=np.float64)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.divide(reals, size, out=np.zeros_like(reals), where=reals != 0)
+
+
 # ---------------------------------------------------------------------- reals and values
 
 

@@ -11,21 +11,28 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+import numpy as np
 from retrograd.assembler.assemble import assemble
 from retrograd.isa.program import Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.cuda import batch
+from retrograd.simulator.engines.cuda import batch, resident
 from retrograd.simulator.engines.cuda.ptx import KERNEL, kernel_ir, ptx
 from retrograd.simulator.engines.host import host
+from retrograd.simulator.engines.instances import REPORT, WARP, Columns, exact_sums, width
+from retrograd.simulator.engines.words import DTYPES
 
 #: of the kernel's parameters, whether they are pointers
-PARAMETERS = (True, False, False, True, False, True, False, False, True, True)
+PARAMETERS = (True, True, False, True, True, False, True, False, False, True, True, True)
+#: who a thread is, is told in variables: one launch at a time
+_running = threading.Lock()
 SPECIALS = ("tid", "ntid", "ctaid", "nctaid")
 
 
@@ -39,6 +46,14 @@ def on_host(text: str) -> str:
     for name in SPECIALS:
         text += f"@{name} = internal global i32 0\n"
         text += f"define internal i32 @read_{name}() {{\n  %v = load i32, ptr @{name}\n  ret i32 %v\n}}\n"
+    # A warp of one thread after the other: each adds up alone, and tells memory.
+    for function, result in (("i64 @warp_sum", "i64 %v"), ("i1 @tells_memory", "i1 true")):
+        text, found = re.subn(
+            rf"^(define internal {function}\(.*?\{{)$.*?^\}}$", rf"\1\n  ret {result}\n}}", text, flags=re.M | re.S
+        )
+        assert found <= 1
+    text = re.sub(r"^declare (void|i32) @llvm\.nvvm.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"call void @llvm.nvvm.bar.warp.sync\(i32 -1\)", "fence seq_cst", text)
     types = ["ptr" if pointer else "i64" for pointer in PARAMETERS]
     arguments = ", ".join(f"{t} %a{k}" for k, t in enumerate(types))
     return (
@@ -87,7 +102,8 @@ def kernel_on_host(program: Program, *, level: int = 2, **modes: bool) -> Callab
     run = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, *types)(address)
 
     def kernel(grid: Any, block: Any, arguments: Any) -> None:
-        run(grid[0], block[0], *(int(getattr(a, "value", a)) for a in arguments))
+        with _running:
+            run(grid[0], block[0], *(int(getattr(a, "value", a)) for a in arguments))
 
     return kernel
 
@@ -111,8 +127,91 @@ def batches_on(fake: Any, *, level: int = 2, translated: bool = True) -> Iterato
         fake.kernels[KERNEL] = kernel_on_host(program, level=level, **modes)
         return original(program, arch, **modes) if translated else _idle()
 
-    vars(batch)["ptx"] = made
+    for module in (batch, resident):
+        vars(module)["ptx"] = made
     try:
         yield
     finally:
-        vars(batch)["ptx"] = original
+        for module in (batch, resident):
+            vars(module)["ptx"] = original
+
+
+# ---------------------------------------------------------------------- whole warps
+
+_CALLS = {
+    **dict.fromkeys(SPECIALS, ctypes.CFUNCTYPE(ctypes.c_int32)),
+    "shuffle": ctypes.CFUNCTYPE(ctypes.c_uint32, *[ctypes.c_uint32] * 4),
+    "barrier": ctypes.CFUNCTYPE(None, ctypes.c_int32),
+}
+
+
+class _Warp:
+    """32 threads of the host, which wait for each other where those of a warp exchange words."""
+
+    def __init__(self, number: int, blocks: int) -> None:
+        self.meeting = threading.Barrier(WARP)
+        self.words = [0] * WARP
+        self.here = threading.local()
+        self.numbers = {"ntid": WARP, "ctaid": number, "nctaid": blocks}
+        self.exchanges = 0
+
+    def special(self, name: str) -> int:
+        return self.numbers[name] if name in self.numbers else int(self.here.lane)
+
+    def wait(self, mask: int) -> None:
+        self.meeting.wait(60)
+
+    def shuffle(self, mask: int, word: int, other: int, clamp: int) -> int:
+        assert (mask, clamp) == (0xFFFFFFFF, WARP - 1)
+        self.words[self.here.lane] = word
+        self.meeting.wait(60)
+        found = self.words[self.here.lane ^ other]
+        self.meeting.wait(60)
+        self.exchanges += 1
+        return found
+
+
+def in_warps(program: Program, rows: Any, columns: Columns, warps: int, **modes: bool) -> tuple[list[int], int]:
+    """(the sums, words exchanged): of a launch of so many blocks of one warp, whose threads run at once."""
+    text = re.sub(r" addrspace\(\d\)", "", kernel_ir(program, **modes))
+    text = re.sub(r"^target triple.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^declare .*@llvm\.nvvm.*$", "", text, flags=re.MULTILINE).replace("ptx_kernel", "")
+    for name in SPECIALS:
+        text = text.replace(f"@llvm.nvvm.read.ptx.sreg.{name}.x", f"@{name}")
+    text = text.replace("@llvm.nvvm.shfl.sync.bfly.i32", "@shuffle").replace("@llvm.nvvm.bar.warp.sync", "@barrier")
+    exchanges = 0
+    dtype, n = DTYPES[program.format.width], max(program.memory, columns.end)
+    sums = np.zeros(2 * width(columns.summed), np.int64)
+    for number in range(warps):
+        warp = _Warp(number, warps)
+        calls: dict[str, Any] = {name: partial(warp.special, name) for name in SPECIALS}
+        calls |= {"shuffle": warp.shuffle, "barrier": warp.wait}
+        held = {name: _CALLS[name](call) for name, call in calls.items()}
+        linked = text
+        for name, call in held.items():
+            address = ctypes.cast(call, ctypes.c_void_p).value
+            t, given = {"shuffle": ("i32", ["i32"] * 4), "barrier": ("void", ["i32"])}.get(name, ("i32", []))
+            parameters = ", ".join(f"{p} %a{k}" for k, p in enumerate(given))
+            target = f"inttoptr (i64 {address} to ptr)"
+            call_ = f"call {t} {target}({parameters})"
+            end = f"  {call_}\n  ret void" if t == "void" else f"  %v = {call_}\n  ret {t} %v"
+            linked += f"\ndefine internal {t} @{name}({parameters}) noinline optnone {{\n{end}\n}}\n"
+        kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p if p else ctypes.c_int64 for p in PARAMETERS])(
+            host().load(linked, (KERNEL,), lambda linked=linked: linked, 0)[KERNEL]
+        )
+        given_rows = np.ascontiguousarray(rows, dtype)
+        out = np.zeros((len(rows), width(columns.kept)), dtype)
+        table, shared = columns.table(n), np.zeros(n, dtype)
+        memory = np.zeros(warps * WARP * (n + 1), dtype)
+        report, status = np.zeros((len(rows), REPORT), np.int64), np.ones(len(rows), np.uint8)
+        at = [a.ctypes.data for a in (given_rows, out, table, shared, memory, report, status, sums)]
+
+        def work(lane: int, warp: _Warp = warp, kernel: Any = kernel, at: list[int] = at) -> None:
+            warp.here.lane = lane
+            threads = warps * WARP
+            kernel(at[0], at[1], len(rows), at[2], at[3], n, at[4], threads, 1 << 40, *at[5:])
+
+        with ThreadPoolExecutor(WARP) as pool:
+            list(pool.map(work, range(WARP)))
+        exchanges += warp.exchanges
+    return exact_sums(sums), exchanges

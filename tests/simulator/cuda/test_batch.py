@@ -26,11 +26,12 @@ from retrograd.simulator.engines import batch as on_cores
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda.batch import Setting, Timed
 from retrograd.simulator.engines.cuda.driver import using
+from retrograd.simulator.engines.instances import Columns
 
 import retrograd as rg
 
 #: random programs in the default tier, and in the slow one in pieces that can run side by side
-PROGRAMS, SLOW, SLOW_CHUNK = 14, 1600, 100
+PROGRAMS, SLOW, SLOW_CHUNK = 8, 1600, 100
 DEFAULT = Setting()
 #: of every way to cut a batch up: one thread, threads without work, one instance in a piece, pieces that are no multiple of
 #: the block, one device, the other one, both, each twice
@@ -168,7 +169,7 @@ def program_of(function: Any, *args: Any, **options: Any) -> tuple[rg.Program, A
 
     batch = Batch(function, args, {}, options.pop("in_axes", 0))
     compiled = function.compiled_for(batch.types(), **options)
-    return compiled.program, batch.words(compiled)
+    return compiled.program, batch.words(compiled).matrix
 
 
 def bessels(count: int) -> tuple[Any, ...]:
@@ -203,8 +204,8 @@ def test_however_it_is_cut_up(device: Any, setting: Setting) -> None:
     same(found, on_cores.run_batch(program, rows))
     assert found.failed.tolist() == [7, 200]
     assert {block[0] for _, _, block, _, _ in device.launches} == {setting.block}
-    assert all(arguments[1] <= setting.piece for *_, arguments in device.launches)
-    assert sum(arguments[1] for *_, arguments in device.launches) == 300
+    assert all(arguments[2] <= setting.piece for *_, arguments in device.launches)
+    assert sum(arguments[2] for *_, arguments in device.launches) == 300
     assert device.calls["cuDevicePrimaryCtxRetain"] == (2 if setting.devices is None else len(setting.devices))
 
 
@@ -244,10 +245,10 @@ def test_limits(device: Any) -> None:
 
 
 def test_who_runs_past_the_limit_fails(device: Any) -> None:
-    """Without a loop nobody looks at the limit on the way."""
+    """Without a loop nobody looks at the limit on the way: with too few steps none is begun."""
     program = assemble(".memory 1\nstart\nadd r1, 1\nadd r1, 2\nst.add [r0], r1\nfinish\n")
     steps = int(on_cores.run_batch(program, np.zeros((1, 1), dtype=np.uint64)).steps[0])
-    for limit, failed in ((steps, []), (steps - 1, [0, 1, 2]), (0, [0, 1, 2])):
+    for limit, failed in ((steps + 2, []), (steps - 1, [0, 1, 2]), (0, [0, 1, 2])):
         found = on_gpus.run_batch(program, np.full((3, 1), 7, dtype=np.uint64), limit=limit)
         assert found.failed.tolist() == failed
         assert found.rows[:, 0].tolist() == [7 if failed else 10] * 3
@@ -376,7 +377,7 @@ def test_pieces_shrink_to_the_memory_there_is(fakes: ModuleType, on_host: Module
     fake = fakes.FakeDriver(devices=[fakes.FakeDevice(memory=200_000, multiprocessors=2)])
     with using(fake), on_host.batches_on(fake, translated=False):
         same(on_gpus.run_batch(program, rows, setting=Setting(block=32)), expected)
-        pieces = [arguments[1] for *_, arguments in fake.launches]
+        pieces = [arguments[2] for *_, arguments in fake.launches]
         assert len(pieces) > 1
         assert sum(pieces) == 4000
         gc.collect()
@@ -603,3 +604,54 @@ def bessel_slope(z: float) -> float:
         for k in range(20)
     ]
     return math.fsum(terms)
+
+
+# ---------------------------------------------------------------- shared words, and sums over the batch
+
+
+#: M[3] += M[0]·M[2], M[1] −= M[2] / M[0]: of shared words and an instance's own
+MIXED = """
+        .memory 5
+        .text
+        start
+        ld.add r1, [r0]
+        ld.add r2, [r0 + 2]
+        mul.add r3, r1, r2
+        st.add [r0 + 3], r3
+        div.add r4, r2, r1
+        st.sub [r0 + 1], r4
+        finish
+"""
+OWN = Columns(given=((2, 1), (0, 1)), kept=((3, 1),), summed=((1, 1), (3, 2)))
+
+
+@pytest.mark.parametrize("block", [1, 32, 33, 96])
+@pytest.mark.parametrize("piece", [1 << 18, 7, 40])
+def test_sums_are_those_of_the_cores(device: Any, block: int, piece: int) -> None:
+    """Whatever the blocks, the pieces and the devices are; of instances that trap, nothing is added."""
+    rng = np.random.default_rng(block * piece)
+    rows = rng.integers(0, 1 << 64, (150, 2), dtype=np.uint64)
+    rows[::13, 1] = 0
+    program, modes = (
+        rg.assemble(MIXED),
+        {"columns": OWN, "shared": np.array([0, 5, 0, 7], np.uint64), "overflow": False},
+    )
+    expected = on_cores.run_batch(program, rows, **modes)
+    assert len(expected.failed) == 12
+    for devices in ([0], [0, 1]):
+        found = on_gpus.run_batch(program, rows, setting=Setting(block=block, piece=piece, devices=devices), **modes)
+        same(found, expected)
+        assert found.sums == expected.sums
+
+
+def test_a_warp_adds_up(on_host: ModuleType) -> None:
+    """Its threads run at once, here, and exchange words as the kernel says: two warps of which the second is not full."""
+    rng = np.random.default_rng(7)
+    rows = rng.integers(0, 1 << 64, (32 + 13, 2), dtype=np.uint64)
+    rows[::5, 1] = 0
+    program, modes = rg.assemble(MIXED), {"columns": OWN, "shared": np.zeros(5, np.uint64), "overflow": False}
+    expected = on_cores.run_batch(program, rows, **modes)
+    sums, exchanges = on_host.in_warps(program, rows, OWN, warps=2, overflow=False)
+    assert sums == expected.sums
+    # Each of three words is two numbers, each of them exchanged five times, in halves: by all threads of both warps.
+    assert exchanges == 3 * 2 * 5 * 2 * 64

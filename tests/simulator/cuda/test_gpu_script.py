@@ -21,6 +21,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow
 def test_on_the_fake_driver(tmp_path: Path) -> None:
     """One test: the script is run once."""
     file = tmp_path / "gpu.json"

@@ -26,6 +26,7 @@ from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+from retrograd.simulator.engines import instances
 from retrograd.simulator.engines.cuda import batch, ptx
 from retrograd.simulator.engines.cuda.driver import driver
 from retrograd.simulator.engines.cuda.kernels import Kernel
@@ -203,26 +204,30 @@ def test_parameters_are_those_of_the_launch(fake: Any, fakes: ModuleType, monkey
     inside = re.search(r"\.entry \w+\(([^)]*)\)", text, re.DOTALL)
     assert inside is not None
     declared = re.findall(r"\.param \.(\w+)( \.ptr \.global[^,\n]*)? \w+_param_(\d+)", inside[1])
-    assert [int(number) for _, _, number in declared] == list(range(10))
+    assert [int(number) for _, _, number in declared] == list(range(12))
     assert {kind for kind, _, _ in declared} == {"u64"}
-    assert fakes.entries(text)[KERNEL] == ("Q",) * 10
+    assert fakes.entries(text)[KERNEL] == ("Q",) * 12
 
     launched: list[Any] = []
     monkeypatch.setattr(Kernel, "launch", lambda self, grid, block, arguments, *_: launched.extend(arguments))
     rows = np.ones((5, 2), dtype=np.uint64)
     batch.run_batch(example("bessel"), rows, limit=777, setting=batch.Setting(block=32, devices=[0]))
     pointers = [not isinstance(argument, c_int64) for argument in launched]
-    assert len(launched) == 10
+    assert len(launched) == 12
     assert all(ctypes.sizeof(a) == 8 for a, pointer in zip(launched, pointers, strict=True) if not pointer)
-    # rows, count, width, blank, n, memory, stride, limit, report, status: `ptx` says what each of them is
-    names = re.findall(r"\w+", re.search(r"kernel\(([^)]*)\)", str(ptx.__doc__))[1])  # type: ignore[index]
+    said = re.search(r"name\(([^)]*)\) +a kernel", str(instances.emit_loop.__doc__))
+    assert said is not None
+    names = re.findall(r"\w+", said[1])
     given = dict(zip(names, launched, strict=True))
     memory = example("bessel").memory
     assert {name: a.value for name, a in given.items() if isinstance(a, c_int64)} == {
-        "count": 5, "width": 2, "n": memory, "stride": 32, "limit": 777,
+        "count": 5, "n": memory, "stride": 32, "limit": 777,
     }  # fmt: skip
     sizes = {name: a.size for name, a in given.items() if not isinstance(a, c_int64)}
-    assert sizes == {"rows": 80, "blank": 8 * memory, "memory": 32 * (memory + 1) * 8, "report": 80, "status": 5}
+    assert sizes == {
+        "rows": 80, "out": 80, "columns": 8 * (6 + 2 * 2), "shared": 8 * memory, "memory": 32 * (memory + 1) * 8,
+        "report": 120, "status": 5, "sums": 1,
+    }  # fmt: skip
     with_pointer = [bool(pointer) for _, pointer, _ in declared]
     if any(with_pointer):  # newer code generators say which parameters are pointers
         assert with_pointer == pointers

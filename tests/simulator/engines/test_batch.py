@@ -7,12 +7,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from retrograd.simulator.engines.batch import run_batch
+from retrograd.simulator.engines.instances import Columns, width
 from retrograd.simulator.engines.steps import step
 
 import retrograd as rg
@@ -54,14 +58,15 @@ def quick(opcode: Any) -> bool:
     return step(opcode, rg.Format(64, 32), False, False).size <= 60
 
 
-def expected(program: rg.Program, row: list[int], limit: int | None) -> tuple[list[int], int, bool]:
+def expected(program: rg.Program, row: list[int], limit: int | None) -> tuple[list[int], int, int, bool]:
+    """(the row afterwards, steps, cycles, whether it came to the end): of the reference machine."""
     machine = rg.Machine(program)
     machine.load(0, row)
     try:
         ended = machine.run(limit).stop is rg.Stop.HALTED
     except rg.Trap:
         ended = False
-    return (machine.memory[: len(row)] if ended else row), machine.retired, ended
+    return (machine.memory[: len(row)] if ended else row), machine.retired, machine.cycles, ended
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
@@ -71,15 +76,16 @@ def test_rows_are_as_the_machine_runs_them(threads: int, limit: int | None, monk
     program = rg.assemble(COUNTDOWN)
     rows = np.array([[1 + i * 7 % 23, i, 5] for i in range(100)], dtype=np.uint64)
     told: list[int] = []
-    ran = run_batch(program, rows, limit=limit, threads=threads, progress=told.append)
+    ran = run_batch(program, rows, limit=limit, threads=threads, progress=told.append, cycles=True)
     assert sum(told) == len(rows)
     for i, row in enumerate(rows.tolist()):
-        words, steps, ended = expected(program, row, limit)
+        words, steps, cycles, ended = expected(program, row, limit)
         # How near it comes to the limit, compiled code sees only where loops come round.
         assert ended or i in ran.failed
         assert not ended or i not in ran.failed or (limit is not None and steps > limit - 2 * len(program.code))
         assert ran.rows[i].tolist() == (row if i in ran.failed else words)
-        assert i in ran.failed or ran.steps[i] == steps
+        assert ran.cycles is not None
+        assert i in ran.failed or (ran.steps[i], ran.cycles[i]) == (steps, cycles)
 
 
 def test_random_programs(generator: ModuleType) -> None:
@@ -90,11 +96,12 @@ def test_random_programs(generator: ModuleType) -> None:
         rng = np.random.default_rng(seed)
         rows = np.array([case.memory] * 5, dtype=np.uint64)
         rows[1:, :8] ^= rng.integers(0, 4, rows[1:, :8].shape, dtype=np.uint64)
-        ran = run_batch(program, rows, limit=10_000)
+        ran = run_batch(program, rows, limit=10_000, cycles=True)
+        assert ran.cycles is not None
         for i, row in enumerate(rows.tolist()):
-            words, steps, ended = expected(program, row, 10_000)
+            words, steps, cycles, ended = expected(program, row, 10_000)
             assert (ran.rows[i].tolist(), i not in ran.failed) == (words, ended), seed
-            assert not ended or ran.steps[i] == steps
+            assert not ended or (ran.steps[i], ran.cycles[i]) == (steps, cycles)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -118,3 +125,91 @@ def test_an_error_of_who_is_told_stops_it(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(ValueError, match="enough"):
         run_batch(rg.assemble(COUNTDOWN), np.array([[0, 0]] * 4, dtype=np.uint64), progress=refuse)
+
+
+# ---------------------------------------------------------------- words of their own, shared, and added up
+
+
+def ranges(draw: Any, most: int, overlap: bool) -> tuple[tuple[int, int], ...]:
+    """Some ranges of the first words, in any order."""
+    cuts = sorted(draw(st.sets(st.integers(0, most), max_size=6)))
+    found = [(a, draw(st.integers(0, b - a))) for a, b in pairwise(cuts)]
+    if overlap and found:
+        found.append(draw(st.sampled_from(found)))
+    return tuple(draw(st.permutations(found)))
+
+
+@st.composite
+def batches(draw: Any) -> tuple[rg.Program, Columns, Any, Any]:
+    """A program that adds its words up in many ways, what instances have for themselves, rows, and what they share."""
+    w = draw(st.sampled_from([rg.Format(8, 4), rg.Format(16, 8), rg.Format(32, 16), rg.Format(64, 32)]))
+    lines = ["start"]
+    for _ in range(draw(st.integers(0, 8))):
+        a, b = draw(st.tuples(st.integers(0, 7), st.integers(0, 7)))
+        lines += [f"ld.add r1, [r0 + {a}]", f"st.{draw(st.sampled_from(['add', 'xor']))} [r0 + {b}], r1", "erase r1"]
+    # A quotient of two words, for which some trap.
+    lines += [
+        "ld.add r2, [r0]",
+        "ld.add r3, [r0 + 1]",
+        "div.add r4, r2, r3",
+        "erase r4",
+        "erase r2",
+        "erase r3",
+        "finish",
+    ]
+    program = rg.assemble(f".format {w.width}, {w.frac}\n.memory 9\n.text\n" + "\n".join(lines))
+    columns = Columns(*(ranges(draw, 8, overlap) for overlap in (False, True, True)))
+    words = st.one_of(st.integers(0, w.mask), st.sampled_from([0, 1, w.mask, w.sign, w.sign - 1]))
+    count, wide = draw(st.integers(0, 40)), width(columns.given)
+    rows = draw(st.lists(st.lists(words, min_size=wide, max_size=wide), min_size=count, max_size=count))
+    shared = draw(st.lists(words, max_size=9))
+    return program, columns, np.array(rows, np.uint64).reshape(count, wide), np.array(shared, np.uint64)
+
+
+def one_by_one(program: rg.Program, columns: Columns, rows: Any, shared: Any) -> tuple[Any, list[int], list[int]]:
+    """(what is kept, the sums, what failed): by the reference machine."""
+    kept, failed = [], []
+    sums = [0] * width(columns.summed)
+    for i, row in enumerate(rows.tolist()):
+        machine = rg.Machine(program)
+        machine.load(0, shared.tolist())
+        words = iter(row)
+        for at, n in columns.given:
+            machine.load(at, [next(words) for _ in range(n)])
+        try:
+            machine.run()
+        except rg.Trap:
+            failed.append(i)
+            kept.append(row if columns.kept == columns.given else [0] * width(columns.kept))
+            continue
+        kept.append([word for at, n in columns.kept for word in machine.memory[at : at + n]])
+        found = [program.format.signed(word) for at, n in columns.summed for word in machine.memory[at : at + n]]
+        sums = [a + b for a, b in zip(sums, found, strict=True)]
+    return kept, sums, failed
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches(), st.sampled_from([1, 2, 5]))
+def test_columns(batch: tuple[rg.Program, Columns, Any, Any], threads: int) -> None:
+    program, columns, rows, shared = batch
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("retrograd.simulator.engines.batch.BRIEF", 0.0)
+        ran = run_batch(program, rows, columns=columns, shared=shared, threads=threads)
+    kept, sums, failed = one_by_one(program, columns, rows, shared)
+    assert (ran.rows.tolist(), ran.sums, ran.failed.tolist()) == (kept, sums, failed)
+
+
+def test_sums_are_exact_beyond_the_word() -> None:
+    """Of words that would overflow their sum, and that a float64 would round."""
+    program = rg.assemble(".memory 2\n.text\nstart\nfinish")
+    rows = np.array([[(1 << 63) - 1, 1 << 63]] * 1001, dtype=np.uint64)
+    ran = run_batch(program, rows, columns=Columns(((0, 2),), (), ((0, 2),)))
+    assert ran.sums == [1001 * ((1 << 63) - 1), -1001 * (1 << 63)]
+    assert ran.rows.shape == (1001, 0)
+
+
+def test_columns_that_make_no_sense() -> None:
+    with pytest.raises(ValueError, match="overlap"):
+        Columns(((0, 2), (1, 2)), ())
+    with pytest.raises(ValueError, match="rows have 3 words, columns 2"):
+        run_batch(rg.assemble("start\nfinish"), np.zeros((1, 3), np.uint64), columns=Columns.first(2))

@@ -31,11 +31,11 @@ W = rg.Format()
 
 #: programs in the default tier, by format; of those whose cotangents may move there are few: a handler is compiled for each
 THREADED = {
-    rg.Format(64, 32): 30, rg.Format(32, 16): 10, rg.Format(16, 8): 10, rg.Format(8, 4): 15, rg.Format(64, 0): 5, rg.Format(64, 63): 5,
+    rg.Format(64, 32): 12, rg.Format(32, 16): 5, rg.Format(16, 8): 5, rg.Format(8, 4): 10, rg.Format(64, 0): 5, rg.Format(64, 63): 5,
 }  # fmt: skip
 LIFTED = (rg.Format(64, 32), rg.Format(8, 4))
 #: translated ones: without the long functions, which take LLVM most of its time; handed over by `auto`; and with them
-TRANSLATED, HANDED_OVER, WHOLE = 24, 12, 3
+TRANSLATED, HANDED_OVER, WHOLE = 24, 12, 2
 #: programs in the slow tier, in pieces that can run side by side
 SLOW, SLOW_TRANSLATED, SLOW_CHUNK = 10_000, 600, 200
 

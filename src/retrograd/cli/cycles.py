@@ -1,0 +1,67 @@
+"""`retrograd run --cycles`: what the co-processor would take for a run, instruction by instruction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd.cli.report import columns
+from retrograd.simulator.machine import Machine
+
+
+@dataclass(frozen=True)
+class Line:
+    """An instruction with its counts; `each` differs where ra and rb may be one register."""
+
+    name: str
+    differentiating: bool
+    forward: int
+    backward: int
+    each: tuple[int, ...]
+    cycles: int
+
+
+def lines(machine: Machine) -> list[Line]:
+    """The instructions executed, those that took longest first."""
+    counts: dict[tuple[str, bool], Counter[int]] = {}
+    taken: Counter[tuple[str, bool]] = Counter()
+    each: dict[tuple[str, bool], set[int]] = {}
+    for execution, n in machine.executions().items():
+        key, one = (execution.opcode.name, execution.lifted), execution.cycles(machine.format)
+        counts.setdefault(key, Counter())[execution.direction] += n
+        each.setdefault(key, set()).add(one)
+        taken[key] += n * one
+    ordered = sorted(counts, key=lambda key: (-taken[key], key))
+    return [Line(*key, counts[key][+1], counts[key][-1], tuple(sorted(each[key])), taken[key]) for key in ordered]
+
+
+def cycles_table(machine: Machine) -> str:
+    """Instructions, how often they were executed, the cycles of each and of all, and the total."""
+    found, total = lines(machine), machine.cycles
+    if not found:
+        return "0 cycles"
+    lifted = any(line.differentiating for line in found)
+    rows = [["instruction", *["D"] * lifted, "forward", "backward", "cycles", "in all", "share"]]
+    for line in found:
+        each = "–".join(map(str, line.each))
+        rows.append(
+            [line.name, *[str(int(line.differentiating))] * lifted, str(line.forward), str(line.backward), each,
+             str(line.cycles), f"{100 * line.cycles / total:.1f} %"]
+        )  # fmt: skip
+    per = total / machine.retired
+    return f"{columns(rows, right=range(1, len(rows[0])))}\n{total} cycles, {per:.2f} for an instruction"
+
+
+def cycles_dict(machine: Machine) -> dict[str, Any]:
+    """The same for programs, part of schemas retrograd.run/1 and retrograd.call/1."""
+    return {
+        "total": machine.cycles,
+        "instructions": [
+            {
+                "name": line.name, "differentiating": line.differentiating, "forward": line.forward,
+                "backward": line.backward, "each": list(line.each), "cycles": line.cycles,
+            }
+            for line in lines(machine)
+        ],
+    }  # fmt: skip
