@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -23,74 +22,11 @@ from retrograd.hdl.microword import Field, Operation, Select, Trap, Writer
 from retrograd.hdl.multiplier import Multiplier
 from retrograd.hdl.operand_file import OperandFile
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
+from retrograd.hdl.ports import Modes, Settings, Space, Window
 from retrograd.hdl.register_file import RegisterFile
 from retrograd.hdl.retirement import WRITTEN, Retirement
 from retrograd.hdl.rom_unit import RomUnit
 from retrograd.hdl.sequencer import Phase, Sequencer
-
-
-class Space(Enum):
-    """What a host's window shows."""
-
-    REGISTERS = 0
-    REGISTER_COTANGENTS = 1
-    DATA = 2
-    DATA_COTANGENTS = 3
-    CODE = 4
-
-
-class Modes(wiring.Signature):
-    """How instructions are executed. An instruction is executed as the modes are when it is fetched."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            {
-                #: D: move cotangents too
-                "differentiate": Out(1),
-                #: trap where a fixed-point result does not fit
-                "overflow": Out(1),
-                #: erase nothing
-                "strict": Out(1),
-            }
-        )
-
-
-class Window(wiring.Signature):
-    """A host's way to the memories, while the core is idle: one word read or written in a cycle."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            {
-                "space": Out(Space),
-                "address": Out(32),
-                "write": Out(1),
-                "written": Out(INSTRUCTION),
-                "read": Out(1),
-                #: what was read, in the next cycle
-                "data": In(INSTRUCTION),
-            }
-        )
-
-
-class Settings(wiring.Signature):
-    """A host's way to PC, BR and DIR, while the core is idle."""
-
-    def __init__(self, parameters: Parameters) -> None:
-        pc = parameters.pc_bits
-        super().__init__(
-            {
-                "value": Out(pc),
-                "set_pc": Out(1),
-                "set_br": Out(1),
-                "set_direction": Out(1),
-                #: face the other way: the next step takes back the last
-                "turn": Out(1),
-                #: cotangents are cleared: forget those that were dropped
-                "forget": Out(1),
-                #: counters to zero
-                "clear": Out(1),
-            }
-        )
 
 
 class Core(wiring.Component):
@@ -409,8 +345,10 @@ class Core(wiring.Component):
         old = {"m": (memory.old_word, memory.old_cotangent)}
         old |= {x: (getattr(registers, f"{x}_word"), getattr(registers, f"{x}_cotangent")) for x in ("d", "a", "b")}
         fields = {"d": Field.RD, "a": Field.RA, "b": Field.RB}
+        with m.If(self.phase == Phase.READ):
+            m.d.sync += r.instruction.eq(instruction)
         with m.If(commit.first):
-            m.d.sync += [r.instruction.eq(instruction), r.address.eq(memory.address)]
+            m.d.sync += r.address.eq(memory.address)
             for place, (word, cotangent) in old.items():
                 m.d.sync += [
                     getattr(r, f"{place}_word_before").eq(word),

@@ -12,9 +12,9 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core import Modes, Settings, Window
 from retrograd.hdl.microword import Trap
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
+from retrograd.hdl.ports import Modes, Settings, Window
 from retrograd.hdl.wishbone import Wishbone
 
 #: what the identification begins with

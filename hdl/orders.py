@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from retrograd.hdl.core import Space
 from retrograd.hdl.microword import Trap
+from retrograd.hdl.ports import Space
 
 
 class Change(NamedTuple):

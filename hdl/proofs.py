@@ -3,15 +3,15 @@
     turn · step · turn · step = nothing,  wherever the first step does not trap
 
 The core's own netlist executes the instruction on unknown words, is turned round, and executes it again. A guard that may fail makes two
-cases of one: the first time only that without the trap is followed, the second time a trap must be impossible. What multiplier,
-divider and ROM find is any word: the same where they are asked the same. That it need be no more is the point of a
-reversible update, and keeps the proofs small.
+cases of one: the first time only that without the trap is followed, the second time a trap must be impossible. Multiplier,
+divider and ROM are any functions of their operands. That they need be no more is the point of a reversible update, and keeps
+the proofs small.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import z3
@@ -19,7 +19,8 @@ from retrograd.hdl.core import Core
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.sequencer import Phase
-from retrograd.hdl.symbolic import Symbolic, Word
+from retrograd.hdl.symbolic import Symbolic
+from retrograd.hdl.terms import Word
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.entries import NOT_JUMPING, Opcode
 from retrograd.isa.lifted import lifted as lift
@@ -67,24 +68,38 @@ class Prover:
             core, [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.halts, core.phase]
         )
         self._run = _Run()
-        self._known: dict[int, tuple[z3.ExprRef, z3.ExprRef]] = {}
-        for unit in (core.multiplier, core.divider):
-            hw.hook(unit.result, self._any_word)
+        #: what the multiplier was asked for, by stage, and the divider
+        self._products: list[tuple[Word, Word] | None] = [None, None]
+        self._division: tuple[int, Word, Word] | None = None
+        hw.hook(core.multiplier.result, self._product)
+        hw.hook(core.divider.result, self._quotient)
         hw.hook(core.guarded, self._guard)
         hw.hook(core.jumping, self._jump)
         hw.hook(core.decoder.legal, self._legal)
 
     # ---------------------------------------------------------------- hooks
 
-    def _any_word(self, word: Word) -> Word:
-        """A word of which nothing is known but that it is the same wherever this term is found."""
-        if isinstance(word, int):
+    def _product(self, word: Word) -> Word:
+        """A word of which nothing is known but that it is a function of the operands."""
+        if isinstance(word, int) or self._products[1] is None:
             return word
-        found = self._known.get(word.get_id())
-        if found is None:
-            # The term is kept, so that no other gets its number.
-            found = self._known[word.get_id()] = word, z3.BitVec(f"unit{len(self._known)}", word.size())
-        return found[1]
+        unit = self._core.multiplier
+        return self._function("product", unit.shifts, self._hardware.peek(unit.shift), self._products[1])
+
+    def _quotient(self, word: Word) -> Word:
+        if isinstance(word, int) or self._division is None:
+            return word
+        unit = self._core.divider
+        which, *operands = self._division
+        return self._function(f"quotient{which}", unit.shifts, self._hardware.peek(unit.shift), operands)
+
+    def _function(self, name: str, shifts: Sequence[int], index: Word, operands: Sequence[Word]) -> Word:
+        width = self.w.width
+        terms = [z3.BitVecVal(x, width) if isinstance(x, int) else x for x in operands]
+        sorts = *(z3.BitVecSort(width) for _ in terms), z3.BitVecSort(3 * width)
+        # While no result is asked for, the shift means nothing.
+        shift = shifts[index] if index < len(shifts) else 0
+        return z3.Extract(shift + width - 1, shift, z3.Function(name, *sorts)(*terms))
 
     def _guard(self, trap: Word) -> Word:
         if isinstance(trap, int):
@@ -120,14 +135,14 @@ class Prover:
         begun = time.monotonic()
         hw = self._hardware
         hw.reset()
-        self._known.clear()
+        self._products, self._division = [None, None], None
         self._run = run = _Run()
         before = self._prepare(opcode, backward, same)
         cycles = self._step(lifted)
         hw.settle(run=0, settings__turn=1)
         hw.tick()
         # The way back begins where the way there did: that is to be proved, and then known.
-        run.obliged.append(("the address", _same(hw.peek(self._core.pc), _PC, hw)))
+        run.obliged.append(("the address", _same(hw.peek(self._core.pc), _PC)))
         hw.poke(self._core.pc, _PC)
         hw.settle(settings__turn=0)
         run.second = True
@@ -137,7 +152,7 @@ class Prover:
         hw.settle(settings__turn=0)
         after = self._places()
         # `pc` was made known in between, so that it is what it was only if the second step was the inverse of the first.
-        run.obliged += [(name, _same(after[name], word, hw)) for name, word in before.items()]
+        run.obliged += [(name, _same(after[name], word)) for name, word in before.items()]
         wrong = self._refute(run)
         return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong)
 
@@ -192,9 +207,19 @@ class Prover:
                 return cycles
             if hw.peek(core.traps):
                 raise ValueError("the instruction always traps")
-            hw.tick()
+            self._tick()
             hw.settle()
             cycles += begun
+
+    def _tick(self) -> None:
+        """On to the next cycle, and what was asked of the units on to their next stage."""
+        hw, core = self._hardware, self._core
+        multiplier, divider = core.multiplier, core.divider
+        asked = (hw.peek(multiplier.x), hw.peek(multiplier.y)) if hw.peek(multiplier.start) else None
+        self._products = [asked, self._products[0] or self._products[1]]
+        if hw.peek(divider.start):
+            self._division = hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)
+        hw.tick()
 
     def _refute(self, run: _Run) -> str:
         """Words that break an obligation, or nothing."""
@@ -213,7 +238,7 @@ class Prover:
         return ""
 
 
-def _same(x: Word, y: Word, hw: Symbolic) -> z3.BoolRef:
+def _same(x: Word, y: Word) -> z3.BoolRef:
     if isinstance(x, int) and isinstance(y, int):
         return z3.BoolVal(x == y)
     return x == y

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from retrograd.hdl.core import Core, Space
+from retrograd.hdl.core import Core
 from retrograd.hdl.microword import Trap
 from retrograd.hdl.orders import Order, Record, Report
 from retrograd.hdl.parameters import REGISTERS, Parameters
+from retrograd.hdl.ports import Space
 from retrograd.hdl.simulation import Simulation
 from retrograd.hdl.verilated import Verilated
 from retrograd.isa.program import Program

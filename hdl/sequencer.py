@@ -57,18 +57,20 @@ class Sequencer(wiring.Component):
         m.submodules.dispatch = dispatch = Memory(self.dispatch)
         m.submodules.rows = rows = Memory(self.rows)
         head, row = dispatch.read_port(), rows.read_port()
-        at = Signal(ADDRESS_BITS)
+        at, runs = Signal(ADDRESS_BITS), Signal()
+        m.d.comb += runs.eq(self.phase == Phase.RUN)
         m.d.comb += [
             head.addr.eq(self.opcode),
             head.en.eq(self.phase == Phase.DECODE),
             self.head.eq(head.data),
-            row.addr.eq(Mux(self.launch, self.head.start, at)),
-            self.next.eq(Mux(self.launch, Value.cast(self.head.word), row.data)),
+            # Before the instruction is launched its first row is selected too, which does no harm and asks no questions.
+            row.addr.eq(Mux(runs, at, self.head.start)),
+            self.next.eq(Mux(runs, row.data, Value.cast(self.head.word))),
         ]
         m.d.sync += at.eq(row.addr + 1)
 
         m.d.sync += self.now.eq(self.next)
-        m.d.comb += self.commit.eq(Mux(self.phase == Phase.RUN, Value.cast(self.now.commit), 0))
+        m.d.comb += self.commit.eq(Mux(runs, Value.cast(self.now.commit), 0))
         with m.Switch(self.phase):
             with m.Case(Phase.IDLE), m.If(self.run):
                 m.d.sync += self.phase.eq(Phase.FETCH)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.sim import Simulator
-from retrograd.hdl.core import Core, Space
+from retrograd.hdl.core import Core
 from retrograd.hdl.microword import Trap
 from retrograd.hdl.orders import Change, Order, Record, Report
+from retrograd.hdl.ports import Space
 from retrograd.hdl.waves import Watched
 
 #: more than any instruction takes

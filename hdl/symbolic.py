@@ -10,7 +10,7 @@ term of the solver. A netlist here is Amaranth's own, the one its back ends prin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import z3
@@ -18,9 +18,9 @@ from amaranth.hdl import Fragment, Signal, ValueCastable
 from amaranth.hdl import _ir as ir
 from amaranth.hdl import _nir as nir
 from amaranth.lib import wiring
+from retrograd.hdl import terms
+from retrograd.hdl.terms import Word
 
-#: a word: known, or a term of bits
-Word = Any
 #: what takes a place of a computed word: the word itself, or another
 Hook = Callable[[Word], Word]
 
@@ -176,7 +176,7 @@ class Symbolic:
         if net.cell == 0:
             return self._input(net.bit, 1)
         whole = self.words[net.cell]
-        return whole >> net.bit & 1 if isinstance(whole, int) else _part(whole, net.bit, 1)
+        return whole >> net.bit & 1 if isinstance(whole, int) else terms.part(whole, net.bit, 1)
 
     def _gather(self, value: Any) -> Word:
         """The word that some nets make: pieces of the outputs of cells."""
@@ -202,14 +202,14 @@ class Symbolic:
                 word = self._input(low, width)
             else:
                 whole = self.words[cell]
-                word = whole >> low & ((1 << width) - 1) if isinstance(whole, int) else _part(whole, low, width)
+                word = whole >> low & ((1 << width) - 1) if isinstance(whole, int) else terms.part(whole, low, width)
             pieces.append((word, width))
             if isinstance(word, int):
                 out |= word << at
             at += width
         if all(isinstance(word, int) for word, _ in pieces):
             return out
-        return _concatenated(pieces)
+        return terms.concatenated(pieces)
 
     def _input(self, bit: int, width: int) -> Word:
         for name, (start, size) in self.cells[0].ports_i.items():
@@ -223,7 +223,7 @@ class Symbolic:
             case nir.Operator():
                 width = cell.width
                 words = [self._gather(value) for value in cell.inputs]
-                return _operator(cell.operator, width, [len(value) for value in cell.inputs], words)
+                return terms.apply(cell.operator, width, [len(value) for value in cell.inputs], words)
             case nir.Matches():
                 return self._matches(cell)
             case nir.PriorityMatch():
@@ -244,7 +244,7 @@ class Symbolic:
                 if word & mask == want:
                     return 1
             else:
-                found = _or(found, _bit(word & mask == want))
+                found = terms.disjunction(found, terms.bit(word & mask == want))
         return found
 
     def _priority(self, cell: Any) -> Word:
@@ -252,11 +252,11 @@ class Symbolic:
         bits: list[tuple[Word, int]] = []
         for net in cell.inputs:
             bit = self._net(net)
-            bits.append((_and(free, bit), 1))
-            free = _and(free, _not(bit))
+            bits.append((terms.conjunction(free, bit), 1))
+            free = terms.conjunction(free, terms.negation(bit))
         if all(isinstance(bit, int) for bit, _ in bits):
             return sum(bit << i for i, (bit, _) in enumerate(bits))
-        return _concatenated(bits)
+        return terms.concatenated(bits)
 
     def _assigned(self, cell: Any) -> Word:
         width = len(cell.default)
@@ -265,10 +265,11 @@ class Symbolic:
             condition = self._net(assignment.cond)
             if isinstance(condition, int) and not condition:
                 continue
-            new, size, start = self._gather(assignment.value), len(assignment.value), assignment.start
-            pieces = [(_slice(word, 0, start, width), start), (new, size), (_slice(word, start + size, width - start - size, width), width - start - size)]  # fmt: skip
-            put = _joined([piece for piece in pieces if piece[1]])
-            word = _choice(condition, put, word, width)
+            start, size = assignment.start, len(assignment.value)
+            parts = [(terms.piece_of(word, 0, start), start), (self._gather(assignment.value), size)]
+            parts.append((terms.piece_of(word, start + size, width - start - size), width - start - size))
+            put = terms.joined([part for part in parts if part[1]])
+            word = terms.choice(condition, put, word, width)
         return word
 
     def _picked(self, cell: Any) -> Word:
@@ -282,144 +283,3 @@ class Symbolic:
             return whole >> start & ((1 << cell.width) - 1)
         extended = (z3.SignExt if cell.value_signed else z3.ZeroExt)(start + cell.width, word)
         return z3.Extract(start + cell.width - 1, start, extended)
-
-
-# ---------------------------------------------------------------- operators
-
-
-def _term(word: Word, width: int) -> Any:
-    return z3.BitVecVal(word, width) if isinstance(word, int) else word
-
-
-def _bit(truth: Any) -> Any:
-    return z3.If(truth, z3.BitVecVal(1, 1), z3.BitVecVal(0, 1))
-
-
-def _part(word: Any, low: int, width: int) -> Word:
-    """Bits of a term; known, where they are."""
-    if low == 0 and width == word.size():
-        return word
-    bits = z3.Extract(low + width - 1, low, word)
-    if z3.is_app_of(word, z3.Z3_OP_CONCAT):
-        bits = z3.simplify(bits)
-        return bits.as_long() if z3.is_bv_value(bits) else bits
-    return bits
-
-
-def _concatenated(pieces: Sequence[tuple[Word, int]]) -> Any:
-    terms = [_term(word, width) for word, width in reversed(pieces)]
-    return terms[0] if len(terms) == 1 else z3.Concat(*terms)
-
-
-def _joined(pieces: Sequence[tuple[Word, int]]) -> Word:
-    if all(isinstance(word, int) for word, _ in pieces):
-        out, at = 0, 0
-        for word, width in pieces:
-            out |= word << at
-            at += width
-        return out
-    return _concatenated(pieces)
-
-
-def _slice(word: Word, low: int, width: int, of: int) -> Word:
-    if width == 0:
-        return 0
-    return word >> low & ((1 << width) - 1) if isinstance(word, int) else _part(word, low, width)
-
-
-def _not(bit: Word) -> Word:
-    return 1 - bit if isinstance(bit, int) else ~bit
-
-
-def _and(x: Word, y: Word) -> Word:
-    if isinstance(x, int):
-        return y if x else 0
-    if isinstance(y, int):
-        return x if y else 0
-    return x & y
-
-
-def _or(x: Word, y: Word) -> Word:
-    if isinstance(x, int):
-        return 1 if x else y
-    if isinstance(y, int):
-        return 1 if y else x
-    return x | y
-
-
-def _choice(condition: Word, x: Word, y: Word, width: int) -> Word:
-    if isinstance(condition, int):
-        return x if condition else y
-    if (isinstance(x, int) and isinstance(y, int) and x == y) or x is y:
-        return x
-    return z3.If(condition == 1, _term(x, width), _term(y, width))
-
-
-def _signed(word: int, width: int) -> int:
-    return word - (word >> (width - 1) << width)
-
-
-#: operator -> its meaning on terms of one width
-_TERMS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
-    "&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y,
-    "==": lambda x, y: _bit(x == y), "!=": lambda x, y: _bit(x != y),
-    "u<": lambda x, y: _bit(z3.ULT(x, y)), "u<=": lambda x, y: _bit(z3.ULE(x, y)),
-    "u>": lambda x, y: _bit(z3.UGT(x, y)), "u>=": lambda x, y: _bit(z3.UGE(x, y)),
-    "s<": lambda x, y: _bit(x < y), "s<=": lambda x, y: _bit(x <= y),
-    "s>": lambda x, y: _bit(x > y), "s>=": lambda x, y: _bit(x >= y),
-}  # fmt: skip
-_INTS: Mapping[str, Callable[[int, int], int]] = {
-    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
-    "&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y,
-    "==": lambda x, y: int(x == y), "!=": lambda x, y: int(x != y),
-    "<": lambda x, y: int(x < y), "<=": lambda x, y: int(x <= y),
-    ">": lambda x, y: int(x > y), ">=": lambda x, y: int(x >= y),
-    "<<": lambda x, y: x << y, ">>": lambda x, y: x >> y,
-}  # fmt: skip
-
-
-def _operator(operator: str, width: int, widths: Sequence[int], words: Sequence[Word]) -> Word:
-    if operator == "m":
-        return _choice(words[0], words[1], words[2], width)
-    mask = (1 << width) - 1
-    if len(words) == 1:
-        return _unary(operator, mask, widths[0], words[0])
-    x, y = words
-    if isinstance(x, int) and isinstance(y, int):
-        if operator[0] == "s":
-            x, y = _signed(x, widths[0]), y if operator == "s>>" else _signed(y, widths[1])
-        return _INTS[operator.lstrip("su")](x, y) & mask
-    for known, other in ((x, y), (y, x)):
-        if operator == "&" and isinstance(known, int) and known in (0, mask):
-            return other if known else 0
-        if operator in "|^" and isinstance(known, int) and known == 0:
-            return other
-    if operator in ("<<", "u>>", "s>>"):
-        size = max(widths)
-        wide = (z3.SignExt if operator[0] == "s" else z3.ZeroExt)(size - widths[0], _term(x, widths[0]))
-        by = z3.ZeroExt(size - widths[1], _term(y, widths[1]))
-        moved = wide << by if operator == "<<" else z3.LShR(wide, by) if operator == "u>>" else wide >> by
-        return z3.Extract(width - 1, 0, moved)
-    return _TERMS[operator](_term(x, widths[0]), _term(y, widths[1]))
-
-
-def _unary(operator: str, mask: int, width: int, x: Word) -> Word:
-    known = isinstance(x, int)
-    match operator:
-        case "~":
-            return ~x & mask if known else ~x
-        case "-":
-            return -x & mask if known else -x
-        case "b" | "r|":
-            return int(x != 0) if known else _bit(x != 0)
-        case "r&":
-            return int(x == (1 << width) - 1) if known else _bit(x == (1 << width) - 1)
-        case "r^":
-            if known:
-                return x.bit_count() & 1
-            out: Word = 0
-            for i in range(width):
-                out = z3.Extract(i, i, x) ^ out
-            return out
-    raise ValueError(operator)

@@ -50,7 +50,12 @@ def hardware(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Any
 @needs_verilator
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("w", "lifted", "piece"), [(w, lifted, piece) for w, lifted, pieces in SOAKS for piece in range(pieces)]
+    ("w", "lifted", "piece"),
+    [
+        pytest.param(w, lifted, piece, id=f"{w}-D{int(lifted)}-{piece}")
+        for w, lifted, pieces in SOAKS
+        for piece in range(pieces)
+    ],
 )
 def test_random_sequences(lockstep: Any, hardware: Any, w: Format, lifted: bool, piece: int) -> None:
     seed = 1000 * w.width + 100 * lifted + piece
