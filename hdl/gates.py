@@ -20,7 +20,7 @@ from typing import Any
 from amaranth.back import rtlil
 from retrograd.hdl.branch_unit import BranchUnit
 from retrograd.hdl.core import Core
-from retrograd.hdl.microcode import Microcode
+from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.microcode import Unit
 
@@ -76,7 +76,7 @@ def _read(told: dict[str, Any]) -> Gates:
 
 def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[str, Gates]:
     """The gates of each function unit, and of the rest of the core."""
-    code = microcode or Microcode(parameters)
+    code = microcode or microcode_for(parameters)
     core = Core(parameters, code)
     parts = {
         Unit.LOGIC.value: core.logic,
