@@ -90,7 +90,8 @@ class Prover:
         if isinstance(word, int) or self._division is None:
             return word
         unit = self._core.divider
-        which, *operands = self._division
+        which, x, y = self._division
+        operands = [x] if unit.plans[which].root else [x, y]
         return self._function(f"quotient{which}", unit.shifts, self._hardware.peek(unit.shift), operands)
 
     def _function(self, name: str, shifts: Sequence[int], index: Word, operands: Sequence[Word]) -> Word:
