@@ -270,38 +270,37 @@ class WiredLine:
 
     def __init__(self) -> None:
         self._top = SerialCoprocessor(Parameters(Format(8, 4), 16, 4), self.BIT)
-        self._out: list[int] = []
-        self._wanted = 0
+        #: levels of the line to come, a bit's time each; bytes that came back
+        self._levels: list[int] = []
         self._in: list[int] = []
-        simulator = Simulator(self._top)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(self._send)
-        simulator.add_testbench(self._receive, background=True)
-        self._simulator = simulator
-        self._sent = True
+        self._simulator = Simulator(self._top)
+        self._simulator.add_clock(1e-6)
+        self._simulator.add_testbench(self._bench)
 
-    async def _send(self, ctx: Any) -> None:
+    async def _bench(self, ctx: Any) -> None:
+        """Both ways at once: a level for each bit, and a look in the middle of each."""
+        clock = since = 0
+        seen: list[int] = []
         while True:
-            while self._out:
-                byte = self._out.pop(0)
-                for bit in [0, *(byte >> i & 1 for i in range(8)), 1]:
-                    ctx.set(self._top.rx, bit)
-                    await ctx.tick().repeat(self.BIT)
+            if clock % self.BIT == 0:
+                ctx.set(self._top.rx, self._levels.pop(0) if self._levels else 1)
+            level = ctx.get(self._top.tx)
+            if seen or not level:
+                if since % self.BIT == self.BIT // 2:
+                    seen.append(level)
+                elif not seen:
+                    seen = []
+                since += 1
+                if since == 10 * self.BIT:
+                    assert (seen[0], seen[9]) == (0, 1)
+                    self._in.append(sum(bit << i for i, bit in enumerate(seen[1:9])))
+                    seen, since = [], 0
+            clock += 1
             await ctx.tick()
 
-    async def _receive(self, ctx: Any) -> None:
-        while True:
-            await ctx.tick().until(self._top.tx == 0)
-            await ctx.tick().repeat(self.BIT // 2 - 1)
-            byte = 0
-            for i in range(8):
-                await ctx.tick().repeat(self.BIT)
-                byte |= ctx.get(self._top.tx) << i
-            await ctx.tick().repeat(self.BIT)
-            self._in.append(byte)
-
     def write(self, data: bytes) -> None:
-        self._out += data
+        for byte in data:
+            self._levels += [0, *(byte >> i & 1 for i in range(8)), 1]
 
     def read(self, size: int) -> bytes:
         for _ in range(40_000):
@@ -312,6 +311,7 @@ class WiredLine:
         return bytes(found)
 
 
+@pytest.mark.slow
 def test_a_real_line() -> None:
     device = Device(SerialBus(WiredLine()))
     assert (device.format, device.code_words, device.data_words) == (Format(8, 4), 16, 4)
