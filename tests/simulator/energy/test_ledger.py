@@ -1,0 +1,79 @@
+"""Bits toggled, live and erased over time: by hand, and the same forward and back."""
+
+from __future__ import annotations
+
+import pytest
+from retrograd.simulator.energy.counting import counts_of
+from retrograd.simulator.energy.ledger import Ledger, Sample
+from retrograd.simulator.engines.native import NativeMachine
+
+import retrograd as rg
+from retrograd import library
+from retrograd.execution import load
+from retrograd.marshal import bind, types_of
+
+TEXT = ".format 32, 16\n.memory 2\nstart\nadd r1, 7\nst.add [r0 + 1], r1\nsub r1, 4\nerase r1\nfinish\n"
+
+
+def test_by_hand() -> None:
+    machine = rg.Machine(rg.assemble(TEXT))
+    ledger = Ledger(machine)
+    machine.run(observe=ledger)
+    # r1: 0 → 7 → 3 → 0, M[1]: 0 → 7
+    assert dict(ledger.toggled) == {1: 3, 2: 3, 3: 1, 4: 2}
+    assert ledger.toggled_bits == 9
+    assert ledger.samples == [
+        Sample(0, 0, 0), Sample(1, 0, 0), Sample(2, 32, 0), Sample(3, 64, 0), Sample(4, 64, 0), Sample(5, 32, 32),
+    ]  # fmt: skip
+    assert ledger.peak_bits == 64
+    assert ledger.counted(counts_of(machine)).toggled_bits == 9
+
+
+def test_words_of_ones_own_are_not_live() -> None:
+    machine = rg.Machine(rg.assemble(TEXT))
+    ledger = Ledger(machine, own=[1])
+    machine.run(observe=ledger)
+    assert [s.live_bits for s in ledger.samples] == [0, 0, 32, 32, 32, 0]
+    assert ledger.toggled_bits == 9
+
+
+@pytest.mark.parametrize("make", [rg.Machine, NativeMachine])
+def test_there_and_back(make: type[rg.Machine]) -> None:
+    values = bind(library.norm, (0.0, [3.0, 4.0]), {})
+    compiled = library.norm.compiled_for(types_of(library.norm, values))
+    arguments = range(sum(a.type.size for a in compiled.arguments))
+    machine = make(compiled.program)
+    machine.load(0, load(compiled, values).memory)
+    forward = Ledger(machine, arguments)
+    machine.run(observe=forward)
+    back = Ledger(machine, arguments)
+    machine.run_back(observe=back)
+    assert back.toggled_bits == forward.toggled_bits > 0
+    assert back.toggled == forward.toggled
+    assert back.peak_bits == forward.peak_bits > 0
+    assert [s.live_bits for s in back.samples] == [s.live_bits for s in reversed(forward.samples)]
+    assert forward.samples[-1].live_bits == 0
+
+
+def test_cotangents_toggle_and_are_dropped_where_they_are() -> None:
+    program = rg.assemble(".format 32, 16\nstart\nassertz r2\nfmov.add r1, r2\nfinish\n")
+    machine = rg.Machine(program, backward=True)
+    machine.differentiating = True
+    machine.cotangents[1] = 0b101
+    ledger = Ledger(machine)
+    machine.run(observe=ledger)
+    assert dict(ledger.toggled) == {2: 2, 1: 2}  # r̄2 becomes r̄1, and is dropped
+    assert dict(ledger.dropped) == {1: 32}
+    assert ledger.samples[-1].erased_bits == machine.erased_bits == 32
+
+
+def test_samples_stay_few_and_even() -> None:
+    machine = rg.Machine(
+        rg.assemble("start\nadd r1, 500\nt: from.ne r2, r0, b\nadd r2, 1\nb: goto.ne r2, r1, t\nfinish")
+    )
+    ledger = Ledger(machine, samples=16)
+    machine.run(observe=ledger)
+    assert 8 <= len(ledger.samples) <= 16
+    gaps = {b.step - a.step for a, b in zip(ledger.samples, ledger.samples[1:], strict=False)}
+    assert len(gaps) == 1
+    assert ledger.steps == machine.retired
