@@ -36,7 +36,7 @@ class Host(NamedTuple):
     #: what it copies out of the machine after the run, over memory of its own
     copied_bits: int = 0
 
-    def __add__(self, other: object) -> Host:  # type: ignore[override]  # sums, not longer tuples
+    def __add__(self, other: object) -> Host:  # a sum, not a longer tuple
         if not isinstance(other, Host):
             return NotImplemented
         return Host(*(x + y for x, y in zip(self, other, strict=True)))
@@ -45,6 +45,10 @@ class Host(NamedTuple):
     def bits(self) -> int:
         """All together."""
         return sum(self)
+
+
+#: a host that is not looked at
+NOTHING = Host()
 
 
 def host_traffic(program: Program, loaded_words: int, copied_words: int) -> Host:
@@ -75,7 +79,7 @@ class Counts:
     executed: Mapping[Site, int] = field(repr=False)
     #: bits of cotangents that were lost as ancillas were freed
     dropped_bits: int = 0
-    host: Host = Host()
+    host: Host = NOTHING
     #: Hamming distance of all writes to registers and memory; None: not counted
     toggled_bits: int | None = None
 
@@ -178,7 +182,7 @@ class Counts:
 
 def counts_of(machine: Machine, host: Host | None = None) -> Counts:
     """What the machine has done so far, on whatever engine."""
-    return Counts(machine.program, machine.executions_at(), machine.dropped_bits, host or Host())
+    return Counts(machine.program, machine.executions_at(), machine.dropped_bits, host or NOTHING)
 
 
 @cache
