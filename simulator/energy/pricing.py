@@ -98,6 +98,11 @@ class Price:
         """What happened and is in no sum, since the model has no figure for it."""
         return [item for item in self.items if isinstance(item.energy, NotModelled) and item.count]
 
+    def complete(self, *, program: bool = False) -> bool:
+        """Whether all that happened has a figure: all, or all that is summed up in `program`."""
+        outside = ("cooling", *HOST_CAUSES) if program else ()
+        return all(item.cause in outside for item in self.missing)
+
     @property
     def program(self) -> Range | NotModelled:
         """All that is modelled of what the program did, at the operating temperature."""
@@ -136,7 +141,8 @@ class Price:
             "program_ktln2_at_300_K": told(self.in_bits(ROOM)),
             "host": told(self.host),
             "total": told(self.total),
-            "complete": not self.missing,
+            "complete": self.complete(),
+            "program_complete": self.complete(program=True),
         }
 
     def in_bits(self, temperature: float) -> Range | NotModelled:

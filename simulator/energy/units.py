@@ -6,7 +6,10 @@ A unit is a base unit with a prefix. `kT ln2` is an energy too: how many joules 
 from __future__ import annotations
 
 import math
+import re
 from typing import NamedTuple
+
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 
 #: J/K, exact (SI 2019)
 BOLTZMANN = 1.380649e-23
@@ -83,3 +86,32 @@ def with_prefix(value: float, unit: str, digits: int = 4) -> str:
         power, shown = power + 3, shown / 1000
     names = {-24: "y", 0: "", **{round(math.log10(by)): p for p, by in _PREFIXES.items() if p != "u"}}
     return f"{shown:.{digits}g} {names[power]}{unit}"
+
+
+def quantity(text: str, measures: str, what: str) -> tuple[float, float, float]:
+    """(lo, nominal, hi) in SI units of what is written `10 kohm`, `4.2K`, `8:10:12kohm`, or, in SI units, `300`.
+
+    Raises InputError RG0507 for what is no number, RG1105 for a unit of something else.
+    """
+    found = re.fullmatch(r"\s*([-+.\deE:]+?)\s*([A-Za-zµΩ][\w /ΩµW]*)?\s*", text)
+    parts = found[1].split(":") if found else []
+    try:
+        numbers = [float(part) for part in parts]
+        if len(numbers) not in (1, 3) or not all(math.isfinite(x) and x >= 0 for x in numbers):
+            raise ValueError
+    except ValueError:
+        hint = "For example 10kohm, or 8:10:12kohm for a range."
+        raise InputError(Diagnostic("RG0507", f"{what}: `{text:.40}` is no {measures}", hint=hint)) from None
+    assert found is not None
+    factor = 1.0
+    if found[2] is not None:
+        unit = UNITS.get(found[2].strip())
+        fitting = [name for name, u in UNITS.items() if u.measures == measures]
+        if unit is None or unit.measures != measures or unit.thermal:
+            hint = nearest(found[2], fitting) or f"units of {measures}: {', '.join(fitting[:5])}"
+            raise InputError(Diagnostic("RG1105", f"{what}: `{found[2]:.40}` is no unit of {measures}", hint=hint))
+        factor = unit.factor
+    lo, nominal, hi = numbers if len(numbers) == 3 else numbers * 3
+    if not lo <= nominal <= hi:
+        raise InputError(Diagnostic("RG0507", f"{what}: {lo:g}:{nominal:g}:{hi:g} is no range"))
+    return lo * factor, nominal * factor, hi * factor
