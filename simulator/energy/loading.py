@@ -20,7 +20,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
 from retrograd.simulator.energy.figures import EVIDENCE, Figure, Range
 from retrograd.simulator.energy.laws import LAWS, Law
 from retrograd.simulator.energy.technology import CAUSES, Charge, Size, Technology
-from retrograd.simulator.energy.units import UNITS, Unit
+from retrograd.simulator.energy.units import UNITS, Unit, units_of
 
 SCHEMA = "retrograd.technology/1"
 #: larger files are none of ours
@@ -274,11 +274,11 @@ class _Reader:
         unit = UNITS.get(name)
         if unit is None:
             fitting = [u for u, found in UNITS.items() if found.measures == measures]
-            hint = nearest(name, fitting) or _example(measures)
+            hint = nearest(name, fitting) or units_of(measures)
             raise self.error("RG1105", (*where, "unit"), f"there is no unit `{name:.40}`", hint)
         if unit.measures != measures:
             message = f"`{name}` measures {unit.measures}, and this is {measures}"
-            raise self.error("RG1105", (*where, "unit"), message, _example(measures))
+            raise self.error("RG1105", (*where, "unit"), message, units_of(measures))
         return unit
 
     def _number(self, data: Mapping[str, Any], key: str, where: Where) -> float:
@@ -320,13 +320,6 @@ class _Reader:
                 inside = f" in {_shown(where)}" if where else ""
                 hint = nearest(key, known) or f"known here: {', '.join(known)}"
                 raise self.error("RG1103", (*where, key), f"the key `{key:.40}` means nothing{inside}", hint)
-
-
-def _example(measures: str) -> str:
-    """Units that measure this."""
-    some = {"energy": "pJ, zJ, eV, kT ln2", "temperature": "K, mK", "frequency": "Hz, MHz, GHz", "number": "1"}
-    names = some.get(measures) or ", ".join([u for u, found in UNITS.items() if found.measures == measures][:4])
-    return f"units of {measures}: {names}"
 
 
 def _shown(where: Where) -> str:

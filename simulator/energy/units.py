@@ -70,6 +70,19 @@ def _units() -> dict[str, Unit]:
 UNITS = _units()
 
 
+#: what to show somebody who wrote another unit
+_EXAMPLES = {
+    "energy": "pJ, zJ, eV, kT ln2", "time": "s, ns", "frequency": "Hz, MHz, GHz", "capacitance": "pF, fF, aF",
+    "resistance": "ohm, kohm, Mohm", "voltage": "V, mV", "power": "W, nW, fW", "temperature": "K, mK", "number": "1",
+    "ratio of powers": "W/W", "memory": "B, KiB, MiB",
+}  # fmt: skip
+
+
+def units_of(measures: str) -> str:
+    """A hint: units of what is wanted."""
+    return f"units of {measures}: {_EXAMPLES[measures]}"
+
+
 def thermal_energy(temperature: float) -> float:
     """kT ln 2 in joules: the least heat of erasing one bit (R. Landauer, 1961)."""
     return BOLTZMANN * temperature * math.log(2)
@@ -108,7 +121,7 @@ def quantity(text: str, measures: str, what: str) -> tuple[float, float, float]:
         unit = UNITS.get(found[2].strip())
         fitting = [name for name, u in UNITS.items() if u.measures == measures]
         if unit is None or unit.measures != measures or unit.thermal:
-            hint = nearest(found[2], fitting) or f"units of {measures}: {', '.join(fitting[:5])}"
+            hint = nearest(found[2], fitting) or units_of(measures)
             raise InputError(Diagnostic("RG1105", f"{what}: `{found[2]:.40}` is no unit of {measures}", hint=hint))
         factor = unit.factor
     lo, nominal, hi = numbers if len(numbers) == 3 else numbers * 3
