@@ -77,9 +77,8 @@ class Advice:
         rows = [["routine", "advice", "uncomputing takes", "erasing loses", "why"]]
         for v in self.verdicts:
             more = f"{v.instructions} instructions, {energy_text(v.energy)}" if v.bits else ""
-            advice = ("erase" if v.erase else "uncompute") + (
-                "" if v.certain else " (within the figures' ranges either)"
-            )
+            doubt = "" if v.certain else ", within the figures' ranges" if v.known else ", not known"
+            advice = ("erase" if v.erase else "uncompute") + doubt
             rows.append([v.routine, advice, more, f"{v.bits} bits", v.why])
         if not self.verdicts:
             rows.append(["(none)", "", "", "", "nothing is uncomputed"])
