@@ -32,7 +32,7 @@ class Row(NamedTuple):
     """One run at one point."""
 
     #: which of the arguments
-    index: int
+    number: int
     technology: str
     version: str
     temperature: float
@@ -47,7 +47,7 @@ class _Job(NamedTuple):
     """A run, and all at which it is priced; it travels to other processes."""
 
     function: Reversible | Inverse | tuple[str, str, bool]
-    index: int
+    number: int
     args: tuple[Any, ...]
     techs: tuple[str | Path | Technology, ...]
     temperatures: tuple[Quantity | None, ...]
@@ -95,7 +95,7 @@ def energy_sweep(
     digest = _digest(f, models, temperatures, frequencies, how)
     with closing(_Store(store, digest)) as kept:
         found = {i: rows for i, args in enumerate(given) if (rows := kept.rows(i, args)) is not None}
-        todo = [job for job in jobs if job.index not in found]
+        todo = [job for job in jobs if job.number not in found]
         for index, rows in _run(todo, executor):
             kept.keep(index, given[index], rows)
             found[index] = rows
@@ -105,9 +105,9 @@ def energy_sweep(
 def _run(jobs: Sequence[_Job], executor: Executor | None) -> Iterator[tuple[int, list[Row]]]:
     if executor is None:
         for job in jobs:
-            yield job.index, _work(job)
+            yield job.number, _work(job)
         return
-    futures = {executor.submit(_work, job): job.index for job in jobs}
+    futures = {executor.submit(_work, job): job.number for job in jobs}
     try:
         for future in as_completed(futures):
             yield futures[future], future.result()
@@ -134,7 +134,7 @@ def _work(job: _Job) -> list[Row]:
                 counts = {"retired": c.retired, "cycles": c.cycles, "erased_bits": c.erased_bits}
                 price = {key: value for key, value in p.as_dict().items() if key != "items"}
                 rows.append(
-                    Row(job.index, p.technology.id, p.technology.version, p.temperature, p.frequency, counts, price)
+                    Row(job.number, p.technology.id, p.technology.version, p.temperature, p.frequency, counts, price)
                 )
     return rows
 

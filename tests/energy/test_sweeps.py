@@ -27,11 +27,11 @@ def root(y: fixed, x: fixed) -> None:
 
 def test_rows_are_those_of_single_runs() -> None:
     rows = rg.energy_sweep(library.norm, ARGUMENTS, **POINTS)
-    assert [(r.index, r.technology) for r in rows] == [
+    assert [(r.number, r.technology) for r in rows] == [
         (i, t) for i in range(3) for t in ("landauer", "landauer", "cmos45", "cmos45")
     ]
     for row in rows:
-        report = rg.energy(library.norm, *ARGUMENTS[row.index], tech=row.technology)
+        report = rg.energy(library.norm, *ARGUMENTS[row.number], tech=row.technology)
         assert row.price["program"] == report.price.as_dict()["program"]
         assert row.counts["cycles"] == report.counts.cycles
 
@@ -54,7 +54,7 @@ def test_what_is_kept_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     store = tmp_path / "sweep.db"
     ran: list[int] = []
     work = energy_sweeps._work
-    monkeypatch.setattr(energy_sweeps, "_work", lambda job: (ran.append(job.index), work(job))[1])
+    monkeypatch.setattr(energy_sweeps, "_work", lambda job: (ran.append(job.number), work(job))[1])
     first = rg.energy_sweep(library.norm, ARGUMENTS[:2], store=store, **POINTS)
     assert ran == [0, 1]
     whole = rg.energy_sweep(library.norm, ARGUMENTS, store=store, **POINTS)
