@@ -17,6 +17,8 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 
 SCHEMA = "retrograd.gates/1"
+#: the kind of cell that memories are made of: no gate, and none that `any` stands for
+MEMORY_BITS = "memory bits"
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Gates:
     file: str = ""
 
     def cells(self) -> dict[str, int]:
-        """kind of cell -> how many there are in all units."""
+        """kind of cell -> how many there are in all units. Bits of memory are cells that are not clocked: a model must name them."""
         out: dict[str, int] = {}
         for unit in self.units.values():
             for kind, n in unit.items():

@@ -15,7 +15,7 @@ from typing import Any
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.simulator.energy.counting import Counts
 from retrograd.simulator.energy.figures import ZERO, Figure, Range, exactly
-from retrograd.simulator.energy.gates import Gates
+from retrograd.simulator.energy.gates import MEMORY_BITS, Gates
 from retrograd.simulator.energy.laws import ramp_energy
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Charge, Size, Technology
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
@@ -343,7 +343,7 @@ class _Pricing:
         assert charge.cells is not None
         total, known, unknown = ZERO, 0, {}
         for kind, n in self.gates.cells().items():
-            figure = charge.cells.get(kind, charge.cells.get("any"))
+            figure = charge.cells.get(kind, None if kind == MEMORY_BITS else charge.cells.get("any"))
             if figure is None:
                 unknown[kind] = n
             else:

@@ -313,6 +313,18 @@ def test_a_figure_that_the_model_has_not() -> None:
     assert (wrong.value.code, wrong.value.diagnostics[0].hint) == ("RG1109", "did you mean `resistance`?")
 
 
+def test_bits_of_memory_are_no_gates() -> None:
+    """What `any` cell costs in each cycle, a bit of a ROM does not: it is told as not modelled."""
+    units = {"logic unit": {"AND": 10}, "ROM": {"AND": 1, "memory bits": 4096}}
+    counts = ran(".format 32, 16\nstart\nadd r1, 3\nfinish")
+    model = technology("adiabatic_rc").with_figures(DEVICE)
+    with_rom, without = (price(counts, model, gates=Gates(SMALL, u)) for u in (units, {"logic unit": {"AND": 11}}))
+    assert with_rom.of("logic") == without.of("logic")
+    assert [(i.label, i.count) for i in with_rom.missing] == [
+        ("ramps: memory bits", 4096 * counts.cycles), ("devices that leak: memory bits", 4096 * counts.cycles),
+    ]  # fmt: skip
+
+
 def test_the_optimum() -> None:
     tau, least = optimum(4e-20, 1e-4)
     assert tau == pytest.approx(2e-8)
