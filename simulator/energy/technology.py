@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.simulator.energy.figures import Figure, Range
 from retrograd.simulator.energy.laws import Law
+from retrograd.simulator.energy.units import SI
 
 #: what energy is spent on; the host's part is told apart, as `program load` and `copy-out`
 CAUSES = ("logic", "leakage", "clock", "memory", "erasure", "cooling")
@@ -80,7 +82,13 @@ class Technology:
     def with_figures(self, given: Mapping[str, Range]) -> Technology:
         """The model with figures that it left open, in their SI units; evidence: given. Raises InputError RG1109."""
         left = {name: figure for charge in self.charges for name, figure in charge.figures.items()}
-        for name in given:
+        for name, value in given.items():
+            if not 0 <= value.lo <= value.nominal <= value.hi < math.inf:
+                raise InputError(
+                    Diagnostic(
+                        "RG0507", f"`{name}` = {value.lo:g}:{value.nominal:g}:{value.hi:g} is no range of a figure"
+                    )
+                )
             if name not in left:
                 hint = nearest(name, left) or (f"its figures: {', '.join(left)}" if left else "it has none to be given")
                 raise InputError(Diagnostic("RG1109", f"`{self.id}` has no figure `{name:.40}`", hint=hint))
@@ -89,9 +97,8 @@ class Technology:
             figures = dict(charge.figures)
             for name, value in given.items():
                 if name in figures:
-                    old = figures[name]
-                    written = value / old.unit.factor
-                    figures[name] = replace(old, written=written, source="given for this price", evidence="given")
+                    unit = SI[figures[name].unit.measures]
+                    figures[name] = Figure(name, unit, value, "given for this price", "given")
             return replace(charge, figures=figures)
 
         return replace(self, charges=tuple(map(changed, self.charges)))

@@ -70,6 +70,9 @@ def _units() -> dict[str, Unit]:
 UNITS = _units()
 
 
+#: what is measured -> the unit of SI
+SI = {unit.measures: unit for unit in UNITS.values() if unit.factor == 1.0 and not unit.thermal and unit.name != "Ω"}
+
 #: what to show somebody who wrote another unit
 _EXAMPLES = {
     "energy": "pJ, zJ, eV, kT ln2", "time": "s, ns", "frequency": "Hz, MHz, GHz", "capacitance": "pF, fF, aF",

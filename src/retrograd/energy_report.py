@@ -127,11 +127,8 @@ def energy(
 
     def run(compiled: Compiled, look: bool) -> tuple[Machine, Ledger | None]:
         machine = load(compiled, values, backward=backward, engine=engine)
-        if not look:
-            execute(compiled, machine, max_steps)
-            return machine, None
-        ledger = Ledger(machine, range(sum(a.type.size for a in compiled.arguments)))
-        machine.run(max_steps, observe=ledger)
+        ledger = Ledger(machine, range(sum(a.type.size for a in compiled.arguments))) if look else None
+        execute(compiled, machine, max_steps, ledger)
         return machine, ledger
 
     machine, ledger = run(compiled, timeline)

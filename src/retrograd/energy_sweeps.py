@@ -140,9 +140,10 @@ def _work(job: _Job) -> list[Row]:
 
 
 def _fitting(tech: str | Path | Technology, figures: dict[str, Any]) -> dict[str, Any]:
-    """Of the figures those that this model leaves open: others are for the other models."""
+    """Of the figures those that this model has: others are for the other models."""
     model = tech if isinstance(tech, Technology) else technology(tech)
-    return {name: value for name, value in figures.items() if name in model.open}
+    known = {name for charge in model.charges for name in charge.figures}
+    return {name: value for name, value in figures.items() if name in known}
 
 
 # ---------------------------------------------------------------------- functions for processes

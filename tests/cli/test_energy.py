@@ -89,6 +89,14 @@ def test_models_beside_each_other(cli: Cli, functions: str) -> None:
     assert [r["technology"]["id"] for r in told["reports"]] == ["landauer", "cmos45"]
 
 
+def test_figures_go_to_the_models_that_have_them(cli: Cli, functions: str) -> None:
+    figures = ("--figure", "capacitance=1fF", "--figure", "voltage=1V")
+    code, out, _ = cli("energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,adiabatic_rc", *figures)
+    assert code == OK
+    erasure = next(line for line in out.splitlines() if line.startswith("erasure"))
+    assert erasure.split("  ")[-1].strip() == "32 fJ"
+
+
 def test_a_program(cli: Cli) -> None:
     code, out, _ = cli("energy", "erase.rga", "--json")
     told = json.loads(out)

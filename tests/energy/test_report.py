@@ -30,6 +30,11 @@ def forgetful(y: fixed, xs: Array[fixed, "n"]) -> None:
         rg.erase(t)
 
 
+@reversible
+def root(y: fixed, x: fixed) -> None:
+    y += rg.sqrt(x)
+
+
 def modelled(energy: Range | NotModelled) -> Range:
     assert isinstance(energy, Range)
     return energy
@@ -130,6 +135,14 @@ def test_over_time() -> None:
     assert found.ledger.samples[-1].erased_bits == found.counts.erased_bits == 128
     assert found.ledger.peak_bits >= 64
     assert rg.energy(forgetful, 0.0, [1.0, 2.0]).counts.toggled_bits is None
+
+
+def test_a_trap_is_told_in_the_terms_of_the_source_either_way() -> None:
+    for timeline in (False, True):
+        with pytest.raises(rg.ProgramTrap, match=r"rg\.sqrt has no value at"):
+            rg.energy(root, 0.0, -1.0, timeline=timeline)
+        with pytest.raises(rg.ProgramTrap, match="RG0420"):
+            rg.energy(root, 0.0, 4.0, max_steps=2, timeline=timeline)
 
 
 # ------------------------------------------------------------------ what is told

@@ -39,16 +39,19 @@ def energy_command(options: argparse.Namespace) -> int:
     if options.advise:
         return _advise(options, techs[0], how)
     # What is wrong with a model is said before anything is run.
-    for tech in techs:
-        technology(tech)
+    each = [_fitting(tech, how, alone=len(techs) == 1) for tech in techs]
+    for name in how["figures"]:
+        if not any(name in one["figures"] for one in each):
+            hint = "its models have no such figure; `retrograd energy --models` shows what they leave open"
+            raise fail("RG1109", f"--compare {options.compare}: `{name}` is none of their figures", hint)
     found = (
-        _function_report(options, techs[0], how)
+        _function_report(options, techs[0], each[0])
         if is_function(options.program)
-        else _program_report(options, techs[0], how)
+        else _program_report(options, techs[0], each[0])
     )
     if isinstance(found, int):
         return found
-    reports = [found, *(found.priced_by(tech, **how) for tech in techs[1:])]
+    reports = [found, *(found.priced_by(tech, **one) for tech, one in zip(techs[1:], each[1:], strict=True))]
     if options.plot is not None:
         from retrograd.energy_plots import KINDS
 
@@ -85,6 +88,14 @@ def _how(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "temperature": options.temperature, "frequency": options.frequency, "figures": figures, "gates": options.gates,
     }  # fmt: skip
+
+
+def _fitting(tech: str, how: dict[str, Any], *, alone: bool) -> dict[str, Any]:
+    """The terms with those figures that this model has; one that is alone is told of all, and says which it has not."""
+    model = technology(tech)
+    known = {name for charge in model.charges for name in charge.figures}
+    figures = {name: value for name, value in how["figures"].items() if alone or name in known}
+    return {**how, "figures": figures}
 
 
 def _look(options: argparse.Namespace) -> bool:

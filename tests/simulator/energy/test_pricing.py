@@ -313,6 +313,21 @@ def test_a_figure_that_the_model_has_not() -> None:
     assert (wrong.value.code, wrong.value.diagnostics[0].hint) == ("RG1109", "did you mean `resistance`?")
 
 
+def test_a_figure_that_is_given_is_in_si_units_whatever_the_file_has() -> None:
+    toll = technology("landauer").with_figures({"energy": exactly(2e-21)})
+    found = price(erasing(1), toll)
+    assert found.program == exactly(64 * 2e-21)
+    assert {(f.unit.name, f.evidence) for i in found.items for f in i.figures} == {("J", "given")}
+    slow = technology("aqfp").with_figures({"at": exactly(2.5e9)})
+    assert slow.charges[0].figures["at"].si == exactly(2.5e9)
+
+
+@pytest.mark.parametrize("value", [Range(-1, 1, 2), Range(2, 1, 3), Range(0, 1, math.inf), Range(math.nan, 1, 2)])
+def test_figures_that_are_no_range(value: Range) -> None:
+    with pytest.raises(InputError, match="RG0507"):
+        technology("adiabatic_rc").with_figures({"resistance": value})
+
+
 def test_bits_of_memory_are_no_gates() -> None:
     """What `any` cell costs in each cycle, a bit of a ROM does not: it is told as not modelled."""
     units = {"logic unit": {"AND": 10}, "ROM": {"AND": 1, "memory bits": 4096}}
