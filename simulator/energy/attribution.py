@@ -18,22 +18,29 @@ _T = TypeVar("_T")
 
 #: what has no place in the source: `start`, `finish`, constants, the frame of subroutines
 FRAME = "(frame)"
+#: stands for the file of a program that has no source
+ADDRESS = "address"
 #: what is in no function or subroutine
 TOP = "(program)"
 
 
 class Line(NamedTuple):
-    """A line of the source; no file and line 0 stand for what the compiler has added around it."""
+    """A line of the source; no file and line 0 stand for what the compiler has added around it.
+
+    Of a program without a source, such as an image, the addresses of its code stand for lines.
+    """
 
     file: str
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.line else FRAME
+        return f"{self.file}:{self.line}" if self.file else FRAME
 
 
 def lines_of(program: Program) -> list[Line]:
     """The line that each address comes from."""
+    if not any(program.source.spans):
+        return [Line(ADDRESS, pc) for pc in range(len(program.code))]
     spans = [program.source.span(pc) for pc in range(len(program.code))]
     return [Line("", 0) if span is None else Line(span.file, span.line) for span in spans]
 

@@ -21,7 +21,8 @@ from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.gates import Gates, load_gates
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.loading import technology
-from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, price
+from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, price, told
+from retrograd.simulator.energy.sweeping import Point, optimum_frequency
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technology
 from retrograd.simulator.energy.units import quantity, thermal_energy, with_prefix
 from retrograd.simulator.engines.choice import engine_of
@@ -190,6 +191,11 @@ class EnergyReport:
         """What each function costs, in the same way."""
         return {name: self.by.price(counts) for name, counts in by_function(self.counts).items()}
 
+    @cached_property
+    def optimum(self) -> Point | None:
+        """The clock at which the program costs least, where the model has one."""
+        return optimum_frequency(self.counts, self.by.technology, self.by.gates, self.by.temperature)
+
     @property
     def uncomputing_level(self) -> float | None:
         """log₂(N_reversible / N_erasing), in instructions."""
@@ -253,6 +259,9 @@ class EnergyReport:
 
     def _notes(self) -> list[str]:
         out = []
+        if self.optimum is not None:
+            found = energy_text(self.optimum.energy)
+            out.append(f"the program costs least at {with_prefix(self.optimum.frequency, 'Hz')}: {found}")
         if self.baseline_price is not None:
             rows = [["", "program", "with cooling and host"]]
             for name, p in (("as written", self.price), ("in erase mode", self.baseline_price)):
@@ -289,8 +298,11 @@ class EnergyReport:
             "counts": counts_dict(self.counts),
             "technology": self.price.technology.as_dict(),
             "price": self.price.as_dict(),
+            "optimum": None if self.optimum is None else {
+                "frequency": self.optimum.frequency, "program": told(self.optimum.energy),
+            },
             "lines": [
-                {"file": line.file or None, "line": line.line or None, **_part(c, self.lines[line])}
+                {"file": line.file or None, "line": line.line if line.file else None, **_part(c, self.lines[line])}
                 for line, c in by_line(self.counts).items()
             ],
             "functions": [

@@ -35,7 +35,7 @@ def adiabatic() -> EnergyReport:
 def test_the_optimum_is_where_theory_has_it() -> None:
     """Slow ramps: E(τ) = A/τ + Bτ for each cell, A = 2RC²V² · 8², B = the leakage of a cycle."""
     report = adiabatic()
-    found = optimum_frequency(report.counts, report.by.technology, GATES)
+    found = report.optimum
     assert found is not None
     # A cycle takes T = 1/f; a tick is T/8: two ramps of RC/(T/8) · CV², and the leakage P · T.
     rising, falling = 2 * 8 * 1e4 * 1e-15 * 1e-15, 1e-15
@@ -43,6 +43,15 @@ def test_the_optimum_is_where_theory_has_it() -> None:
     assert 1 / found.frequency == pytest.approx(period, rel=1e-3)
     assert isinstance(found.energy, Range)
     assert found.energy.nominal == pytest.approx(report.counts.cycles * 1000 * least, rel=1e-3)
+
+
+def test_the_optimum_is_told() -> None:
+    report = adiabatic()
+    assert report.optimum is not None
+    assert report.optimum == optimum_frequency(report.counts, report.by.technology, GATES)
+    assert f"costs least at {report.optimum.frequency / 1e3:.4g} kHz" in str(report)
+    assert report.as_dict()["optimum"]["frequency"] == report.optimum.frequency
+    assert rg.energy(forget, 0.0, 2.0).as_dict()["optimum"] is None
 
 
 def test_no_optimum_where_there_is_none() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from retrograd.examples import bessel
+from retrograd.isa.program import SourceMap
 from retrograd.isa.timing import Execution
 from retrograd.simulator.energy.attribution import FRAME, TOP, by_function, by_line
 from retrograd.simulator.energy.counting import Access, Counts, Host, counts_of, host_traffic, operations_of
@@ -215,6 +217,16 @@ def test_what_is_inlined_belongs_to_its_own_function() -> None:
     assert "fmul" in names["inner"]
     assert "fsqrt" in names["outer"]
     assert names[FRAME] == {"start"}
+
+
+def test_a_program_without_a_source_has_addresses() -> None:
+    program = replace(rg.assemble(LOOP), source=SourceMap())
+    machine = rg.Machine(program)
+    machine.run()
+    found = {str(line): c.retired for line, c in by_line(counts_of(machine)).items()}
+    assert found["address:0"] == 1
+    assert found["address:4"] == 3
+    assert FRAME not in found
 
 
 def test_subroutines_of_assembly_have_their_labels() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,11 @@ def test_shipped_models_say_where_their_figures_are_from(name: str) -> None:
 
 
 def test_all_models_are_shipped() -> None:
+    root = Path(__file__).resolve().parents[3]
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert "retrograd.simulator.energy" in settings["packages"]
+    assert settings["package-data"]["retrograd.simulator.energy"] == ["models/*.toml"]
+    assert {p.stem for p in (root / "simulator/energy/models").iterdir()} == set(shipped())
     assert {"landauer", "cmos45", "cmos7", "adiabatic_rc", "aqfp"} <= set(shipped())
 
 
