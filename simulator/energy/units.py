@@ -104,12 +104,16 @@ def with_prefix(value: float, unit: str, digits: int = 4) -> str:
     return f"{shown:.{digits}g} {names[power]}{unit}"
 
 
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_QUANTITY = re.compile(rf"\s*({_NUMBER}(?::{_NUMBER})*)\s*([A-Za-zµΩ][\w /Ωµ]*)?\s*")
+
+
 def quantity(text: str, measures: str, what: str) -> tuple[float, float, float]:
     """(lo, nominal, hi) in SI units of what is written `10 kohm`, `4.2K`, `8:10:12kohm`, or, in SI units, `300`.
 
     Raises InputError RG0507 for what is no number, RG1105 for a unit of something else.
     """
-    found = re.fullmatch(r"\s*([-+.\deE:]+?)\s*([A-Za-zµΩ][\w /ΩµW]*)?\s*", text)
+    found = _QUANTITY.fullmatch(text)
     parts = found[1].split(":") if found else []
     try:
         numbers = [float(part) for part in parts]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 from retrograd.simulator.energy.counting import counts_of
 from retrograd.simulator.energy.ledger import Ledger, Sample
@@ -77,3 +79,47 @@ def test_samples_stay_few_and_even() -> None:
     gaps = {b.step - a.step for a, b in zip(ledger.samples, ledger.samples[1:], strict=False)}
     assert len(gaps) == 1
     assert ledger.steps == machine.retired
+
+
+def hamming(before: list[list[int]], after: list[list[int]]) -> int:
+    return sum((x ^ y).bit_count() for a, b in zip(before, after, strict=True) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_against_looking_at_all_words(generator: ModuleType, seed: int) -> None:
+    """Random programs: what a step toggles is the distance of the whole states around it, forward and back with D = 1."""
+    case = generator.generate(seed)
+    machine = rg.Machine(case.program)
+    case.load(machine.registers, machine.memory)
+
+    def words() -> list[list[int]]:
+        cotangents = [list(machine.cotangents), list(machine.memory_cotangents)]
+        return [
+            list(machine.registers),
+            list(machine.memory),
+            *(c or [0] * n for c, n in zip(cotangents, (256, len(machine.memory)), strict=True)),
+        ]
+
+    for differentiating in (False, True):
+        machine.differentiating = differentiating
+        ledger, distance = Ledger(machine), 0
+        erased = machine.erased_bits
+        before = words()
+        try:
+            for _ in range(400):
+                at = machine.pc
+                if not machine.step():
+                    break
+                ledger(machine, at)
+                after = words()
+                distance += hamming(before, after)
+                before = after
+                live = sum(map(bool, after[0])) + sum(map(bool, after[1]))
+                if ledger.samples[-1].step == ledger.steps:
+                    assert ledger.samples[-1].live_bits == live * machine.format.width
+        except rg.Trap:
+            pass
+        assert ledger.toggled_bits == distance
+        if ledger.samples[-1].step == ledger.steps:
+            assert ledger.samples[-1].erased_bits == machine.erased_bits - erased
+        machine.turn()

@@ -11,7 +11,7 @@ from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.gates import gates_from, load_gates
 from retrograd.simulator.energy.loading import from_file, from_text, shipped, technology
-from retrograd.simulator.energy.units import UNITS
+from retrograd.simulator.energy.units import UNITS, quantity
 
 GOOD = """\
 schema = "retrograd.technology/1"
@@ -268,3 +268,35 @@ def test_a_file_of_gate_counts(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(InputError, match="RG1110"):
         load_gates(path)
+
+
+# ------------------------------------------------------------------ quantities as people write them
+
+
+@pytest.mark.parametrize(
+    ("text", "measures", "expected"),
+    [
+        ("10kohm", "resistance", (1e4, 1e4, 1e4)), ("8:10:12 kΩ", "resistance", (8e3, 1e4, 1.2e4)),
+        ("300", "temperature", (300, 300, 300)), ("4.2 K", "temperature", (4.2, 4.2, 4.2)), ("1e-3K", "temperature", (1e-3,) * 3),
+        ("5GHz", "frequency", (5e9,) * 3), ("2.5 fF", "capacitance", (2.5e-15,) * 3), ("0", "power", (0, 0, 0)), ("1e3K", "temperature", (1e3,) * 3), ("5eV", "energy", (5 * 1.602176634e-19,) * 3),
+        ("400 W/W", "ratio of powers", (400,) * 3),
+    ],
+)  # fmt: skip
+def test_quantities(text: str, measures: str, expected: tuple[float, float, float]) -> None:
+    assert quantity(text, measures, "it") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "measures", "code"),
+    [
+        ("", "temperature", "RG0507"), ("K", "temperature", "RG0507"), ("-3K", "temperature", "RG0507"),
+        ("nan", "temperature", "RG0507"), ("1e999", "temperature", "RG0507"), ("1:2K", "temperature", "RG0507"),
+        ("3:2:4K", "temperature", "RG0507"), ("4.2V", "temperature", "RG1105"), ("5 furlongs", "frequency", "RG1105"),
+        ("1 kT ln2", "energy", "RG1105"), ("1 2", "temperature", "RG0507"), ("1" * 5000 + "K", "temperature", "RG0507"),
+    ],
+)  # fmt: skip
+def test_what_is_no_quantity(text: str, measures: str, code: str) -> None:
+    with pytest.raises(InputError) as wrong:
+        quantity(text, measures, "it")
+    assert wrong.value.code == code
+    assert len(wrong.value.diagnostics[0].message) < 120
