@@ -10,10 +10,10 @@ a `Ledger` that looks at every step; without one it is None, which is not 0.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from retrograd.isa.entries import BAR
 from retrograd.isa.microprograms import microprograms
@@ -80,8 +80,15 @@ class Counts:
     #: bits of cotangents that were lost as ancillas were freed
     dropped_bits: int = 0
     host: Host = NOTHING
-    #: Hamming distance of all writes to registers and memory; None: not counted
-    toggled_bits: int | None = None
+    #: address -> Hamming distance of its writes to registers and memory; None: not counted
+    toggled_at: Mapping[int, int] | None = field(default=None, repr=False)
+    #: address -> which of the dropped bits were lost there; None: not counted
+    dropped_at: Mapping[int, int] | None = field(default=None, repr=False)
+
+    @property
+    def toggled_bits(self) -> int | None:
+        """Hamming distance of all writes to registers and memory; None: not counted."""
+        return None if self.toggled_at is None else sum(self.toggled_at.values())
 
     @property
     def format(self) -> Format:
@@ -143,13 +150,14 @@ class Counts:
         return self.erase_bits + self.dropped_bits
 
     def at(self, addresses: Iterable[int]) -> Counts:
-        """What was executed at these addresses.
+        """What was executed at these addresses, without the host's part.
 
-        Which of them dropped cotangents, and what they toggled, only a ledger knows: it is left out, and told of the whole.
+        Where they dropped cotangents, and what they toggled, only a ledger knows; without one it is told of the whole alone.
         """
         wanted = frozenset(addresses)
         executed = {site: n for site, n in self.executed.items() if site[0] in wanted}
-        return Counts(self.program, executed)
+        toggled, dropped = (_within(found, wanted) for found in (self.toggled_at, self.dropped_at))
+        return Counts(self.program, executed, sum((dropped or {}).values()), NOTHING, toggled, dropped)
 
     def with_host(self, host: Host) -> Counts:
         """The same with what the host did."""
@@ -165,19 +173,33 @@ class Counts:
     def _combined(self, other: Counts, sign: int) -> Counts:
         if self.program != other.program:
             raise ValueError("counts of different programs have no sum")
-        executed = Counter(self.executed)
-        for site, n in other.executed.items():
-            executed[site] += sign * n
-        toggled = None
-        if self.toggled_bits is not None and other.toggled_bits is not None:
-            toggled = self.toggled_bits + sign * other.toggled_bits
+        executed = _sum(self.executed, other.executed, sign)
+        assert executed is not None
         return Counts(
             self.program,
-            {site: n for site, n in executed.items() if n},
+            executed,
             self.dropped_bits + sign * other.dropped_bits,
             self.host + Host(*(sign * bits for bits in other.host)),
-            toggled,
+            _sum(self.toggled_at, other.toggled_at, sign),
+            _sum(self.dropped_at, other.dropped_at, sign),
         )
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def _sum(one: Mapping[_Key, int] | None, other: Mapping[_Key, int] | None, sign: int) -> dict[_Key, int] | None:
+    """Key by key; None where either was not counted."""
+    if one is None or other is None:
+        return None
+    out = Counter(one)
+    for key, n in other.items():
+        out[key] += sign * n
+    return {key: n for key, n in out.items() if n}
+
+
+def _within(found: Mapping[int, int] | None, wanted: frozenset[int]) -> dict[int, int] | None:
+    return None if found is None else {at: n for at, n in found.items() if at in wanted}
 
 
 def counts_of(machine: Machine, host: Host | None = None) -> Counts:

@@ -54,14 +54,18 @@ class Ledger:
         self.samples: list[Sample] = []
         self._sample()
 
+    def again(self, machine: Machine) -> Ledger:
+        """A ledger of the same kind, from where the machine stands now."""
+        return Ledger(machine, self._own, self._most)
+
     @property
     def toggled_bits(self) -> int:
         """All bits toggled."""
         return self.toggled.total()
 
     def counted(self, counts: Counts) -> Counts:
-        """The counts of the run that was observed, with its toggled bits."""
-        return replace(counts, toggled_bits=self.toggled_bits)
+        """The counts of the run that was observed, with what each address toggled and dropped."""
+        return replace(counts, toggled_at=dict(self.toggled), dropped_at=dict(self.dropped))
 
     def __call__(self, machine: Machine, pc: int) -> None:
         i = machine.program.instructions[pc]

@@ -169,7 +169,7 @@ KINDS: dict[str, Callable[[Sequence[EnergyReport]], Figure]] = {
     "causes": by_cause,
     "frequency": against_frequency,
     "delay": against_delay,
-    "time": lambda reports: over_time(_ledger(reports[0])),
+    "time": lambda reports: over_time(_ledger(reports[0]), reports[0].back),
 }
 
 

@@ -140,7 +140,8 @@ def energy(
         erasing = function.compiled_for(types, format, replace(compiled.options, erase=True))
         beside = counts_of(run(erasing, False)[0], host_traffic(erasing.program, words, words))
     name = f"~{function.__name__}" if backward else function.__name__
-    return report_of(machine, name, by, counts.host, beside, ledger)
+    report = report_of(machine, name, by, counts.host, beside, ledger)
+    return report if ledger is None else with_way_back(report, machine, ledger)
 
 
 def report_of(
@@ -158,6 +159,15 @@ def report_of(
     return EnergyReport(name, by, counts, engine_of(machine), baseline, ledger)
 
 
+def with_way_back(report: EnergyReport, machine: Machine, ledger: Ledger) -> EnergyReport:
+    """The report with bits over time on the way back, too, which the machine takes now; if nothing was erased."""
+    if report.counts.erased_bits:
+        return report
+    back = ledger.again(machine)
+    machine.run_back(observe=back)
+    return replace(report, back=back)
+
+
 @dataclass(frozen=True)
 class EnergyReport:
     """What a run did, and what that costs."""
@@ -170,6 +180,8 @@ class EnergyReport:
     baseline: Counts | None = None
     #: bits over time, where every step was looked at
     ledger: Ledger | None = field(default=None, repr=False)
+    #: and on the way back, if the run could be taken back
+    back: Ledger | None = field(default=None, repr=False)
 
     @cached_property
     def price(self) -> Price:
@@ -203,9 +215,7 @@ class EnergyReport:
 
     def priced_by(self, tech: str | Path | Technology, **how: Any) -> EnergyReport:
         """The same run priced by another model; see `energy` for what goes with it. It is not run again."""
-        return EnergyReport(
-            self.name, terms(tech, self.counts.format, **how), self.counts, self.engine, self.baseline, self.ledger
-        )
+        return replace(self, by=terms(tech, self.counts.format, **how))
 
     # ------------------------------------------------------------------ to be read
 
@@ -315,6 +325,7 @@ class EnergyReport:
             "timeline": None if self.ledger is None else {
                 "peak_live_bits": self.ledger.peak_bits,
                 "samples": [list(sample) for sample in self.ledger.samples],
+                "back": None if self.back is None else [list(sample) for sample in self.back.samples],
             },
         }  # fmt: skip
 

@@ -135,6 +135,17 @@ def test_over_time() -> None:
     assert found.ledger.samples[-1].erased_bits == found.counts.erased_bits == 128
     assert found.ledger.peak_bits >= 64
     assert rg.energy(forgetful, 0.0, [1.0, 2.0]).counts.toggled_bits is None
+    assert found.back is None  # there is no way back
+
+
+def test_over_time_forth_and_back() -> None:
+    found = rg.energy(library.norm, 0.0, [3.0, 4.0], timeline=True)
+    assert found.ledger is not None
+    assert found.back is not None
+    assert [s.live_bits for s in found.back.samples] == [s.live_bits for s in reversed(found.ledger.samples)]
+    # What is counted is the way there.
+    assert found.counts.executed == rg.energy(library.norm, 0.0, [3.0, 4.0]).counts.executed
+    assert found.price == rg.energy(library.norm, 0.0, [3.0, 4.0]).price
 
 
 def test_a_trap_is_told_in_the_terms_of_the_source_either_way() -> None:

@@ -134,7 +134,7 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
 def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
     from retrograd.cli.files import Region, write_words
     from retrograd.cli.run import extent, prepared
-    from retrograd.energy_report import report_of, terms
+    from retrograd.energy_report import report_of, terms, with_way_back
     from retrograd.simulator.energy.ledger import Ledger
     from retrograd.simulator.machine import Stop, Trap
 
@@ -155,7 +155,8 @@ def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any])
         return LIMIT
     for region in outputs:
         write_words(region, machine.memory[region.address : extent(machine, region)], program.format)
-    return report_of(machine, Path(options.program).name, by, host_traffic(program, loaded, copied), ledger=ledger)
+    report = report_of(machine, Path(options.program).name, by, host_traffic(program, loaded, copied), ledger=ledger)
+    return report if ledger is None else with_way_back(report, machine, ledger)
 
 
 def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:

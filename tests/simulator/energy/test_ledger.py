@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
+from retrograd.simulator.energy.attribution import by_line
 from retrograd.simulator.energy.counting import counts_of
 from retrograd.simulator.energy.ledger import Ledger, Sample
 from retrograd.simulator.engines.native import NativeMachine
@@ -67,6 +68,24 @@ def test_cotangents_toggle_and_are_dropped_where_they_are() -> None:
     assert dict(ledger.toggled) == {2: 2, 1: 2}  # r̄2 becomes r̄1, and is dropped
     assert dict(ledger.dropped) == {1: 32}
     assert ledger.samples[-1].erased_bits == machine.erased_bits == 32
+    counts = ledger.counted(counts_of(machine))
+    assert {line.line: (c.dropped_bits, c.toggled_bits) for line, c in by_line(counts).items()} == {
+        3: (32, 2), 4: (0, 2), 5: (0, 0),
+    }  # fmt: skip
+    assert sum(c.dropped_bits for c in by_line(counts).values()) == counts.dropped_bits
+    assert all(c.toggled_bits is None for c in by_line(counts_of(machine)).values())
+
+
+def test_counts_with_and_without_a_ledger_add_up_to_what_is_known() -> None:
+    machine = rg.Machine(rg.assemble(TEXT))
+    first = Ledger(machine)
+    machine.run(3, observe=first)
+    one = first.counted(counts_of(machine))
+    second = first.again(machine)
+    machine.run(observe=second)
+    rest = second.counted(counts_of(machine) - one)
+    assert (one + rest).toggled_bits == 9
+    assert (one + counts_of(machine)).toggled_bits is None
 
 
 def test_samples_stay_few_and_even() -> None:
