@@ -75,7 +75,8 @@ if TYPE_CHECKING:
         vjp,
     )
     from retrograd.energy_advice import Advice, advise
-    from retrograd.energy_report import EnergyReport, energy
+    from retrograd.energy_report import EnergyReport
+    from retrograd.energy_runs import energy
     from retrograd.energy_sweeps import energy_sweep
     from retrograd.execution import ProgramTrap, Result, run, uncomputing_level
     from retrograd.functions import Inverse, Reversible, reversible, use_format
@@ -162,7 +163,7 @@ _HOMES = {
     "Advice": "energy_advice",
     "advise": "energy_advice",
     "EnergyReport": "energy_report",
-    "energy": "energy_report",
+    "energy": "energy_runs",
     "energy_sweep": "energy_sweeps",
     "ProgramTrap": "execution",
     "Result": "execution",

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrograd.compiler.source import SourceFunction
-from retrograd.energy_report import Figures, Quantity, energy
+from retrograd.energy_report import Figures, Quantity
+from retrograd.energy_runs import energy
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.simulator.energy.loading import technology

@@ -184,10 +184,10 @@ def test_a_plot_that_cannot_be_written(cli: Cli, functions: str) -> None:
 
 
 def test_nothing_heavy_is_imported(folder: Path) -> None:
-    """The table of a model needs no matplotlib, and pricing a short program no compiler."""
+    """The table of a model needs no matplotlib, and pricing a short program neither NumPy nor a compiler."""
     check = (
         "import sys; from retrograd.cli.main import main; main(['energy', 'erase.rga']); "
-        "print([m for m in ('matplotlib', 'llvmlite') if m in sys.modules])"
+        "print([m for m in ('matplotlib', 'llvmlite', 'numpy', 'retrograd.compiler') if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"

@@ -106,7 +106,7 @@ def _look(options: argparse.Namespace) -> bool:
 
 
 def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
-    from retrograd.energy_report import energy
+    from retrograd.energy_runs import energy
     from retrograd.execution import ProgramTrap
     from retrograd.marshal import bind
 
