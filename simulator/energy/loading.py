@@ -132,7 +132,7 @@ class _Reader:
     def technology(self) -> Technology:
         try:
             data = tomllib.loads(self.source)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
             raise self._not_toml(error) from None
         schema = data.get("schema")
         if schema != SCHEMA:
@@ -170,13 +170,13 @@ class _Reader:
     def _not_toml(self, error: Exception) -> InputError:
         """What tomllib says, at the line that it names."""
         message = str(error)
-        at = re.search(r" \(at line (\d+), column (\d+)\)", message)
-        if at is None:
-            return InputError(Diagnostic("RG1102", f"{self.name}: {message}"))
-        line, column = int(at[1]), int(at[2])
+        at = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", message)
+        what = message if at is None else message[: at.start()]
+        line = max(len(self.lines), 1) if at is None or at[1] is None else int(at[1])
         text = self.lines[line - 1] if line <= len(self.lines) else ""
+        column = len(text) + 1 if at is None or at[2] is None else int(at[2])
         span = Span(self.name, line, column, column + 1)
-        return InputError(Diagnostic("RG1102", f"this is not TOML: {message[: at.start()]}", span, line=text))
+        return InputError(Diagnostic("RG1102", f"this is not TOML: {what}", span, line=text))
 
     def _charge(self, data: Any, where: Where) -> Charge:
         self._table(data, where)
@@ -285,9 +285,13 @@ class _Reader:
         value = self._get(data, key, where)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error("RG1106", (*where, key), f"{key} = {value!r:.40} is no number")
-        if not math.isfinite(value) or value < 0:
-            raise self.error("RG1106", (*where, key), f"{key} = {value:g}: figures are finite, and not negative")
-        return float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number) or number < 0:
+            raise self.error("RG1106", (*where, key), f"{key} = {number:g}: figures are finite, and not negative")
+        return number
 
     # ------------------------------------------------------------------ keys
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import tomllib
 from pathlib import Path
@@ -300,3 +301,53 @@ def test_what_is_no_quantity(text: str, measures: str, code: str) -> None:
         quantity(text, measures, "it")
     assert wrong.value.code == code
     assert len(wrong.value.diagnostics[0].message) < 120
+
+
+# ------------------------------------------------------------------ whatever is written
+
+VALUES = (
+    "3", "-1", "1e400", "nan", "true", '"x"', '""', "[]", "{}", "[1, 2]", "{ value = 1 }", "1979-05-27", "[[1], [2]]", '["a"]',
+    "9" * 400, '"8 KiB"', '"kT ln2"', '"operation"', '"cooling"', '"cell"', '"ramp"', '"access"', "0", '"\\u0000"',
+)  # fmt: skip
+
+
+def what_is_said(text: str) -> InputError | None:
+    try:
+        from_text(text, "mine.toml")
+    except InputError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_written_is_read_or_refused(seed: int) -> None:
+    """Lines are lost, doubled, exchanged, given other values: the loader returns a model or raises its own error, with a line."""
+    rng = random.Random(seed)
+    refused = 0
+    for _ in range(60):
+        lines = GOOD.splitlines()
+        for _ in range(rng.randint(1, 3)):
+            i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+            match rng.randrange(5):
+                case 0:
+                    del lines[i]
+                case 1:
+                    lines.insert(i, lines[j])
+                case 2:
+                    lines[i], lines[j] = lines[j], lines[i]
+                case 3:
+                    lines[i] = f"{lines[i].partition(' = ')[0]} = {rng.choice(VALUES)}"
+                case _:
+                    at = rng.randrange(len(lines[i]) + 1)
+                    lines[i] = lines[i][:at] + rng.choice('[]="#.{}\\x,') + lines[i][at:]
+        said = what_is_said("\n".join(lines))
+        refused += said is not None
+        assert said is None or (said.code.startswith("RG11") and said.diagnostics[0].span is not None), said
+    assert refused > 20
+
+
+def test_nested_without_end() -> None:
+    with pytest.raises(InputError, match="RG1102"):
+        from_text("a = " + "[" * 100_000, "deep.toml")
+    with pytest.raises(InputError, match="RG1102"):
+        from_text("a = " + "9" * 10_000, "long.toml")
