@@ -176,8 +176,8 @@ def gated() -> str:
     for name, f, args in workloads():
         try:
             report = rg.energy(f, *args, tech="aqfp", format=SMALL, baseline=False)
-        except rg.ProgramTrap as trap:
-            rows.append([name, f"traps in {SMALL}: {trap.code}", "", "", "", "", ""])
+        except (rg.ProgramTrap, rg.CompileError) as error:
+            rows.append([name, f"does not fit {SMALL} ({error.code})", "", "", "", "", ""])
             continue
         p, n = report.price, report.counts.retired
         logic = p.of("logic")

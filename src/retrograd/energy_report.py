@@ -84,7 +84,7 @@ def gates_for(w: Format) -> Gates | None:
 
     hardware = find_spec("retrograd.hdl")
     for folder in (hardware.submodule_search_locations or ()) if hardware is not None else ():
-        for path in sorted(Path(folder).rglob("*gates*.json")):
+        for path in sorted(Path(folder).glob("gates_*.json")):
             found = load_gates(path)
             if found.format == w:
                 return found

@@ -135,7 +135,8 @@ def test_expressions_are_one_item() -> None:
 
 
 def test_without_a_figure_nothing_is_known() -> None:
-    advice = rg.advise(two, 0.0, XS, tech="aqfp")
+    uncounted = two.with_options(format=rg.Format(64, 40))  # whose gates nobody has counted
+    advice = rg.advise(uncounted, 0.0, XS, tech="aqfp")
     long = next(v for v in advice.verdicts if v.routine == "long")
     assert (long.erase, long.known) == (False, False)
     assert "not known" in str(advice)

