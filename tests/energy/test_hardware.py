@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from retrograd.compiler.compiled import Options
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.compiler.compiled import Options
 from retrograd.hardware import run_on_hardware
 
 SMALL = rg.Format(32, 16)
