@@ -128,7 +128,9 @@ class Core(wiring.Component):
             Select.BR: branch.br, Select.IMM: decoder.imm, Select.NEGATED: decoder.negated,
         }  # fmt: skip
         m.d.comb += [operands.latches[latch.value].eq(word) for latch, word in latches.items()]
+        m.d.comb += operands.runs.eq(phase == Phase.RUN)
         m.d.comb += [getattr(operands, f"{port}_source").eq(sequencer.next[port]) for port in "xyz"]
+        m.d.comb += [getattr(operands, f"{port}_first").eq(head[port]) for port in "xyz"]
         x, y, z = operands.x, operands.y, operands.z
         self._units(m, now, operands)
 

@@ -61,6 +61,10 @@ DISPATCH = data.StructLayout(
         "forbidden": FORBIDDEN,
         # where the row after this one is
         "start": ADDRESS_BITS,
+        # where the operands of this row come from
+        "x": 5,
+        "y": 5,
+        "z": 5,
         "word": MICROWORD,
     }
 )
@@ -113,7 +117,7 @@ class Microcode:
                     found = microprograms(executed.entry, p.format, lifted, lifted and same)[executed.name]
                     if not {operation.unit for operation in found.schedule.operations} <= p.units:
                         continue
-                    first, *rest = self._program(executed, found, lifted, same)
+                    selections, (first, *rest) = self._program(executed, found, lifted, same)
                     body = tuple(pack(MICROWORD, row) for row in rest)
                     if body not in starts:
                         starts[body] = len(self.rows)
@@ -122,7 +126,7 @@ class Microcode:
                     head = self._head(opcode, executed, lifted, same) | {
                         "negates": backward and opcode.negates_immediate
                     }
-                    self.dispatch[at] = pack(DISPATCH, head | {"start": starts[body], "word": first})
+                    self.dispatch[at] = pack(DISPATCH, head | selections | {"start": starts[body], "word": first})
         if len(self.rows) > 1 << ADDRESS_BITS:
             raise ValueError(f"{len(self.rows)} rows of microcode do not fit")
         if len(self.prompts) > PROMPTS:
@@ -167,8 +171,8 @@ class Microcode:
 
     # ---------------------------------------------------------------- rows
 
-    def _program(self, executed: Opcode, found: Microprogram, lifted: bool, same: bool) -> list[Row]:
-        """A row for each cycle of execution, then for each write."""
+    def _program(self, executed: Opcode, found: Microprogram, lifted: bool, same: bool) -> tuple[Row, list[Row]]:
+        """What the first row selects, and a row for each cycle of execution, then for each write."""
         w = self.parameters.format
         rows: list[Row] = [{} for _ in range(found.cycles - _before(found))]
         for operation in found.schedule.operations:
@@ -197,8 +201,7 @@ class Microcode:
                 case Input():
                     raise ValueError(f"{executed.name}: a guard on a word as it is")
         self._writes(executed, found, lifted, rows)
-        self._place(rows)
-        return rows
+        return self._place(rows), rows
 
     def _issue(self, m: MicroOperation) -> Row:
         row: Row = {"operation": Operation[m.operation.upper()]}
@@ -248,8 +251,9 @@ class Microcode:
         if after:
             raise ValueError(f"{executed.name}: nothing writes {sorted(after)}")
 
-    def _place(self, rows: Sequence[Row]) -> None:
-        """Say of each operand where it comes from: when its row acts it must stand in a register."""
+    def _place(self, rows: Sequence[Row]) -> Row:
+        """Say of each operand where it comes from: the row before does, and what is returned for the first."""
+        first: Row = {}
         #: temporary -> when it can first be read
         ready: dict[int, int] = {}
         for cycle, row in enumerate(rows):
@@ -258,29 +262,31 @@ class Microcode:
                 row[port] = {}
                 if source is not None:
                     select, ahead = self._select(source, cycle, ready)
-                    row[port]["select"] = select
-                    if ahead is not None:
-                        rows[cycle - 1][port]["ahead"] = ahead
+                    if cycle == 0:
+                        first[port] = select
+                    else:
+                        rows[cycle - 1][port] = {"select": select, "ahead": ahead}
             if row.get("write"):
                 ready[row["temporary"]] = cycle + 1
+        return first
 
-    def _select(self, source: Source, cycle: int, ready: Mapping[int, int]) -> tuple[int, int | None]:
-        """What its row selects, and the address in the file that the row before gives."""
+    def _select(self, source: Source, cycle: int, ready: Mapping[int, int]) -> tuple[int, int]:
+        """What is selected, and the address in the file."""
         match source:
             case Constant(word) if cycle == 0:
-                return PROMPT + _index(self.prompts, word), None
+                return PROMPT + _index(self.prompts, word), 0
             case Constant(word):
                 return Select.FILE.value, TEMPORARIES + _index(self.constants, word)
             case Input("imm", True):
-                return Select.NEGATED.value, None
+                return Select.NEGATED.value, 0
             case Input(name):
-                return _LATCHES[name].value, None
+                return _LATCHES[name].value, 0
             case Temporary(number):
                 match cycle - ready[number]:
                     case 0:
-                        return Select.LAST.value, None
+                        return Select.LAST.value, 0
                     case 1:
-                        return Select.PREVIOUS.value, None
+                        return Select.PREVIOUS.value, 0
                 return Select.FILE.value, number
 
 

@@ -1,7 +1,7 @@
 """The microword: what every part of the core does in one cycle, as fields.
 
-A microword stands in a register while it acts, and so do its operands. The microword after it is at the memory's output
-then, and selects the operands to go into their registers; what comes from the operand file was addressed a row before.
+A microword stands in a register while it acts, and so do its operands. A cycle before, it is at the memory's output, and
+already says where the operands of the row after it come from.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Trap(Enum):
 
 TRAPS = {trap.code: trap for trap in Trap if trap is not Trap.NONE}
 
-#: Where an operand comes from; and, of the next row, the address of the same operand in the operand file.
+#: Where an operand of the *next* row comes from, and its address in the operand file.
 SOURCE = data.StructLayout({"select": 5, "ahead": FILE_BITS})
 
 #: A predicate among the results: if zero, the trap, unless a guard before it fails too.

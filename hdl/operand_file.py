@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
@@ -14,7 +17,9 @@ PORTS = ("x", "y", "z")
 
 
 class OperandFile(wiring.Component):
-    """Sources named in one cycle are operands in the next, from registers: so that nothing but the function units takes time.
+    """Operands stand in registers, and so do the selections that fill them: each is told a cycle before it is needed.
+
+    Of the first microword of an execution nothing can be told before; it reads latches and a few constants.
 
     Raises ValueError for more constants than there is room for.
     """
@@ -27,8 +32,11 @@ class OperandFile(wiring.Component):
         self.words = MemoryData(shape=width, depth=1 << FILE_BITS, init=[*[0] * TEMPORARIES, *constants])
         super().__init__(
             {
-                #: what the next microword reads
+                #: what the first microword reads, and what the one after the next does
+                **{f"{port}_first": In(5) for port in PORTS},
                 **{f"{port}_source": In(SOURCE) for port in PORTS},
+                #: the next microword is not the first
+                "runs": In(1),
                 #: the operands that this one reads
                 **{port: Out(width) for port in PORTS},
                 #: the latches, by number
@@ -50,21 +58,30 @@ class OperandFile(wiring.Component):
         m.d.sync += self.last.eq(self.result)
         prompts = Array(Const(word, self.width) for word in self.prompts)
         for name in PORTS:
-            source = getattr(self, f"{name}_source")
+            source, first = getattr(self, f"{name}_source"), getattr(self, f"{name}_first")
             port = memory.read_port()
             m.d.comb += port.addr.eq(source.ahead)
+            # A line for each word that can be selected: the lines of the first microword are of its own making.
+            lines, told = Signal(Select.LAST.value + 1, name=f"{name}_lines"), Signal(Select.LAST.value + 1)
+            m.d.sync += told.eq(Cat(source.select == number for number in range(len(told))))
+            m.d.comb += lines.eq(Mux(self.runs, told, Cat(first == number for number in range(LATCHES))))
+            words = [
+                *(self.latches[number] for number in range(LATCHES)), port.data, self.last,
+                Mux(self.runs, 0, prompts[first[:4]]),
+            ]  # fmt: skip
+            gates = [*lines[: Select.LAST.value], first >= PROMPT]
             late, word = Signal(name=f"{name}_late"), Signal(self.width, name=f"{name}_word")
-            m.d.sync += late.eq(source.select == Select.LAST)
-            with m.If(source.select >= PROMPT):
-                m.d.sync += word.eq(prompts[source.select[:4]])
-            with m.Else(), m.Switch(source.select[:4]):
-                for number in range(LATCHES):
-                    with m.Case(number):
-                        m.d.sync += word.eq(self.latches[number])
-                with m.Case(Select.FILE.value):
-                    m.d.sync += word.eq(port.data)
-                with m.Default():
-                    m.d.sync += word.eq(self.last)
+            m.d.sync += [
+                late.eq(lines[Select.LAST.value]),
+                word.eq(_any_of([gate.replicate(self.width) & word for gate, word in zip(gates, words, strict=True)])),
+            ]
             # The only result that is too late for the register.
             m.d.comb += getattr(self, name).eq(Mux(late, self.last, word))
         return m
+
+
+def _any_of(words: list[Any]) -> Any:
+    """Their disjunction, as a tree."""
+    while len(words) > 1:
+        words = [reduce(or_, words[at : at + 2]) for at in range(0, len(words), 2)]
+    return words[0]
