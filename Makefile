@@ -28,6 +28,7 @@ docs:
 	$(PYTHON) -m retrograd.isa.manual --check docs
 	$(PYTHON) -m retrograd.isa.timing --check docs
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
+	$(PYTHON) tools/analyse_energy.py --check docs
 
 examples:
 	$(PYTHON) tools/run_examples.py README.md docs/*.md examples/*.md

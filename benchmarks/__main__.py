@@ -10,7 +10,7 @@ import json
 import platform
 from pathlib import Path
 
-from benchmarks import assembler, compiler, engines, gradients, machine, startup
+from benchmarks import assembler, compiler, energy, engines, gradients, machine, startup
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repeats")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures too (schema retrograd.bench/1)")
     options = parser.parse_args()
-    parts = (assembler, machine, compiler, gradients, engines, startup)
+    parts = (assembler, machine, compiler, gradients, engines, energy, startup)
     rows = [row for part in parts for row in part.measure(options.quick)]
     width = max(len(row.name) for row in rows)
     for row in rows:

@@ -25,7 +25,7 @@ class Options:
     """How to compile: the same source, the same results.
 
     `level` 0 leaves the IR as it was lowered. `erase`: True erases what routines and expressions computed in place of uncomputing
-    it, a collection of names does so for these routines only. `stack`: words for recursion. `cotangents`: the program is to
+    it, a collection of names does so for these routines only, and for expressions unless `temporaries` is False. `stack`: words for recursion. `cotangents`: the program is to
     run in differentiation mode, and drops the cotangent of every variable that dies on its way back (see `drops`).
     """
 
@@ -33,6 +33,7 @@ class Options:
     erase: bool | frozenset[str] = False
     stack: int = 1 << 16
     cotangents: bool = False
+    temporaries: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _compile(
     # What one routine keeps of another is no longer told apart by its name.
     module = optimise(lowered.module, options.level, observe, () if names is None else ("keep_temporaries",))
     if options.erase:
-        module = erase_routines(module, names)
+        module = erase_routines(module, names, temporaries=options.temporaries)
         if observe is not None:
             observe("erase_routines", module)
     compiled = Compiled(function, w, options, lowered, module, emit(module))

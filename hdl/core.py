@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The core: all that executes instructions. Beside it a host sets what it runs, and starts and stops it."""
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from retrograd.hdl.guard_unit import GuardUnit
 from retrograd.hdl.ledger import Ledger
 from retrograd.hdl.logic_unit import LogicUnit
 from retrograd.hdl.memory_port import MemoryPort
-from retrograd.hdl.microcode import Microcode
+from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.microword import Field, Operation, Select, Trap, Writer
 from retrograd.hdl.multiplier import Multiplier
 from retrograd.hdl.operand_file import OperandFile
@@ -33,7 +34,7 @@ class Core(wiring.Component):
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
         self.parameters = p = parameters
-        self.microcode = microcode or Microcode(parameters)
+        self.microcode = microcode or microcode_for(parameters)
         width = p.width
         self.code = MemoryData(shape=INSTRUCTION, depth=p.code_words, init=[])
         self.registers = RegisterFile(width)

@@ -102,13 +102,17 @@ class Device:
         self._write_all(Area.REGISTERS, 0, [0] * REGISTERS)
         self._set(Slot.CODE_SIZE, len(program.code))
         self._set(Slot.DATA_SIZE, words)
-        self._program, self._words = program, words
+        self._program, self._words, self._backward = program, words, backward
         self.clear_cotangents()
-        self._set(Slot.BR, 0)
-        self._set(Slot.DIRECTION, int(backward))
-        self._set(Slot.PC, program.finish if backward else program.start)
-        self._set(Slot.MODES, 0b010)
+        self._stand_before()
+        self.modes()
         self._command("clear")
+
+    def _stand_before(self) -> None:
+        """PC, BR and DIR as before the run."""
+        self._set(Slot.BR, 0)
+        self._set(Slot.DIRECTION, int(self._backward))
+        self._set(Slot.PC, self.program.finish if self._backward else self.program.start)
 
     @property
     def program(self) -> Program:
@@ -182,8 +186,8 @@ class Device:
     def gradient(self, loss: int, *, register: bool = False, scale: int = 0) -> Gradient:
         """∂loss/∂(every word that the machine began with), the loss being a word of memory, or a register.
 
-        The whole of it: forward, copy out, cotangents cleared and the loss's 2^scale, D = 1, back to `start`. Afterwards the machine
-        stands where it was before, words as they were. Raises BusError where either run traps, the machine left as it is.
+        The whole of it: forward, copy out, cotangents cleared and the loss's 2^scale, D = 1, back to `start`. Afterwards it is as
+        it was loaded, but for cotangents. Raises BusError where either run traps, the machine left as it is.
         """
         forward = self.run()
         self.need(forward, "the run")
@@ -196,7 +200,7 @@ class Device:
         backward = self.run()
         self.need(backward, "the run back")
         found = Gradient(memory, registers, self.memory_cotangents(), self.register_cotangents(), forward, backward)
-        self.turn()
+        self._stand_before()
         self.modes()
         return found
 

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Gates of the co-processor's units: what its logic is made of, counted on the netlist.
 
     AND with inverters, XOR, flip-flops, bits of memory
@@ -19,7 +20,7 @@ from typing import Any
 from amaranth.back import rtlil
 from retrograd.hdl.branch_unit import BranchUnit
 from retrograd.hdl.core import Core
-from retrograd.hdl.microcode import Microcode
+from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.microcode import Unit
 
@@ -27,8 +28,8 @@ SCHEMA = "retrograd.gates/1"
 #: names of the gates -> what Yosys calls their cells
 _CELLS = {"AND": ("$_AND_", "$_NAND_", "$_ANDNOT_"), "XOR": ("$_XOR_", "$_XNOR_")}
 _SCRIPT = (
-    "read_rtlil unit.il; hierarchy -top top; proc; flatten; opt; memory -nomap; opt; techmap; opt; dffunmap; "
-    "abc -g AND,XOR; opt_clean; tee -q -o stat.json stat -json"
+    "read_rtlil unit.il; hierarchy -top top; proc; flatten; opt; techmap; opt; dffunmap; "
+    "abc -g AND,XOR -script +strash;dc2;map; opt_clean; tee -q -o stat.json stat -json"
 )
 
 
@@ -75,7 +76,7 @@ def _read(told: dict[str, Any]) -> Gates:
 
 def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[str, Gates]:
     """The gates of each function unit, and of the rest of the core."""
-    code = microcode or Microcode(parameters)
+    code = microcode or microcode_for(parameters)
     core = Core(parameters, code)
     parts = {
         Unit.LOGIC.value: core.logic,

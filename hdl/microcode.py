@@ -31,6 +31,7 @@ from retrograd.isa.lifted import lifted as lift
 from retrograd.isa.microcode import Check, Constant, Input, MicroOperation, Result, Source, Temporary, Unit
 from retrograd.isa.microprograms import guards, microprograms
 from retrograd.isa.phases import Microprogram
+from retrograd.isa.words import Format
 
 #: bits of an address in the microcode memory
 ADDRESS_BITS = 14
@@ -322,3 +323,14 @@ def _index(known: list[T], item: T) -> int:
     if item not in known:
         known.append(item)
     return known.index(item)
+
+
+_made: dict[tuple[Format, frozenset[Unit], int], Microcode] = {}
+
+
+def microcode_for(parameters: Parameters) -> Microcode:
+    """The microcode of a co-processor, made once: it does not depend on the sizes of memories. It is not to be changed."""
+    key = parameters.format, parameters.units, id(parameters.table)
+    if key not in _made:
+        _made[key] = Microcode(parameters)  # which keeps the table, so that no other can have its identity
+    return _made[key]

@@ -371,6 +371,7 @@ HUNDREDS = {
     "RG08": ("Compiled functions", "A reversible function stopped when it ran; the machine can run back from there."),
     "RG09": ("Laws", "What `retrograd.testing` demands of a reversible function does not hold."),
     "RG10": ("Engines and devices", "A machine other than the reference machine is not there, or cannot do this."),
+    "RG11": ("Energy", "A technology model is wrong, or has no figures for what was asked."),
 }
 
 

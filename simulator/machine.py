@@ -113,9 +113,8 @@ class Machine:
         self._keep_dropped = keep_dropped
         self._companions: Cotangents | None = None
         self._differentiating = False
-        #: what was executed until D was last changed, and what the counters said then
-        self._before: Counter[Execution] = Counter()
-        self._counted = {way: list(hits) for way, hits in self.executed.items()}
+        #: of `executed`, what was executed with the other D
+        self._otherwise = {way: list(hits) for way, hits in self.executed.items()}
         #: the code with D = 0 and D = 1, made when it is first needed
         self._code: dict[bool, dict[int, list[_Decoded]]] = {}
 
@@ -204,16 +203,26 @@ class Machine:
 
     def executions(self) -> Counter[Execution]:
         """How often what was executed, in more detail than `counts` tells: as much as the cycles of each depend on."""
+        out: Counter[Execution] = Counter()
+        for (_, execution), n in self.executions_at().items():
+            out[execution] += n
+        return out
+
+    def executions_at(self) -> dict[tuple[int, Execution], int]:
+        """(address, what was executed there) -> how often: all counts of a run follow from these."""
         # Imported here: whoever does not ask need not have the instructions scheduled.
         from retrograd.isa.timing import Execution
 
-        out = self._before.copy()
-        table, lifted = self.program.table, self._differentiating
+        out: dict[tuple[int, Execution], int] = {}
+        table, now = self.program.table, self._differentiating
         for way, hits in self.executed.items():
-            for i, n, before in zip(self.program.instructions, hits, self._counted[way], strict=True):
-                if n != before:
-                    opcode = i.opcode if way > 0 else table.inverse(i.opcode)
-                    out[Execution(opcode, lifted, i.ra == i.rb, way)] += n - before
+            for pc, (i, n, other) in enumerate(zip(self.program.instructions, hits, self._otherwise[way], strict=True)):
+                if not n:
+                    continue
+                opcode = i.opcode if way > 0 else table.inverse(i.opcode)
+                for lifted, times in ((now, n - other), (not now, other)):
+                    if times:
+                        out[pc, Execution(opcode, lifted, i.ra == i.rb, way)] = times
         return out
 
     @property
@@ -242,8 +251,10 @@ class Machine:
         if on and self._companions is None:
             self._companions = self._new_cotangents()
         if on != self._differentiating:
-            self._before = self.executions()
-            self._counted = {way: list(hits) for way, hits in self.executed.items()}
+            self._otherwise = {
+                way: [n - other for n, other in zip(hits, self._otherwise[way], strict=True)]
+                for way, hits in self.executed.items()
+            }
         self._differentiating = on
 
     @property

@@ -74,6 +74,10 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from retrograd.energy_advice import Advice, advise
+    from retrograd.energy_report import EnergyReport
+    from retrograd.energy_runs import energy
+    from retrograd.energy_sweeps import energy_sweep
     from retrograd.execution import ProgramTrap, Result, run, uncomputing_level
     from retrograd.functions import Inverse, Reversible, reversible, use_format
     from retrograd.isa.diagnostics import (
@@ -156,6 +160,11 @@ _HOMES = {
     "jvp": "differentiation",
     "value_and_grad": "differentiation",
     "vjp": "differentiation",
+    "Advice": "energy_advice",
+    "advise": "energy_advice",
+    "EnergyReport": "energy_report",
+    "energy": "energy_runs",
+    "energy_sweep": "energy_sweeps",
     "ProgramTrap": "execution",
     "Result": "execution",
     "run": "execution",
@@ -190,6 +199,7 @@ _HOMES = {
 
 __all__ = [
     "TABLE",
+    "Advice",
     "Array",
     "AssemblyError",
     "BatchResult",
@@ -198,6 +208,7 @@ __all__ = [
     "Consistency",
     "Diagnostic",
     "ElementTrap",
+    "EnergyReport",
     "Format",
     "Gradient",
     "GradientReport",
@@ -220,6 +231,7 @@ __all__ = [
     "Table",
     "Trap",
     "VerificationError",
+    "advise",
     "assemble",
     "assemble_file",
     "atan",
@@ -230,6 +242,8 @@ __all__ = [
     "decode",
     "disassemble",
     "encode",
+    "energy",
+    "energy_sweep",
     "erase",
     "exp",
     "external",

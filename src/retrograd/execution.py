@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,16 +110,24 @@ def read(compiled: Compiled, machine: Machine, values: list[Any]) -> list[Any]:
     return out
 
 
-def execute(compiled: Compiled, machine: Machine, max_steps: int | None = None) -> None:
-    """Run until the machine halts. Raises ProgramTrap."""
+def execute(
+    compiled: Compiled,
+    machine: Machine,
+    max_steps: int | None = None,
+    observe: Callable[[Machine, int], None] | None = None,
+) -> None:
+    """Run until the machine halts. Raises ProgramTrap.
+
+    `observe` looks at every step, as in `Machine.run`; statements for the host are then not shown.
+    """
     marks = compiled.emitted.externals
     try:
-        if marks:
+        if marks and observe is None:
             from retrograd.externals import run_with_externals
 
             outcome = run_with_externals(compiled, machine, max_steps)
         else:
-            outcome = machine.run(max_steps)
+            outcome = machine.run(max_steps, observe=observe)
     except Trap as trap:
         raise ProgramTrap(explain(compiled, machine, trap), machine, trap) from None
     if outcome.stop is not Stop.HALTED:

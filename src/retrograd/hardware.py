@@ -143,16 +143,19 @@ def _simulated(
     from retrograd.hdl.runs import Place, run
 
     loss = None if seed is None else Place(seed)
-    ran = run(
-        program,
-        memory=dict(enumerate(memory)),
-        backward=backward,
-        loss=loss,
-        scale=scale,
-        folder=verilator,
-        vcd=vcd,
-        steps=steps,
-    )
+    try:
+        ran = run(
+            program,
+            memory=dict(enumerate(memory)),
+            backward=backward,
+            loss=loss,
+            scale=scale,
+            folder=verilator,
+            vcd=vcd,
+            steps=steps,
+        )
+    except ValueError as error:
+        raise BusError(str(error)) from None
     for way, one in zip(("the run", "the run back"), ran, strict=False):
         if one.stop != "halted":
             why = one.code or f"it takes more than {steps} instructions"

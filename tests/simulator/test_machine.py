@@ -814,7 +814,7 @@ def test_handlers_agree_with_the_trees(opcode: Opcode) -> None:
     for w in FORMATS:
         for modes in modes_of(opcode, w):
             run = handler(opcode, w, modes)
-            met = {compare(opcode, w, modes, state, run) for state in operand_states(opcode, w, rng, 25)}
+            met = {compare(opcode, w, modes, state, run) for state in operand_states(opcode, w, rng, 60)}
             absent = is_rounded(opcode) and not available(w)
             assert None in met or opcode.name == "unerase" or "strict" in modes or (absent and "RG0403" in met)
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from retrograd.cli.files import check_output, fail, read_arrays, write_arrays
 from retrograd.cli.functions import function_and_direction, parse_arguments, plain, step_limit
 from retrograd.cli.main import LIMIT, OK, TRAPPED
-from retrograd.cli.report import as_dict, columns
+from retrograd.cli.report import as_dict
 from retrograd.isa.diagnostics import nearest
+from retrograd.tables import columns
 
 if TYPE_CHECKING:
     from retrograd.batches import BatchResult

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from retrograd.cli.main import OK
-from retrograd.cli.report import as_dict, columns
+from retrograd.cli.report import as_dict
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.simulator.engines.cuda.driver import Device, driver, size_text, version_text
+from retrograd.tables import columns
 
 
 def devices(options: argparse.Namespace) -> int:

@@ -276,8 +276,12 @@ def compile_command(options: argparse.Namespace) -> int:
         changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
     if options.format is not None:
         changes["format"] = parse_format(options.format)
-    function = function.with_options(**changes)
     args, keywords = parse_arguments(options.args)
+    if options.strategy is not None:
+        changes |= _by_energy(function.with_options(**changes), inverse, args, keywords, options)
+    elif options.tech is not None:
+        raise fail("RG0512", "--tech is for `--strategy energy`")
+    function = function.with_options(**changes)
     if options.dump_ir is not None:
         return _dump_ir(function, args, keywords, options.dump_ir)
     compiled = function.compiled(*args, **keywords)
@@ -301,6 +305,20 @@ def compile_command(options: argparse.Namespace) -> int:
     write_bytes(options.output, image)
     print(f"{options.output}: {len(program.code)} instructions, {program.memory} words of memory, {len(image)} bytes")
     return OK
+
+
+def _by_energy(
+    function: Reversible, inverse: bool, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace
+) -> dict[str, Any]:
+    """The options with which the function costs least on these arguments."""
+    from retrograd.energy_advice import advise
+    from retrograd.marshal import bind
+
+    if options.erase is not None or inverse:
+        what = "~FUNCTION, which cannot erase" if inverse else "--erase, which says already what is erased"
+        raise fail("RG0512", f"--strategy energy does not go with {what}")
+    found = advise(function, *bind(function, args, keywords), tech=options.tech or "landauer")
+    return {"erase": found.options.erase, "temporaries": found.options.temporaries}
 
 
 def parse_format(text: str) -> Format:

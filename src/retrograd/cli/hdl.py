@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from retrograd.cli.files import cached_folder, check_output, constant, fail, load_program
 from retrograd.cli.functions import is_function, load_function, parse_arguments, parse_format, plain, shown, step_limit
 from retrograd.cli.main import LIMIT, OK, TRAPPED
-from retrograd.cli.report import columns
 from retrograd.isa.diagnostics import DeviceError, Diagnostic, nearest
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
+from retrograd.tables import columns
 
 if TYPE_CHECKING:
     from retrograd.hdl.parameters import Parameters

@@ -116,6 +116,43 @@ def parser() -> argparse.ArgumentParser:
         "--json", action="store_true", help="print the outcome as JSON (schema retrograd.run/1, call/1 or batch/1)"
     )
 
+    p = command("energy", "count what a run does, and price it by a technology model")
+    p.add_argument("program", metavar="PROG", nargs="?", help="FILE.py:FUNCTION, assembly text or an image")
+    p.add_argument("args", nargs="*", metavar="ARG", help="of a function: literals such as 1.5, NAME=VALUE, @FILE.npy")
+    p.add_argument("-I", "--include", metavar="DIR", action="append", default=[], help="folder that .include may read")
+    p.add_argument("--tech", metavar="MODEL", default="landauer", help="a model's name (see --models), or a TOML file")
+    p.add_argument("--models", action="store_true", help="list the models")
+    p.add_argument("--compare", metavar="A,B", help="several models beside each other")
+    p.add_argument("--temperature", metavar="T", help="such as 4.2K (default: the model's)")
+    p.add_argument("--frequency", metavar="F", help="clock, such as 5GHz (default: the model's)")
+    p.add_argument(
+        "--figure", metavar="NAME=VALUE", action="append", default=[], dest="figures",
+        help="a figure that the model leaves open, such as resistance=10kohm, or low:value:high with a unit",
+    )  # fmt: skip
+    p.add_argument("--gates", metavar="FILE", help="gate counts (default: those that come with the hardware)")
+    p.add_argument("--advise", action="store_true", help="for each routine: erase or uncompute, and why")
+    p.add_argument("--timeline", action="store_true", help="look at every step: bits toggled, and live over time")
+    p.add_argument("--plot", metavar="FILE", help="draw it: .png, .svg or .pdf")
+    p.add_argument(
+        "--plot-kind", choices=("causes", "frequency", "delay", "time"), default="causes",
+        help="energy by cause (default), against the clock, against the time of the run; bits over time",
+    )  # fmt: skip
+    p.add_argument("--engine", metavar="ENGINE", default="auto", help="what runs it, see run")
+    p.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], dest="sets", help="see run")
+    p.add_argument("--mem", metavar="[WHERE=]FILE[,TYPE]", action="append", default=[], help="see run; counted as load")
+    p.add_argument("--out", metavar="[WHERE[:COUNT]=]FILE[,TYPE]", action="append", default=[], help="see run; counted")
+    p.add_argument("--backward", action="store_true", help="start at `finish` and run back to `start`")
+    p.add_argument("--inverse", action="store_true", help="run the inverse program instead")
+    p.add_argument("--max-steps", metavar="N", help="stop after N steps (exit code 4)")
+    p.add_argument("--memory", metavar="WORDS", help="size of the data memory, if larger than the program's own")
+    p.add_argument("--memory-limit", metavar="WORDS", help="refuse programs that want more memory")
+    p.add_argument("--no-overflow", action="store_true", help="let fixed-point results wrap instead of trapping")
+    p.add_argument("--strict", action="store_true", help="refuse to erase")
+    p.add_argument(
+        "--json", action="store_true",
+        help="as JSON (schema retrograd.energy/1, energy-comparison/1, energy-advice/1 or technologies/1)",
+    )  # fmt: skip
+
     p = command("compile", "compile a reversible function to an image, assembly text, IR, LLVM IR or PTX")
     p.add_argument(
         "function",
@@ -147,6 +184,12 @@ def parser() -> argparse.ArgumentParser:
         const="",
         help="erase what routines compute, in place of uncomputing it; all, or those named, with commas",
     )
+    p.add_argument(
+        "--strategy",
+        choices=("energy",),
+        help="erase each routine where that is cheaper than uncomputing it, for the arguments given, by --tech",
+    )
+    p.add_argument("--tech", metavar="MODEL", help="the technology model of --strategy energy (default: landauer)")
     p.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
     p.add_argument("--format", metavar="W,F", help="word width and fraction, such as 32,16 or Q16.16")
 
@@ -259,6 +302,10 @@ def _dispatch(options: argparse.Namespace) -> int:
             from retrograd.cli.gradients import gradient_command
 
             return gradient_command(options)
+        case "energy":
+            from retrograd.cli.energy import energy_command
+
+            return energy_command(options)
         case "devices":
             from retrograd.cli.devices import devices
 

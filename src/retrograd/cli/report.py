@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from retrograd.cli.main import BAD_INPUT, TRAPPED
@@ -12,6 +11,7 @@ from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.syntax import write
 from retrograd.simulator.engines.choice import engine_of
 from retrograd.simulator.machine import Machine, Trap
+from retrograd.tables import columns
 
 _ROWS = 16
 _WORDS = 8
@@ -36,17 +36,6 @@ def show_errors(error: RetrogradError, *, as_json: bool) -> int:
         if len(error.diagnostics) > 1:
             print(f"\n{len(error.diagnostics)} errors", file=sys.stderr)
     return code
-
-
-def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Rows in aligned columns; those numbered in `right` are set to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    flush = set(right)
-    lines = []
-    for row in rows:
-        cells = [c.rjust(n) if i in flush else c.ljust(n) for i, (c, n) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def registers_table(machine: Machine) -> str:

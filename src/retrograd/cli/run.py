@@ -25,13 +25,46 @@ _PATIENCE, _TICK = 1.0, 0.5
 
 def run(options: argparse.Namespace) -> int:
     """Load, run, show; returns the exit code."""
-    if options.args:
-        hint = "set registers with --set and memory with --mem; for a function write FILE.py:FUNCTION"
-        raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments", hint)
     for option, given in (("--batch", options.batch), ("--shared", options.shared), ("-o", options.output)):
         if given:
             hint = "write FILE.py:FUNCTION; memory of a single run is loaded by --mem and saved by --out"
             raise fail("RG0512", f"{option} is for functions: a program does not say what its arguments are", hint)
+    machine, _ = prepared(options)
+    program = machine.program
+    outputs = [Region.parse(text, program, "--out") for text in options.out]
+    for region in outputs:
+        extent(machine, region)
+    breakpoints = frozenset(_breakpoint(text, program) for text in options.breaks)
+    max_steps = _count(options.max_steps, "--max-steps", program)
+    observe = Tracer(machine) if options.trace else None
+
+    trap: Trap | None = None
+    before = machine.retired
+    try:
+        with _Progress(machine, max_steps, wanted=observe is None and sys.stderr.isatty()):
+            outcome = machine.run(max_steps, breakpoints=breakpoints, observe=observe)
+        stop, steps = outcome.stop.value, outcome.steps
+    except Trap as caught:
+        trap, stop, steps = caught, "trap", machine.retired - before
+    for region in outputs:
+        write_words(region, machine.memory[region.address : extent(machine, region)], program.format)
+    if options.json:
+        found = outcome_dict(machine, stop, steps, trap)
+        if options.cycles:
+            found["cycles"] = cycles_dict(machine)
+        print(json.dumps(found, indent=2))
+    else:
+        _show(machine, stop, steps, trap, engine_text(machine, asked=options.engine != "auto"))
+        if options.cycles:
+            print("\n" + cycles_table(machine))
+    return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
+
+
+def prepared(options: argparse.Namespace) -> tuple[Machine, int]:
+    """(the machine that the options describe, loaded and about to run; how many words were loaded beside the program's data)."""
+    if options.args:
+        hint = "set registers with --set and memory with --mem; for a function write FILE.py:FUNCTION"
+        raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments", hint)
     engine_named(options.engine)
     from_stdin = [options.program == "-", *(re.match(r"(.*=)?-(,\w+)?$", text) is not None for text in options.mem)]
     if sum(from_stdin) > 1:
@@ -49,40 +82,17 @@ def run(options: argparse.Namespace) -> int:
         strict=options.strict,
         memory_limit=MEMORY_LIMIT if limit is None else limit,
     )
+    loaded = len(options.sets)
     for text in options.mem:
         region = Region.parse(text, program, "--mem")
         if region.count is not None:
             raise fail("RG0503", f"--mem {text}: a count belongs to --out")
-        machine.load(region.address, read_words(region, program.format))
+        words = read_words(region, program.format)
+        machine.load(region.address, words)
+        loaded += len(words)
     for text in options.sets:
         _set(machine, text)
-    outputs = [Region.parse(text, program, "--out") for text in options.out]
-    for region in outputs:
-        _extent(machine, region)
-    breakpoints = frozenset(_breakpoint(text, program) for text in options.breaks)
-    max_steps = _count(options.max_steps, "--max-steps", program)
-    observe = Tracer(machine) if options.trace else None
-
-    trap: Trap | None = None
-    before = machine.retired
-    try:
-        with _Progress(machine, max_steps, wanted=observe is None and sys.stderr.isatty()):
-            outcome = machine.run(max_steps, breakpoints=breakpoints, observe=observe)
-        stop, steps = outcome.stop.value, outcome.steps
-    except Trap as caught:
-        trap, stop, steps = caught, "trap", machine.retired - before
-    for region in outputs:
-        write_words(region, machine.memory[region.address : _extent(machine, region)], program.format)
-    if options.json:
-        found = outcome_dict(machine, stop, steps, trap)
-        if options.cycles:
-            found["cycles"] = cycles_dict(machine)
-        print(json.dumps(found, indent=2))
-    else:
-        _show(machine, stop, steps, trap, engine_text(machine, asked=options.engine != "auto"))
-        if options.cycles:
-            print("\n" + cycles_table(machine))
-    return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
+    return machine, loaded
 
 
 class _Progress:
@@ -185,7 +195,7 @@ def _breakpoint(text: str, program: Program) -> int:
     raise fail("RG0507", f"--break {text}: neither a label nor an address of the code", hint)
 
 
-def _extent(machine: Machine, region: Region) -> int:
+def extent(machine: Machine, region: Region) -> int:
     """The end of a region to save: its count, else the next data label, else the end of memory."""
     later = [a for a in machine.program.data_labels.values() if a > region.address]
     end = min([*later, len(machine.memory)]) if region.count is None else region.address + region.count

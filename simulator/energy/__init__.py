@@ -1,0 +1,5 @@
+"""Energy: what a run counts, and what a technology asks for it.
+
+The simulator counts (`counting`, `attribution`, `ledger`); a technology model (`models`) prices (`pricing`). The two never mix,
+and what is not modelled is never 0.
+"""

@@ -1,0 +1,75 @@
+"""How many gates the datapath has, by function unit and kind of cell: what synthesis of the hardware has counted.
+
+    {"schema": "retrograd.gates/1", "format": {"width": 32, "frac": 16}, "units": {"logic unit": {"AND": 12, "DFF": 3}, …}}
+
+A format for which there is no such file has no gate counts, and what needs them is not modelled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.words import Format
+
+SCHEMA = "retrograd.gates/1"
+#: the kind of cell that memories are made of: no gate, and none that `any` stands for
+MEMORY_BITS = "memory bits"
+
+
+@dataclass(frozen=True)
+class Gates:
+    """Cells of the datapath for one format."""
+
+    format: Format
+    #: function unit -> kind of cell -> how many
+    units: Mapping[str, Mapping[str, int]]
+    file: str = ""
+
+    def cells(self) -> dict[str, int]:
+        """kind of cell -> how many there are in all units. Bits of memory are cells that are not clocked: a model must name them."""
+        out: dict[str, int] = {}
+        for unit in self.units.values():
+            for kind, n in unit.items():
+                out[kind] = out.get(kind, 0) + n
+        return out
+
+
+def load_gates(path: Path) -> Gates:
+    """The counts in a file. Raises InputError RG0501, RG1110."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(Diagnostic("RG0501", f"{path}: {error.strerror}")) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(Diagnostic("RG1110", f"{path} is not JSON: {error}")) from None
+    return gates_from(data, str(path))
+
+
+def gates_from(data: Any, name: str) -> Gates:
+    """The counts in a JSON document. Raises InputError RG1110."""
+
+    def wrong(message: str) -> InputError:
+        return InputError(Diagnostic("RG1110", f"{name}: {message}"))
+
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise wrong(f'its schema is not "{SCHEMA}"')
+    form, units = data.get("format"), data.get("units")
+    try:
+        assert isinstance(form, dict)
+        w = Format(form["width"], form["frac"])
+    except (AssertionError, KeyError, TypeError, ValueError):
+        raise wrong("`format` is not one of words: width and frac") from None
+    if not isinstance(units, dict) or not units:
+        raise wrong("`units` names no function unit")
+    for unit, cells in units.items():
+        if not isinstance(cells, dict):
+            raise wrong(f"`{unit}` is no table of cells")
+        for kind, n in cells.items():
+            if type(n) is not int or n < 0:
+                raise wrong(f"`{unit}` has {n!r:.40} cells of `{kind}`")
+    return Gates(w, units, name)

@@ -1,0 +1,83 @@
+"""Laws: how what was counted becomes energy. A technology file names the law of each charge, and gives its figures.
+
+    erased bit       bits · energy
+    dropped charge   bits · ½CV²
+    instruction      instructions · energy
+    operation        micro-operations of a unit · energy · (W / bits)^exponent
+    access           accesses · energy · W / bits,      of the smallest memory that holds the program's
+    cell             cycles · cells · devices · energy · (f / at)^exponent
+    ramp             cycles · cells · nodes · ramps · E(R, C, V, τ),      τ = 1 / (f · ticks)
+    leakage          cycles / f · cells · devices · power
+    cooling          what the others dissipate at the operating temperature · overhead
+
+Every figure that a law needs is a row of `LAWS`; what it may be measured in follows from there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+#: what a figure measures, and whether it may be left out
+Want = Literal["energy", "number", "frequency", "resistance", "capacitance", "voltage", "power", "ratio of powers"]
+
+
+@dataclass(frozen=True)
+class Law:
+    """What a charge by this law must and may say."""
+
+    name: str
+    #: figure -> what it measures
+    figures: dict[str, Want]
+    #: keys that are no figures: `unit`, the function unit; `sizes`, tables of figures by size; `cells`, cell -> number
+    keys: frozenset[str] = frozenset()
+    #: figures that may be missing, and what is taken then
+    optional: frozenset[str] = frozenset()
+    #: its energy depends on the clock
+    timed: bool = False
+
+
+LAWS: dict[str, Law] = {
+    law.name: law
+    for law in (
+        Law("erased bit", {"energy": "energy"}),
+        Law("dropped charge", {"capacitance": "capacitance", "voltage": "voltage"}),
+        Law("instruction", {"energy": "energy"}),
+        Law("operation", {"exponent": "number"}, frozenset({"unit", "sizes"})),
+        Law("access", {}, frozenset({"sizes"})),
+        Law(
+            "cell", {"energy": "energy", "at": "frequency", "exponent": "number"}, frozenset({"cells"}),
+            optional=frozenset({"at", "exponent"}), timed=True,
+        ),
+        Law(
+            "ramp",
+            {
+                "resistance": "resistance", "capacitance": "capacitance", "voltage": "voltage", "ramps": "number",
+                "ticks": "number",
+            },
+            frozenset({"cells"}), timed=True,
+        ),
+        Law("leakage", {"power": "power"}, frozenset({"cells"}), timed=True),
+        Law("cooling", {"overhead": "ratio of powers"}),
+    )
+}  # fmt: skip
+
+
+def ramp_energy(resistance: float, capacitance: float, voltage: float, duration: float) -> float:
+    """Heat of charging C to V through R by one linear ramp: E = x(1 − x(1 − e^(−1/x)))·C·V², x = RC/τ.
+
+    → (RC/τ)·CV² for slow ramps, ½CV² for fast ones; what is dissipated while the charge settles after the ramp is
+    part of it. Trap: for large x the formula cancels, and its series 1/2 − 1/6x + 1/24x² … is taken.
+    """
+    x = resistance * capacitance / duration
+    if x > 1e3:
+        share = 1 / 2 - 1 / (6 * x) + 1 / (24 * x * x)
+    else:
+        share = x * (1 + x * math.expm1(-1 / x))
+    return share * capacitance * voltage * voltage
+
+
+def optimum(rising: float, falling: float) -> tuple[float, float]:
+    """(τ*, E(τ*)) of E(τ) = A/τ + Bτ, A = `rising` (with the clock), B = `falling`: τ* = √(A/B), E = 2√(AB)."""
+    return math.sqrt(rising / falling), 2 * math.sqrt(rising * falling)

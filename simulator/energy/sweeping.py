@@ -1,0 +1,86 @@
+"""One count, priced at many clocks: the curves of plots, and the clock at which the least is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from retrograd.simulator.energy.counting import Counts
+from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.gates import Gates
+from retrograd.simulator.energy.pricing import NotModelled, price
+from retrograd.simulator.energy.technology import Technology
+
+#: 1 − 1/φ: where golden-section search looks
+_GOLDEN = (3 - math.sqrt(5)) / 2
+
+
+class Point(NamedTuple):
+    """What the program costs at a clock, cooling and host left out."""
+
+    frequency: float
+    energy: Range | NotModelled
+
+
+def at_frequencies(
+    counts: Counts,
+    technology: Technology,
+    gates: Gates | None = None,
+    temperature: float | None = None,
+    points: int = 60,
+) -> list[Point]:
+    """Prices at clocks evenly spaced in the logarithm, over all that the model has figures for; none if it knows no clock."""
+    if not technology.timed or technology.frequency is None:
+        return []
+    known = technology.frequency.si
+    out = []
+    for i in range(points):
+        share = i / max(points - 1, 1)
+        # The ends are the model's own, to the last place.
+        f = known.lo if i == 0 else known.hi if i == points - 1 else known.lo * (known.hi / known.lo) ** share
+        out.append(Point(f, price(counts, technology, temperature=temperature, frequency=f, gates=gates).program))
+    return out
+
+
+def optimum_frequency(
+    counts: Counts, technology: Technology, gates: Gates | None = None, temperature: float | None = None
+) -> Point | None:
+    """The clock at which the least is spent, where the model has one: something costs more the faster, something the slower.
+
+    None where energy only rises or only falls with the clock, or is not modelled.
+    """
+    if not technology.timed or technology.frequency is None:
+        return None
+
+    def at(log_f: float) -> Range | NotModelled:
+        f = min(max(math.exp(log_f), known.lo), known.hi)
+        return price(counts, technology, temperature=temperature, frequency=f, gates=gates).program
+
+    def nominal(log_f: float) -> float:
+        found = at(log_f)
+        return math.inf if isinstance(found, NotModelled) else found.nominal
+
+    known = technology.frequency.si
+    lo, hi = math.log(known.lo), math.log(known.hi)
+    best = _least(nominal, lo, hi)
+    margin = 1e-6 * (hi - lo)
+    if not math.isfinite(nominal(best)) or best - lo < margin or hi - best < margin:
+        return None
+    return Point(math.exp(best), at(best))
+
+
+def _least(f: Callable[[float], float], lo: float, hi: float) -> float:
+    """Where f, which falls and then rises, is least."""
+    a, b = lo + _GOLDEN * (hi - lo), hi - _GOLDEN * (hi - lo)
+    fa, fb = f(a), f(b)
+    while hi - lo > 1e-9 * max(1.0, abs(lo), abs(hi)):
+        if fa <= fb:
+            hi, b, fb = b, a, fa
+            a = lo + _GOLDEN * (hi - lo)
+            fa = f(a)
+        else:
+            lo, a, fa = a, b, fb
+            b = hi - _GOLDEN * (hi - lo)
+            fb = f(b)
+    return (lo + hi) / 2

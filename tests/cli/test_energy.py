@@ -1,0 +1,193 @@
+"""`retrograd energy`: what it prints, for functions and programs, and what it draws."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from retrograd.simulator.energy.units import BOLTZMANN
+
+from retrograd.cli.main import LIMIT, OK, TRAPPED
+
+Cli = Callable[..., tuple[int, str, str]]
+KT_LN2 = BOLTZMANN * 300 * math.log(2)
+
+SOURCE = """\
+import retrograd as rg
+from retrograd import Array, fixed, reversible
+
+@reversible
+def norm(out: fixed, x: fixed, y: fixed):
+    with rg.routine() as r:
+        square = fixed(0)
+        square += x * x
+        square += y * y
+    out += rg.sqrt(square) + rg.sqrt(square + 1)
+    ~r
+
+@reversible
+def forget(y: fixed, x: fixed):
+    t = x * x
+    t += 1
+    y += t
+    rg.erase(t)
+
+@reversible
+def root(y: fixed, x: fixed):
+    y += rg.sqrt(x)
+"""
+
+
+@pytest.fixture
+def functions(folder: Path) -> str:
+    (folder / "f.py").write_text(SOURCE)
+    return "f.py"
+
+
+def test_a_function(cli: Cli, functions: str) -> None:
+    code, out, err = cli("energy", f"{functions}:forget", "0.0", "3.0")
+    assert (code, err) == (OK, "")
+    rows = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert "64 by erase" in rows["bits erased"]
+    assert "183.7 zJ" in rows["erasure"]
+    assert "not modelled" in rows["logic"]
+    assert "landauer 1.0, 300 K" in out
+
+
+def test_json(cli: Cli, functions: str) -> None:
+    code, out, _ = cli("energy", f"{functions}:forget", "0.0", "3.0", "--temperature", "4.2K", "--json")
+    told = json.loads(out)
+    assert (code, told["schema"]) == (OK, "retrograd.energy/1")
+    assert told["price"]["temperature"] == 4.2
+    assert told["price"]["program"]["value"] == pytest.approx(64 * KT_LN2 * 4.2 / 300)
+    assert told["price"]["causes"]["logic"] == "not modelled"
+
+
+def test_an_inverse(cli: Cli, functions: str) -> None:
+    code, out, _ = cli("energy", f"{functions}:~norm", "out=5.0", "x=3.0", "y=4.0", "--json")
+    told = json.loads(out)
+    assert (code, told["name"], told["baseline"]) == (OK, "~norm", None)
+    assert {way for f in told["counts"]["functions"].values() for way, n in f.items() if n} == {"backward"}
+    code, again, _ = cli("energy", f"{functions}:norm", "out=5.0", "x=3.0", "y=4.0", "--backward", "--json")
+    assert again == out
+
+
+def test_models_beside_each_other(cli: Cli, functions: str) -> None:
+    code, out, _ = cli("energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,cmos45,aqfp")
+    assert code == OK
+    assert "landauer, 300 K" in out
+    assert "aqfp, 4.2 K" in out
+    code, out, _ = cli("energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,cmos45", "--json")
+    told = json.loads(out)
+    assert told["schema"] == "retrograd.energy-comparison/1"
+    assert [r["technology"]["id"] for r in told["reports"]] == ["landauer", "cmos45"]
+
+
+def test_figures_go_to_the_models_that_have_them(cli: Cli, functions: str) -> None:
+    figures = ("--figure", "capacitance=1fF", "--figure", "voltage=1V")
+    code, out, _ = cli("energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,adiabatic_rc", *figures)
+    assert code == OK
+    erasure = next(line for line in out.splitlines() if line.startswith("erasure"))
+    assert erasure.split("  ")[-1].strip() == "32 fJ"
+
+
+def test_a_program(cli: Cli) -> None:
+    code, out, _ = cli("energy", "erase.rga", "--json")
+    told = json.loads(out)
+    assert (code, told["name"]) == (OK, "erase.rga")
+    assert told["price"]["program"]["value"] == pytest.approx(64 * KT_LN2)
+    assert told["counts"]["host_bits"] == {"code_bits": 4 * 64, "data_bits": 0, "copied_bits": 0}
+    assert [line["line"] for line in told["lines"]] == [1, 2, 3]
+
+
+def test_what_the_host_loads_and_copies_out_is_counted(cli: Cli, folder: Path) -> None:
+    (folder / "in.txt").write_text("7 8")
+    code, out, _ = cli(
+        "energy", "add.rga", "--set", "r1=5", "--mem", "table=in.txt", "--out", "sum:1=out.txt", "--json"
+    )
+    told = json.loads(out)
+    assert code == OK
+    assert told["counts"]["host_bits"] == {"code_bits": 3 * 64, "data_bits": (4 + 1 + 2) * 64, "copied_bits": 64}
+    assert (folder / "out.txt").read_text().split() == ["5"]
+    assert told["price"]["program"]["value"] == 0.0
+    assert told["price"]["causes"]["copy-out"]["value"] == pytest.approx(64 * KT_LN2)
+
+
+def test_subroutines(cli: Cli) -> None:
+    code, out, _ = cli("energy", "fib.rga", "--set", "r3=5", "--set", "r11=8", "--tech", "cmos45")
+    assert code == OK
+    assert "fib  " in out
+
+
+def test_traps_and_limits(cli: Cli, functions: str) -> None:
+    assert cli("energy", f"{functions}:root", "0.0", "-1.0")[0] == TRAPPED
+    assert cli("energy", f"{functions}:root", "0.0", "1.0", "--max-steps", "2")[0] == LIMIT
+    assert cli("energy", "erase.rga", "--strict")[0] == TRAPPED
+    code, out, err = cli("energy", "endless.rga", "--set", "r2=-1", "--max-steps", "10")
+    assert (code, out) == (LIMIT, "")
+    assert "RG0420" in err
+
+
+def test_models(cli: Cli) -> None:
+    code, out, _ = cli("energy", "--models")
+    assert code == OK
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["adiabatic_rc", "aqfp", "cmos45", "cmos7", "landauer"]
+    told = json.loads(cli("energy", "--models", "--json")[1])
+    assert told["schema"] == "retrograd.technologies/1"
+    assert all(f["source"] for m in told["models"] for c in m["charges"] for f in c["figures"])
+
+
+def test_advice(cli: Cli, functions: str) -> None:
+    code, out, _ = cli("energy", f"{functions}:norm", "0.0", "3.0", "4.0", "--advise")
+    assert code == OK
+    assert re.search("^r +uncompute", out, re.MULTILINE)
+    code, out, _ = cli("energy", f"{functions}:norm", "0.0", "3.0", "4.0", "--advise", "--tech", "cmos45", "--json")
+    told = json.loads(out)
+    assert {r["routine"]: r["advice"] for r in told["routines"]}["r"] == "erase"
+
+
+def test_compiling_by_energy(cli: Cli, functions: str) -> None:
+    arguments = ("compile", f"{functions}:norm", "0.0", "3.0", "4.0", "--asm", "--strategy", "energy")
+    code, by_bits, _ = cli(*arguments)
+    assert code == OK
+    assert "erase" not in by_bits
+    code, by_steps, _ = cli(*arguments, "--tech", "cmos45")
+    assert code == OK
+    assert "erase " in by_steps
+
+
+@pytest.mark.parametrize("kind", ["causes", "frequency", "delay", "time"])
+def test_plots(cli: Cli, functions: str, folder: Path, kind: str) -> None:
+    pytest.importorskip("matplotlib")
+    figures = [f"--figure={f}" for f in ("resistance=10kohm", "capacitance=1fF", "voltage=1V", "power=1fW")]
+    (folder / "gates.json").write_text(
+        '{"schema": "retrograd.gates/1", "format": {"width": 64, "frac": 32}, "units": {"logic unit": {"AND": 9}}}'
+    )
+    code, _, err = cli(
+        "energy", f"{functions}:norm", "0.0", "3.0", "4.0", "--tech", "adiabatic_rc", *figures, "--gates", "gates.json",
+        "--plot", "out.png", "--plot-kind", kind,
+    )  # fmt: skip
+    assert (code, err) == (OK, "")
+    assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_that_cannot_be_written(cli: Cli, functions: str) -> None:
+    code, _, err = cli("energy", f"{functions}:forget", "0.0", "1.0", "--plot", "no/where.png")
+    assert code == 2
+    assert "RG0501" in err
+
+
+def test_nothing_heavy_is_imported(folder: Path) -> None:
+    """The table of a model needs no matplotlib, and pricing a short program neither NumPy nor a compiler."""
+    check = (
+        "import sys; from retrograd.cli.main import main; main(['energy', 'erase.rga']); "
+        "print([m for m in ('matplotlib', 'llvmlite', 'numpy', 'retrograd.compiler') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"

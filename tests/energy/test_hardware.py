@@ -1,0 +1,39 @@
+"""What the simulator counts, the co-processor's own counters count."""
+
+from __future__ import annotations
+
+import pytest
+from retrograd.compiler.compiled import Options
+
+import retrograd as rg
+from retrograd import fixed, reversible
+from retrograd.hardware import run_on_hardware
+
+SMALL = rg.Format(32, 16)
+
+
+@reversible
+def length(r: fixed, x: fixed, y: fixed) -> None:
+    with rg.routine() as square:
+        s = x * x + y * y
+    r += rg.sqrt(s)
+    ~square
+
+
+@reversible
+def forget(y: fixed, x: fixed) -> None:
+    t = x * x
+    t += 1
+    y += t
+    rg.erase(t)
+
+
+@pytest.mark.parametrize(("function", "args"), [(length, (0.0, 3.0, 4.0)), (forget, (0.5, -2.0))])
+def test_bits_and_cycles(function: rg.Reversible, args: tuple[float, ...]) -> None:
+    on_hardware = run_on_hardware(function, *args, format=SMALL)
+    found = rg.energy(
+        function, *args, format=SMALL, options=Options(cotangents=True), baseline=False, timeline=True
+    ).counts
+    assert found.cycles == on_hardware.cycles
+    assert found.toggled_bits == on_hardware.toggled_bits
+    assert found.erased_bits == on_hardware.erased_bits

@@ -1,0 +1,130 @@
+"""Plots show what was priced: lines where the prices are, nothing where nothing is modelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from retrograd.simulator.energy.figures import Range, exactly
+from retrograd.simulator.energy.gates import Gates
+from retrograd.simulator.energy.laws import optimum
+from retrograd.simulator.energy.ledger import Ledger
+from retrograd.simulator.energy.loading import technology
+from retrograd.simulator.energy.sweeping import at_frequencies, optimum_frequency
+from retrograd.simulator.energy.units import thermal_energy
+
+import retrograd as rg
+from retrograd import energy_plots, fixed, library, reversible
+from retrograd.energy_report import EnergyReport
+
+DEVICE: dict[str, Any] = {"resistance": "10kohm", "capacitance": "1fF", "voltage": "1V", "power": "1fW"}
+GATES = Gates(rg.Format(), {"logic unit": {"AND": 1000}})
+
+
+@reversible
+def forget(y: fixed, x: fixed) -> None:
+    t = x * x
+    y += t
+    rg.erase(t)
+
+
+def adiabatic() -> EnergyReport:
+    return rg.energy(library.norm, 0.0, [3.0, 4.0], tech="adiabatic_rc", figures=DEVICE, gates=GATES)
+
+
+def test_the_optimum_is_where_theory_has_it() -> None:
+    """Slow ramps: E(τ) = A/τ + Bτ for each cell, A = 2RC²V² · 8², B = the leakage of a cycle."""
+    report = adiabatic()
+    found = report.optimum
+    assert found is not None
+    # A cycle takes T = 1/f; a tick is T/8: two ramps of RC/(T/8) · CV², and the leakage P · T.
+    rising, falling = 2 * 8 * 1e4 * 1e-15 * 1e-15, 1e-15
+    period, least = optimum(rising, falling)
+    assert 1 / found.frequency == pytest.approx(period, rel=1e-3)
+    assert isinstance(found.energy, Range)
+    assert found.energy.nominal == pytest.approx(report.counts.cycles * 1000 * least, rel=1e-3)
+
+
+def test_the_optimum_is_told() -> None:
+    report = adiabatic()
+    assert report.optimum is not None
+    assert report.optimum == optimum_frequency(report.counts, report.by.technology, GATES)
+    assert f"costs least at {report.optimum.frequency / 1e3:.4g} kHz" in str(report)
+    assert report.as_dict()["optimum"]["frequency"] == report.optimum.frequency
+    assert rg.energy(forget, 0.0, 2.0).as_dict()["optimum"] is None
+
+
+def test_no_optimum_where_there_is_none() -> None:
+    counts = rg.energy(library.norm, 0.0, [3.0]).counts
+    assert optimum_frequency(counts, technology("landauer")) is None
+    assert optimum_frequency(counts, technology("aqfp"), GATES) is None  # the slower the better
+    assert optimum_frequency(counts, technology("adiabatic_rc"), GATES) is None  # figures left open
+    device = {"resistance": exactly(1e4), "capacitance": exactly(1e-15), "voltage": exactly(1.0), "power": exactly(0.0)}
+    assert optimum_frequency(counts, technology("adiabatic_rc").with_figures(device), GATES) is None  # nothing leaks
+
+
+def test_clocks_cover_what_the_model_does() -> None:
+    report = adiabatic()
+    points = at_frequencies(report.counts, report.by.technology, GATES, points=7)
+    assert [p.frequency for p in points] == pytest.approx(
+        [10**e for e in (0, 5 / 3, 10 / 3, 5, 20 / 3, 25 / 3, 10)], rel=1e-6
+    )
+    assert at_frequencies(report.counts, technology("landauer")) == []
+
+
+def test_against_the_clock() -> None:
+    report = adiabatic()
+    ax = energy_plots.against_frequency([report, rg.energy(library.norm, 0.0, [3.0, 4.0], tech="cmos45")]).axes[0]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    line = next(line for line in ax.lines if "adiabatic_rc" in str(line.get_label()))
+    points = at_frequencies(report.counts, report.by.technology, GATES)
+    energies = [p.energy.nominal / report.counts.retired for p in points if isinstance(p.energy, Range)]
+    assert list(line.get_ydata()) == pytest.approx(energies)
+    levels = {float(line.get_ydata()[0]) for line in ax.lines if line.get_linestyle() == ":"}
+    assert levels == {thermal_energy(300.0)}
+
+
+def test_each_temperature_has_its_line() -> None:
+    report = rg.energy(library.norm, 0.0, [3.0, 4.0], tech="aqfp", gates=GATES)
+    ax = energy_plots.against_frequency([report]).axes[0]
+    levels = {float(line.get_ydata()[0]) for line in ax.lines if line.get_linestyle() == ":"}
+    assert levels == {thermal_energy(300.0), thermal_energy(4.2)}
+
+
+def test_bars() -> None:
+    report = rg.energy(forget, 0.0, 2.0, tech="cmos45")
+    ax = energy_plots.by_cause([report]).axes[0]
+    heights = {c.get_label(): c.patches[0].get_height() for c in ax.containers}
+    logic, memory = report.price.of("logic"), report.price.of("memory")
+    assert isinstance(logic, Range)
+    assert isinstance(memory, Range)
+    assert heights == {"logic": pytest.approx(logic.nominal), "memory": pytest.approx(memory.nominal)}
+    assert "leakage" in ax.texts[0].get_text()
+
+
+def test_against_delay() -> None:
+    report = adiabatic()
+    figure = energy_plots.against_delay([report])
+    xs = figure.axes[0].lines[0].get_xdata()
+    assert max(xs) == pytest.approx(report.counts.cycles / 1.0)
+
+
+def test_over_time() -> None:
+    machine = rg.run(library.norm, 0.0, [3.0, 4.0], engine="reference").machine
+    machine.run_back()
+    forward = Ledger(machine)
+    machine.run(observe=forward)
+    back = Ledger(machine)
+    machine.run_back(observe=back)
+    ax = energy_plots.over_time(forward, back).axes[0]
+    lines = {str(line.get_label()): line for line in ax.lines}
+    assert {"live, forward", "erased, forward", "live, back", "erased, back"} <= set(lines)
+    there = list(lines["live, forward"].get_ydata())
+    assert list(lines["live, back"].get_ydata()) == there[::-1]
+    assert max(lines["erased, back"].get_ydata()) == 0
+
+
+def test_the_crossover() -> None:
+    ax = energy_plots.crossover([(4, 4), (2, 10)]).axes[0]
+    marks = [float(line.get_xdata()[0]) for line in ax.lines if line.get_marker() == "o"]
+    assert marks == pytest.approx([1 / 2401, 1 / 59049])

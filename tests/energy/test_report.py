@@ -1,0 +1,235 @@
+"""`rg.energy`: what it counts and says agrees with what was run, and every number says where it is from."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from retrograd.isa.diagnostics import InputError
+from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.loading import technology
+from retrograd.simulator.energy.pricing import NotModelled
+from retrograd.simulator.energy.units import BOLTZMANN
+
+import retrograd as rg
+from retrograd import Array, fixed, library, reversible
+from retrograd.energy_report import gates_for
+
+KT_LN2 = BOLTZMANN * 300 * math.log(2)
+GATES = '{"schema": "retrograd.gates/1", "format": {"width": 64, "frac": 32}, "units": {"logic unit": {"AND": 1000}}}'
+
+
+@reversible
+def forgetful(y: fixed, xs: Array[fixed, "n"]) -> None:
+    for i in range(len(xs)):
+        t = xs[i] * xs[i]
+        t += 1
+        y += t
+        rg.erase(t)
+
+
+@reversible
+def root(y: fixed, x: fixed) -> None:
+    y += rg.sqrt(x)
+
+
+def modelled(energy: Range | NotModelled) -> Range:
+    assert isinstance(energy, Range)
+    return energy
+
+
+def test_a_reversible_function() -> None:
+    found = rg.energy(library.norm, 0.0, [3.0, 4.0])
+    plain = rg.run(library.norm, 0.0, [3.0, 4.0])
+    assert (found.counts.retired, found.counts.cycles) == (plain.steps, plain.machine.cycles)
+    assert modelled(found.price.program).nominal == 0.0
+    words = 3  # the result and two legs, in and out
+    assert found.counts.host.data_bits == found.counts.host.copied_bits == words * 64
+    assert modelled(found.price.of("copy-out")).nominal == pytest.approx(words * 64 * KT_LN2)
+
+
+def test_erase_mode_stands_beside() -> None:
+    found = rg.energy(library.norm, 0.0, [3.0, 4.0])
+    erasing = rg.run(library.norm.with_options(erase=True), 0.0, [3.0, 4.0])
+    assert found.baseline is not None
+    assert (found.baseline.retired, found.baseline.erased_bits) == (erasing.steps, erasing.erased_bits)
+    assert found.uncomputing_level == pytest.approx(rg.uncomputing_level(library.norm, 0.0, [3.0, 4.0]))
+    assert found.baseline_price is not None
+    assert modelled(found.baseline_price.program).nominal == pytest.approx(erasing.erased_bits * KT_LN2)
+    assert rg.energy(library.norm, 0.0, [3.0, 4.0], baseline=False).baseline is None
+    assert rg.energy(~library.norm, 5.0, [3.0, 4.0]).baseline is None
+    assert rg.energy(library.norm.with_options(erase=True), 0.0, [3.0, 4.0]).baseline is None
+
+
+def test_back_costs_what_forth_did() -> None:
+    forth = rg.energy(library.norm, 0.0, [3.0, 4.0], tech="cmos45")
+    back = rg.energy(~library.norm, 5.0, [3.0, 4.0], tech="cmos45")
+    assert back.name == "~norm"
+    # Forward `start` is a step, backward `finish`: they take as long, and cost as much.
+    assert back.counts.retired == forth.counts.retired
+    assert back.price.program == forth.price.program
+
+
+@pytest.mark.parametrize("engine", ["reference", "threaded", "translated"])
+def test_engines_agree(engine: str) -> None:
+    found = rg.energy(forgetful, 0.0, [1.0, 2.0, 3.0], tech="cmos45", engine=engine)
+    expected = rg.energy(forgetful, 0.0, [1.0, 2.0, 3.0], tech="cmos45", engine="reference")
+    told, wanted = found.as_dict(), expected.as_dict()
+    assert told.pop("engine") == engine
+    wanted.pop("engine")
+    assert told == wanted
+
+
+def test_lines_and_functions_add_up() -> None:
+    found = rg.energy(forgetful, 0.0, [1.0, 2.0, 3.0], tech="cmos45")
+    whole = modelled(found.price.program).nominal
+    for parts in (found.lines, found.functions):
+        assert sum(modelled(p.program).nominal for p in parts.values()) == pytest.approx(whole)
+
+
+def test_the_line_that_erases() -> None:
+    found = rg.energy(forgetful, 0.0, [1.0, 2.0])
+    dear = {line.line: modelled(p.program).nominal for line, p in found.lines.items() if modelled(p.program).nominal}
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert dear == {lines.index("        rg.erase(t)") + 1: pytest.approx(128 * KT_LN2)}
+    assert "128 by erase" in str(found)
+
+
+def test_temperatures_clocks_and_figures_as_people_write_them() -> None:
+    cold = rg.energy(forgetful, 0.0, [1.0], temperature="4.2 K")
+    assert modelled(cold.price.program).nominal == pytest.approx(64 * BOLTZMANN * 4.2 * math.log(2))
+    assert rg.energy(forgetful, 0.0, [1.0], temperature=4.2).price.program == cold.price.program
+    device = {"capacitance": "0.5:1:2 fF", "voltage": (0.9, 1.0, 1.1), "resistance": 1e4, "power": "1fW"}
+    found = rg.energy(forgetful, 0.0, [1.0], tech="adiabatic_rc", figures=device, frequency="2MHz")
+    assert found.price.frequency == 2e6
+    expected = Range(64 * 0.5e-15 * 0.81 / 2, 64 * 1e-15 / 2, 64 * 2e-15 * 1.21 / 2)
+    assert found.price.of("erasure") == pytest.approx(expected)
+    with pytest.raises(InputError, match="RG1105"):
+        rg.energy(forgetful, 0.0, [1.0], temperature="4.2 V")
+
+
+def test_gate_counts_by_file(tmp_path: Path) -> None:
+    path = tmp_path / "gates.json"
+    path.write_text(GATES)
+    found = rg.energy(forgetful, 0.0, [1.0], tech="aqfp", gates=path)
+    assert modelled(found.price.of("logic")).nominal == pytest.approx(found.counts.cycles * 6000 * 1.4e-21)
+    assert isinstance(
+        rg.energy(forgetful, 0.0, [1.0], tech="aqfp", gates=path, format=rg.Format(32, 16)).price.of("logic"),
+        NotModelled,
+    )
+
+
+def test_another_model_needs_no_other_run() -> None:
+    found = rg.energy(forgetful, 0.0, [1.0])
+    other = found.priced_by("cmos45")
+    assert other.counts is found.counts
+    assert other.price == rg.energy(forgetful, 0.0, [1.0], tech="cmos45").price
+
+
+def test_over_time() -> None:
+    found = rg.energy(forgetful, 0.0, [1.0, 2.0], timeline=True)
+    assert found.ledger is not None
+    assert found.counts.toggled_bits == found.ledger.toggled_bits > 0
+    assert found.ledger.samples[-1].erased_bits == found.counts.erased_bits == 128
+    assert found.ledger.peak_bits >= 64
+    assert rg.energy(forgetful, 0.0, [1.0, 2.0]).counts.toggled_bits is None
+    assert found.back is None  # there is no way back
+
+
+def test_over_time_forth_and_back() -> None:
+    found = rg.energy(library.norm, 0.0, [3.0, 4.0], timeline=True)
+    assert found.ledger is not None
+    assert found.back is not None
+    assert [s.live_bits for s in found.back.samples] == [s.live_bits for s in reversed(found.ledger.samples)]
+    # What is counted is the way there.
+    assert found.counts.executed == rg.energy(library.norm, 0.0, [3.0, 4.0]).counts.executed
+    assert found.price == rg.energy(library.norm, 0.0, [3.0, 4.0]).price
+
+
+def test_a_trap_is_told_in_the_terms_of_the_source_either_way() -> None:
+    for timeline in (False, True):
+        with pytest.raises(rg.ProgramTrap, match=r"rg\.sqrt has no value at"):
+            rg.energy(root, 0.0, -1.0, timeline=timeline)
+        with pytest.raises(rg.ProgramTrap, match="RG0420"):
+            rg.energy(root, 0.0, 4.0, max_steps=2, timeline=timeline)
+
+
+def test_gate_counts_that_come_with_the_hardware() -> None:
+    small = rg.Format(32, 16)
+    found = rg.energy(forgetful, 0.0, [1.0], tech="aqfp", format=small)
+    gates = gates_for(small)
+    assert gates is not None
+    junctions = 6 * gates.cells()["AND"] + 22 * gates.cells()["XOR"]
+    assert modelled(found.price.of("logic")).nominal == pytest.approx(found.counts.cycles * junctions * 1.4e-21)
+    assert {i.label.partition(": ")[2] for i in found.price.missing if i.cause == "logic"} == {"DFF", "memory bits"}
+    assert gates_for(rg.Format(64, 40)) is None
+
+
+# ------------------------------------------------------------------ what is told
+
+
+@pytest.mark.parametrize("tech", ["landauer", "cmos45", "cmos7", "adiabatic_rc", "aqfp"])
+def test_what_is_not_modelled_is_not_zero(tech: str) -> None:
+    found = rg.energy(forgetful, 0.0, [1.0], tech=tech)
+    text, told = str(found).partition("\ncause")[2], found.as_dict()["price"]["causes"]
+    for cause, energy in found.price.causes.items():
+        row = next(line for line in text.splitlines() if line.startswith(f"{cause}  "))
+        assert ("not modelled" in row) == isinstance(energy, NotModelled) == (told[cause] == "not modelled")
+        if isinstance(energy, NotModelled):
+            assert " 0 J" not in row
+
+
+def test_the_table() -> None:
+    text = str(rg.energy(forgetful, 0.0, [1.0], timeline=True))
+    for part in (
+        "forgetful, Q32.32; engine: reference", "64 by erase, 0 by dropped cotangents", "landauer 1.0, 300 K",
+        "erasure", "183.7 zJ", "uncomputing level", "live ancilla bits, at most", "bits toggled",
+    ):  # fmt: skip
+        assert part in text
+    assert "not counted" in str(rg.energy(forgetful, 0.0, [1.0]))
+
+
+def test_a_sum_with_gaps_is_a_lower_bound() -> None:
+    text = str(rg.energy(library.norm, 0.0, [3.0, 4.0], tech="cmos45"))
+    row = next(line for line in text.splitlines() if line.startswith("program, in all"))
+    assert "≥" in row
+    assert "the divider (1)" in text
+    assert "≥" not in str(rg.energy(library.norm, 0.0, [3.0, 4.0]))
+
+
+def test_json() -> None:
+    told: Any = json.loads(json.dumps(rg.energy(forgetful, 0.0, [1.0], tech="cmos45", timeline=True).as_dict()))
+    assert told["schema"] == "retrograd.energy/1"
+    assert (told["technology"]["id"], told["technology"]["version"]) == ("cmos45", "1.0")
+    assert told["counts"]["erased_bits"] == {"erase": 64, "dropped_cotangents": 0}
+    assert told["counts"]["functions"]["erase"] == {"forward": 1, "backward": 0}
+    for item in told["price"]["items"]:
+        if item["joules"] != "not modelled" and item["joules"]["value"]:
+            assert all(figure["source"] and figure["evidence"] for figure in item["figures"])
+        if item["joules"] == "not modelled":
+            assert item["why"]
+    assert told["timeline"]["samples"][0] == [0, 0, 0]
+    assert sum(line["retired"] for line in told["lines"]) == told["counts"]["retired"]
+    assert told["baseline"]["uncomputing_level"] is not None
+
+
+def test_a_notebook() -> None:
+    html = rg.energy(forgetful, 0.0, [1.0], tech="aqfp")._repr_html_()
+    assert html.count("<tr>") == 1 + 8 + 3  # the head, causes, sums
+    assert "not modelled" in html
+    assert "<script" not in html
+
+
+def test_a_model_by_its_file(tmp_path: Path) -> None:
+    source = Path(technology.__code__.co_filename).parent / "models" / "landauer.toml"
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        source.read_text(encoding="utf-8").replace('"landauer"', '"mine"').replace("value = 1\n", "value = 2\n"),
+        encoding="utf-8",
+    )
+    found = rg.energy(forgetful, 0.0, [1.0], tech=path)
+    assert modelled(found.price.program).nominal == pytest.approx(2 * 64 * KT_LN2)
+    assert found.price.technology.id == "mine"

@@ -1,0 +1,1 @@
+retrograd energy add.rga --advise

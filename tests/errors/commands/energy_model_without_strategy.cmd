@@ -1,0 +1,1 @@
+retrograd compile functions.py:add --tech cmos45

@@ -1,0 +1,1 @@
+retrograd hdl run add.rga --grad sum

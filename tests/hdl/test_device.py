@@ -1,0 +1,321 @@
+"""The driver: a program and its gradient over the bus, and over a serial line; what is wrong is told, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from amaranth.sim import Simulator
+from retrograd.hdl.bus import Bus, BusError, SerialBus, SimulatedBus
+from retrograd.hdl.device import Device, Ended
+from retrograd.hdl.host import Area
+from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.top import SerialCoprocessor
+from retrograd.isa.diagnostics import InputError
+from retrograd.isa.words import Format
+
+import retrograd as rg
+
+Q32, Q64 = Format(32, 16), Format(64, 32)
+#: M[1] += (M[0] · M[2])², both factors with cotangents
+SQUARE = """
+        .format {w}, {f}
+        .memory 5
+        .data
+x:      .word   1.5q
+y:      .word   0
+z:      .word   -2.25q
+        .text
+        start
+        ld.add  r1, [r0 + x]
+        ld.add  r2, [r0 + z]
+        fmul.add r3, r1, r2
+        fmul.add r4, r3, r3
+        st.add  [r0 + y], r4
+        finish
+"""
+DIVIDES = ".format 32, 16\nstart\nadd r1, 7\ndiv.add r2, r1, r3\nfinish"
+
+
+def square(w: Format) -> rg.Program:
+    return rg.assemble(SQUARE.format(w=w.width, f=w.frac))
+
+
+@pytest.fixture(scope="module")
+def buses() -> Iterator[Callable[[Format], SimulatedBus]]:
+    """One co-processor for each format: it takes seconds to begin."""
+    made: dict[Format, SimulatedBus] = {}
+
+    def of(w: Format) -> SimulatedBus:
+        if w not in made:
+            made[w] = SimulatedBus(Parameters(w, 32, 16))
+        return made[w]
+
+    yield of
+    for bus in made.values():
+        bus.close()
+
+
+def reference(program: rg.Program, loss: int) -> tuple[rg.Machine, list[int], int]:
+    """(the machine before `start` again, memory after the run, its cycles): with cotangents of the loss."""
+    machine = rg.Machine(program)
+    machine.run()
+    memory, cycles = list(machine.memory), machine.cycles
+    machine.differentiating = True
+    machine.memory_cotangents[loss] = 1 << program.format.frac
+    machine.turn()
+    machine.run()
+    return machine, memory, cycles
+
+
+@pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.slow)], ids=str)
+def test_a_gradient(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
+    device, program = Device(buses(w)), square(w)
+    assert (device.format, device.code_words, device.data_words) == (w, 32, 16)
+    device.load(program)
+    found = device.gradient(program.data_labels["y"])
+    machine, memory, cycles = reference(program, program.data_labels["y"])
+    assert found.memory == memory
+    assert found.memory_cotangents == list(machine.memory_cotangents)
+    assert found.register_cotangents == list(machine.cotangents)
+    assert found.forward.cycles == cycles
+    assert found.forward.cycles + found.backward.cycles == machine.cycles
+    # It stands where it was, and does it again.
+    assert device.memory() == [*program.data, 0, 0]
+    assert not any(device.registers())
+    if w == Q64:
+        assert device.gradient(program.data_labels["y"]) == found
+
+
+@pytest.mark.slow
+def test_steps_there_and_back(buses: Callable[[Format], SimulatedBus]) -> None:
+    device, program = Device(buses(Q32)), square(Q32)
+    device.load(program)
+    machine = rg.Machine(program)
+    for steps in (1, 2, 0, 1):
+        outcome = device.run(steps)
+        machine.run(steps)
+        assert (outcome.ended, outcome.pc, outcome.br, outcome.direction) == (Ended.LIMIT, machine.pc, 0, 1)
+        assert outcome.retired == steps
+        assert device.registers() == machine.registers
+    device.turn()
+    machine.turn()
+    outcome = device.run()
+    machine.run()
+    assert (outcome.ended, outcome.pc, outcome.direction) == (Ended.HALTED, machine.pc, -1)
+    assert device.registers() == machine.registers
+
+
+@pytest.mark.slow
+def test_what_is_given_is_used(buses: Callable[[Format], SimulatedBus]) -> None:
+    device, program = Device(buses(Q32)), square(Q32)
+    device.load(program, [3 << 16, 5])
+    device.set_registers({3: 1 << 16, 200: -1})
+    device.set_memory(4, [-7])
+    device.run()
+    machine = rg.Machine(program)
+    machine.load(0, [3 << 16, 5])
+    machine.load(4, [-7])
+    machine.registers[3], machine.registers[200] = 1 << 16, Q32.mask
+    machine.run()
+    assert device.memory() == machine.memory
+    assert device.memory(3, 2) == machine.memory[3:5]
+    assert device.registers() == machine.registers
+    device.clear_cotangents()
+    assert not any(device.memory_cotangents())
+    assert not any(device.register_cotangents())
+
+
+@pytest.mark.slow
+def test_backward(buses: Callable[[Format], SimulatedBus]) -> None:
+    device, program = Device(buses(Q32)), square(Q32)
+    device.load(program, backward=True)
+    outcome = device.run()
+    machine = rg.Machine(program, backward=True)
+    machine.run()
+    assert (outcome.ended, outcome.pc, outcome.direction) == (Ended.HALTED, machine.pc, -1)
+    assert device.memory() == machine.memory
+
+
+def test_traps(buses: Callable[[Format], SimulatedBus]) -> None:
+    device = Device(buses(Q32))
+    device.load(rg.assemble(DIVIDES))
+    outcome = device.run()
+    assert (outcome.ended, outcome.code, outcome.pc, outcome.retired) == (Ended.TRAPPED, "RG0402", 2, 2)
+    with pytest.raises(BusError, match=r"the run ended at PC = 2: RG0402"):
+        device.gradient(2, register=True)
+    # It can go back from there.
+    device.turn()
+    assert device.run().ended is Ended.HALTED
+    assert not any(device.registers())
+
+
+def test_modes(buses: Callable[[Format], SimulatedBus]) -> None:
+    device = Device(buses(Q32))
+    device.load(rg.assemble(".format 32, 16\nstart\nadd r1, 7\nerase r1\nfinish"))
+    device.modes(strict=True)
+    assert device.run().code == "RG0408"
+    device.load(device.program)
+    outcome = device.run()
+    assert (outcome.ended, outcome.erased) == (Ended.HALTED, 32)
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (square(Q64), "the program is Q32.32, and the co-processor Q16.16"),
+        (rg.assemble(".format 32, 16\nstart\n" + "add r1, 1\n" * 40 + "finish"), "has 42 instructions"),
+        (rg.assemble(".format 32, 16\n.memory 17\n.text\nstart\nfinish"), "has 17 words of data"),
+    ],
+    ids=["format", "code", "data"],
+)
+def test_what_does_not_fit(buses: Callable[[Format], SimulatedBus], program: rg.Program, said: str) -> None:
+    device = Device(buses(Q32))
+    device.load(square(Q32))
+    with pytest.raises(InputError, match=said):
+        device.load(program)
+    assert device.memory() == [*square(Q32).data, 0, 0]
+
+
+def test_nothing_was_loaded(buses: Callable[[Format], SimulatedBus]) -> None:
+    with pytest.raises(InputError, match="no program was loaded"):
+        Device(buses(Q32)).memory()
+
+
+def test_what_the_hardware_refuses(buses: Callable[[Format], SimulatedBus]) -> None:
+    bus = buses(Q32)
+    for address in (Area.DATA.value << 28 | 16 << 3, 14 << 3, 0x7000_0000):
+        with pytest.raises(BusError, match=f"refused reading {address:#010x}"):
+            bus.read(address)
+    with pytest.raises(BusError, match="refused writing 0x00000001 to 0x00000000"):
+        bus.write(0, 1)
+
+
+class Deaf:
+    """A bus with something else behind it."""
+
+    def read(self, address: int) -> int:
+        return 0xDEADBEEF
+
+    def write(self, address: int, word: int) -> None:
+        raise AssertionError
+
+    def idle(self) -> None:
+        raise AssertionError
+
+
+def test_no_co_processor() -> None:
+    with pytest.raises(BusError, match="is no co-processor: it says 0xdeadbeef"):
+        Device(Deaf())
+
+
+# ---------------------------------------------------------------- a serial line
+
+
+class Line:
+    """The far end of a serial line, as docs/coprocessor.md describes it, with a bus behind it."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus, self.back = bus, b""
+        self.sent = 0
+
+    def write(self, data: bytes) -> None:
+        self.sent += len(data)
+        kind, address = data[:1], int.from_bytes(data[1:5], "little")
+        assert len(data) == {b"R": 5, b"W": 9}[kind]
+        try:
+            if kind == b"R":
+                self.back += b"K" + self.bus.read(address).to_bytes(4, "little")
+            else:
+                self.bus.write(address, int.from_bytes(data[5:], "little"))
+                self.back += b"K"
+        except BusError:
+            self.back += b"E"
+
+    def read(self, size: int) -> bytes:
+        found, self.back = self.back[:size], self.back[size:]
+        return found
+
+
+def test_over_a_serial_line(buses: Callable[[Format], SimulatedBus]) -> None:
+    line = Line(buses(Q32))
+    device, program = Device(SerialBus(line)), square(Q32)
+    device.load(program)
+    found = device.gradient(1)
+    machine, memory, _ = reference(program, 1)
+    assert (found.memory, found.memory_cotangents) == (memory, list(machine.memory_cotangents))
+    with pytest.raises(BusError, match="refused reading 0x70000000"):
+        device.bus.read(0x7000_0000)
+    assert not line.back
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(b"", "nothing came back"), (b"?", r"b'\?' came back"), (b"K\1\2", "stops after 3 of 5 bytes")],
+)
+def test_a_line_that_says_something_else(answer: bytes, said: str) -> None:
+    class Mute(Line):
+        def write(self, data: bytes) -> None:
+            self.back = answer
+
+    with pytest.raises(BusError, match=said):
+        SerialBus(Mute(Deaf())).read(0)
+
+
+class WiredLine:
+    """A line to a SerialCoprocessor in the simulator, bit by bit."""
+
+    BIT = 4
+
+    def __init__(self) -> None:
+        self._top = SerialCoprocessor(Parameters(Format(8, 4), 16, 4), self.BIT)
+        #: levels of the line to come, a bit's time each; bytes that came back
+        self._levels: list[int] = []
+        self._in: list[int] = []
+        self._simulator = Simulator(self._top)
+        self._simulator.add_clock(1e-6)
+        self._simulator.add_testbench(self._bench)
+
+    async def _bench(self, ctx: Any) -> None:
+        """Both ways at once: a level for each bit, and a look in the middle of each."""
+        clock = since = 0
+        seen: list[int] = []
+        while True:
+            if clock % self.BIT == 0:
+                ctx.set(self._top.rx, self._levels.pop(0) if self._levels else 1)
+            level = ctx.get(self._top.tx)
+            if seen or not level:
+                if since % self.BIT == self.BIT // 2:
+                    seen.append(level)
+                elif not seen:
+                    seen = []
+                since += 1
+                if since == 10 * self.BIT:
+                    assert (seen[0], seen[9]) == (0, 1)
+                    self._in.append(sum(bit << i for i, bit in enumerate(seen[1:9])))
+                    seen, since = [], 0
+            clock += 1
+            await ctx.tick()
+
+    def write(self, data: bytes) -> None:
+        for byte in data:
+            self._levels += [0, *(byte >> i & 1 for i in range(8)), 1]
+
+    def read(self, size: int) -> bytes:
+        for _ in range(40_000):
+            if len(self._in) >= size:
+                break
+            self._simulator.advance()
+        found, self._in = self._in[:size], self._in[size:]
+        return bytes(found)
+
+
+@pytest.mark.slow
+def test_a_real_line() -> None:
+    device = Device(SerialBus(WiredLine()))
+    assert (device.format, device.code_words, device.data_words) == (Format(8, 4), 16, 4)
+    device.set_registers({5: 77})
+    assert device.bus.read(Area.REGISTERS.value << 28 | 5 << 3) == 77
+    with pytest.raises(BusError, match="refused"):
+        device.bus.read(0x7000_0000)

@@ -1,0 +1,353 @@
+"""Technology files: what is right is read as it is written, and each fault is told, with its line."""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from retrograd.isa.diagnostics import InputError
+from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.gates import gates_from, load_gates
+from retrograd.simulator.energy.loading import from_file, from_text, shipped, technology
+from retrograd.simulator.energy.units import UNITS, quantity
+
+GOOD = """\
+schema = "retrograd.technology/1"
+id = "mine"
+version = "1.0"
+title = "Mine"
+doc = "Says what it is."
+
+[temperature]
+value = 300
+low = 250
+high = 350
+unit = "K"
+source = "a room"
+evidence = "assumed"
+
+[frequency]
+value = 1
+unit = "GHz"
+source = "a clock"
+evidence = "assumed"
+
+[[charge]]
+cause = "logic"
+label = "sums"
+law = "operation"
+unit = "logic unit"
+
+[charge.exponent]
+value = 1
+unit = "1"
+source = "linear"
+evidence = "assumed"
+
+[[charge.sizes]]
+bits = 8
+value = 0.03
+unit = "pJ"
+source = "somewhere"
+evidence = "measured"
+
+[[charge.sizes]]
+bits = 32
+value = 100
+low = 90
+high = 120
+unit = "fJ"
+source = "somewhere"
+evidence = "measured"
+
+[[charge]]
+cause = "leakage"
+label = "leaks"
+law = "leakage"
+
+[charge.power]
+value = 3
+unit = "fW"
+source = "a paper"
+evidence = "claimed"
+
+[charge.cells.any]
+value = 4
+unit = "1"
+source = "a paper"
+evidence = "claimed"
+"""
+
+
+def refused(text: str) -> InputError:
+    with pytest.raises(InputError) as wrong:
+        from_text(text, "mine.toml")
+    return wrong.value
+
+
+def test_what_is_right() -> None:
+    found = from_text(GOOD, "mine.toml")
+    assert (found.id, found.version, found.timed) == ("mine", "1.0", True)
+    assert found.temperature.si == Range(250, 300, 350)
+    sums, leaks = found.charges
+    assert [(s.bits, s.energy.si) for s in sums.sizes] == [
+        (8, pytest.approx(Range(3e-14, 3e-14, 3e-14))),
+        (32, pytest.approx(Range(9e-14, 1e-13, 1.2e-13))),
+    ]
+    assert leaks.figures["power"].si == pytest.approx(Range(3e-15, 3e-15, 3e-15))
+    assert [f.evidence for f in leaks.all_figures()] == ["claimed", "claimed"]
+
+
+#: (what is replaced, by what, code, a part of the message, the line that is shown)
+FAULTS: dict[str, tuple[str, str, str, str, str]] = {
+    "no TOML": ("id = ", "id == ", "RG1102", "this is not TOML", 'id == "mine"'),
+    "key twice": ('id = "mine"\n', 'id = "mine"\nid = "other"\n', "RG1102", "not TOML", 'id = "other"'),
+    "no schema": ('schema = "retrograd.technology/1"\n', "", "RG1102", "names no schema", 'id = "mine"'),
+    "another schema": ("technology/1", "technology/9", "RG1102", "technology/9", 'schema = "retrograd.technology/9"'),
+    "unknown key": ('doc = "', 'docs = "', "RG1103", "the key `docs` means nothing", 'docs = "Says what it is."'),
+    "unknown table": ("[frequency]", "[frequencies]", "RG1103", "`frequencies` means nothing", "[frequencies]"),
+    "unknown key of a figure": ("low = 90", "lowest = 90", "RG1103", "`lowest`", "lowest = 90"),
+    "unknown figure of a law": ("[charge.power]", "[charge.powers]", "RG1103", "`powers`", "[charge.powers]"),
+    "unknown law": ('law = "leakage"', 'law = "leaks"', "RG1103", "law = 'leaks'", 'law = "leaks"'),
+    "unknown cause": ('cause = "leakage"', 'cause = "leaking"', "RG1103", "cause = 'leaking'", 'cause = "leaking"'),
+    "unknown evidence": ('"claimed"\n\n[charge.cells', '"known"\n\n[charge.cells', "RG1103", "'known'", 'evidence = "known"'),
+    "evidence that is not a file's": ('"claimed"\n\n[charge.cells', '"given"\n\n[charge.cells', "RG1103", "'given'", 'evidence = "given"'),
+    "cooling by another law": ('cause = "leakage"', 'cause = "cooling"', "RG1103", "do not go together", 'law = "leakage"'),
+    "open with a value": ("value = 3\n", "value = 3\nopen = true\n", "RG1103", "in place of a value", "open = true"),
+    "open temperature": ("value = 300\nlow = 250\nhigh = 350", "open = true", "RG1103", "figures of charges", "open = true"),
+    "no id": ('id = "mine"\n', "", "RG1104", "`id` is missing", 'schema = "retrograd.technology/1"'),
+    "empty title": ('"Mine"', '" "', "RG1104", "`title` is text", 'title = " "'),
+    "no unit": ('unit = "fW"\n', "", "RG1104", "`unit` is missing in [charge 2 power]", "[charge.power]"),
+    "no source": ('source = "linear"\n', "", "RG1104", "`source` is missing in [charge 1 exponent]", "[charge.exponent]"),
+    "no evidence": ('source = "linear"\nevidence = "assumed"\n', 'source = "linear"\n', "RG1104", "`evidence`", "[charge.exponent]"),
+    "no value": ("value = 3\n", "", "RG1104", "`value` is missing", "[charge.power]"),
+    "no figure": (GOOD[GOOD.index("[charge.power]") : GOOD.index("[charge.cells")], "", "RG1104", "`power` is missing", "[[charge]]"),
+    "no charge": (GOOD[GOOD.index("[[charge]]") :], "", "RG1104", "`charge` is missing", 'schema = "retrograd.technology/1"'),
+    "no clock": (GOOD[GOOD.index("[frequency]") : GOOD.index("[[charge]]")], "", "RG1104", "no [frequency]", 'schema = "retrograd.technology/1"'),
+    "no size": (GOOD[GOOD.index("[[charge.sizes]]") : GOOD.index('[[charge]]\ncause = "leakage"')], "", "RG1104", "`sizes` is missing", "[[charge]]"),
+    "figure that is a number": ("[charge.power]\nvalue = 3\nunit = \"fW\"\nsource = \"a paper\"\nevidence = \"claimed\"", "power = 3", "RG1104", "is no table", "power = 3"),
+    "unknown unit": ('"fW"', '"fw"', "RG1105", "there is no unit `fw`", 'unit = "fw"'),
+    "unit of something else": ('"fW"', '"fF"', "RG1105", "`fF` measures capacitance, and this is power", 'unit = "fF"'),
+    "negative": ("value = 3\n", "value = -3\n", "RG1106", "value = -3: figures are finite, and not negative", "value = -3"),
+    "not a number": ("value = 3\n", "value = nan\n", "RG1106", "value = nan", "value = nan"),
+    "infinite": ("value = 3\n", "value = inf\n", "RG1106", "value = inf", "value = inf"),
+    "text for a number": ("value = 3\n", 'value = "3"\n', "RG1106", "is no number", 'value = "3"'),
+    "truth for a number": ("value = 3\n", "value = true\n", "RG1106", "is no number", "value = true"),
+    "range above": ("low = 90", "low = 101", "RG1106", "from 101 to 120 does not hold the value 100", "low = 101"),
+    "range below": ("high = 120", "high = 99", "RG1106", "from 90 to 99 does not hold", "high = 99"),
+    "temperature range": ("low = 250", "low = 310", "RG1106", "from 310 to 350 does not hold the value 300", "low = 310"),
+    "no temperature": ("low = 250", "low = 0", "RG1106", "0 K is no temperature", "low = 0"),
+    "bits": ("bits = 32", "bits = 0", "RG1106", "bits = 0", "bits = 0"),
+    "size twice": ("bits = 32", "bits = 8", "RG1107", "two figures are for one size", "[[charge.sizes]]"),
+    "label twice": ('cause = "leakage"\nlabel = "leaks"\nlaw = "leakage"', 'cause = "logic"\nlabel = "sums"\nlaw = "leakage"', "RG1107", "two charges are called `sums`", 'label = "sums"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_told(fault: str) -> None:
+    old, new, code, message, line = FAULTS[fault]
+    assert old in GOOD
+    error = refused(GOOD.replace(old, new, 1))
+    assert error.code == code
+    found = error.diagnostics[0]
+    assert message in found.message
+    assert found.span is not None
+    assert found.line == line
+    assert GOOD.replace(old, new, 1).splitlines()[found.span.line - 1] == line
+
+
+def test_the_fault_is_shown_in_the_right_table() -> None:
+    """Of two keys alike, that in the table that is wrong."""
+    text = GOOD.replace("high = 120", "high = 99")
+    found = refused(text).diagnostics[0].span
+    assert found is not None
+    assert text.splitlines()[found.line - 3] == "value = 100"
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_shipped_models_say_where_their_figures_are_from(name: str) -> None:
+    model = technology(name)
+    assert model.id == name
+    for charge in model.charges:
+        for figure in charge.all_figures():
+            assert figure.written is None or len(figure.source) > 8, figure
+
+
+def test_all_models_are_shipped() -> None:
+    root = Path(__file__).resolve().parents[3]
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert "retrograd.simulator.energy" in settings["packages"]
+    assert settings["package-data"]["retrograd.simulator.energy"] == ["models/*.toml"]
+    assert {p.stem for p in (root / "simulator/energy/models").iterdir()} == set(shipped())
+    assert {"landauer", "cmos45", "cmos7", "adiabatic_rc", "aqfp"} <= set(shipped())
+
+
+def test_a_file_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    assert technology(path).id == technology(str(path)).id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("landaur", "RG1101", "did you mean `landauer`?"),
+        ("xyz", "RG1101", "models: adiabatic_rc"),
+        ("no/such.toml", "RG0501", ""),
+    ],
+)
+def test_no_such_model(name: str, code: str, message: str) -> None:
+    with pytest.raises(InputError) as wrong:
+        technology(name)
+    assert wrong.value.code == code
+    assert message in str(wrong.value)
+
+
+def test_the_id_of_a_shipped_model_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace('"mine"', '"landauer"'))
+    with pytest.raises(InputError, match="RG1107"):
+        from_file(path)
+
+
+def test_what_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="RG1102"):
+        from_file(path)
+    path.write_bytes(b"#" * (1 << 21))
+    with pytest.raises(InputError, match="RG1102"):
+        from_file(path)
+
+
+def test_units() -> None:
+    assert UNITS["zJ"].factor == 1e-21
+    assert UNITS["kohm"].factor == UNITS["kΩ"].factor == 1e3
+    assert UNITS["meV"].factor == pytest.approx(1.602176634e-22)
+    assert UNITS["KiB"].factor == 1024
+    # No two units that read alike are of different things.
+    assert len({name.lower() for name in UNITS}) > len(UNITS) * 0.7
+    assert all(re.fullmatch(r"[\wµΩ/ ]+", name) for name in UNITS)
+
+
+# ------------------------------------------------------------------ gate counts
+
+GATES = {
+    "schema": "retrograd.gates/1",
+    "format": {"width": 32, "frac": 16},
+    "units": {"logic unit": {"AND": 3}, "ROM": {"AND": 4, "DFF": 1}},
+}
+
+
+def test_gate_counts() -> None:
+    found = gates_from(GATES, "gates.json")
+    assert str(found.format) == "Q16.16"
+    assert found.cells() == {"AND": 7, "DFF": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schema": "other"}, "its schema"), ({"format": "Q16.16"}, "`format`"), ({"format": {"width": 32}}, "`format`"),
+        ({"format": {"width": 0, "frac": 0}}, "`format`"), ({"units": {}}, "`units`"), ({"units": {"ROM": 3}}, "`ROM`"),
+        ({"units": {"ROM": {"AND": -1}}}, "-1 cells of `AND`"), ({"units": {"ROM": {"AND": True}}}, "True cells"),
+    ],
+)  # fmt: skip
+def test_gate_counts_that_are_none(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match="RG1110") as wrong:
+        gates_from({**GATES, **changes}, "gates.json")
+    assert message in str(wrong.value)
+
+
+def test_a_file_of_gate_counts(tmp_path: Path) -> None:
+    path = tmp_path / "gates.json"
+    with pytest.raises(InputError, match="RG0501"):
+        load_gates(path)
+    path.write_text("{")
+    with pytest.raises(InputError, match="RG1110"):
+        load_gates(path)
+
+
+# ------------------------------------------------------------------ quantities as people write them
+
+
+@pytest.mark.parametrize(
+    ("text", "measures", "expected"),
+    [
+        ("10kohm", "resistance", (1e4, 1e4, 1e4)), ("8:10:12 kΩ", "resistance", (8e3, 1e4, 1.2e4)),
+        ("300", "temperature", (300, 300, 300)), ("4.2 K", "temperature", (4.2, 4.2, 4.2)), ("1e-3K", "temperature", (1e-3,) * 3),
+        ("5GHz", "frequency", (5e9,) * 3), ("2.5 fF", "capacitance", (2.5e-15,) * 3), ("0", "power", (0, 0, 0)), ("1e3K", "temperature", (1e3,) * 3), ("5eV", "energy", (5 * 1.602176634e-19,) * 3),
+        ("400 W/W", "ratio of powers", (400,) * 3),
+    ],
+)  # fmt: skip
+def test_quantities(text: str, measures: str, expected: tuple[float, float, float]) -> None:
+    assert quantity(text, measures, "it") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "measures", "code"),
+    [
+        ("", "temperature", "RG0507"), ("K", "temperature", "RG0507"), ("-3K", "temperature", "RG0507"),
+        ("nan", "temperature", "RG0507"), ("1e999", "temperature", "RG0507"), ("1:2K", "temperature", "RG0507"),
+        ("3:2:4K", "temperature", "RG0507"), ("4.2V", "temperature", "RG1105"), ("5 furlongs", "frequency", "RG1105"),
+        ("1 kT ln2", "energy", "RG1105"), ("1 2", "temperature", "RG0507"), ("1" * 5000 + "K", "temperature", "RG0507"),
+    ],
+)  # fmt: skip
+def test_what_is_no_quantity(text: str, measures: str, code: str) -> None:
+    with pytest.raises(InputError) as wrong:
+        quantity(text, measures, "it")
+    assert wrong.value.code == code
+    assert len(wrong.value.diagnostics[0].message) < 120
+
+
+# ------------------------------------------------------------------ whatever is written
+
+VALUES = (
+    "3", "-1", "1e400", "nan", "true", '"x"', '""', "[]", "{}", "[1, 2]", "{ value = 1 }", "1979-05-27", "[[1], [2]]", '["a"]',
+    "9" * 400, '"8 KiB"', '"kT ln2"', '"operation"', '"cooling"', '"cell"', '"ramp"', '"access"', "0", '"\\u0000"',
+)  # fmt: skip
+
+
+def what_is_said(text: str) -> InputError | None:
+    try:
+        from_text(text, "mine.toml")
+    except InputError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_written_is_read_or_refused(seed: int) -> None:
+    """Lines are lost, doubled, exchanged, given other values: the loader returns a model or raises its own error, with a line."""
+    rng = random.Random(seed)
+    refused = 0
+    for _ in range(60):
+        lines = GOOD.splitlines()
+        for _ in range(rng.randint(1, 3)):
+            i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+            match rng.randrange(5):
+                case 0:
+                    del lines[i]
+                case 1:
+                    lines.insert(i, lines[j])
+                case 2:
+                    lines[i], lines[j] = lines[j], lines[i]
+                case 3:
+                    lines[i] = f"{lines[i].partition(' = ')[0]} = {rng.choice(VALUES)}"
+                case _:
+                    at = rng.randrange(len(lines[i]) + 1)
+                    lines[i] = lines[i][:at] + rng.choice('[]="#.{}\\x,') + lines[i][at:]
+        said = what_is_said("\n".join(lines))
+        refused += said is not None
+        assert said is None or (said.code.startswith("RG11") and said.diagnostics[0].span is not None), said
+    assert refused > 20
+
+
+def test_nested_without_end() -> None:
+    with pytest.raises(InputError, match="RG1102"):
+        from_text("a = " + "[" * 100_000, "deep.toml")
+    with pytest.raises(InputError, match="RG1102"):
+        from_text("a = " + "9" * 10_000, "long.toml")

@@ -1,0 +1,426 @@
+"""What counts cost: exact where physics is, additive, equal there and back, and never 0 for what is not modelled."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from retrograd.isa.diagnostics import InputError
+from retrograd.simulator.energy.counting import Counts, Host, counts_of, host_traffic
+from retrograd.simulator.energy.figures import Range, exactly
+from retrograd.simulator.energy.gates import Gates, gates_from
+from retrograd.simulator.energy.laws import optimum, ramp_energy
+from retrograd.simulator.energy.loading import from_text, shipped, technology
+from retrograd.simulator.energy.pricing import NotModelled, Price, price
+from retrograd.simulator.energy.units import BOLTZMANN, thermal_energy, with_prefix
+from scipy.integrate import solve_ivp
+
+import retrograd as rg
+from retrograd import library
+
+KT_LN2 = BOLTZMANN * 300 * math.log(2)
+SMALL = rg.Format(32, 16)
+GATES = gates_from(
+    {
+        "schema": "retrograd.gates/1",
+        "format": {"width": 32, "frac": 16},
+        "units": {"logic unit": {"AND": 100, "XOR": 10}, "multiplier": {"AND": 1000, "DFF": 7}},
+    },
+    "gates.json",
+)
+#: a device that nobody has made: round numbers
+DEVICE = {"resistance": exactly(1e4), "capacitance": exactly(1e-15), "voltage": exactly(1.0), "power": exactly(1e-15)}
+
+
+def ran(text: str, **modes: Any) -> Counts:
+    machine = rg.Machine(rg.assemble(text), **modes)
+    machine.run()
+    return counts_of(machine)
+
+
+def erasing(words: int) -> Counts:
+    return ran("start\n" + "erase r1\n" * words + "finish")
+
+
+def modelled(energy: Range | NotModelled) -> Range:
+    assert isinstance(energy, Range)
+    return energy
+
+
+# ------------------------------------------------------------------ landauer
+
+
+@pytest.mark.parametrize("words", [0, 1, 7])
+@pytest.mark.parametrize("kelvins", [4.2, 77.0, 300.0])
+def test_erasing_n_bits_costs_n_kt_ln2(words: int, kelvins: float) -> None:
+    found = price(erasing(words), technology("landauer"), temperature=kelvins)
+    assert found.program == exactly(64 * words * (BOLTZMANN * kelvins * math.log(2)))
+    assert found.in_bits(kelvins) == exactly(64 * words)
+    assert modelled(found.of("erasure")) == found.program
+
+
+def test_the_bound_at_300_k() -> None:
+    assert thermal_energy(300) == pytest.approx(2.87098e-21, rel=1e-5)
+
+
+def test_what_is_reversible_costs_nothing_but_load_and_copy_out() -> None:
+    machine = rg.run(library.norm, 0.0, [3.0, 4.0]).machine
+    host = host_traffic(machine.program, 3, 3)
+    found = price(counts_of(machine, host), technology("landauer"))
+    assert found.program == exactly(0.0)
+    assert found.of("program load") == exactly((len(machine.program.code) + 3) * 64 * KT_LN2)
+    assert found.of("copy-out") == exactly(3 * 64 * KT_LN2)
+    assert modelled(found.total).nominal == pytest.approx(host.bits * KT_LN2, rel=1e-12)
+
+
+def test_one_erase_costs_the_bits_of_a_word() -> None:
+    landauer = technology("landauer")
+    without = price(ran(".format 32, 16\nstart\nadd r1, 5\nfinish"), landauer)
+    with_one = price(ran(".format 32, 16\nstart\nadd r1, 5\nerase r1\nfinish"), landauer)
+    assert modelled(with_one.program).nominal - modelled(without.program).nominal == 32 * KT_LN2
+
+
+def test_dropped_cotangents_are_erased_bits() -> None:
+    machine = rg.Machine(rg.assemble(".format 32, 16\nstart\nassertz r2\nfmov.add r1, r2\nfinish"), backward=True)
+    machine.differentiating = True
+    machine.cotangents[1] = 5
+    machine.run()
+    found = price(counts_of(machine), technology("landauer"))
+    assert found.program == exactly(32 * KT_LN2)
+    assert {i.label: i.count for i in found.items if i.cause == "erasure"} == {
+        "erased bits: erase": 0, "erased bits: cotangents dropped": 32,
+    }  # fmt: skip
+
+
+def test_what_landauer_has_no_figure_for_is_not_zero() -> None:
+    found = price(erasing(1), technology("landauer"))
+    for cause in ("logic", "leakage", "clock", "memory", "cooling"):
+        assert isinstance(found.of(cause), NotModelled)
+        assert str(found.of(cause)) == "not modelled"
+        assert found.as_dict()["causes"][cause] == "not modelled"
+
+
+# ------------------------------------------------------------------ laws of prices
+
+
+def everything() -> list[tuple[str, Any]]:
+    return [(name, technology(name).with_figures(DEVICE if name == "adiabatic_rc" else {})) for name in shipped()]
+
+
+TEXT = """
+.format 32, 16
+.memory 3
+start
+add r1, 5
+top: from.ne r3, r0, bottom
+add r3, 1
+fmul.add r4, r3, r1
+st.add [r0 + 1], r4
+rot r5, r4, r3
+bottom: goto.ne r3, r1, top
+finish
+"""
+
+
+@pytest.mark.parametrize(("name", "model"), everything())
+def test_prices_of_parts_add_up(name: str, model: Any) -> None:
+    machine = rg.Machine(rg.assemble(TEXT))
+    machine.run(11)
+    first = counts_of(machine)
+    machine.run()
+    whole = counts_of(machine, Host(64, 32, 32))
+    prices = [price(c, model, gates=GATES) for c in (first, whole - first, whole)]
+    for a, b, both in zip(*(p.items for p in prices), strict=True):
+        assert (a.cause, a.label) == (b.cause, b.label) == (both.cause, both.label)
+        if isinstance(both.energy, Range):
+            assert (modelled(a.energy) + modelled(b.energy)) == pytest.approx(both.energy, rel=1e-12)
+            assert a.count + b.count == pytest.approx(both.count)
+
+
+@pytest.mark.parametrize(("name", "model"), everything())
+def test_a_run_back_costs_what_the_run_did(name: str, model: Any) -> None:
+    machine = rg.Machine(rg.assemble(TEXT))
+    machine.run()
+    forward = counts_of(machine)
+    machine.run_back()
+    back = counts_of(machine) - forward
+    assert price(back, model, gates=GATES).causes == price(forward, model, gates=GATES).causes
+
+
+@pytest.mark.parametrize(("name", "model"), everything())
+def test_ranges_are_in_order(name: str, model: Any) -> None:
+    for item in price(ran(TEXT), model, gates=GATES).items:
+        if isinstance(item.energy, Range):
+            assert 0 <= item.energy.lo <= item.energy.nominal <= item.energy.hi
+
+
+def test_every_price_names_its_figures() -> None:
+    for _, model in everything():
+        for item in price(erasing(1) + erasing(1), model).items:
+            if isinstance(item.energy, Range) and item.energy.hi:
+                assert item.figures
+                assert all(figure.source and figure.evidence for figure in item.figures)
+
+
+# ------------------------------------------------------------------ cmos
+
+
+def test_cmos_by_hand() -> None:
+    text = ".format 32, 16\n.memory 2\nstart\nadd r1, 3\nmul.add r2, r1, r1\nst.add [r0], r2\nfinish"
+    found = price(ran(text), technology("cmos45"))
+    items = {i.label: i for i in found.items}
+    assert items["sums, comparisons, shifts"].count == 3
+    assert modelled(items["sums, comparisons, shifts"].energy) == pytest.approx(exactly(3 * 0.1e-12))
+    assert modelled(items["products"].energy) == pytest.approx(exactly(3.1e-12))
+    assert modelled(items["fetch, decode, registers, control"].energy) == pytest.approx(exactly(4 * 70e-12))
+    # A store reads and writes; half of a 64-bit access each.
+    assert modelled(items["data memory"].energy) == pytest.approx(exactly(2 * 0.5 * 10e-12))
+    assert found.missing == []
+
+
+@pytest.mark.parametrize(("words", "joules"), [(2048, 10e-12), (2049, 20e-12), (8193, 100e-12), (1 << 18, 100e-12)])
+def test_the_smallest_memory_that_holds_it(words: int, joules: float) -> None:
+    counts = ran(f".format 32, 16\n.memory {words}\nstart\nld.add r1, [r0]\nfinish")
+    assert price(counts, technology("cmos45")).of("memory") == pytest.approx(exactly(joules / 2))
+
+
+def test_dram_beyond() -> None:
+    counts = ran(".format 32, 16\n.memory 262145\nstart\nld.add r1, [r0]\nfinish")
+    assert price(counts, technology("cmos45")).of("memory") == pytest.approx(Range(650e-12, 975e-12, 1300e-12))
+
+
+def test_wider_words_than_the_figures() -> None:
+    found = price(ran("start\nmul.add r2, r1, r1\nfinish"), technology("cmos45"))
+    product = next(i for i in found.items if i.label == "products")
+    assert product.energy == pytest.approx(Range(3.1e-12 * 2**1.97, 3.1e-12 * 4, 3.1e-12 * 4))
+    assert [f.unit.name for f in product.figures] == ["pJ", "1"]
+
+
+def test_a_unit_without_a_figure_is_told() -> None:
+    found = price(ran("start\nadd r2, 3\ndiv.add r1, r2, r2\nfinish"), technology("cmos45"))
+    assert [(i.cause, i.of) for i in found.missing] == [("logic", "operations of the divider")]
+    assert not found.as_dict()["complete"]
+    assert modelled(found.of("logic")).nominal > 0
+
+
+# ------------------------------------------------------------------ cells
+
+
+def test_aqfp_by_hand() -> None:
+    counts = ran(".format 32, 16\nstart\nadd r1, 3\nfinish")
+    found = price(counts, technology("aqfp"), gates=GATES)
+    junctions = 1100 * 6 + 10 * 22
+    assert found.of("logic") == pytest.approx(exactly(counts.cycles * junctions * 1.4e-21))
+    assert found.of("cooling") == pytest.approx(modelled(found.of("logic")) * Range(300, 400, 1000))
+    assert [(i.cause, i.label) for i in found.missing] == [
+        ("logic", "junctions switched: DFF"), ("cooling", "helium refrigerator: junctions switched: DFF"),
+    ]  # fmt: skip
+    slow = price(counts, technology("aqfp"), gates=GATES, frequency=1e9)
+    assert slow.of("logic") == pytest.approx(modelled(found.of("logic")) * 0.2)
+
+
+def test_a_junction_in_thermal_units() -> None:
+    joules = 1.4e-21
+    assert joules / (BOLTZMANN * 4.2) == pytest.approx(24, rel=0.01)
+    assert joules / (BOLTZMANN * 300) == pytest.approx(0.34, rel=0.01)
+    found = price(ran(".format 32, 16\nstart\nadd r1, 3\nfinish"), technology("aqfp"), gates=GATES)
+    at_work, at_room = modelled(found.in_bits(4.2)), modelled(found.in_bits(300.0))
+    assert at_work.nominal / at_room.nominal == pytest.approx(300 / 4.2)
+    told = found.as_dict()
+    assert told["program_ktln2_at_operating_temperature"] == at_work.as_dict()
+    assert told["program_ktln2_at_300_K"] == at_room.as_dict()
+
+
+def test_heat_arises_where_it_does() -> None:
+    counts = ran(".format 32, 16\nstart\nerase r1\nfinish").with_host(Host(64, 32, 32))
+    found = price(counts, technology("aqfp"), gates=GATES)
+    kelvins = {i.cause: i.temperature for i in found.items}
+    assert kelvins == {
+        "logic": 4.2, "leakage": 4.2, "clock": 4.2, "memory": 4.2, "erasure": 4.2, "program load": 4.2,
+        "cooling": 300.0, "copy-out": 300.0,
+    }  # fmt: skip
+    assert found.of("erasure") == exactly(32 * thermal_energy(4.2))
+    assert found.of("copy-out") == exactly(32 * thermal_energy(300.0))
+
+
+@pytest.mark.parametrize("gates", [None, Gates(rg.Format(64, 32), {"logic unit": {"AND": 1}})])
+def test_without_gate_counts_of_its_format_it_is_not_modelled(gates: Gates | None) -> None:
+    counts = ran(".format 32, 16\nstart\nadd r1, 3\nfinish")
+    found = price(counts, technology("aqfp"), gates=gates)
+    for energy in (found.of("logic"), found.of("cooling"), found.program):
+        assert isinstance(energy, NotModelled)
+        assert "no gate counts for Q16.16" in energy.why
+
+
+# ------------------------------------------------------------------ adiabatic
+
+
+def dissipated(resistance: float, capacitance: float, voltage: float, duration: float) -> float:
+    """∫ (Vr − Vc)²/R dt by the differential equation, the ramp and what settles after it."""
+    rc = resistance * capacitance
+
+    def slope(t: float, y: Any) -> list[float]:
+        drop = min(t / duration, 1.0) * voltage - y[0]
+        return [drop / rc, drop * drop / resistance]
+
+    y = [0.0, 0.0]
+    for begin, end in ((0.0, duration), (duration, duration + 40 * rc)):
+        y = solve_ivp(slope, (begin, end), y, rtol=1e-9, atol=[1e-12, 1e-26], method="LSODA").y[:, -1]
+    return float(y[1])
+
+
+@pytest.mark.parametrize("x", [1e-3, 1e-2, 0.1, 0.5, 1.0, 3.0, 30.0])
+def test_the_ramp_against_its_equation(x: float) -> None:
+    resistance, capacitance, voltage = 1e4, 1e-15, 0.8
+    duration = resistance * capacitance / x
+    exact = dissipated(resistance, capacitance, voltage, duration)
+    assert ramp_energy(resistance, capacitance, voltage, duration) == pytest.approx(exact, rel=1e-4)
+
+
+def test_slow_and_fast_ramps() -> None:
+    cv2 = 1e-15
+    assert ramp_energy(1e4, 1e-15, 1.0, 1e-5) == pytest.approx(1e-6 * cv2, rel=1e-5)
+    assert ramp_energy(1e4, 1e-15, 1.0, 1e-17) == pytest.approx(cv2 / 2, rel=1e-5)
+    # Both forms meet where one gives way to the other.
+    assert ramp_energy(1e4, 1e-15, 1.0, 1e-14 * 1.0001) == pytest.approx(ramp_energy(1e4, 1e-15, 1.0, 1e-14), rel=1e-4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(1e-9, 1e9), st.floats(1.0001, 10))
+def test_a_faster_ramp_costs_more(x: float, by: float) -> None:
+    assert ramp_energy(x, 1.0, 1.0, 1.0) <= ramp_energy(x * by, 1.0, 1.0, 1.0) * (1 + 1e-6)
+
+
+def test_what_is_left_open_is_not_modelled_until_it_is_given() -> None:
+    counts = ran(".format 32, 16\nstart\nerase r1\nfinish")
+    model = technology("adiabatic_rc")
+    found = price(counts, model, gates=GATES)
+    assert str(found.of("logic")) == str(found.of("erasure")) == str(found.total) == "not modelled"
+    assert found.of("logic") == NotModelled("give resistance, capacitance, voltage")
+    priced = price(counts, model.with_figures(DEVICE), gates=GATES)
+    assert priced.of("erasure") == pytest.approx(exactly(32 * 0.5e-15))
+    cells, tau = 1117, 1 / (1e6 * 8)
+    assert priced.of("logic") == pytest.approx(exactly(counts.cycles * cells * 2 * ramp_energy(1e4, 1e-15, 1.0, tau)))
+    assert priced.of("leakage") == pytest.approx(exactly(counts.cycles * cells * 1e-15 / 1e6))
+
+
+def test_a_figure_that_the_model_has_not() -> None:
+    with pytest.raises(InputError) as wrong:
+        technology("adiabatic_rc").with_figures({"resistence": exactly(1)})
+    assert (wrong.value.code, wrong.value.diagnostics[0].hint) == ("RG1109", "did you mean `resistance`?")
+
+
+def test_a_figure_that_is_given_is_in_si_units_whatever_the_file_has() -> None:
+    toll = technology("landauer").with_figures({"energy": exactly(2e-21)})
+    found = price(erasing(1), toll)
+    assert found.program == exactly(64 * 2e-21)
+    assert {(f.unit.name, f.evidence) for i in found.items for f in i.figures} == {("J", "given")}
+    slow = technology("aqfp").with_figures({"at": exactly(2.5e9)})
+    assert slow.charges[0].figures["at"].si == exactly(2.5e9)
+
+
+@pytest.mark.parametrize("value", [Range(-1, 1, 2), Range(2, 1, 3), Range(0, 1, math.inf), Range(math.nan, 1, 2)])
+def test_figures_that_are_no_range(value: Range) -> None:
+    with pytest.raises(InputError, match="RG0507"):
+        technology("adiabatic_rc").with_figures({"resistance": value})
+
+
+def test_bits_of_memory_are_no_gates() -> None:
+    """What `any` cell costs in each cycle, a bit of a ROM does not: it is told as not modelled."""
+    units = {"logic unit": {"AND": 10}, "ROM": {"AND": 1, "memory bits": 4096}}
+    counts = ran(".format 32, 16\nstart\nadd r1, 3\nfinish")
+    model = technology("adiabatic_rc").with_figures(DEVICE)
+    with_rom, without = (price(counts, model, gates=Gates(SMALL, u)) for u in (units, {"logic unit": {"AND": 11}}))
+    assert with_rom.of("logic") == without.of("logic")
+    assert [(i.label, i.count) for i in with_rom.missing] == [
+        ("ramps: memory bits", 4096 * counts.cycles), ("devices that leak: memory bits", 4096 * counts.cycles),
+    ]  # fmt: skip
+
+
+def test_the_optimum() -> None:
+    tau, least = optimum(4e-20, 1e-4)
+    assert tau == pytest.approx(2e-8)
+    assert least == pytest.approx(4e-20 / tau + 1e-4 * tau)
+    assert least < 4e-20 / (tau * 1.1) + 1e-4 * tau * 1.1
+
+
+# ------------------------------------------------------------------ temperatures, clocks
+
+
+@pytest.mark.parametrize(
+    ("model", "kelvins", "hertz"),
+    [
+        ("cmos45", 77.0, None),
+        ("aqfp", 300.0, None),
+        ("aqfp", None, 6e9),
+        ("adiabatic_rc", None, 1e12),
+        ("landauer", 0.0, None),
+    ],
+)
+def test_for_which_there_are_no_figures(model: str, kelvins: float | None, hertz: float | None) -> None:
+    with pytest.raises(InputError) as wrong:
+        price(erasing(1), technology(model), temperature=kelvins, frequency=hertz)
+    assert wrong.value.code == "RG1108"
+
+
+def test_the_clock_changes_nothing_that_does_not_depend_on_it() -> None:
+    counts = erasing(1)
+    assert price(counts, technology("landauer"), frequency=1e9).frequency is None
+
+
+# ------------------------------------------------------------------ numbers
+
+
+@pytest.mark.parametrize(
+    ("joules", "shown"),
+    [
+        (0.0, "0 J"),
+        (2.5e-11, "25 pJ"),
+        (2.87098e-21, "2.871 zJ"),
+        (1.0, "1 J"),
+        (9.9999e-10, "1 nJ"),
+        (1e-26, "0.01 yJ"),
+    ],
+)
+def test_numbers_with_prefixes(joules: float, shown: str) -> None:
+    assert with_prefix(joules, "J") == shown
+
+
+def test_json_has_the_figures() -> None:
+    told: Any = price(erasing(1), technology("landauer")).as_dict()
+    erase = next(i for i in told["items"] if i["label"] == "erased bits: erase")
+    assert erase["count"] == 64
+    assert erase["figures"][0]["unit"] == "kT ln2"
+    assert erase["figures"][0]["source"].startswith("R. Landauer")
+
+
+def test_a_price_of_a_model_of_ones_own() -> None:
+    text = """
+schema = "retrograd.technology/1"
+id = "toll"
+version = "3"
+title = "A toll"
+doc = "For each instruction."
+[temperature]
+value = 300
+unit = "K"
+source = "a room"
+evidence = "assumed"
+[[charge]]
+cause = "logic"
+label = "toll"
+law = "instruction"
+[charge.energy]
+value = 2
+low = 1
+high = 4
+unit = "pJ"
+source = "made up"
+evidence = "assumed"
+"""
+    found: Price = price(erasing(3), from_text(text, "toll.toml"))
+    assert found.program == pytest.approx(Range(4e-12, 8e-12, 16e-12))
+    assert found.technology.version == "3"
