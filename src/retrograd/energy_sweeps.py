@@ -13,7 +13,7 @@ import importlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,7 +78,7 @@ def energy_sweep(
     models = tuple(t if isinstance(t, Technology) else technology(t) for t in techs)
     how = {"figures": dict(figures or {}), "gates": gates}
     passed: Any = f
-    if isinstance(executor, ProcessPoolExecutor):
+    if executor is not None and not isinstance(executor, ThreadPoolExecutor):
         passed = _reference(f)
         # Models are read there: what they hold is not all made to travel.
         travelling: tuple[Any, ...] = tuple(techs)

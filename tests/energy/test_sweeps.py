@@ -43,6 +43,16 @@ def test_in_an_executor(pool: Callable[[int], Executor]) -> None:
         assert rg.energy_sweep(library.norm, ARGUMENTS, executor=executor, **POINTS) == expected
 
 
+@pytest.mark.slow
+def test_in_a_cluster() -> None:
+    """Of one process, by Dask: `pip install 'retrograd[sweep]'`."""
+    distributed = pytest.importorskip("distributed")
+    expected = rg.energy_sweep(library.norm, ARGUMENTS, **POINTS)
+    local = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**local) as cluster, distributed.Client(cluster) as client:
+        assert rg.energy_sweep(library.norm, ARGUMENTS, executor=client.get_executor(), **POINTS) == expected
+
+
 def test_a_function_that_processes_do_not_find() -> None:
     with ProcessPoolExecutor(1) as executor, pytest.raises(InputError, match="RG0603"):
         rg.energy_sweep(library.norm.with_options(level=0), ARGUMENTS, executor=executor)
