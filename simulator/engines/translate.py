@@ -13,7 +13,6 @@ from __future__ import annotations
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS, bar
 from retrograd.isa.program import Program
-from retrograd.isa.timing import cycles
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.control import ACCOUNT, Exit, Late, Slot
 from retrograd.simulator.engines.flow import Flow, Node, Variant, flow_of
@@ -246,6 +245,9 @@ class _Translation:
         let, do = self.code.let, self.code.do
         self._add("left", str(-len(executed)))
         if self.variant.cycles:
+            # Imported here: whoever does not ask need not have the instructions scheduled.
+            from retrograd.isa.timing import cycles
+
             found = [self.flow.code[at] for at in executed]
             self._add("cycles", str(sum(cycles(i.opcode, self.w, False, i.ra == i.rb) for i in found)))
         if self.variant.whole:

@@ -164,7 +164,6 @@ def test_compiling_by_energy(cli: Cli, functions: str) -> None:
 
 @pytest.mark.parametrize("kind", ["causes", "frequency", "delay", "time"])
 def test_plots(cli: Cli, functions: str, folder: Path, kind: str) -> None:
-    pytest.importorskip("matplotlib")
     figures = [f"--figure={f}" for f in ("resistance=10kohm", "capacitance=1fF", "voltage=1V", "power=1fW")]
     (folder / "gates.json").write_text(
         '{"schema": "retrograd.gates/1", "format": {"width": 64, "frac": 32}, "units": {"logic unit": {"AND": 9}}}'

@@ -178,7 +178,6 @@ def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, boo
 
 
 def _run_once(options: argparse.Namespace) -> int:
-    from retrograd.cli.cycles import cycles_dict, cycles_table
     from retrograd.cli.report import engine_text, show_errors
     from retrograd.execution import ProgramTrap, run
     from retrograd.marshal import bind
@@ -214,6 +213,8 @@ def _run_once(options: argparse.Namespace) -> int:
             "steps": result.steps, "erased_bits": result.erased_bits, "engine": result.engine,
         }  # fmt: skip
         if options.cycles:
+            from retrograd.cli.cycles import cycles_dict
+
             out["cycles"] = cycles_dict(result.machine)
         print(json.dumps(out, indent=2))
         return OK
@@ -224,6 +225,8 @@ def _run_once(options: argparse.Namespace) -> int:
     engine = engine_text(result.machine, asked=options.engine != "auto")
     print(f"\n{result.steps} steps {way}, {result.erased_bits} bits erased{engine}")
     if options.cycles:
+        from retrograd.cli.cycles import cycles_table
+
         print("\n" + cycles_table(result.machine))
     return OK
 

@@ -10,7 +10,6 @@ import threading
 import time
 from types import TracebackType
 
-from retrograd.cli.cycles import cycles_dict, cycles_table
 from retrograd.cli.files import Region, constant, fail, load_program, read_words, write_words
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.cli.report import Tracer, engine_text, memory_table, outcome_dict, registers_table
@@ -51,11 +50,15 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         found = outcome_dict(machine, stop, steps, trap)
         if options.cycles:
+            from retrograd.cli.cycles import cycles_dict
+
             found["cycles"] = cycles_dict(machine)
         print(json.dumps(found, indent=2))
     else:
         _show(machine, stop, steps, trap, engine_text(machine, asked=options.engine != "auto"))
         if options.cycles:
+            from retrograd.cli.cycles import cycles_table
+
             print("\n" + cycles_table(machine))
     return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
 

@@ -54,3 +54,21 @@ def context(fake: Any) -> Iterator[Context]:
     """The first device, ready for work."""
     with Context(driver().device(0)) as context:
         yield context
+
+
+@pytest.fixture(scope="session")
+def on_host() -> ModuleType:
+    """kernel_on_host.py: `on_host.batches_on(fake)` lets the fake driver run what batches are made of."""
+    spec = importlib.util.spec_from_file_location("kernel_on_host", Path(__file__).parent / "kernel_on_host.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def device(fake: Any, on_host: ModuleType) -> Iterator[Any]:
+    """The fake driver, running batches by the kernel's own code."""
+    with on_host.batches_on(fake):
+        yield fake

@@ -7,12 +7,10 @@ call of the driver fails, nothing stays taken.
 from __future__ import annotations
 
 import gc
-import importlib.util
 import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -99,24 +97,6 @@ bottom: goto.ne i, n, top
         ld.sub n, [z]
         finish
 """
-
-
-@pytest.fixture(scope="module")
-def on_host() -> ModuleType:
-    """kernel_on_host.py: `on_host.batches_on(fake)` lets the fake driver run what batches are made of."""
-    spec = importlib.util.spec_from_file_location("kernel_on_host", Path(__file__).parent / "kernel_on_host.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def device(fake: Any, on_host: ModuleType) -> Iterator[Any]:
-    """The fake driver, running batches by the kernel's own code."""
-    with on_host.batches_on(fake):
-        yield fake
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ ptxas comes with NVIDIA's toolkit, or with the wheel nvidia-cuda-nvcc. Without i
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import re
 import shutil
@@ -233,15 +232,10 @@ def test_parameters_are_those_of_the_launch(fake: Any, fakes: ModuleType, monkey
         assert with_pointer == pointers
 
 
-def test_the_parameters_of_the_kernel_on_the_host_are_those(fake: Any) -> None:
-    spec = importlib.util.spec_from_file_location("kernel_on_host", Path(__file__).parent / "kernel_on_host.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def test_the_parameters_of_the_kernel_on_the_host_are_those(fake: Any, on_host: ModuleType) -> None:
     found = re.search(rf"define ptx_kernel void @{KERNEL}\((.*?)\) {{", ptx.kernel_ir(straight({"mov.add"})), re.DOTALL)
     assert found is not None
-    assert tuple("ptr" in part for part in found[1].split(",")) == module.PARAMETERS
+    assert tuple("ptr" in part for part in found[1].split(",")) == on_host.PARAMETERS
 
 
 def test_the_target_is_the_device(fake: Any) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,22 +28,6 @@ PROGRAM = """
         finish
 """
 OWN = Columns(given=((2, 1), (0, 1)), kept=((3, 1), (1, 1)), summed=((1, 1), (3, 1)))
-
-
-@pytest.fixture(scope="module")
-def on_host() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("kernel_on_host", Path(__file__).parent / "kernel_on_host.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def device(fake: Any, on_host: ModuleType) -> Iterator[Any]:
-    with on_host.batches_on(fake):
-        yield fake
 
 
 def rows(count: int, seed: int = 0) -> Any:
