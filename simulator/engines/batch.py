@@ -100,17 +100,31 @@ def _ir(program: Program, variant: Variant) -> str:
     return module.text()
 
 
-@cache
-def _code(code: tuple[int, ...], w: Format, table: Table, variant: Variant) -> int:
+#: addresses of the loops over batches that are loaded
+_loops: dict[tuple[tuple[int, ...], Format, Table, Variant], int] = {}
+
+
+def _code(program: Program, variant: Variant) -> int:
     """The address of the loop over a batch."""
-    program = Program(code, format=w, table=table)
+    code, w = tuple(program.code), program.format
+    found = _loops.get((code, w, program.table, variant))
+    if found is None:
+        bare = Program(code, format=w, table=program.table)
 
-    def emit() -> str:
-        return _ir(program, variant)
+        def emit() -> str:
+            return _ir(bare, variant)
 
-    key = f"{definition()} batch {w} {variant} {sha256(repr(code).encode()).hexdigest()}" if table is TABLE else emit()
-    found = host().load(key, ("batch",), emit, level_for(len(code)))
-    return found["batch"]
+        key = f"{definition()} batch {w} {variant} {sha256(repr(code).encode()).hexdigest()}"
+        known = program.table is TABLE
+        found = host().load(key if known else emit(), ("batch",), emit, level_for(len(code)))["batch"]
+        _loops[code, w, program.table, variant] = found
+    return found
+
+
+def at_hand(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
+    """Whether the code of such a batch is loaded already, so that nothing is gained by running a few rows without it."""
+    variant = _variant(program, backward, overflow, checks, cycles)
+    return (tuple(program.code), program.format, program.table, variant) in _loops
 
 
 def longest_stretch(program: Program, backward: bool) -> int:
@@ -147,7 +161,7 @@ def run_batch(
     """
     w = program.format
     variant = _variant(program, backward, overflow, checks, cycles)
-    run = _Batch(_code(tuple(program.code), w, program.table, variant))
+    run = _Batch(_code(program, variant))
     longest = longest_stretch(program, backward)
     found = memory_of(program, rows, columns, shared)
     n, count = len(found.shared), len(rows)

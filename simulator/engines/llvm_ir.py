@@ -12,7 +12,7 @@ Overrides, each computing what the nodes say (held to it by tests against `evalu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from retrograd.isa.expr import ZERO, Expr, nodes
 from retrograd.simulator.engines.llvm_functions import integer_quotient, integer_root, wide_quotient
@@ -25,10 +25,11 @@ class Trees:
     """Trees as code, over words that are at hand: `words[name]` is the value of the place `name`, or a constant.
 
     Values are kept, so that a second tree shares the nodes of the first; all roots must be given beforehand, since
-    which sums need an overflow bit, and which quotients belong together, is seen from all of them.
+    which sums need an overflow bit, and which quotients belong together, is seen from all of them. `noted`: those of the roots
+    of which whoever runs the code takes note if they do not hold; nothing else then depends on them.
     """
 
-    def __init__(self, code: Code, words: Mapping[str, str], roots: Sequence[Expr]) -> None:
+    def __init__(self, code: Code, words: Mapping[str, str], roots: Sequence[Expr], noted: Sequence[Expr] = ()) -> None:
         self._code = code
         self._w = code.w
         self._t = code.word
@@ -38,6 +39,8 @@ class Trees:
         self._pairs: dict[Key, str] = {}
         self._wrapped: dict[Expr, str] = {}
         self._checked: set[Expr] = set()
+        #: sums of which it is noted where they do not fit
+        self._noted = {sum_ for tree in noted for part in _conjuncts(tree) if (sum_ := _checked_sum(part)) is not None}
         self._shift: dict[tuple[Expr, Expr], int] = {}
         self._all_flat: dict[tuple[Expr, Expr], bool] = {}
         for node in nodes(*roots):
@@ -116,7 +119,14 @@ class Trees:
                 return self._look_up(self.value(node.args[0]), node.param)
         v = [self.value(arg) for arg in node.args]
         match node.op:
-            case "add" | "sub" | "and" | "or" | "xor":
+            case "add" | "sub":
+                undone = self._code.undone(node.op, v[0], v[1])
+                if undone is not None:
+                    return undone[0]
+                found = let(f"{node.op} {t} {v[0]}, {v[1]}")
+                self._code.sum_is(found, node.op, v[0], v[1], noted=False)
+                return found
+            case "and" | "or" | "xor":
                 return let(f"{node.op} {t} {v[0]}, {v[1]}")
             case "shl" | "shr" | "sar":
                 amount = let(f"and {t} {v[1]}, {w.width - 1}")
@@ -136,11 +146,20 @@ class Trees:
     def _sum_with_overflow(self, node: Expr) -> str:
         let, t = self._code.let, self._t
         x, y = self.value(node.args[0]), self.value(node.args[1])
+        undone = self._code.undone(node.op, x, y)
+        if undone is not None and undone[1] and node in self._noted:
+            # Where this does not fit, neither did the other: once noted is enough.
+            self._wrapped[node] = "false"
+            return undone[0]
         name = f"@llvm.s{node.op}.with.overflow.{t}"
         self._code.module.define(name, f"declare {{ {t}, i1 }} {name}({t}, {t})")
         both = let(f"call {{ {t}, i1 }} {name}({t} {x}, {t} {y})")
         self._wrapped[node] = let(f"extractvalue {{ {t}, i1 }} {both}, 1")
-        return let(f"extractvalue {{ {t}, i1 }} {both}, 0")
+        if undone is not None:
+            return undone[0]
+        found = let(f"extractvalue {{ {t}, i1 }} {both}, 0")
+        self._code.sum_is(found, node.op, x, y, node in self._noted)
+        return found
 
     def _product(self, x: Expr, y: Expr) -> str:
         found = self._pairs.get(("product", x, y))
@@ -196,6 +215,15 @@ def _is_truth(node: Expr) -> bool:
         case "select":
             return _is_truth(node.args[1]) and _is_truth(node.args[2])
     return False
+
+
+def _conjuncts(node: Expr) -> Iterator[Expr]:
+    """The truths that all hold where the truth holds."""
+    if node.op == "and" and _is_truth(node):
+        yield from _conjuncts(node.args[0])
+        yield from _conjuncts(node.args[1])
+    else:
+        yield node
 
 
 def _checked_sum(node: Expr) -> Expr | None:

@@ -53,6 +53,8 @@ class Code:
         self._next = 0
         #: values at hand since the last label, by what computes them
         self._known: dict[str, str] = {}
+        #: sums since the last label: result -> (operation, x, y, whether it is noted somewhere if it does not fit)
+        self._sums: dict[str, tuple[str, str, str, bool]] = {}
 
     def name(self) -> str:
         self._next += 1
@@ -68,9 +70,37 @@ class Code:
                 self._known[text] = found
         return found
 
+    def sum_is(self, result: str, op: str, x: str, y: str, noted: bool) -> None:
+        """Remember that the result is x + y or x − y ("add", "sub")."""
+        self._sums[result] = op, x, y, noted
+
+    def undone(self, op: str, x: str, y: str) -> tuple[str, bool] | None:
+        """What a sum comes to that undoes another: (x + y) − y = x, and its like; and whether, if it does not fit, it was noted
+        that the other did not.
+
+        Programs that run backward are full of them: a value computed, used, and computed again to be cleared. LLVM does not
+        see it where sums are checked.
+        """
+        made = self._sums.get(x)
+        if made is not None:
+            before, a, b, noted = made
+            if op == "sub" and before == "add" and y in (a, b):
+                return (a if y == b else b), noted
+            if op == "add" and before == "sub" and y == b:
+                return a, noted
+        made = self._sums.get(y)
+        if made is not None:
+            before, a, b, noted = made
+            if before == "sub" and (a, op) == (x, "sub"):
+                return b, noted
+            if before == "sub" and (b, op) == (x, "add"):
+                return a, noted
+        return None
+
     def do(self, text: str) -> None:
         self.lines.append(f"  {text}")
 
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
         self._known.clear()
+        self._sums.clear()

@@ -192,6 +192,8 @@ class _Translation:
         self.cached: dict[str, str] = {}
         self.dirty: set[str] = set()
         self.failed: list[str] = []
+        #: words of memory that are at hand: (array, address) -> value
+        self.loaded: dict[tuple[str, str], str] = {}
         self.label = self.names[node]
         code.label(self.label)
         if node in self.flow.headers:
@@ -354,7 +356,7 @@ class _Translation:
             if place in ("imm", "br"):
                 continue
             slot = self._slot_name(i, place)
-            words[place] = self._read(slot) if slot else self._narrow(self._load(place))
+            words[place] = self._read(slot) if slot else self._load(place)
         return words
 
     def _pointer(self, place: str) -> str:
@@ -362,7 +364,11 @@ class _Translation:
         return self.code.let(f"getelementptr {self.s}, {self.pointer} {base}, i64 {self.address}")
 
     def _load(self, place: str) -> str:
-        return self.code.let(f"load {self.s}, {self.pointer} {self._pointer(place)}")
+        found = self.loaded.get((place, self.address))
+        if found is None:
+            found = self._narrow(self.code.let(f"load {self.s}, {self.pointer} {self._pointer(place)}"))
+            self.loaded[place, self.address] = found
+        return found
 
     def _set(self, i: Instruction, place: str, value: str) -> None:
         slot = self._slot_name(i, place)
@@ -371,6 +377,9 @@ class _Translation:
             self.dirty.add(slot)
         else:
             self.code.do(f"store {self.s} {self._widen(value)}, {self.pointer} {self._pointer(place)}")
+            # Another address may be the same.
+            self.loaded = {at: word for at, word in self.loaded.items() if at[0] != place}
+            self.loaded[place, self.address] = value
 
     def _execute(self, i: Instruction) -> None:
         found = self._step(i)
@@ -385,7 +394,7 @@ class _Translation:
             if failed is not None:
                 self.failed.append(failed)
         else:
-            trees = Trees(self.code, words, found.roots)
+            trees = Trees(self.code, words, found.roots, guards)
             for tree in guards:
                 self.failed.append(self.code.let(f"xor i1 {trees.truth(tree)}, true"))
             after = {place: trees.value(tree) for place, tree in found.after.items()}

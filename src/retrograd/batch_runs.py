@@ -103,7 +103,7 @@ def run_rows(
             alone.run(range(len(rows)), "reference", bar)
             return out
         first = 0
-        if found == "auto":
+        if found == "auto" and not alone.at_hand():
             first = alone.run(range(len(rows)), "reference", bar, budget=SHORT)
         if first < len(rows):
             _compiled(compiled, out, rows, first, found, alone, bar)
@@ -176,6 +176,12 @@ class _Alone:
     overflow: bool
     checks: bool
     limit: int | None
+
+    def at_hand(self) -> bool:
+        """Whether compiled code for such rows is loaded already."""
+        engine = sys.modules.get("retrograd.simulator.engines.batch")
+        modes = {"backward": self.backward, "overflow": self.overflow, "checks": self.checks}
+        return engine is not None and engine.at_hand(self.compiled.program, **modes, cycles=self.out.cycles is not None)
 
     def run(self, which: Iterable[int], engine: str, bar: Callable[[int], object], budget: int | None = None) -> int:
         """Run these rows; the one behind the last that was run. `budget`: it ends after so many steps in all."""

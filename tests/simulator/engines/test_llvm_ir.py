@@ -34,7 +34,7 @@ from retrograd.isa.expr import (
     sqrt_shift,
 )
 from retrograd.isa.words import WIDTHS, Format
-from retrograd.simulator.engines import llvm_ir
+from retrograd.simulator.engines import llvm_functions, llvm_ir
 from retrograd.simulator.engines.host import host
 from retrograd.simulator.engines.llvm_ir import Trees
 from retrograd.simulator.engines.llvm_module import Code, Module
@@ -301,6 +301,25 @@ def test_quotients(w: Format, division: str) -> None:
     check(all_quotients(w), w, rows_of(w, 2000), division)
 
 
+def close_rows(w: Format, s: int, rng: random.Random) -> list[Row]:
+    """Quotients x·2^s / y just below, at and above an integer, up to those that doubles tell and a little beyond."""
+    out: list[Row] = []
+    while len(out) < 3000:
+        y = rng.getrandbits(rng.randint(1, w.width - 1)) * rng.choice((1, -1))
+        q = rng.getrandbits(rng.randint(1, 52)) if rng.random() < 0.7 else (1 << 50) + rng.randint(-3, 3)
+        x = (rng.choice((1, -1)) * q * y >> s) + rng.randint(-1, 1)
+        if y and -w.sign <= x < w.sign:
+            out.append((x & w.mask, y & w.mask))
+    return out
+
+
+@pytest.mark.parametrize("w", [Format(64, 32), Format(64, 50), Format(32, 16)], ids=str)
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_quotients_close_to_integers(w: Format, division: str) -> None:
+    for s in (0, w.frac, w.width):
+        check([[div_shift(a, b, s)]], w, close_rows(w, s, random.Random(s)), division)
+
+
 @pytest.mark.parametrize("w", [Format(4, 2), Format(64, 32)], ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients_of_the_same_operands(w: Format, division: str) -> None:
@@ -444,7 +463,7 @@ def faults() -> Iterator[tuple[str, Any]]:
     yield "integer_root", lambda module, w, s: root(module, w, max(0, s - 1))
     # Truncated, not floored.
     yield "integer_quotient", lambda m, w: _spoil(m, quotient(m, w), "%floor = sub", "%q, %one")
-    yield "wide_quotient", lambda m, w, s: _spoil(m, wide(m, w, s), "%up = add", "%q, %one")
+    yield "wide_quotient", lambda m, w, s: _spoil(m, wide(m, w, s), "%q = add", "%nearest, %one")
     yield "_checked_sum", lambda node: None if node.op != "eq" or node.args[0].op != "lt" else _any_sum(node)
     yield "_is_truth", lambda node: node.op in ("eq", "lt", "ltu", "and")
 
@@ -459,6 +478,48 @@ def _spoil(module: Module, name: str, statement: str, operands: str) -> str:
 
 def _any_sum(node: Expr) -> Expr | None:
     return next((n for n in nodes(node) if n.op in ("add", "sub") and n.args == (a, b)), None)
+
+
+def test_a_wrong_quotient_of_words_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What doubles cannot tell: truncated, not floored."""
+    w, far = Format(), llvm_functions._far_quotient
+
+    def spoilt(module: Module, w: Format, s: int) -> str:
+        return _spoil(module, far(module, w, s), "%up = add", "%q, %one")
+
+    monkeypatch.setattr(llvm_functions, "_far_quotient", spoilt)
+    with pytest.raises(pytest.fail.Exception, match="instead of"):
+        check([[div_shift(a, b, w.frac)]], w, some_rows(w, 2000), keep=False, level=0)
+
+
+def test_a_sum_undone_is_no_instruction() -> None:
+    """(x + y) − y and its like, in instructions one after the other; a check that was noted is not made twice."""
+    w = Format()
+    fits = {name: UPDATE_OPERATORS[name].fits for name in ("add", "sub")}
+    for first, second, order in (
+        ("add", "sub", "zy"),
+        ("sub", "add", "zy"),
+        ("sub", "add", "yz"),
+        ("sub", "sub", "xz"),
+    ):
+        for noted in (False, True):
+            code = Code(Module(), w)
+            checks = []
+            words = {"a": "%x", "b": "%y"}
+            names = {"x": "%x", "y": "%y"}
+            for op, result in ((first, "z"), (second, "u")):
+                check_ = fits[op]
+                assert check_ is not None
+                tree = UPDATE_OPERATORS[op].combine(w, a, b)
+                trees = Trees(code, words, [tree, check_(w, a, b)], [check_(w, a, b)] if noted else [])
+                names[result] = trees.value(tree)
+                checks.append(trees.truth(check_(w, a, b)))
+                words = {place: names[name] for place, name in zip("ab", order, strict=True)}
+            text = "\n".join(code.lines)
+            assert names["u"] == ("%y" if order == "xz" else "%x")
+            assert text.count("with.overflow") == (1 if noted else 2)
+            code.label("next")
+            assert code.undone(second, names["z"], "%y") is None
 
 
 @pytest.mark.parametrize("fault", list(faults()), ids=lambda f: f[0])
