@@ -5,10 +5,8 @@ Written here once, for all targets.
 
 from __future__ import annotations
 
-import struct
-
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.llvm_module import Module
+from retrograd.simulator.engines.llvm_module import Module, bits, double
 
 
 def integer_quotient(module: Module, w: Format) -> str:
@@ -59,15 +57,15 @@ def wide_quotient(module: Module, w: Format, s: int) -> str:
         f"""define internal {wide} {name}({t} %x, {t} %y) alwaysinline nounwind willreturn memory(none) {{
   %x.real = sitofp {t} %x to double
   %y.real = sitofp {t} %y to double
-  %x.scaled = fmul double %x.real, {_double(2.0**s)}
+  %x.scaled = fmul double %x.real, {double(2.0**s)}
   %ratio = fdiv double %x.scaled, %y.real
   %size = call double @llvm.fabs.f64(double %ratio)
-  %small = fcmp olt double %size, {_double(2.0**50)}
+  %small = fcmp olt double %size, {double(2.0**50)}
   br i1 %small, label %near, label %far, !prof !2
 near:
-  %rounded = fadd double %ratio, {_double(1.5 * 2.0**52)}
+  %rounded = fadd double %ratio, {double(1.5 * 2.0**52)}
   %bits = bitcast double %rounded to i64
-  %nearest = sub i64 %bits, {_bits(1.5 * 2.0**52)}
+  %nearest = sub i64 %bits, {bits(1.5 * 2.0**52)}
   %x.word = {resized("%x", w.width, 64)}
   %y.word = {resized("%y", w.width, 64)}
   %n = {f"shl i64 %x.word, {s}" if s < 64 else "add i64 0, 0"}
@@ -86,15 +84,6 @@ far:
   ret {wide} %q.far
 }}""",
     )
-
-
-def _bits(value: float) -> int:
-    return int(struct.unpack("<q", struct.pack("<d", value))[0])
-
-
-def _double(value: float) -> str:
-    """A positive double as LLVM reads it exactly."""
-    return f"0x{_bits(value):016X}"
 
 
 def _far_quotient(module: Module, w: Format, s: int) -> str:

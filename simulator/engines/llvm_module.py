@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from retrograd.isa.words import Format
+
+
+def bits(value: float) -> int:
+    """A double's bits."""
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def double(value: float) -> str:
+    """A positive double as LLVM reads it exactly."""
+    return f"0x{bits(value):016X}"
 
 
 @dataclass
@@ -42,12 +53,18 @@ class Module:
 
 
 class Code:
-    """A sequence of LLVM instructions in SSA form."""
+    """A sequence of LLVM instructions in SSA form, on words of one instance, or of several side by side.
 
-    def __init__(self, module: Module, w: Format, prefix: str = "v") -> None:
+    `word`, `truth`: the types of words and of what is so or not; `number`, `real`: constants among them.
+    """
+
+    def __init__(self, module: Module, w: Format, prefix: str = "v", lanes: int = 1) -> None:
         self.module = module
         self.w = w
-        self.word = f"i{w.width}"
+        self.lanes = lanes
+        self.word, self.truth = self.side_by_side(f"i{w.width}"), self.side_by_side("i1")
+        self.true = self._constant("i1", "true")
+        self.false = self._constant("i1", "false")
         self.lines: list[str] = []
         self._prefix = prefix
         self._next = 0
@@ -55,6 +72,25 @@ class Code:
         self._known: dict[str, str] = {}
         #: sums since the last label: result -> (operation, x, y, whether it is noted somewhere if it does not fit)
         self._sums: dict[str, tuple[str, str, str, bool]] = {}
+
+    def side_by_side(self, type_: str) -> str:
+        """A type, once for every lane."""
+        return type_ if self.lanes == 1 else f"<{self.lanes} x {type_}>"
+
+    def _constant(self, type_: str, text: str) -> str:
+        return text if self.lanes == 1 else f"splat ({type_} {text})"
+
+    def number(self, value: int) -> str:
+        """A word, the same in every lane."""
+        return self._constant(f"i{self.w.width}", str(self.w.signed(value)))
+
+    def real(self, value: float) -> str:
+        """A positive double, exactly, the same in every lane."""
+        return self._constant("double", double(value))
+
+    def suffix(self, type_: str) -> str:
+        """What LLVM's functions on such a type are called after."""
+        return type_ if self.lanes == 1 else f"v{self.lanes}{type_}"
 
     def name(self) -> str:
         self._next += 1

@@ -151,7 +151,11 @@ def _compiled(
         limit=alone.limit,
         progress=bar,
     )
-    out.after[first:], out.steps[first:] = ran.rows, ran.steps
+    if first:
+        out.after[first:] = ran.rows
+    else:
+        out.after = ran.rows
+    out.steps[first:] = ran.steps
     out.sums = [a + b for a, b in zip(out.sums, ran.sums, strict=True)]
     out.erased_bits[first:] = ran.lost_words * compiled.format.width
     if out.cycles is not None and ran.cycles is not None:
