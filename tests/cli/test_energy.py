@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from retrograd.simulator.energy.units import BOLTZMANN
 
+from retrograd import progress
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -190,3 +191,78 @@ def test_nothing_heavy_is_imported(folder: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+# ------------------------------------------------------------------ sweeps
+
+
+def test_a_sweep(cli: Cli, functions: str) -> None:
+    code, out, err = cli(
+        "sweep", f"{functions}:forget", f"{functions}:~norm", "--args", "0.0 3.0", "--tech", "landauer,cmos45", "--json"
+    )
+    assert code == 2  # `norm` takes three
+    assert "RG0603" in err + out
+    arguments = ("--args", "0.0 3.0", "--args", "y=1.0 x=4.0", "--format", "Q32.32,Q16.16", "--tech", "landauer,cmos45")
+    code, out, err = cli("sweep", f"{functions}:forget", f"{functions}:root", *arguments, "--json")
+    assert (code, err) == (OK, "")
+    told = json.loads(out)
+    assert told["schema"] == "retrograd.energy-sweep/2"
+    assert [(r["program"], r["format"], r["number"], r["technology"]) for r in told["rows"]] == [
+        (p, f, i, t)
+        for p in ("forget", "root")
+        for f in ("Q32.32", "Q16.16")
+        for i in (0, 1)
+        for t in ("landauer", "cmos45")
+    ]
+    assert told["rows"][0]["price"]["program"]["value"] == pytest.approx(64 * KT_LN2)
+    # Every number can be traced: the rows name the models, whose figures say where they are from.
+    assert [m["id"] for m in told["models"]] == ["landauer", "cmos45"]
+    assert all(f["source"] for m in told["models"] for c in m["charges"] for f in c["figures"])
+    code, out, _ = cli("sweep", f"{functions}:forget", f"{functions}:root", *arguments)
+    lines = out.splitlines()
+    assert len(lines) == 1 + len(told["rows"])
+    assert "183.7 zJ" in lines[1]
+
+
+def test_a_sweep_goes_on(cli: Cli, functions: str, folder: Path) -> None:
+    arguments = ("sweep", f"{functions}:forget", "--args", "0.0 3.0", "--store", "sweep.db", "--json")
+    first = cli(*arguments)
+    at = (folder / "sweep.db").stat().st_mtime_ns
+    assert cli(*arguments) == first
+    assert (folder / "sweep.db").stat().st_mtime_ns == at
+    assert cli(*arguments, "--tech", "aqfp")[0] == OK
+    assert (folder / "sweep.db").stat().st_mtime_ns > at
+
+
+@pytest.mark.slow
+def test_a_sweep_in_processes(cli: Cli, functions: str) -> None:
+    arguments = ("sweep", f"{functions}:forget", "--args", "0.0 3.0", "--args", "0.0 4.0", "--json")
+    assert cli(*arguments, "--jobs", "2") == cli(*arguments)
+
+
+def test_a_sweep_tells_why_there_is_no_price(cli: Cli, functions: str) -> None:
+    code, out, err = cli(
+        "sweep", f"{functions}:root", "--args", "0.0 4.0", "--args=0.0 -1.0", "--tech", "landauer,aqfp",
+        "--temperature", "4.2K,300K",
+    )  # fmt: skip
+    assert code == TRAPPED
+    assert sum("outside the model" in line for line in out.splitlines()) == 2
+    assert sum("RG0403" in line for line in out.splitlines()) == 3
+    assert "root, Q32.32, arguments 1: RG0403" in err
+    assert "RG1108" in err
+    arguments = ("sweep", f"{functions}:root", "--args", "0.0 4.0")
+    assert cli(*arguments, "--tech", "landauer,aqfp", "--temperature", "4.2K,300K")[0] == OK
+    assert cli(*arguments, "--max-steps", "2")[0] == LIMIT
+
+
+def test_progress_of_a_sweep(cli: Cli, functions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody looks, and only there."""
+    arguments = ["sweep", f"{functions}:forget", "--args", "0.0 3.0", "--args", "0.0 4.0"]
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    assert cli(*arguments)[2] == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    code, out, err = cli(*arguments)
+    assert code == OK
+    assert "sweeping" in err
+    assert "sweeping" not in out
+    assert "sweeping" not in cli(*arguments, "--quiet")[2]

@@ -78,15 +78,21 @@ def _check(options: argparse.Namespace) -> None:
         raise fail("RG0512", "--advise is for functions: a program says nothing of routines", "write FILE.py:FUNCTION")
 
 
-def _how(options: argparse.Namespace) -> dict[str, Any]:
+def figures_of(texts: list[str]) -> dict[str, str]:
+    """What --figure says. Raises InputError RG0507."""
     figures: dict[str, str] = {}
-    for text in options.figures:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
             raise fail("RG0507", f"--figure {text[:60]}: written NAME=VALUE", "for example --figure resistance=10kohm")
         figures[name] = value
+    return figures
+
+
+def _how(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        "temperature": options.temperature, "frequency": options.frequency, "figures": figures, "gates": options.gates,
+        "temperature": options.temperature, "frequency": options.frequency, "figures": figures_of(options.figures),
+        "gates": options.gates,
     }  # fmt: skip
 
 
