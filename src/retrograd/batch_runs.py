@@ -18,7 +18,7 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.execution import ProgramTrap, execute
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.progress import Bar
-from retrograd.simulator.engines.choice import engine_named, machine_for
+from retrograd.simulator.engines.choice import engine_named, engine_of, machine_for
 from retrograd.simulator.engines.instances import Columns, Range, width
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 
@@ -74,10 +74,12 @@ def run_rows(
     limit: int | None = None,
     cycles: bool = False,
     progress: bool | None = None,
+    counted: Callable[[int, Machine], object] | None = None,
 ) -> Rows:
     """Run the program for every row. Raises InputError RG1001, DeviceError; traps are in the result.
 
     `kept`, `summed`: the memory that is handed back of each element, and that is added up over all. `limit`: steps for each row. `progress`: a bar, or none; None shows one where a terminal waits for more than a second.
+    `counted` is shown every row's machine as it has come to its end: rows are then run by machines, which keep all counts, one by one.
     """
     found = engine_named(engine)
     if not checks:
@@ -92,11 +94,14 @@ def run_rows(
     out = Rows(after, steps, erased, "reference", [0] * width(columns.summed))
     if cycles:
         out.cycles = np.zeros(len(rows), dtype=np.int64)
-    alone = _Alone(compiled, out, rows, columns, shared, backward, overflow, checks, limit)
+    alone = _Alone(compiled, out, rows, columns, shared, backward, overflow, checks, limit, counted)
     with Bar(len(rows), progress, "running") as bar:
         if found == "reference" or compiled.emitted.externals:
             # What the host looks at on the way is shown by a machine that is looked at.
             alone.run(range(len(rows)), "reference", bar)
+            return out
+        if counted is not None:
+            alone.run(range(len(rows)), found, bar)
             return out
         first = 0
         if found == "auto":
@@ -172,6 +177,7 @@ class _Alone:
     overflow: bool
     checks: bool
     limit: int | None
+    counted: Callable[[int, Machine], object] | None = None
 
     def run(self, which: Iterable[int], engine: str, bar: Callable[[int], object], budget: int | None = None) -> int:
         """Run these rows; the one behind the last that was run. `budget`: it ends after so many steps in all."""
@@ -203,6 +209,9 @@ class _Alone:
                 continue
             finally:
                 bar(1)
+            if self.counted is not None:
+                self.counted(i, machine)
+                self.out.engine = engine_of(machine)
             words = list(machine.memory)
             self.out.after[i] = [words[place] for place in kept]
             self.out.sums = [a + signed(words[place]) for a, place in zip(self.out.sums, summed, strict=True)]
