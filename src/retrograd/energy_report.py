@@ -18,7 +18,7 @@ from retrograd.simulator.energy.gates import Gates, load_gates
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.loading import technology
 from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, price, told
-from retrograd.simulator.energy.sweeping import Point, optimum_frequency
+from retrograd.simulator.energy.sweeping import Point, Sensitivity, optimum_frequency, sensitivities
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technology
 from retrograd.simulator.energy.units import quantity, thermal_energy, with_prefix
 from retrograd.simulator.engines.choice import engine_of
@@ -164,6 +164,12 @@ class EnergyReport:
         """The clock at which the program costs least, where the model has one."""
         return optimum_frequency(self.counts, self.by.technology, self.by.gates, self.by.temperature)
 
+    @cached_property
+    def sensitivities(self) -> list[Sensitivity]:
+        """What the price hangs on: temperature, clock, cooling."""
+        by = self.by
+        return sensitivities(self.counts, by.technology, by.gates, by.temperature, by.frequency)
+
     @property
     def uncomputing_level(self) -> float | None:
         """log₂(N_reversible / N_erasing), in instructions; None without a baseline, or of a batch without elements."""
@@ -232,8 +238,13 @@ class EnergyReport:
         if self.each:
             out.append(self._elements())
         if self.optimum is not None:
-            found = energy_text(self.optimum.energy)
+            found = _at_least(self.optimum.energy, self.price.complete(program=True))
             out.append(f"the program costs least at {with_prefix(self.optimum.frequency, 'Hz')}: {found}")
+        told = [s for s in self.sensitivities if s.program or s.total]
+        if told:
+            rows = [["1 % more", "program", "with cooling and host"]]
+            rows += [[s.quantity, _percent(s.program), _percent(s.total)] for s in told]
+            out.append(columns(rows, right=(1, 2)))
         if self.baseline_price is not None:
             rows = [["", "program", "with cooling and host"]]
             for name, p in (("as written", self.price), ("in erase mode", self.baseline_price)):
@@ -295,6 +306,7 @@ class EnergyReport:
             "optimum": None if self.optimum is None else {
                 "frequency": self.optimum.frequency, "program": told(self.optimum.energy),
             },
+            "sensitivities": [s._asdict() for s in self.sensitivities],
             "lines": [
                 {"file": line.file or None, "line": line.line if line.file else None, **_part(c, self.lines[line])}
                 for line, c in by_line(self.counts).items()
@@ -373,6 +385,11 @@ def _at_least(energy: Range | NotModelled, complete: bool) -> str:
 
 def _bits_text(energy: Range | NotModelled, temperature: float) -> str:
     return "" if isinstance(energy, NotModelled) else f"{energy.nominal / thermal_energy(temperature):.6g}"
+
+
+def _percent(slope: float | None) -> str:
+    """By how much a price changes; rounding is no change."""
+    return "" if slope is None else f"{round(slope, 4) + 0.0:+.4g} %" if abs(slope) >= 5e-5 else "0 %"
 
 
 def _host_text(host: Host) -> str:
