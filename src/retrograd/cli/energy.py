@@ -34,7 +34,7 @@ def energy_command(options: argparse.Namespace) -> int:
             "RG0512", "nothing to run", "write FILE.py:FUNCTION, an assembly text or an image; --models lists models"
         )
     _check(options)
-    techs = options.compare.split(",") if options.compare else [options.tech]
+    techs = options.compare.split(",") if options.compare else [options.tech or "landauer"]
     how = _how(options)
     if options.advise:
         return _advise(options, techs[0], how)
@@ -72,6 +72,10 @@ def _check(options: argparse.Namespace) -> None:
         raise fail("RG0512", f"--plot {options.plot[:60]}: no picture", f"the name ends in {', '.join(_PICTURES)}")
     if options.plot is None and options.plot_kind != "causes":
         raise fail("RG0512", "--plot-kind is for --plot")
+    if options.tech is not None and options.compare is not None:
+        raise fail("RG0512", "--tech is one model, and --compare several", "name all in --compare")
+    if options.advise and options.timeline:
+        raise fail("RG0512", "--advise looks at whole runs: --timeline is for one that is shown")
     if options.advise and (options.compare or options.plot is not None):
         raise fail("RG0512", "--advise goes by one model, and draws nothing", "name the model: --tech")
     if options.advise and not is_function(options.program):
