@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import closing
 from dataclasses import replace
@@ -56,7 +56,7 @@ class Row(NamedTuple):
     frequency: float | None
     #: retired, cycles, erased_bits
     counts: dict[str, int]
-    #: `Price.as_dict()` without its items
+    #: `Price.sums()`
     price: dict[str, Any]
     #: code and message: the run did not come to its end, or the model has no figures for the point
     why: str | None = None
@@ -247,10 +247,10 @@ def _runs(
     by_format: dict[Format, tuple[_Place, ...]] = {}
     hashes: dict[Any, str] = {}
 
-    def hashed(what: Any, text: str) -> str:
+    def hashed(what: Any, text: Callable[[Any], str]) -> str:
         """A hash is taken once of what many rows share; `what` is kept alive by the runs."""
         if id(what) not in hashes:
-            hashes[id(what)] = hashlib.sha256(text.encode()).hexdigest()
+            hashes[id(what)] = hashlib.sha256(text(what).encode()).hexdigest()
         return hashes[id(what)]
 
     for name, f in programs.items():
@@ -263,9 +263,9 @@ def _runs(
                 if w not in by_format:
                     by_format[w] = tuple(_place(point.terms(w), program) for point in points)
                 words = tuple((address, tuple(found)) for address, found in loaded_words(compiled, values))
-                code = [program.code, program.data, program.memory, w.width, w.frac, backward]
-                run = hashlib.sha256(json.dumps([hashed(program, json.dumps(code)), words]).encode()).hexdigest()
-                keys = tuple(_key(run, hashed(place.terms, _text(place.terms))) for place in by_format[w])
+                begins = json.dumps([hashed(program, _code), backward, words])
+                run = hashlib.sha256(begins.encode()).hexdigest()
+                keys = tuple(_key(run, hashed(place.terms, _text)) for place in by_format[w])
                 yield _Run(name, number, compiled, backward, values, words, by_format[w], keys)
 
 
@@ -296,6 +296,11 @@ def _place(t: Terms, program: Program) -> _Place:
     except InputError as error:
         return _Place(t, error.diagnostics[0])
     return _Place(t, None)
+
+
+def _code(p: Program) -> str:
+    """All that a machine is told of a program."""
+    return json.dumps([p.code, p.data, p.memory, p.format.width, p.format.frac])
 
 
 def _text(t: Terms) -> str:
@@ -351,8 +356,7 @@ def _work(job: _Job) -> list[Kept] | None:
     out = []
     for point in job.points:
         p = point.price(counts)
-        price = {key: value for key, value in p.as_dict().items() if key != "items"}
-        out.append({**_head(p), "counts": told, "price": price})
+        out.append({**_head(p), "counts": told, "price": p.sums()})
     return out
 
 

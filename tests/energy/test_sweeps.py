@@ -29,6 +29,13 @@ def root(y: fixed, x: fixed) -> None:
 
 
 @reversible
+def countdown(y: int, n: int) -> None:
+    y -= n
+    for _ in range(y):
+        n += 1
+
+
+@reversible
 def by_fixed(y: fixed, x: fixed) -> None:
     y += 3 * x * x
 
@@ -270,6 +277,16 @@ def test_a_row_of_another_sweep_is_none_of_this_one(
     # The first is still there.
     assert rg.energy_sweep(**base, store=store) == first
     assert len(ran) == 3
+
+
+def test_a_function_and_its_inverse_are_two(tmp_path: Path) -> None:
+    """On the same words, in one sweep: what is counted differs."""
+    store = tmp_path / "sweep.db"
+    both = [countdown, ~countdown]
+    rows = rg.energy_sweep(both, [(5, 3)], store=store)
+    assert rows == rg.energy_sweep(both, [(5, 3)], store=store) == rg.energy_sweep(both, [(5, 3)])
+    with closing(sqlite3.connect(store)) as kept:
+        assert kept.execute("SELECT count(*) FROM rows").fetchone() == (2,)
 
 
 def test_points_that_are_added_are_all_that_is_priced(tmp_path: Path, ran: list[tuple[int, int]]) -> None:
