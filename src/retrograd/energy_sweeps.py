@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -24,7 +24,7 @@ from retrograd.energy_report import Figures, Quantity, Terms, terms
 from retrograd.energy_store import SCHEMA, Kept, Store
 from retrograd.execution import ProgramTrap, execute, load, loaded_words
 from retrograd.functions import Inverse, Reversible
-from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, RetrogradError, nearest
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.marshal import bind, types_of
@@ -38,6 +38,8 @@ from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Stop, Trap
 
 Function = Reversible | Inverse
+#: a number of the arguments, or of the program, has no word in the format
+NO_WORD = ("RG0601", "RG0714")
 Traps = Literal["raise", "return"]
 
 
@@ -75,8 +77,10 @@ class _Run(NamedTuple):
     """A run of the sweep, and where its rows are kept: a key for each point."""
 
     program: str
+    format: Format
     number: int
-    compiled: Compiled
+    #: None: the program or its arguments do not fit the format
+    compiled: Compiled | None
     backward: bool
     values: list[Any]
     words: tuple[tuple[int, tuple[int, ...]], ...]
@@ -93,8 +97,8 @@ class _Place(NamedTuple):
     """A point in a format."""
 
     terms: Terms
-    #: why the model has no figures for it
-    outside: Diagnostic | None
+    #: why there is no price: the model has no figures for it, or the run does not fit its format
+    outside: RetrogradError | None
 
 
 class _Job(NamedTuple):
@@ -134,8 +138,8 @@ def energy_sweep(
     None, of formats, temperatures and clocks, is the function's or the model's own. `figures`: what models leave open, each for those that
     have it. `executor`: runs go there, else one after the other. `store`: a file of SQLite where rows are kept, and found again.
     `progress` shows a bar, None where a terminal waits long. `max_steps` is for each run. One that traps keeps the others from
-    nothing: the first is raised when all have ended; with `traps="return"` its rows say why, and so do those of points outside a
-    model, unless all are. What `rg.external` shows is not shown.
+    nothing: the first is raised when all have ended; with `traps="return"` its rows say why, and so do those of runs that do not
+    fit their format and of points outside a model, unless all are such. What `rg.external` shows is not shown.
     Raises CompileError, InputError for what does not fit, RG1108 for a point outside a model, RG1111 for a file that is
     no store; SweepTrap.
     """
@@ -146,7 +150,7 @@ def energy_sweep(
     runs = list(_runs(_named(f), arguments, formats, _points(techs, temperatures, frequencies, figures, gates)))
     outside = [place.outside for run in runs for place in run.points]
     if any(outside) and (traps == "raise" or all(outside)):
-        raise InputError(next(d for d in outside if d is not None))
+        raise next(error for error in outside if error is not None)
     with closing(Store(store)) as kept:
         found = [{key: row for key in run.wanted if (row := kept.row(key)) is not None} for run in runs]
         todo = [_job(i, run, found[i], max_steps) for i, run in enumerate(runs) if found[i].keys() < run.wanted.keys()]
@@ -159,7 +163,7 @@ def energy_sweep(
                 else:
                     missing = [key for key in run.wanted if key not in found[index]]
                     new = dict(zip(missing, rows, strict=True))
-                    kept.keep(run.program, str(run.compiled.format), run.number, new)
+                    kept.keep(run.program, str(run.format), run.number, new)
                     found[index] |= new
                 bar(1)
     stopped = {i: _trap_of(runs[i], max_steps) for i in sorted(failed)}
@@ -256,17 +260,34 @@ def _runs(
     for name, f in programs.items():
         function, backward = (~f, True) if isinstance(f, Inverse) else (f, False)
         for wanted in widths:
+            w = function.format_for(wanted)
+            if w not in by_format:
+                by_format[w] = tuple(_place(point.terms(w), w) for point in points)
             for number, (args, keywords) in enumerate(given):
-                values = bind(function, args, keywords)
-                compiled = function.compiled_for(types_of(function, values), wanted)
-                w, program = compiled.format, compiled.program
-                if w not in by_format:
-                    by_format[w] = tuple(_place(point.terms(w), program) for point in points)
-                words = tuple((address, tuple(found)) for address, found in loaded_words(compiled, values))
-                begins = json.dumps([hashed(program, _code), backward, words])
+                head, compiled = (name, w, number), None
+                words: tuple[tuple[int, tuple[int, ...]], ...] = ()
+                try:
+                    values = bind(function, args, keywords)
+                    compiled = function.compiled_for(types_of(function, values), wanted)
+                    words = tuple((address, tuple(found)) for address, found in loaded_words(compiled, values))
+                except (CompileError, InputError) as error:
+                    if error.code not in NO_WORD:
+                        raise _numbered(error, number, len(given)) from None
+                    places = tuple(_Place(place.terms, place.outside or error) for place in by_format[w])
+                    yield _Run(*head, None, backward, values, (), places, ("",) * len(places))
+                    continue
+                begins = json.dumps([hashed(compiled.program, _code), backward, words])
                 run = hashlib.sha256(begins.encode()).hexdigest()
                 keys = tuple(_key(run, hashed(place.terms, _text)) for place in by_format[w])
-                yield _Run(name, number, compiled, backward, values, words, by_format[w], keys)
+                yield _Run(*head, compiled, backward, values, words, by_format[w], keys)
+
+
+def _numbered(error: RetrogradError, number: int, count: int) -> RetrogradError:
+    """What is wrong with arguments says with which, where there are several."""
+    if count == 1 or not isinstance(error, InputError):
+        return error
+    d = error.diagnostics[0]
+    return InputError(replace(d, message=f"arguments {number}: {d.message}"))
 
 
 def _of_one_run(number: int, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -289,13 +310,17 @@ def _format(given: Format | str | None) -> Format | None:
         raise InputError(Diagnostic("RG0507", f"format {given!r:.40}: {error}", hint="for example Q16.16")) from None
 
 
-def _place(t: Terms, program: Program) -> _Place:
+def _place(t: Terms, w: Format) -> _Place:
     """The point; whether the model has figures for it is seen by pricing nothing there."""
     try:
-        t.price(Counts(program, {}))
+        t.price(_nothing(w))
     except InputError as error:
-        return _Place(t, error.diagnostics[0])
+        return _Place(t, error)
     return _Place(t, None)
+
+
+def _nothing(w: Format) -> Counts:
+    return Counts(Program((), format=w), {})
 
 
 def _code(p: Program) -> str:
@@ -319,6 +344,7 @@ def _key(run: str, point: str) -> str:
 
 def _job(index: int, run: _Run, found: Mapping[str, Kept], max_steps: int | None) -> _Job:
     """What is left to do of a run."""
+    assert run.compiled is not None
     p = run.compiled.program
     points = tuple(point for key, point in run.wanted.items() if key not in found)
     code, data = tuple(p.code), tuple(p.data)
@@ -365,9 +391,11 @@ def _head(p: Price) -> Kept:
     return {"technology": model.id, "version": model.version, "temperature": p.temperature, "frequency": p.frequency}
 
 
-def _head_outside(t: Terms) -> Kept:
-    """The same of a point where nothing is priced: as it was asked for."""
+def _head_of(t: Terms, w: Format) -> Kept:
+    """The same of a point where nothing was priced; as it was asked for, where the model has no figures."""
     model = t.technology
+    with suppress(InputError):
+        return _head(t.price(_nothing(w)))
     kelvins = model.temperature.si.nominal if t.temperature is None else t.temperature
     hertz = model.frequency.si.nominal if t.frequency is None and model.frequency is not None else t.frequency
     return {"technology": model.id, "version": model.version, "temperature": kelvins, "frequency": hertz}
@@ -375,6 +403,7 @@ def _head_outside(t: Terms) -> Kept:
 
 def _trap_of(run: _Run, max_steps: int | None) -> ProgramTrap:
     """Why a run did not come to its end, told in the terms of the source: it is run again."""
+    assert run.compiled is not None
     machine = load(run.compiled, run.values, backward=run.backward)
     try:
         execute(run.compiled, machine, max_steps)
@@ -384,16 +413,16 @@ def _trap_of(run: _Run, max_steps: int | None) -> ProgramTrap:
 
 
 def _where(run: _Run) -> str:
-    return f"{run.program}, {run.compiled.format}, arguments {run.number}"
+    return f"{run.program}, {run.format}, arguments {run.number}"
 
 
 def _rows_of(run: _Run, found: Mapping[str, Kept], trap: ProgramTrap | None) -> Iterator[Row]:
     """A run's rows, at its points."""
-    where = run.program, str(run.compiled.format), run.number
+    where = run.program, str(run.format), run.number
     for (t, outside), key in zip(run.points, run.keys, strict=True):
-        why = outside or (None if trap is None else trap.diagnostics[0])
-        if why is None:
+        error = outside or trap
+        if error is None:
             yield Row(*where, **found[key])
         else:
-            head = _head(t.price(Counts(run.compiled.program, {}))) if outside is None else _head_outside(t)
-            yield Row(*where, **head, counts={}, price={}, why=f"{why.code}: {why.message}")
+            d = error.diagnostics[0]
+            yield Row(*where, **_head_of(t, run.format), counts={}, price={}, why=f"{d.code}: {d.message}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.isa.diagnostics import InputError
+from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.simulator.energy.loading import technology
 
 import retrograd as rg
@@ -33,6 +33,11 @@ def countdown(y: int, n: int) -> None:
     y -= n
     for _ in range(y):
         n += 1
+
+
+@reversible
+def large(y: fixed, x: fixed) -> None:
+    y += 40000.5 * x
 
 
 @reversible
@@ -177,6 +182,23 @@ def test_a_format_that_is_too_narrow_for_some() -> None:
             by_fixed, [(0.0, 3.0), (0.0, 300.0)], formats=["Q16.16", "Q32.32"], executor=executor, traps="return"
         )
     assert [r.why and r.why[:6] for r in rows] == [None, "RG0404", None, None]
+
+
+def test_what_does_not_fit_a_format() -> None:
+    """A number of the arguments, or a constant of the program: the other formats are run all the same."""
+    formats = ["Q16.16", "Q32.32"]
+    rows = rg.energy_sweep([root, large], [(0.0, 4.0), (0.0, 40000.0)], formats=formats, traps="return")
+    assert [r.why and r.why[:6] for r in rows] == [None, "RG0601", None, None, "RG0714", "RG0714", None, None]
+    assert rows[1].why == "RG0601: `x`: 40000.0 does not fit Q16.16"
+    with pytest.raises(InputError, match="RG0601"):
+        rg.energy_sweep(root, [(0.0, 4.0), (0.0, 40000.0)], formats=formats)
+    with pytest.raises(CompileError, match="RG0714"):
+        rg.energy_sweep(large, [(0.0, 4.0)], formats=["Q16.16"], traps="return")
+
+
+def test_what_is_wrong_with_arguments_says_with_which() -> None:
+    with pytest.raises(InputError, match="arguments 1: `root` is called without `x`"):
+        rg.energy_sweep(root, [(0.0, 4.0), (0.0,)])
 
 
 def test_runs_have_a_limit() -> None:
