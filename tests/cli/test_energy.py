@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from retrograd.simulator.energy.units import BOLTZMANN
 
@@ -191,6 +192,47 @@ def test_nothing_heavy_is_imported(folder: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+# ------------------------------------------------------------------ batches
+
+
+def test_a_batch(cli: Cli, functions: str, folder: Path) -> None:
+    np.savez(folder / "in.npz", y=np.zeros(3), x=np.array([1.0, 2.0, 3.0]))
+    code, out, err = cli("energy", f"{functions}:forget", "--batch", "in.npz", "--json")
+    told = json.loads(out)
+    assert (code, err, told["name"]) == (OK, "", "vmap(forget)")
+    assert [e["erased_bits"] for e in told["elements"]] == [64] * 3
+    assert told["price"]["program"]["value"] == pytest.approx(3 * 64 * KT_LN2)
+    one = json.loads(cli("energy", f"{functions}:forget", "0.0", "3.0", "--json")[1])
+    assert told["counts"]["retired"] == 3 * one["counts"]["retired"]
+    np.savez(folder / "x.npz", x=np.array([1.0, 2.0]))
+    code, out, _ = cli("energy", f"{functions}:forget", "y=0.0", "--batch", "x.npz", "--compare", "landauer,cmos45")
+    assert (code, out.partition(":")[0]) == (OK, "vmap(forget)")
+    code, out, _ = cli("energy", f"{functions}:~root", "y=2.0", "--batch", "x.npz", "--json")
+    assert json.loads(out)["name"] == "vmap(~root)"
+    np.savez(folder / "wrong.npz", y=np.zeros(2), x=np.array([1.0, -2.0]))
+    code, _, err = cli("energy", f"{functions}:root", "--batch", "wrong.npz")
+    assert code == TRAPPED
+    assert "element 1: " in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("add.rga", "--batch", "in.npz"), "--batch is for functions"),
+        (("f.py:forget", "--shared", "x"), "--shared is for batches"),
+        (("f.py:forget", "--batch", "in.npz", "--advise"), "--advise"),
+        (("f.py:forget", "--batch", "in.npz", "--timeline"), "bits over time"),
+        (("f.py:forget", "--batch", "in.npz", "--plot", "a.png", "--plot-kind", "time"), "bits over time"),
+        (("f.py:forget", "--batch", "none.npz"), "none.npz"),
+    ],
+)
+def test_wrong_batches(cli: Cli, functions: str, folder: Path, arguments: tuple[str, ...], text: str) -> None:
+    np.savez(folder / "in.npz", y=np.zeros(2), x=np.ones(2))
+    code, _, err = cli("energy", *arguments)
+    assert code == 2
+    assert text in err
 
 
 # ------------------------------------------------------------------ sweeps

@@ -74,6 +74,13 @@ def _check(options: argparse.Namespace) -> None:
         raise fail("RG0512", "--plot-kind is for --plot")
     if options.tech is not None and options.compare is not None:
         raise fail("RG0512", "--tech is one model, and --compare several", "name all in --compare")
+    if options.batch is None and options.shared:
+        raise fail("RG0512", "--shared is for batches", "name the arrays: --batch FILE.npz")
+    if options.batch is not None:
+        if not is_function(options.program):
+            raise fail("RG0512", "--batch is for functions: a program does not say what its arguments are")
+        if options.advise or _look(options):
+            raise fail("RG0512", "--batch prices many runs: --advise, and bits over time, are of one")
     if options.advise and options.timeline:
         raise fail("RG0512", "--advise looks at whole runs: --timeline is for one that is shown")
     if options.advise and (options.compare or options.plot is not None):
@@ -124,11 +131,19 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
         if given:
             raise fail("RG0512", f"{option} is for assembly and images, and `{options.program}` is a function")
     function, backward = function_and_direction(options)
-    args, keywords = parse_arguments(options.args)
-    values = bind(function, args, keywords)
+    f: Any = ~function if backward else function
+    if options.batch is None:
+        args, keywords = parse_arguments(options.args)
+        values = bind(function, args, keywords)
+    else:
+        from retrograd.batches import vmap
+        from retrograd.cli.batches import batch_values
+
+        values, in_axes = batch_values(function, options)
+        f = vmap(f, in_axes)
     try:
         return energy(
-            ~function if backward else function,
+            f,
             *values,
             tech=tech,
             engine=options.engine,

@@ -120,6 +120,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("program", metavar="PROG", nargs="?", help="FILE.py:FUNCTION, assembly text or an image")
     p.add_argument("args", nargs="*", metavar="ARG", help="of a function: literals such as 1.5, NAME=VALUE, @FILE.npy")
     p.add_argument("-I", "--include", metavar="DIR", action="append", default=[], help="folder that .include may read")
+    p.add_argument("--batch", metavar="FILE.npz", help="a function on each element of arrays, see run")
+    p.add_argument("--shared", metavar="NAME", action="append", default=[], help="see run")
     p.add_argument("--tech", metavar="MODEL", help="a model's name (see --models), or a TOML file (default: landauer)")
     p.add_argument("--models", action="store_true", help="list the models")
     p.add_argument("--compare", metavar="A,B", help="several models beside each other")
