@@ -257,8 +257,8 @@ KINDS = _kinds(
      "For example: --figure resistance=10kohm"),
     ("RG1110", "not a file of gate counts", "Gate counts are what synthesis of the hardware writes: JSON of the schema retrograd.gates/1.",
      "Let the hardware's synthesis write it anew."),
-    ("RG1111", "sweep that does not go together", "A sweep's results are kept under what was swept: a program, models, temperatures and clocks.",
-     "Give another file, or the same sweep as before."),
+    ("RG1111", "not a store of sweeps", "The rows of sweeps are kept in a file of SQLite of their own, each under a hash of all that it follows from.",
+     "Name a new file, or one that a sweep by this version has written."),
 )  # fmt: skip
 
 

@@ -78,11 +78,15 @@ class Reversible(SourceFunction):
             types = types_from_annotations(self)
         return self.compiled_for(types)
 
+    def format_for(self, format: Format | None = None) -> Format:
+        """The format that it is compiled in: the one asked for, its own, or that of all functions."""
+        return format or self.format or _default_format
+
     def compiled_for(
         self, types: tuple[Type, ...], format: Format | None = None, options: Options | None = None
     ) -> Compiled:
         """The program for these types, compiled at most once."""
-        w, chosen = format or self.format or _default_format, options or self.options
+        w, chosen = self.format_for(format), options or self.options
         key = (tuple(_key(t) for t in types), w, chosen)
         found = self._compiled.get(key)
         if found is None:

@@ -66,7 +66,7 @@ class Slope(Derived):
         super().__init__("grad", function, lambda args, keywords: report(args, {**keywords, **self.zeros}).gradients)
         if isinstance(f, Slope):
             self.of, self.__name__ = f.of, f"grad({f.__name__})"
-        self.function, self.argnums, self.loss = function, argnums, loss
+        self.function, self.argnums, self.loss, self.scale = function, argnums, loss, scale
         if not isinstance(f, Slope):
             self.sought = Sought(f, argnums, loss, scale, value=False)
         #: what is differentiated, here and inside
