@@ -6,6 +6,7 @@ sums    := Σᵢ of words of memory, exactly
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
