@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, overload
 
 from retrograd.compiler.compiled import Compiled, Options, compile_function, dropping_cotangents
@@ -216,7 +217,13 @@ def reversible(
 def results(function: Reversible, values: list[Any]) -> Any:
     """All arguments after a run, by position and by name."""
     names = [p.name for p in function.parameters]
-    return namedtuple(function.__name__, names, rename=True)(*values)
+    return tuple_of(function.__name__, tuple(names))(*values)
+
+
+@cache
+def tuple_of(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
+    """A class of named tuples: to make one takes as long as a short run."""
+    return namedtuple(name, fields, rename=True)
 
 
 __all__ = ["Inverse", "Listing", "Lowered", "Reversible", "from_words", "reversible", "to_words", "use_format"]
