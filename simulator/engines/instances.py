@@ -205,6 +205,7 @@ class Loop:
 
         code.label("enter")
         self._fill(i, widths[0])
+        self._words("shared", lambda a, c: self._copy(self._at(self.s, "%shared", a), self._memory(a)))
         told = self._at("i64", "%report", let(f"mul i64 {i}, {REPORT}"))
         stride, stop = ("%stride", "") if self.device else ("1", ", ptr %stop")
         arguments = f"{self.pointer} %M, i64 %n, i64 {stride}, i64 %limit, {told}{stop}"
@@ -230,10 +231,9 @@ class Loop:
         self.module.functions.append(f"{self._head(name)} {{\n{body}\n}}")
 
     def _fill(self, i: str, width_: str) -> None:
-        """Make the memory that instance i begins with."""
+        """Give the memory of instance i what it has for itself."""
         row = self.code.let(f"mul i64 {i}, {width_}")
         self._words("given", lambda a, c: self._copy(self._at(self.s, "%rows", self._sum(row, c)), self._memory(a)))
-        self._words("shared", lambda a, c: self._copy(self._at(self.s, "%shared", a), self._memory(a)))
 
     def _keep(self, i: str, width_: str) -> None:
         """Hand back what is kept of instance i."""

@@ -53,6 +53,7 @@ class LaneLoop(Loop):
         do(f"br i1 {let(f'icmp eq i64 {alive}, 0')}, label %round, label %run")
 
         code.label("run")
+        self._words("shared", lambda a, c: self._share(a))
         registers = let(f"mul i64 {self._sum('%n', '1')}, {lanes}")
         mask = let(f"trunc i64 {alive} to i{lanes}")
         room = self._at(self.s, "%M", registers)
@@ -70,6 +71,14 @@ class LaneLoop(Loop):
         do("ret void")
         body = "\n".join([*self.slots, *code.lines])
         self.module.functions.append(f"{self._head(name)} {{\n{body}\n}}")
+
+    def _share(self, address: str) -> None:
+        """Give all lanes a word that they share."""
+        let, vector = self.code.let, f"<{self.lanes} x {self.s}>"
+        word = let(f"load {self.s}, {self._at(self.s, '%shared', address)}")
+        one = let(f"insertelement {vector} poison, {self.s} {word}, i64 0")
+        all_ = let(f"shufflevector {vector} {one}, {vector} poison, <{self.lanes} x i32> zeroinitializer")
+        self.code.do(f"store {vector} {all_}, {self._at(vector, '%M', address)}, align 8")
 
     def _begin(self, i: str, lane: str, alive: str, width_: str) -> None:
         """Give the lane instance i, if that has not ended yet."""
