@@ -337,15 +337,18 @@ def test_stop_ends_with_an_instruction() -> None:
     on_bus(Q32, script)
 
 
-def test_reset_at_any_cycle() -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_reset_at_any_cycle(every: int) -> None:
+    """Of the first instructions, and some later ones; in the long tier of the whole program, and after its end."""
     p, m = program(Q32), rg.Machine(program(Q32), memory=DATA_WORDS)
     m.run()
     rng = random.Random(1)
+    delays = range(1, m.cycles + 20) if every == 1 else [*range(1, 60, every), *(rng.randrange(200) for _ in range(5))]
 
     async def script(bus: Bus) -> None:
         ctx, reset = bus.ctx, bench(Q32).reset
         await bus.load(p)
-        for delay in [*range(1, 60, 3), *(rng.randrange(200) for _ in range(5))]:
+        for delay in delays:
             await bus.set(Slot.CODE_SIZE, len(p.code))
             await bus.set(Slot.PC, p.start)
             await bus.set(Slot.CONTROL, RUN)
