@@ -29,6 +29,7 @@ docs:
 	$(PYTHON) -m retrograd.isa.timing --check docs
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 	$(PYTHON) tools/analyse_energy.py --check docs
+	$(PYTHON) tools/measure_cycles.py --check docs
 
 examples:
 	$(PYTHON) tools/run_examples.py README.md docs/*.md examples/*.md
@@ -38,6 +39,7 @@ test:
 
 slow:
 	$(PYTHON) -m pytest -m slow
+	$(PYTHON) tools/run_examples.py --slow docs/coprocessor.md
 
 benchmark:
 	$(PYTHON) -m benchmarks
