@@ -106,6 +106,8 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     if lanes == 1:
         translate(program, variant, module, "instance")
         emit_loop(module, program.format, "instance", "batch")
+    elif len(program.code) > PROMOTED:
+        raise NotImplementedError("what LLVM does not optimise is quicker alone")
     else:
         translate_lanes(program, variant, module, lanes, "instances")
         emit_lane_loop(module, program.format, "instances", "batch", lanes)

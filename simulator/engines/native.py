@@ -98,7 +98,7 @@ class NativeMachine(Machine):
     def _shared(self, words: Store) -> Words:
         # One to spare: where an address beyond the memory is followed, to be undone.
         array = zeros(len(words) + 1, self.format)[: len(words)]
-        array[:] = list(words)
+        array[:] = np.fromiter(words, dtype=array.dtype, count=len(words))
         return Words(array)
 
     def _new_cotangents(self) -> Cotangents:

@@ -95,6 +95,8 @@ class Translation:
         do("%why = alloca i64")
         do("%cycles = alloca i64")
         do("store i64 0, ptr %cycles")
+        if not whole and not self.variant.promoted:
+            do(f"%R = alloca [256 x {self.s}]")
         for kind, base in self._files():
             for r in self.used:
                 if self.variant.promoted:
@@ -105,6 +107,9 @@ class Translation:
         for name_, value in (("left", limit), ("br", "0"), ("looked", limit), ("logged", "0"), ("erased", "0")):
             do(f"store i64 {value}, ptr %{name_}")
         do("store i1 false, ptr %bad")
+        if not whole and not self.variant.promoted:
+            for r in self.used:
+                do(f"store {self.s} 0, ptr %r{r}")
         if self.variant.promoted:
             for kind, base in self._files():
                 for r in self.used:

@@ -52,7 +52,7 @@ class Words(MutableSequence[int]):
     def __setitem__(self, index: slice, value: Iterable[int]) -> None: ...
     def __setitem__(self, index: int | slice, value: int | Iterable[int]) -> None:
         if isinstance(index, slice) and not isinstance(value, int):
-            value = np.array(list(value), dtype=self.array.dtype)
+            value = np.fromiter(value, dtype=self.array.dtype)
             if len(value) != len(range(*index.indices(len(self.array)))):
                 raise TypeError("words cannot be inserted or deleted")
         self.array[index] = value

@@ -166,7 +166,8 @@ def _compiled(
         if counts is not None:
             counts[first + ran.failed] = 0
     # Why a row failed, and whether a limit was met to the step, one machine at a time can tell.
-    alone.run((first + int(i) for i in ran.failed), "auto", lambda _: None)
+    if len(ran.failed):
+        alone.run((first + int(i) for i in ran.failed), "auto", lambda _: None)
 
 
 @dataclass

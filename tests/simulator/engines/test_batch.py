@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from retrograd.examples import bessel, bundle_adjustment, graph_embedding
 from retrograd.simulator.engines.batch import run_batch
+from retrograd.simulator.engines.flow import PROMOTED
 from retrograd.simulator.engines.host import host
 from retrograd.simulator.engines.instances import Columns, width
 from retrograd.simulator.engines.steps import step
@@ -280,6 +281,22 @@ def test_sums_are_exact_beyond_the_word() -> None:
     ran = run_batch(program, rows, columns=Columns(((0, 2),), (), ((0, 2),)))
     assert ran.sums == [1001 * ((1 << 63) - 1), -1001 * (1 << 63)]
     assert ran.rows.shape == (1001, 0)
+
+
+def test_a_program_too_long_to_keep_registers_at_hand() -> None:
+    """Loops and words in registers, around more instructions than LLVM's optimiser is given."""
+    middle = "\n".join(f"add r{3 + k % 5}, r{3 + (k + 1) % 5}\nxor r{3 + k % 5}, {k}" for k in range(PROMOTED // 2))
+    program = rg.assemble(
+        COUNTDOWN.replace("        ld.sub r2", f"{middle}\n        st.add [r0 + 2], r4\n        ld.sub r2")
+    )
+    assert len(program.code) > PROMOTED
+    rows = np.array([[1 + i % 5, i, 5 * i] for i in range(10)], dtype=np.uint64)
+    ran = run_batch(program, rows)
+    for i, row in enumerate(rows.tolist()):
+        words, steps, _, ended = expected(program, row, None)
+        assert (ran.rows[i].tolist(), i not in ran.failed) == (words, ended)
+        assert not ended or ran.steps[i] == steps
+    assert len(ran.failed) < len(rows)
 
 
 def test_columns_that_make_no_sense() -> None:
