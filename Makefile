@@ -17,12 +17,12 @@ lint:
 
 types: $(TREE)
 	MYPYPATH=build/tree $(PYTHON) -m mypy -p retrograd --cache-dir build/mypy
-	$(PYTHON) -m mypy benchmarks tools --cache-dir build/mypy-tools --ignore-missing-imports
+	$(PYTHON) -m mypy tools --cache-dir build/mypy-tools --ignore-missing-imports
 
 $(TREE): Makefile
 	rm -rf build/tree && mkdir -p $(TREE)
 	for f in src/retrograd/*; do ln -s ../../../$$f $(TREE)/; done
-	for d in isa assembler simulator hdl compiler examples; do ln -s ../../../$$d $(TREE)/; done
+	for d in isa assembler simulator hdl compiler examples benchmarks; do ln -s ../../../$$d $(TREE)/; done
 
 docs:
 	$(PYTHON) -m retrograd.isa.manual --check docs

@@ -8,12 +8,11 @@ The engine counts executions anyway; the rest is done once, at the end, for each
 from __future__ import annotations
 
 from retrograd.assembler.assemble import assemble
+from retrograd.benchmarks.measure import Row, seconds
 from retrograd.isa.program import Program
 from retrograd.simulator.energy.attribution import by_line
 from retrograd.simulator.energy.counting import Counts, counts_of
 from retrograd.simulator.engines.native import NativeMachine
-
-from benchmarks.measure import Row, seconds
 
 #: what a run on the threaded tier may take with counting, of what it takes without
 BAR = 1.15

@@ -8,7 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.measure import Row, seconds
+from retrograd.benchmarks.measure import Row, seconds
+
 from retrograd.execution import ENGINES
 
 CLI = ("-m", "retrograd.cli.main")
