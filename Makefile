@@ -29,6 +29,7 @@ docs:
 	$(PYTHON) -m retrograd.isa.timing --check docs
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 	$(PYTHON) tools/analyse_energy.py --check docs
+	$(PYTHON) -m retrograd.benchmarks.report --check docs
 
 examples:
 	$(PYTHON) tools/run_examples.py README.md docs/*.md examples/*.md
@@ -40,7 +41,7 @@ slow:
 	$(PYTHON) -m pytest -m slow
 
 benchmark:
-	$(PYTHON) -m benchmarks
+	$(PYTHON) -m retrograd.cli.main bench --peers all --report docs
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""jax and Warp on the workloads of `benchmarks.gpu`: float64, on the same device, with their own derivatives.
+"""jax and Warp on the workloads of `retrograd.benchmarks.gpu`: float64, on the same device, with their own derivatives.
 
 Their data lie on the device before the clock starts, and their results stay there: the times are beside our kernels', not our copies'.
 The clock is the host's, around a call and the wait for it. A peer that is absent, or has no GPU, is named by `absent`.

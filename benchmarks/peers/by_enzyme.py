@@ -243,16 +243,18 @@ def _errors(d: Measurements) -> Callable[..., Any]:
 
 
 def _jacobian(d: Measurements) -> Prepared:
+    """One call for each row: what is kept on the way there is freed on the way back, and within one program jax would share it."""
     f, count = _errors(d), len(d.weights)
-    seeds = [np.tile(row, (count, 1)) for row in np.eye(2)]
-
-    def both(inputs: Any, features: Any) -> Any:
-        # What the way there keeps is freed on the way back: a second way back needs a second way there.
-        return [jax().vjp(lambda z: f(z, features), inputs)[1](seed)[0] for seed in seeds]
-
-    return jitted(
-        both, d.inputs, d.features, read=lambda found: np.stack(found, axis=1), note="forward and back for each row"
+    library = jax()
+    inputs, features, *seeds = map(
+        library.device_put, (d.inputs, d.features, *(np.tile(r, (count, 1)) for r in np.eye(2)))
     )
+    row = library.jit(lambda z, features, seed: library.vjp(lambda z: f(z, features), z)[1](seed)[0])
+
+    def call() -> Any:
+        return library.block_until_ready([row(inputs, features, seed) for seed in seeds])
+
+    return Prepared(call, lambda found: np.stack(found, axis=1), "forward and back for each row")
 
 
 def _mixture(d: Mixture) -> Callable[..., Any]:
