@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.benchmarks.check import read
-from retrograd.benchmarks.table import bar_rows, joules_text, not_written, number_text, ratios, seconds_text
+from retrograd.benchmarks.table import (
+    STREAM_HEAD,
+    bar_rows,
+    joules_text,
+    not_written,
+    number_text,
+    ratios,
+    seconds_text,
+    stream_rows,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +60,7 @@ What was aimed at, beside the best peer in the same run.
 `translated` is the program as machine code, from words to words; `unchecked` the same without checks; `public` what a user calls, from arrays to arrays; `uncall` runs backward from the end; `threaded` is the interpreter of machine code and `reference` the
 definition in Python, both with a part of the batch only. *Over value* is the time of the gradient (or Jacobian) over that of the value, of the same system.
 
-![Time of an evaluation, by system](benchmarks/times.svg)
+{streams}![Time of an evaluation, by system](benchmarks/times.svg)
 
 ![Gradient over value](benchmarks/ratios.svg)
 
@@ -85,7 +94,7 @@ def page(document: dict[str, Any]) -> str:
 
     return PAGE.format(
         head=_head(document), repeats=REPEATS[not document["quick"]], bars=_bars(document), times=_times(document),
-        growth=_growth(document), counts=_counts(document), goldens=_goldens(document), toolchain=_toolchain(document),
+        streams=_streams(document), growth=_growth(document), counts=_counts(document), goldens=_goldens(document), toolchain=_toolchain(document),
         missing=_missing(document),
     )  # fmt: skip
 
@@ -167,6 +176,11 @@ def _times(document: dict[str, Any]) -> str:
             ]
             parts.append(f"### {w['title']}: {problem['size']}\n{_markdown(rows)}\n\n{'; '.join(ours)}.")
     return "\n\n".join(parts)
+
+
+def _streams(document: dict[str, Any]) -> str:
+    rows = stream_rows(document)
+    return f"{_markdown([STREAM_HEAD, *rows])}\n\n" if rows else ""
 
 
 def _growth(document: dict[str, Any]) -> str:

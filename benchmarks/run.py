@@ -12,6 +12,7 @@ import gc
 import importlib.metadata
 import os
 import platform
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from retrograd.benchmarks import bars, toolchain
 from retrograd.benchmarks.measure import Spent, one_core, peak_bytes, timed
 from retrograd.benchmarks.ours import Ours
 from retrograd.benchmarks.peers import Peer, Prepared
-from retrograd.benchmarks.workload import Golden, Problem, Sizes, Task, Workload
+from retrograd.benchmarks.workload import Golden, Problem, Sizes, Stream, Task, Workload
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.loading import shipped
 
@@ -39,11 +40,11 @@ STEPS = {"threaded": (2_000_000, 20_000_000), "reference": (30_000, 150_000)}
 #: repeats, and seconds that the repeats of one system may take: quick, and not
 REPEATS, BUDGET = (3, 7), (0.25, 6.0)
 
-#: what is being done: called with a line for people
-Say = Callable[[str], None]
+#: what is being done: called with a line for people, and whether it is the next of the workloads and parts
+Say = Callable[[str, bool], None]
 
 
-def _quiet(line: str) -> None:
+def _quiet(line: str, another: bool) -> None:
     """Nobody waits for it."""
 
 
@@ -63,11 +64,11 @@ def run(
         present = [peer for peer in peers if not absent[peer.name]]
         found = []
         for workload in workloads:
-            say(workload.title)
+            say(workload.title, True)
             found.append(_workload(workload, present, sizes, say))
     rows = []
     for part in parts:
-        say(f"toolchain: {part}")
+        say(f"toolchain: {part}", True)
         rows += [{**vars(row), "met": row.met, "part": part} for row in toolchain.PARTS[part](sizes.quick)]
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -121,18 +122,23 @@ def _workload(workload: Workload, peers: Sequence[Peer], sizes: Sizes, say: Say)
     counts = guarded("counts", lambda: _counts(workload), None)
     problems = []
     for problem in guarded("problems", lambda: workload.problems(sizes), ()):
-        say(f"{workload.title}: {problem.size}")
+        say(f"{workload.title}: {problem.size}", False)
         problems.append(_problem(problem, peers, sizes, say))
         gc.collect()
     points = []
     for problem in guarded("curve", lambda: workload.curve(sizes), ()):
-        say(f"{workload.title}: {workload.axis} {problem.extent:g}")
+        say(f"{workload.title}: {workload.axis} {problem.extent:g}", False)
         point = guarded(f"{workload.axis} {problem.extent:g}", functools.partial(_point, problem, sizes), None)
         if point is not None:
             points.append(point)
         gc.collect()
+    streams = []
+    for stream in guarded("streams", lambda: workload.streams(sizes), ()):
+        done = guarded(stream.name, functools.partial(_stream, stream, workload.title, say), None)
+        if done is not None:
+            streams.append(done)
     return {
-        "name": workload.name, "title": workload.title, "goldens": goldens, "counts": counts, "problems": problems,
+        "name": workload.name, "title": workload.title, "streams": streams, "goldens": goldens, "counts": counts, "problems": problems,
         "curve": {"axis": workload.axis, "points": points} if points else None, "failed": failed,
     }  # fmt: skip
 
@@ -224,10 +230,10 @@ def _problem(problem: Problem, peers: Sequence[Peer], sizes: Sizes, say: Say) ->
         except Exception as error:
             one.systems.append(_System(task.what, "translated", True, "failed", _reason(error)))
         for peer in peers:
-            say(f"{problem.size}: {task.what} by {peer.name}")
+            say(f"{problem.size}: {task.what} by {peer.name}", False)
             one.systems.append(_ask_peer(peer, task, problem))
     ready = {(s.what, s.name): s for one in asked for s in one.systems if s.status == "timed"}
-    say(f"{problem.size}: timing {len(ready)} systems")
+    say(f"{problem.size}: timing {len(ready)} systems", False)
     tasks = {f"{what} by {name}": s.call for (what, name), s in ready.items() if s.call is not None}
     spent = timed(tasks, REPEATS[not sizes.quick], BUDGET[not sizes.quick])
     for (what, name), s in ready.items():
@@ -264,10 +270,12 @@ def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes) -> None:
     evaluations = program.evaluations or problem.evaluations
     one.instructions = float(first.steps.sum()) / evaluations
     one.words, one.own = program.words, program.own
-    error = main.error = task.error(program.read(first))
+    found = program.read(first)
+    off, error = task.error(found), task.relative_error(found)
+    main.error = error
     main.evaluations, main.call = evaluations, functools.partial(program.run, "translated")
-    if not error <= task.tolerance:
-        main.status, main.reason = "wrong", f"the error is {error:.1e}, and may be {task.tolerance:.1e}"
+    if not off <= task.tolerance:
+        main.status, main.reason = "wrong", f"the error is {off:.1e}, and may be {task.tolerance:.1e}"
         return
     if main.status == "timed":
         one.systems += _variants(task, program, evaluations, error, sizes)
@@ -318,7 +326,7 @@ def _ask_peer(peer: Peer, task: Task, problem: Problem) -> _System:
         return system
     try:
         prepared: Prepared = made(task.data)
-        system.error = task.error(prepared.read(prepared.call()))
+        system.error = task.relative_error(prepared.read(prepared.call()))
     except (KeyboardInterrupt, MemoryError):
         raise
     except Exception as error:
@@ -361,6 +369,35 @@ def _point(problem: Problem, sizes: Sizes) -> dict[str, Any]:
             "words": program.words, "extra_words": program.words - program.own,
         }  # fmt: skip
     return out
+
+
+def _stream(stream: Stream, title: str, say: Say) -> dict[str, Any]:
+    """Ours, piece after piece: what has been checked of a piece is timed, once. Making the pieces is in none of the times."""
+    spent: dict[str, float] = {}
+    done = pieces = 0
+    worst: dict[str, float] = {}
+    begun = time.perf_counter()
+    for problem in stream.pieces():
+        say(f"{title}: {stream.name}, {done} of {stream.evaluations}", False)
+        for task in problem.tasks:
+            program = task.ours()
+            if not pieces:
+                program.run("translated", 1)  # compiles
+            started = time.perf_counter()
+            found = program.run("translated")
+            spent[task.what] = spent.get(task.what, 0.0) + time.perf_counter() - started
+            numbers = program.read(found)
+            worst[task.what] = max(worst.get(task.what, 0.0), task.relative_error(numbers))
+            if not task.error(numbers) <= task.tolerance:
+                raise AssertionError(
+                    f"{task.what}: the error is {task.error(numbers):.1e}, and may be {task.tolerance:.1e}"
+                )
+            del program, found, numbers
+        done, pieces = done + problem.evaluations, pieces + 1
+    return {
+        "name": stream.name, "evaluations": done, "pieces": pieces, "seconds": spent, "errors": worst,
+        "whole_seconds": time.perf_counter() - begun,
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------------- circumstances

@@ -47,7 +47,11 @@ def joules_text(found: dict[str, Any]) -> str:
 def table(document: dict[str, Any]) -> str:
     """The whole of it as text."""
     parts = [_head(document), _timed(document)]
-    parts += [part for part in (_goldens(document), _counts(document), _toolchain(document), _bars(document)) if part]
+    parts += [
+        part
+        for part in (_streams(document), _goldens(document), _counts(document), _toolchain(document), _bars(document))
+        if part
+    ]
     absent = [f"Absent: {name} ({found['absent']})." for name, found in document["peers"].items() if found["absent"]]
     not_written = _not_written(document)
     parts += ["\n".join([*absent, *not_written])] if absent or not_written else []
@@ -107,6 +111,24 @@ def _timed(document: dict[str, Any]) -> str:
                     first = False
             blocks.append(f"{w['title']}: {problem['size']}\n{columns(rows, right=(2, 3, 4, 5, 6))}")
     return "\n\n".join(blocks)
+
+
+def stream_rows(document: dict[str, Any]) -> list[list[str]]:
+    """Name, evaluations, seconds in all and each, of each task of the streams."""
+    return [
+        [w["title"], f"{s['name']}, {s['pieces']} pieces", what, f"{s['evaluations']:,}", f"{seconds:.3g} s",
+         seconds_text(seconds / s["evaluations"]), f"{s['errors'][what]:.0e}"]
+        for w in document["workloads"] for s in w["streams"] for what, seconds in s["seconds"].items()
+    ]  # fmt: skip
+
+
+#: the head of those
+STREAM_HEAD = ["in pieces", "", "", "evaluations", "in all", "each", "error"]
+
+
+def _streams(document: dict[str, Any]) -> str:
+    rows = stream_rows(document)
+    return columns([STREAM_HEAD, *rows], right=(3, 4, 5, 6)) if rows else ""
 
 
 def _goldens(document: dict[str, Any]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,21 @@ class Task:
     absolute: bool = False
 
     def error(self, found: Any) -> float:
-        """The largest difference from the reference; NaN is infinitely far away."""
+        """The largest difference from the reference, as the tolerance counts it; NaN is infinitely far away."""
+        return self._distance(found, 1.0 if self.absolute else self._largest())
+
+    def relative_error(self, found: Any) -> float:
+        """The same as a part of the largest number."""
+        return self._distance(found, self._largest())
+
+    def _largest(self) -> float:
+        return float(np.abs(self.exact).max()) or 1.0
+
+    def _distance(self, found: Any, unit: float) -> float:
         flat, exact = np.ravel(np.asarray(found, dtype=float)), np.ravel(self.exact)
         if len(flat) < len(exact) or not np.isfinite(flat).all():
             return float("inf")
-        largest = 1.0 if self.absolute else float(np.abs(exact).max()) or 1.0
-        return float(np.abs(flat[: len(exact)] - exact).max() / largest)
+        return float(np.abs(flat[: len(exact)] - exact).max() / unit)
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,20 @@ class Sizes:
     full: bool = False
 
 
+@dataclass(frozen=True)
+class Stream:
+    """A problem too large for memory."""
+
+    name: str
+    evaluations: int
+    #: makes the pieces, one when it is asked for
+    pieces: Callable[[], Iterator[Problem]]
+
+
+def _no_streams(sizes: Sizes) -> Sequence[Stream]:
+    return ()
+
+
 def _none(sizes: Sizes) -> Sequence[Problem]:
     return ()
 
@@ -90,8 +113,8 @@ class Workload:
     #: the axis of the curves, and problems of growing size: of them only ours is timed
     axis: str = ""
     curve: Callable[[Sizes], Sequence[Problem]] = _none
-    #: peers that take no part in a task, and why: (peer, what) or peer -> reason
-    without: Mapping[str, str] = field(default_factory=dict)
+    #: sizes that do not fit into memory: problems one after the other, of which each is a piece; by name of the whole
+    streams: Callable[[Sizes], Sequence[Stream]] = _no_streams
 
 
 def with_extent(problem: Problem, extent: float) -> Problem:

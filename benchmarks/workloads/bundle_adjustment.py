@@ -6,7 +6,8 @@ The Jacobian is sparse: these blocks, and ∂(1 − w²)/∂w = −2w, which tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from retrograd.benchmarks import ours
 from retrograd.benchmarks.data import Measurements
 from retrograd.benchmarks.references import adbench, complex_step
-from retrograd.benchmarks.workload import Golden, Problem, Sizes, Task, Workload, with_extent
+from retrograd.benchmarks.workload import Golden, Problem, Sizes, Stream, Task, Workload, with_extent
 from retrograd.examples import bundle_adjustment as example
 
 import retrograd as rg
@@ -22,20 +23,22 @@ import retrograd as rg
 SHIPPED = "ba1_n49_m7776_p31843.txt"
 NAMES = ("camera", "point", "weight")
 CHECKED = 20
+#: measurements of a piece, where all do not fit into memory
+PIECE = 1 << 17
 
 
-def measurements(path: Path, count: int) -> tuple[Measurements, Any]:
+def measurements(path: Path, count: int, seed: int = 1) -> tuple[Measurements, Any]:
     """(that many around the one of the file, which is the first; the file)."""
     file = adbench.read_bundle(path)
     inputs = np.tile(file.inputs, (count, 1))
-    inputs[1:] *= 1 + 0.01 * np.random.default_rng(1).normal(size=(count - 1, len(file.inputs)))
+    inputs[1:] *= 1 + 0.01 * np.random.default_rng(seed).normal(size=(count - 1, len(file.inputs)))
     features = np.tile(file.feature, (count, 1))
     return Measurements(inputs[:, :11].copy(), inputs[:, 11:14].copy(), inputs[:, 14].copy(), features), file
 
 
-def problem(path: Path, count: int) -> Problem:
+def problem(path: Path, count: int, seed: int = 1) -> Problem:
     """So many measurements."""
-    data, file = measurements(path, count)
+    data, file = measurements(path, count, seed)
     call = ours.Call(example.reprojection_error, (np.zeros((count, 2)), *data.arguments))
     errors = np.array([adbench.reprojection(z, file.feature) for z in data.inputs[:CHECKED]])
     blocks = np.array(
@@ -85,6 +88,22 @@ def _curve(sizes: Sizes) -> Sequence[Problem]:
     return [with_extent(problem(example.DATA / SHIPPED, n), n) for n in counts]
 
 
+def _streams(sizes: Sizes) -> Sequence[Stream]:
+    """All files of the folder, up to nine million measurements: in pieces that take some hundred megabytes."""
+    if not sizes.full or sizes.data is None:
+        return []
+    paths = sorted((sizes.data / "ba").glob("ba*.txt"), key=lambda path: adbench.read_bundle(path).p)
+    return [Stream(path.name, adbench.read_bundle(path).p, functools.partial(_pieces, path)) for path in paths]
+
+
+def _pieces(path: Path) -> Iterator[Problem]:
+    left, seed = adbench.read_bundle(path).p, 0
+    while left > 0:
+        seed += 1
+        yield problem(path, min(left, PIECE), seed)
+        left -= PIECE
+
+
 WORKLOAD = Workload(
     "ba",
     "bundle adjustment",
@@ -93,4 +112,5 @@ WORKLOAD = Workload(
     _problems,
     "measurements",
     _curve,
+    _streams,
 )

@@ -108,20 +108,18 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A line that says what is being done: a bar on a terminal; elsewhere, a line for each workload."""
+def _progress(total: int) -> Iterator[Callable[[str, bool], None]]:
+    """What is being done: a bar on a terminal; elsewhere a line for each workload."""
     if not sys.stderr.isatty():
-        seen: set[str] = set()
 
-        def say(line: str) -> None:
-            title = line if line.startswith("toolchain") else line.split(":", maxsplit=1)[0]
-            if title not in seen and not title[0].isdigit():
-                seen.add(title)
-                print(title, file=sys.stderr, flush=True)
+        def say(line: str, another: bool) -> None:
+            if another:
+                print(line, file=sys.stderr, flush=True)
 
         yield say
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
@@ -129,12 +127,11 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
         task = shown.add_task("", total=total)
         begun = 0
 
-        def tell(line: str) -> None:
+        def tell(line: str, another: bool) -> None:
             nonlocal begun
-            whole = ":" not in line or line.startswith("toolchain")
-            if whole:
+            if another:
                 shown.update(task, completed=begun)
                 begun += 1
-            shown.update(task, description=line.replace("[", r"\["))
+            shown.update(task, description=escape(line))
 
         yield tell
