@@ -66,10 +66,15 @@ def run(
         for workload in workloads:
             say(workload.title, True)
             found.append(_workload(workload, present, sizes, say))
-    rows = []
+    rows, failed = [], []
     for part in parts:
         say(f"toolchain: {part}", True)
-        rows += [{**vars(row), "met": row.met, "part": part} for row in toolchain.PARTS[part](sizes.quick)]
+        try:
+            rows += [{**vars(row), "met": row.met, "part": part} for row in toolchain.PARTS[part](sizes.quick)]
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:
+            failed.append(f"{part}: {_reason(error)}")
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
@@ -79,6 +84,7 @@ def run(
         "peers": {p.name: {"version": None if absent[p.name] else p.version(), "absent": absent[p.name]} for p in peers},
         "workloads": found,
         "toolchain": rows,
+        "failed": failed,
     }  # fmt: skip
     document["bars"] = bars.of(document)
     document["wrong"] = wrong(document)
@@ -87,7 +93,7 @@ def run(
 
 def wrong(document: dict[str, Any]) -> list[str]:
     """What is not right of ours: times do not count, nor do peers."""
-    out = []
+    out = list(document["failed"])
     for w in document["workloads"]:
         out += [f"{w['name']}: {said}" for said in w["failed"]]
         for g in w["goldens"]:

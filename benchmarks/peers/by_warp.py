@@ -15,7 +15,8 @@ def _warp() -> Any:
     import warp
 
     warp.config.quiet = True
-    warp.config.verbose = False
+    if hasattr(warp, "LOG_ERROR"):  # what newer versions ask in place of that
+        warp.config.log_level = warp.LOG_ERROR
     warp.init()
     return warp
 

@@ -137,15 +137,12 @@ def test_a_workload_that_raises_ends_nothing(workloads: Callable[..., Workload])
     assert found["workloads"][1]["problems"]
 
 
-def test_parts_of_the_toolchain() -> None:
+def test_parts_of_the_toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
     from retrograd.benchmarks import toolchain
     from retrograd.benchmarks.measure import Row
 
-    toolchain.PARTS["test"] = lambda quick: [Row("a thing", 3.0, "s", 2.0, lower_is_better=True)]
-    try:
-        found = harness.run([], (), QUICK, parts=["test"])
-    finally:
-        del toolchain.PARTS["test"]
+    monkeypatch.setitem(toolchain.PARTS, "test", lambda quick: [Row("a thing", 3.0, "s", 2.0, lower_is_better=True)])
+    found = harness.run([], (), QUICK, parts=["test"])
     assert found["toolchain"][0]["met"] is False
     assert found["wrong"] == []  # a missed bar is missed, and nothing is wrong
     assert "MISSED" in table(found)
@@ -158,3 +155,14 @@ def test_two_runs_have_the_same_counts(
     found = compare(document, again)
     assert [w for w in found.worse if "over" not in w.what] == []
     assert found.compared >= 6
+
+
+def test_a_part_that_raises_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrograd.benchmarks import toolchain
+
+    def raising(quick: bool) -> Any:
+        raise AssertionError("dot loop: threaded and reference differ")
+
+    monkeypatch.setitem(toolchain.PARTS, "test", raising)
+    found = harness.run([], (), QUICK, parts=["test"])
+    assert found["wrong"] == ["test: AssertionError: dot loop: threaded and reference differ"]
