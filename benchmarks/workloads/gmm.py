@@ -67,7 +67,12 @@ def _problems(sizes: Sizes) -> Sequence[Problem]:
     file = SHIPPED[1][0]
     out = [_problem(adbench.read_mixture(example.DATA / file), file)]
     if sizes.data is not None:
-        out += [_problem(adbench.read_mixture(sizes.data / "gmm" / name), name) for name, _ in LARGE]
+        for name, published in LARGE:
+            large = adbench.read_mixture(sizes.data / "gmm" / name)
+            found = adbench.likelihood(*large)
+            if not abs(found - published) <= 1e-12 * abs(published):
+                raise AssertionError(f"{name}: the reference has {found!r}, and {published!r} is published")
+            out.append(_problem(large, name))
     return out
 
 

@@ -3,48 +3,64 @@
 from __future__ import annotations
 
 import os
-import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from retrograd.benchmarks.measure import Row, one_core, peak_bytes, seconds, timed
+from retrograd.benchmarks import measure
+from retrograd.benchmarks.measure import Row, one_core, peak_bytes
 
 
-def test_tasks_are_taken_in_turn() -> None:
-    order: list[str] = []
-    found = seconds({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 3)
-    assert order == ["a", "b"] * 3
-    assert all(0 <= spent.minimum <= spent.median for spent in found.values())
+class Clock:
+    """Time that passes only where a task says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.calls: list[str] = []
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def task(self, name: str, *durations: float) -> Callable[[], None]:
+        """Takes these times, one after the other, and then the last again and again."""
+        left = list(durations)
+
+        def run() -> None:
+            self.calls.append(name)
+            self.now += left.pop(0) if len(left) > 1 else left[0]
+
+        return run
 
 
-def test_short_tasks_fill_a_spell_and_are_told_each() -> None:
-    calls = {"short": 0, "long": 0}
-
-    def short() -> None:
-        calls["short"] += 1
-
-    def long() -> None:
-        calls["long"] += 1
-        time.sleep(0.004)
-
-    found = timed({"short": short, "long": long}, 2, spell=2e-3)
-    assert calls["long"] == 2 + 2  # before, and in each repeat
-    assert calls["short"] > 100
-    assert found["short"].median < 1e-4
-    assert found["long"].minimum >= 0.004
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(measure, "time", made)
+    return made
 
 
-def test_what_takes_too_long_is_not_repeated() -> None:
-    calls = 0
+def test_tasks_are_taken_in_turn(clock: Clock) -> None:
+    found = measure.seconds({"a": clock.task("a", 5.0, 1.0, 3.0), "b": clock.task("b", 2.0)}, 3)
+    assert clock.calls == ["a", "b"] * 3
+    assert found["a"] == pytest.approx((3.0, 1.0))
+    assert found["b"] == pytest.approx((2.0, 2.0))
 
-    def long() -> None:
-        nonlocal calls
-        calls += 1
-        time.sleep(0.003)
 
-    found = timed({"long": long}, 50, budget=0.02)
-    assert calls == 2
-    assert found["long"].median == found["long"].minimum >= 0.003
+def test_short_tasks_fill_a_spell_and_are_told_each(clock: Clock) -> None:
+    tasks = {"short": clock.task("short", 9.0, 1e-5), "long": clock.task("long", 4e-3)}
+    found = measure.timed(tasks, 2, spell=2e-3)
+    # Once before anything, once to see how long it takes, and then in each repeat.
+    assert clock.calls.count("long") == 2 + 2
+    assert clock.calls.count("short") == 2 + 2 * 200
+    assert found["short"] == pytest.approx((1e-5, 1e-5))
+    assert found["long"] == pytest.approx((4e-3, 4e-3))
+
+
+def test_what_takes_too_long_is_not_repeated(clock: Clock) -> None:
+    found = measure.timed({"long": clock.task("long", 3.0, 2.0), "other": clock.task("other", 0.1)}, 5, budget=9.0)
+    assert clock.calls.count("long") == 2
+    assert clock.calls.count("other") == 2 + 5
+    assert found["long"] == pytest.approx((2.0, 2.0))
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tell a process's cores")

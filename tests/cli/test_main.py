@@ -17,7 +17,7 @@ from retrograd import __version__
 Cli = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
 OK, BAD_INPUT, TRAPPED, LIMIT = 0, 2, 3, 4
-COMMANDS = ["demo", "run", "energy", "asm", "dis", "verify", "isa", "devices", "explain"]
+COMMANDS = ["demo", "run", "energy", "asm", "dis", "verify", "isa", "bench", "devices", "explain"]
 HEAVY = {"numpy", "llvmlite", "amaranth", "matplotlib", "rich"}
 
 
