@@ -20,6 +20,7 @@ from retrograd.benchmarks.table import (
     STREAM_HEAD,
     bar_rows,
     joules_text,
+    mix_text,
     not_written,
     number_text,
     ratios,
@@ -203,12 +204,13 @@ def _counts(document: dict[str, Any]) -> str:
     if not found:
         return "Nothing was counted."
     models = list(found[0]["counts"]["energy"])
-    rows = [["", "instructions", "cycles", "level", *models]]
+    rows = [["", "instructions", "most of them", "cycles", "level", *models]]
     for w in found:
         c = w["counts"]
         level = "" if c["uncomputing_level"] is None else f"{c['uncomputing_level']:.2f}"
         energy = [joules_text(c["energy"][m]) for m in models]
-        rows.append([w["title"], number_text(c["instructions"]), number_text(c["cycles"]), level, *energy])
+        counted = [number_text(c["instructions"]), mix_text(c), number_text(c["cycles"])]
+        rows.append([w["title"], *counted, level, *energy])
     return _markdown(rows)
 
 

@@ -13,6 +13,7 @@ import importlib.metadata
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,8 +175,11 @@ def _counts(workload: Workload) -> dict[str, Any]:
             "joules": program.nominal if isinstance(program, Range) else None,
             "complete": bool(modelled and price.complete(program=True)),
         }
+    mix: Counter[str] = Counter()
+    for execution, n in report.counts.executions.items():
+        mix[execution.opcode.name.partition(".")[0]] += n
     return {
-        "function": function.__name__, "instructions": report.counts.retired, "cycles": report.counts.cycles,
+        "function": function.__name__, "mix": dict(mix.most_common()), "instructions": report.counts.retired, "cycles": report.counts.cycles,
         "erased_bits": report.counts.erased_bits, "uncomputing_level": report.uncomputing_level, "energy": energy,
     }  # fmt: skip
 

@@ -143,17 +143,24 @@ def _goldens(document: dict[str, Any]) -> str:
     return columns(rows, right=(1, 2, 3)) if len(rows) > 1 else ""
 
 
+def mix_text(counts: dict[str, Any], shown: int = 4) -> str:
+    """What was executed most: fmul 38 %, exch 22 %."""
+    total = counts["instructions"]
+    most = sorted(counts["mix"].items(), key=lambda part: -part[1])[:shown]
+    return ", ".join(f"{name} {100 * n / total:.0f} %" for name, n in most)
+
+
 def _counts(document: dict[str, Any]) -> str:
     found = [w for w in document["workloads"] if w["counts"]]
     if not found:
         return ""
     models = list(found[0]["counts"]["energy"])
-    rows = [["one run", "instructions", "cycles", "level", *models]]
+    rows = [["one run", "instructions", "cycles", "level", *models, "most of it"]]
     for w in found:
         c = w["counts"]
         level = "" if c["uncomputing_level"] is None else f"{c['uncomputing_level']:.2f}"
         energy = [joules_text(c["energy"][m]) for m in models]
-        rows.append([w["title"], number_text(c["instructions"]), number_text(c["cycles"]), level, *energy])
+        rows.append([w["title"], number_text(c["instructions"]), number_text(c["cycles"]), level, *energy, mix_text(c)])
     return columns(rows, right=range(1, 4 + len(models)))
 
 

@@ -32,6 +32,7 @@ def test_a_document(document: dict[str, Any]) -> None:
     assert [g["met"] for g in w["goldens"]] == [True]
     assert w["counts"]["uncomputing_level"] >= 0
     assert w["counts"]["energy"]["landauer"] == {"joules": 0, "complete": True}
+    assert sum(w["counts"]["mix"].values()) == w["counts"]["instructions"]
     task = w["problems"][0]["tasks"][0]
     assert task["instructions"] == w["counts"]["instructions"]
     assert task["extra_words"] == task["words"] - 3
