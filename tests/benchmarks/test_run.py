@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from retrograd.benchmarks.check import compare
 from retrograd.benchmarks.ours import Ours
 from retrograd.benchmarks.peers import Peer
 from retrograd.benchmarks.table import table
-from retrograd.benchmarks.workload import Sizes, Workload
+from retrograd.benchmarks.workload import Sizes, Stream, Workload
+from retrograd.benchmarks.workloads import bundle_adjustment
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 
 QUICK = Sizes(quick=True)
@@ -136,6 +139,31 @@ def test_a_workload_that_raises_ends_nothing(workloads: Callable[..., Workload])
     found = harness.run([bad, workloads()], (), QUICK)
     assert found["wrong"] == ["bad: problems: ValueError: no such file"]
     assert found["workloads"][1]["problems"]
+
+
+def test_what_does_not_fit_into_memory_is_run_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ba").mkdir()
+    (tmp_path / "ba" / "ba0.txt").write_bytes((bundle_adjustment.example.DATA / "test.txt").read_bytes())
+    monkeypatch.setattr(bundle_adjustment, "PIECE", 4)
+    (stream,) = bundle_adjustment.WORKLOAD.streams(Sizes(quick=False, data=tmp_path, full=True))
+    assert bundle_adjustment.WORKLOAD.streams(QUICK) == []
+    said: list[str] = []
+    found = harness._stream(stream, "BA", lambda line, another: said.append(line))
+    assert (found["name"], found["evaluations"], found["pieces"]) == ("ba0.txt", 10, 3)
+    assert said == [f"BA: ba0.txt, {n} of 10" for n in (0, 4, 8)]
+    assert set(found["seconds"]) == set(found["errors"]) == {"value", "jacobian"}
+    assert max(found["errors"].values()) < 1e-5
+    document = harness.run([], (), QUICK)
+    document["workloads"] = [
+        {"title": "BA", "name": "ba", "streams": [found], "problems": [], "goldens": [], "counts": None}
+    ]
+    assert re.search(r"BA +ba0.txt, 3 pieces +jacobian +10 ", table(document))
+
+
+def test_a_piece_that_is_wrong_ends_the_stream(workloads: Callable[..., Workload]) -> None:
+    wrong = list(workloads(exact=1e-6).problems(QUICK))
+    with pytest.raises(AssertionError, match="value: the error is"):
+        harness._stream(Stream("three", 3, lambda: iter(wrong)), "", lambda line, another: None)
 
 
 def test_parts_of_the_toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
