@@ -60,10 +60,29 @@ def read(path: Path) -> dict[str, Any]:
         found = document.get("schema") if isinstance(document, dict) else None
         said = f"its schema is {found!r:.60}" if found is not None else "it names no schema"
         raise InputError(Diagnostic("RG1203", f"{path} is no document of {SCHEMA}: {said}"))
-    lacking = [key for key in ("workloads", "peers", "machine", "versions", "bars", "toolchain") if key not in document]
-    if lacking:
-        raise InputError(Diagnostic("RG1203", f"{path} lacks {', '.join(lacking)}"))
+    try:
+        _look(document)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        what = (
+            f"lacks {error}"
+            if isinstance(error, KeyError)
+            else f"has something else where it should have a figure: {error}"
+        )
+        raise InputError(Diagnostic("RG1203", f"{path} {what:.120}")) from None
     return document
+
+
+def _look(document: dict[str, Any]) -> None:
+    """Go through all that is ever read of a document. Raises whatever comes of one that is none."""
+    from retrograd.benchmarks.report import page
+    from retrograd.benchmarks.table import table
+
+    table(document)
+    page(document)
+    dict(_quantities(document))
+    for w in document["workloads"]:
+        for point in w["curve"]["points"] if w["curve"] else ():
+            float(point["extent"]), [float(found["seconds"]) for found in point["tasks"].values()]
 
 
 def compare(before: dict[str, Any], now: dict[str, Any]) -> Comparison:

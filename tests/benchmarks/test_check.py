@@ -88,6 +88,33 @@ def test_files_that_are_none(tmp_path: Path, text: str | None, code: str) -> Non
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize("value", [None, 7, "text", [], {}])
+def test_a_document_that_was_meddled_with(tmp_path: Path, document: dict[str, Any], value: Any) -> None:
+    """Whatever stands in the place of a part: the file is refused, or does without it."""
+    path = tmp_path / "figures.json"
+    for place in list(places(document))[::7]:
+        changed_ = copy.deepcopy(document)
+        *way, last = place
+        at: Any = changed_
+        for key in way:
+            at = at[key]
+        at[last] = value
+        path.write_text(json.dumps(changed_))
+        code = "RG1203"
+        try:
+            read(path)
+        except InputError as error:
+            code = error.code
+        assert code == "RG1203"
+
+
+def places(part: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The ways to all that is in a document."""
+    for key, value in part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ():
+        yield (*way, key)
+        yield from places(value, (*way, key))
+
+
 def test_a_document_is_read(tmp_path: Path, document: dict[str, Any]) -> None:
     path = tmp_path / "figures.json"
     path.write_text(json.dumps(document))
