@@ -94,7 +94,8 @@ def _ratio(document: dict[str, Any], name: str, workload: str, over: str, under:
     times = [None if found is None else least(found[1], "translated") for found in pair]
     above, below = times
     if above is None or below is None:
-        return Bar(name, limit, "×", None, f"{workload} was not run")
+        said = "was not run" if None in pair else "was not timed: see what is wrong"
+        return Bar(name, limit, "×", None, f"{workload} {said}")
     return Bar(name, limit, "×", above / below)
 
 

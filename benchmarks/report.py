@@ -323,24 +323,37 @@ def _draw_ratios(document: dict[str, Any]) -> Figure:
     return figure
 
 
+#: colours of the tasks
+_TASKS = {"value": "#0072B2", "gradient": "#E69F00", "jacobian": "#D55E00", "hessian": "#009E73"}
+
+
 def _curves(document: dict[str, Any], of: str, label: str) -> Figure:
+    """A small picture for each workload, one line for each task."""
     shown = [w for w in document["workloads"] if w["curve"]]
     columns = 4
     lines = max(1, -(-len(shown) // columns))
     figure = _figure(10.0, 2.4 * lines)
+    drawn: dict[str, Any] = {}
     for i, w in enumerate(shown):
         axes = figure.add_subplot(lines, columns, i + 1)
+        extents = [p["extent"] for p in w["curve"]["points"]]
         for what in dict.fromkeys(what for point in w["curve"]["points"] for what in point["tasks"]):
             points = [(p["extent"], p["tasks"][what][of]) for p in w["curve"]["points"] if what in p["tasks"]]
-            axes.plot(*zip(*points, strict=True), marker=".", label=what)
+            (drawn[what],) = axes.plot(*zip(*points, strict=True), marker=".", color=_TASKS[what])
         axes.set_title(w["name"], fontsize="medium")
         axes.set_xlabel(w["curve"]["axis"])
-        axes.set_xscale("log")
-        axes.set_yscale("log" if of != "extra_words" else "symlog")
+        if max(extents) > 30 * min(extents):
+            axes.set_xscale("log")
+        if of == "extra_words":
+            axes.set_yscale("symlog", linthresh=10)
+            axes.set_ylim(bottom=-1)
+        else:
+            axes.set_yscale("log")
+        axes.minorticks_off()
         if i % columns == 0:
             axes.set_ylabel(label)
-        if i == 0:
-            axes.legend(fontsize="small")
+    if drawn:
+        figure.legend(list(drawn.values()), list(drawn), loc="outside right upper")
     return figure
 
 

@@ -43,6 +43,15 @@ def test_a_bar_for_another_size_is_open() -> None:
     )
 
 
+def test_a_bar_of_what_failed_is_open() -> None:
+    document = with_times("gmm", "gradient", {})
+    document["workloads"][0]["problems"][0]["tasks"] += with_times("gmm", "value", {"translated": 1.0})["workloads"][0][
+        "problems"
+    ][0]["tasks"]
+    assert bar(document, "Gaussian")["reason"] == "gmm was not timed: see what is wrong"
+    assert bar({"workloads": []}, "Gaussian")["reason"] == "gmm was not run"
+
+
 def test_memory_that_grows_misses_its_bar() -> None:
     document = with_times("bessel", "gradient", {"translated": 4e-8})
     points = [{"extent": n, "tasks": {"gradient": {"words": w}}} for n, w in ((1, 5), (9, 5))]
