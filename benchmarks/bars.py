@@ -35,7 +35,7 @@ def of(document: dict[str, Any]) -> list[dict[str, Any]]:
         _beside(document, "graph embedding, Hessian, k = 10, over CasADi with gcc", "graph", "hessian", "casadi"),
         _time(document, "Bessel, gradient, each", "bessel", "gradient", 45e-9, "s"),
         _time(document, "sparse dot of 1000 × 1000, gradient", "sparse-dot", "gradient", 500e-6, "s", needs="1000 × 1000"),
-        _ratio(document, "Gaussian mixture, gradient over value", "gmm", "gradient", "value", 1.7),
+        _ratio(document, "Gaussian mixture, gradient over value", "gmm", "gradient", "value", 1.7, needs="1k_d10_K25"),
         _uncall(document),
         _growth(document, "bessel"),
         _growth(document, "leapfrog"),
@@ -89,10 +89,14 @@ def _time(
     return _need(document, workload, what, measured, Bar(name, limit, unit, None, f"{workload} was not run"))
 
 
-def _ratio(document: dict[str, Any], name: str, workload: str, over: str, under: str, limit: float) -> Bar:
+def _ratio(
+    document: dict[str, Any], name: str, workload: str, over: str, under: str, limit: float, needs: str = ""
+) -> Bar:
     pair = [task(document, workload, what) for what in (over, under)]
     times = [None if found is None else least(found[1], "translated") for found in pair]
     above, below = times
+    if pair[0] is not None and needs not in pair[0][0]["size"]:
+        return Bar(name, limit, "×", None, f"this run has {pair[0][0]['size']}")
     if above is None or below is None:
         said = "was not run" if None in pair else "was not timed: see what is wrong"
         return Bar(name, limit, "×", None, f"{workload} {said}")

@@ -44,12 +44,16 @@ def test_a_bar_for_another_size_is_open() -> None:
 
 
 def test_a_bar_of_what_failed_is_open() -> None:
-    document = with_times("gmm", "gradient", {})
+    document = with_times("gmm", "gradient", {}, "1000 points of 1k_d10_K25.txt")
     document["workloads"][0]["problems"][0]["tasks"] += with_times("gmm", "value", {"translated": 1.0})["workloads"][0][
         "problems"
     ][0]["tasks"]
     assert bar(document, "Gaussian")["reason"] == "gmm was not timed: see what is wrong"
     assert bar({"workloads": []}, "Gaussian")["reason"] == "gmm was not run"
+    assert (
+        bar(with_times("gmm", "gradient", {"translated": 1.0}, "5 points"), "Gaussian")["reason"]
+        == "this run has 5 points"
+    )
 
 
 def test_memory_that_grows_misses_its_bar() -> None:
