@@ -30,6 +30,7 @@ docs:
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 	$(PYTHON) tools/analyse_energy.py --check docs
 	$(PYTHON) -m retrograd.benchmarks.report --check docs
+	$(PYTHON) tools/measure_cycles.py --check docs
 
 examples:
 	$(PYTHON) tools/run_examples.py README.md docs/*.md examples/*.md
@@ -39,6 +40,7 @@ test:
 
 slow:
 	$(PYTHON) -m pytest -m slow
+	$(PYTHON) tools/run_examples.py --slow docs/coprocessor.md
 
 benchmark:
 	$(PYTHON) -m retrograd.cli.main bench --peers all --report docs

@@ -96,6 +96,18 @@ def reprojection_error(
 
 
 @reversible
+def first_error(
+    loss: fixed, camera: Array[fixed, 11], point: Array[fixed, 3], weight: fixed, feature: Array[fixed, 2]
+) -> None:
+    """loss += the first component of the reprojection error: one number, to be differentiated. Inverse: −=."""
+    with rg.routine() as r:
+        error = rg.zeros(2)
+        reprojection_error(error, camera, point, weight, feature)
+    loss += error[0]
+    ~r
+
+
+@reversible
 def weight_error(error: fixed, weight: fixed) -> None:
     """error += 1 − w². Inverse: −=."""
     error += 1 - weight**2

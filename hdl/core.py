@@ -41,6 +41,8 @@ class Core(wiring.Component):
         self.memory = MemoryPort(width, p.data_words)
         code = self.microcode
         self.decoder = Decoder(width)
+        self.branch = BranchUnit(p)
+        self.operands = OperandFile(width, code.constants, code.prompts)
         self.logic = LogicUnit(width)
         self.multiplier = Multiplier(width, code.products)
         self.rom = RomUnit(width, code.tables)
@@ -78,14 +80,13 @@ class Core(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        p, width = self.parameters, self.parameters.width
-        code = self.microcode
-        m.submodules.sequencer = sequencer = Sequencer(code)
+        width = self.parameters.width
+        m.submodules.sequencer = sequencer = Sequencer(self.microcode)
         m.submodules.decoder = decoder = self.decoder
-        m.submodules.branch = branch = BranchUnit(p)
+        m.submodules.branch = branch = self.branch
         m.submodules.registers = registers = self.registers
         m.submodules.memory = memory = self.memory
-        m.submodules.operands = operands = OperandFile(width, code.constants, code.prompts)
+        m.submodules.operands = operands = self.operands
         m.submodules.guards = guards = GuardUnit(width)
         m.submodules.ledger = ledger = Ledger(width)
         m.submodules.counters = counters = Counters(width)

@@ -1,36 +1,47 @@
-"""Proofs that the hardware takes back what it did: for an opcode, on all words at once.
+"""Proofs that the hardware takes back what it did: for an opcode, on all states of the machine at once.
 
     turn · step · turn · step = nothing,  wherever the first step does not trap
 
-The core's own netlist executes the instruction on unknown words, is turned round, and executes it again. A guard that may fail makes two
+The core's own netlist fetches the instruction, executes it, is turned round, fetches and executes it again. It begins between two
+instructions, and nothing else is known of it: neither words and cotangents in registers and memory, nor PC, BR, modes and
+sizes, nor which registers the instruction names, nor what earlier instructions left in latches, temporaries and units. Since
+its end is such a state again, whatever a run has done is taken back, step by step.
+
+Known are the opcode, D, DIR, and whether ra and rb are one register: they choose the microprogram. A guard that may fail makes two
 cases of one: the first time only that without the trap is followed, the second time a trap must be impossible. Multiplier,
-divider and ROM are any functions of their operands. That they need be no more is the point of a reversible update, and keeps
-the proofs small.
+divider and ROM are any functions of their operands. That they need be no more is the point of a reversible update.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from typing import Any
 
 import z3
 from retrograd.hdl.core import Core
-from retrograd.hdl.microcode import Microcode
+from retrograd.hdl.microcode import Microcode, dispatch_address
+from retrograd.hdl.microword import Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.sequencer import Phase
 from retrograd.hdl.symbolic import Symbolic
-from retrograd.hdl.terms import Word
-from retrograd.isa.encoding import Instruction, encode
+from retrograd.hdl.terms import Word, term
+from retrograd.hdl.unfolding import Definitions
+from retrograd.isa.description import group_title
 from retrograd.isa.entries import NOT_JUMPING, Opcode
 from retrograd.isa.lifted import lifted as lift
+from retrograd.isa.microprograms import microprograms
 from retrograd.isa.table import TABLE
+from retrograd.isa.timing import cycles
 from retrograd.isa.words import Format
 
-#: where the instruction stands, what its fields are, and its address in memory
-_PC, _FIELDS, _ADDRESS = 3, (1, 2, 3), 2
 #: the memories that an instruction changes
 _STORES = ("registers.words", "registers.cotangents", "memory.words", "memory.cotangents")
+#: how a place is written
+_PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "memory", "br": "BR"}
 
 
 class Undecided(Exception):
@@ -50,11 +61,22 @@ class Result:
 
 @dataclass
 class _Run:
-    """One execution: what was assumed, and what must follow."""
+    """One proof: what is assumed, and what must follow from all before it."""
 
-    assumed: list[z3.BoolRef] = field(default_factory=list)
-    obliged: list[tuple[str, z3.BoolRef]] = field(default_factory=list)
+    #: (what must hold, or nothing for what is assumed; that it does)
+    facts: list[tuple[str, z3.BoolRef]] = field(default_factory=list)
     second: bool = False
+
+    @property
+    def known(self) -> list[z3.BoolRef]:
+        """All that holds, the obligations being met."""
+        return [holds for _, holds in self.facts]
+
+    def assume(self, holds: z3.BoolRef) -> None:
+        self.facts.append(("", holds))
+
+    def oblige(self, what: str, holds: z3.BoolRef) -> None:
+        self.facts.append((what, holds))
 
 
 class Prover:
@@ -64,39 +86,76 @@ class Prover:
         self.w = w
         self.seconds = seconds
         self._core = core = Core(Parameters(w, code_words=8, data_words=4), microcode)
-        self._hardware = hw = Symbolic(
-            core, [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.halts, core.phase]
+        self._hardware = Symbolic(
+            core,
+            [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.halts, core.phase],
+            hooks=[
+                (core.operands.result, self._name),
+                (core.guarded, self._guard),
+                (core.jumping, lambda word: self._early("a jump", word, 0, Phase.READ)),
+                (core.decoder.legal, lambda word: self._early("an illegal instruction", word, 1, Phase.READ)),
+                (core.branch.inside, lambda word: self._early("PC outside the code", word, 1, Phase.FETCH)),
+                (core.memory.valid, lambda word: self._early("an address outside", word, 1, Phase.ACCESS)),
+            ],
+            decide=self._decide,
+            given=[(core.multiplier.result, self._product), (core.divider.result, self._quotient)],
         )
+        self.microcode = core.microcode
+        #: what is known of the logic unit, whatever its operands
+        self._lemmas: list[z3.BoolRef] = []
         self._run = _Run()
+        self._definitions = Definitions()
         #: what the multiplier was asked for, by stage, and the divider
         self._products: list[tuple[Word, Word] | None] = [None, None]
         self._division: tuple[int, Word, Word] | None = None
-        hw.hook(core.multiplier.result, self._product)
-        hw.hook(core.divider.result, self._quotient)
-        hw.hook(core.guarded, self._guard)
-        hw.hook(core.jumping, self._jump)
-        hw.hook(core.decoder.legal, self._legal)
 
-    # ---------------------------------------------------------------- hooks
+    # ---------------------------------------------------------------- what takes the place of words
 
-    def _product(self, word: Word) -> Word:
+    def _name(self, result: Word) -> Word:
+        """A result of a unit goes on as a name: the solver looks at what it stands for only where it must."""
+        if isinstance(result, int):
+            return result
+        result = self._plain(result)
+        if self._run.second:
+            return self._definitions.recognised(result)
+        return self._definitions.name(result)
+
+    def _plain(self, result: Any) -> Any:
+        """A sum or difference of the logic unit, carries and all, as one of words: that it is, the solver says, once for all words."""
+        hw, unit = self._hardware, self._core.logic
+        sign = {Operation.ADD.value: 1, Operation.SUB.value: -1}.get(hw.peek(unit.operation))
+        if sign is None or not result.eq(hw.peek(unit.result)):
+            return result
+        x, y = (term(hw.peek(operand), self.w.width) for operand in (unit.x, unit.y))
+        plain = x + y if sign > 0 else x - y
+        general = [
+            (word, z3.BitVec(f"operand{i}", self.w.width)) for i, word in enumerate((x, y)) if not z3.is_bv_value(word)
+        ]
+        claim = z3.substitute(result == plain, *general)
+        if not any(claim.eq(known) for known in self._lemmas):
+            if self._definitions.check([z3.Not(claim)], self.seconds, 0) != z3.unsat:
+                return result
+            self._lemmas.append(claim)
+        return plain
+
+    def _product(self) -> Word:
         """A word of which nothing is known but that it is a function of the operands."""
-        if isinstance(word, int) or self._products[1] is None:
-            return word
-        unit = self._core.multiplier
-        return self._function("product", unit.shifts, self._hardware.peek(unit.shift), self._products[1])
+        shift = self._hardware.peek(self._core.multiplier.shift)
+        if self._products[1] is None or not isinstance(shift, int):
+            return z3.FreshConst(z3.BitVecSort(self.w.width), "left")
+        return self._function("product", self._core.multiplier.shifts, shift, self._products[1])
 
-    def _quotient(self, word: Word) -> Word:
-        if isinstance(word, int) or self._division is None:
-            return word
+    def _quotient(self) -> Word:
         unit = self._core.divider
+        shift = self._hardware.peek(unit.shift)
+        if self._division is None or not isinstance(shift, int):
+            return z3.FreshConst(z3.BitVecSort(self.w.width), "left")
         which, x, y = self._division
-        operands = [x] if unit.plans[which].root else [x, y]
-        return self._function(f"quotient{which}", unit.shifts, self._hardware.peek(unit.shift), operands)
+        return self._function(f"quotient{which}", unit.shifts, shift, [x] if unit.plans[which].root else [x, y])
 
-    def _function(self, name: str, shifts: Sequence[int], index: Word, operands: Sequence[Word]) -> Word:
+    def _function(self, name: str, shifts: Sequence[int], index: int, operands: Sequence[Word]) -> Word:
         width = self.w.width
-        terms = [z3.BitVecVal(x, width) if isinstance(x, int) else x for x in operands]
+        terms = [term(x, width) for x in operands]
         sorts = *(z3.BitVecSort(width) for _ in terms), z3.BitVecSort(3 * width)
         # While no result is asked for, the shift means nothing.
         shift = shifts[index] if index < len(shifts) else 0
@@ -108,97 +167,168 @@ class Prover:
         self._follow("a trap", trap == 0)
         return 0
 
-    def _jump(self, jumping: Word) -> Word:
-        if isinstance(jumping, int) or self._hardware.peek(self._core.phase) != Phase.READ.value:
-            return jumping if isinstance(jumping, int) else 0
-        self._follow("a jump", jumping == 0)
-        return 0
-
-    def _legal(self, legal: Word) -> Word:
-        # Between instructions it tells of one that is not there.
-        if isinstance(legal, int) or self._hardware.peek(self._core.phase) != Phase.READ.value:
-            return legal if isinstance(legal, int) else 1
-        self._follow("an illegal constant", legal == 1)
-        return 1
+    def _early(self, trap: str, word: Word, right: int, phase: Phase) -> Word:
+        """A guard before execution, in its phase."""
+        if isinstance(word, int) or self._hardware.peek(self._core.phase) != phase.value:
+            return word
+        self._follow(trap, word == right)
+        return right
 
     def _follow(self, what: str, holds: z3.BoolRef) -> None:
-        if self._run.second:
-            self._run.obliged.append((what, holds))
-        self._run.assumed.append(holds)
+        """The first time only the case in which it holds; the second time it must."""
+        self._run.oblige(what if self._run.second else "", holds)
+
+    def _decide(self, truth: z3.BoolRef) -> bool | None:
+        """Whether it holds, if that is known."""
+        for answer, other in ((True, z3.Not(truth)), (False, truth)):
+            if self._definitions.check([*self._run.known, other], self.seconds, 0) == z3.unsat:
+                return answer
+        return None
 
     # ---------------------------------------------------------------- one proof
 
     def prove(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> Result:
-        """Whether the instruction is taken back. `same`: ra and rb are one register.
+        """Whether the instruction is taken back. `same`: ra and rb are one register, where the microcode makes a difference of it.
+
+        With D = 1 an instruction that drops a cotangent is one of a strict machine, whose cotangents a host has just cleared.
 
         Raises Undecided where time runs out, ValueError where the instruction always traps or loses words by its meaning.
         """
-        begun = time.monotonic()
-        hw = self._hardware
-        hw.reset()
-        self._products, self._division = [None, None], None
-        self._run = run = _Run()
-        before = self._prepare(opcode, backward, same)
-        cycles = self._step(lifted)
-        hw.settle(run=0, settings__turn=1)
-        hw.tick()
-        # The way back begins where the way there did: that is to be proved, and then known.
-        run.obliged.append(("the address", _same(hw.peek(self._core.pc), _PC)))
-        hw.poke(self._core.pc, _PC)
-        hw.settle(settings__turn=0)
-        run.second = True
-        self._step(lifted)
-        hw.settle(run=0, settings__turn=1)
-        hw.tick()
-        hw.settle(settings__turn=0)
-        after = self._places()
-        # `pc` was made known in between, so that it is what it was only if the second step was the inverse of the first.
-        run.obliged += [(name, _same(after[name], word)) for name, word in before.items()]
-        wrong = self._refute(run)
-        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong)
-
-    def _prepare(self, opcode: Opcode, backward: bool, same: bool) -> dict[str, Word]:
-        """The instruction in the code, and a word that nobody knows in every place that it names; the places."""
-        hw, w, core = self._hardware, self.w, self._core
-        executed = TABLE.inverse(opcode) if backward else opcode
         if not provable(opcode):
             raise ValueError(f"{opcode.name} cannot be taken back")
-        rd, ra, rb = _FIELDS if not same else (1, 2, 2)
-        on_memory = "[ra+imm]" in opcode.operands
-        fields = {name: number for name, number in (("rd", rd), ("ra", ra), ("rb", rb)) if name in opcode.fields}
-        plain = encode(Instruction(opcode, **fields, imm=1 if on_memory else 0))
-        bits = min(w.width, 32)
-        constant: Word = plain & 0xFFFFFFFF
-        if "imm" in opcode.fields and not on_memory:
-            constant = z3.SignExt(32 - bits, z3.BitVec("imm", bits)) if bits < 32 else z3.BitVec("imm", 32)
-            if opcode.negates_immediate:
-                self._run.assumed.append(z3.BitVec("imm", bits) != 1 << (bits - 1))
-            hw.memory("code")[_PC] = z3.Concat(z3.BitVecVal(plain >> 32, 32), constant)
-        else:
-            hw.memory("code")[_PC] = plain
-        for register in {rd, ra, rb}:
-            hw.memory("registers.words")[register] = z3.BitVec(f"r{register}", w.width)
-            hw.memory("registers.cotangents")[register] = z3.BitVec(f"c{register}", w.width)
-        if on_memory:
-            hw.memory("registers.words")[ra] = _ADDRESS - 1
-        hw.memory("memory.words")[_ADDRESS] = z3.BitVec("m", w.width)
-        hw.memory("memory.cotangents")[_ADDRESS] = z3.BitVec("cm", w.width)
-        hw.poke(core.pc, _PC)
-        hw.poke(core.backward, int(backward))
-        if NOT_JUMPING not in executed.guards(w):
-            hw.poke(core.br, z3.BitVec("br", w.width))
-        return self._places()
+        begun = time.monotonic()
+        executed = TABLE.inverse(opcode) if backward else opcode
+        run = self._begin(backward, lifted, bool(lifted and lift(executed, self.w, False).drops))
+        before = self._places()
+        self._put(opcode, self._instruction(opcode), lifted, same)
+        cycles = self._step()
+        self._turn()
+        run.second = True
+        self._step()
+        self._turn()
+        wrong = self._compare(before)
+        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong)
 
-    def _places(self) -> dict[str, Word]:
+    def prove_pair(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False) -> Result:
+        """Whether a jump, where it is taken, and its partner leave BR at 0, and both are taken back; the partner cannot trap.
+
+        The partner has the opposite constant and the same registers. Raises as `prove`; ValueError for what begins no jump.
+        """
+        if not jumps(opcode, self.w, backward):
+            raise ValueError(f"{opcode.name} begins no jump")
+        begun, partner = time.monotonic(), TABLE.inverse(opcode)
         hw, core = self._hardware, self._core
-        hw.settle(run=0)
-        found = {f"{store}[{at}]": word for store in _STORES for at, word in enumerate(hw.memory(store))}
-        return found | {name: hw.peek(signal) for name, signal in (("PC", core.pc), ("BR", core.br), ("DIR", core.backward))}  # fmt: skip
+        run = self._begin(backward, lifted, False)
+        before = self._places()
+        there = self._instruction(opcode)
+        imm = z3.Extract(31, 0, there)
+        here = z3.Concat(z3.BitVecVal(partner.code, 8), z3.Extract(55, 32, there), -imm)
+        put = self._put(opcode, there, lifted, False)
+        cycles = self._step()
+        run.assume(term(hw.peek(core.br), self.w.width) != 0)
+        # That there is a partner is what programs are verified for; all else must follow.
+        pc = hw.peek(core.pc)
+        size = z3.ZeroExt(pc.size() - hw.inputs["code_size"].size(), hw.inputs["code_size"])
+        run.assume(z3.And(pc >= 0, pc < size))
+        run.second = True
+        put_partner = self._put(partner, here, lifted, False)
+        cycles += self._step()
+        run.oblige("BR after the partner", term(hw.peek(core.br), self.w.width) == 0)
+        self._turn()
+        put_partner()
+        self._step()
+        put()
+        self._step()
+        self._turn()
+        wrong = self._compare(before)
+        return Result(f"{opcode.name}, {partner.name}", not wrong, time.monotonic() - begun, cycles, wrong)
 
-    def _step(self, lifted: bool) -> int:
+    def _begin(self, backward: bool, lifted: bool, drops: bool) -> _Run:
+        """Between two instructions."""
+        self._run = _Run()
+        self._definitions = Definitions()
+        self._products, self._division = [None, None], None
+        hw, core = self._hardware, self._core
+        hw.reset()
+        hw.poke(core.backward, int(backward))
+        hw.forget([core.phase, core.backward])
+        for store in _STORES:
+            hw.unknown(store)
+        sizes = {name: z3.BitVec(name, len(getattr(core, name))) for name in ("code_size", "data_size")}
+        self._run.assume(z3.ULE(sizes["code_size"], core.parameters.code_words))
+        self._run.assume(z3.ULE(sizes["data_size"], core.parameters.data_words))
+        hw.settle(
+            **sizes, modes__differentiate=int(lifted), modes__overflow=z3.BitVec("overflow", 1),
+            modes__strict=1 if drops else z3.BitVec("strict", 1), settings__forget=int(drops),
+        )  # fmt: skip
+        # A cycle of rest: a trap or an end may have come before.
+        hw.tick()
+        hw.settle(settings__forget=0)
+        return self._run
+
+    def _instruction(self, opcode: Opcode) -> z3.BitVecRef:
+        """Its encoding, with any register numbers, and any constant."""
+        widths = {"rd": 8, "ra": 8, "rb": 8, "imm": 32}
+        fields = [
+            z3.BitVec(name, width) if name in opcode.fields else z3.BitVecVal(0, width)
+            for name, width in widths.items()
+        ]
+        return z3.Concat(z3.BitVecVal(opcode.code, 8), *fields)
+
+    def _put(self, opcode: Opcode, instruction: z3.BitVecRef, lifted: bool, same: bool) -> Callable[[], None]:
+        """The instruction stands at PC; what is returned puts it there again.
+
+        What the dispatch memory says of it is known, once its address is proved.
+        """
+        hw, core = self._hardware, self._core
+        width = (core.parameters.code_words - 1).bit_length()
+        pc = z3.Extract(width - 1, 0, hw.peek(core.pc))
+        rows = core.microcode.dispatch
+        if distinguishes(core.microcode, opcode, lifted):
+            ra, rb = z3.Extract(47, 40, instruction), z3.Extract(39, 32, instruction)
+            self._run.assume((ra == rb) == z3.BoolVal(same))
+
+        def fetch(at: Word) -> Word:
+            self._run.oblige("the address", at == pc)
+            return instruction
+
+        def dispatch(at: Word) -> Word:
+            backward = bool(hw.peek(core.backward))
+            expected = dispatch_address(opcode.code, backward, lifted, same)
+            other = dispatch_address(opcode.code, backward, lifted, not same)
+            told = {n for n in (expected, other) if rows[n] == rows[expected]}
+            self._run.oblige("the microprogram", z3.Or(*(term(at, 11) == n for n in told)))
+            return rows[expected]
+
+        def put() -> None:
+            hw.answer("code", fetch)
+            hw.answer("sequencer.dispatch", dispatch)
+
+        put()
+        return put
+
+    def _turn(self) -> None:
+        hw = self._hardware
+        hw.settle(run=0, settings__turn=1)
+        hw.tick()
+        hw.settle(settings__turn=0)
+
+    def _places(self) -> dict[str, Any]:
+        """What must come back. Of registers and memory, any one word."""
+        hw, core = self._hardware, self._core
+        found = {}
+        for store in _STORES:
+            words = hw.memory(store)
+            found[store] = z3.Select(words, z3.Const(f"any of {store}", words.domain()))
+        return found | {
+            name: term(hw.peek(signal), len(signal))
+            for name, signal in (("PC", core.pc), ("BR", core.br), ("DIR", core.backward))
+        }
+
+    def _step(self) -> int:
         """Execute one instruction; the cycles that it took."""
         hw, core = self._hardware, self._core
-        hw.settle(run=1, code_size=8, data_size=4, modes__differentiate=int(lifted))
+        hw.settle(run=1)
         begun, cycles = False, 0
         while True:
             if hw.peek(core.begins):
@@ -209,40 +339,47 @@ class Prover:
             if hw.peek(core.traps):
                 raise ValueError("the instruction always traps")
             self._tick()
-            hw.settle()
             cycles += begun
 
     def _tick(self) -> None:
         """On to the next cycle, and what was asked of the units on to their next stage."""
         hw, core = self._hardware, self._core
         multiplier, divider = core.multiplier, core.divider
-        asked = (hw.peek(multiplier.x), hw.peek(multiplier.y)) if hw.peek(multiplier.start) else None
-        self._products = [asked, self._products[0] or self._products[1]]
-        if hw.peek(divider.start):
-            self._division = hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)
+        # Before execution nobody knows what the units do; whatever it was is over when they are asked.
+        runs = hw.peek(core.phase) == Phase.RUN.value
+        asked = (hw.peek(multiplier.x), hw.peek(multiplier.y)) if runs and hw.peek(multiplier.start) else None
+        division = self._division
+        if runs and hw.peek(divider.start):
+            division = hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)
         hw.tick()
+        self._products, self._division = [asked, self._products[0] or self._products[1]], division
 
-    def _refute(self, run: _Run) -> str:
-        """Words that break an obligation, or nothing."""
-        for what, holds in run.obliged:
-            negated = z3.simplify(z3.Not(holds))
-            if z3.is_false(negated):
-                continue
-            solver = z3.Solver()
-            solver.set("timeout", int(self.seconds * 1000))
-            solver.add(*run.assumed, negated)
-            match solver.check():
-                case z3.sat:
-                    return f"{what}: {solver.model()}"
-                case z3.unknown:
-                    raise Undecided(what)
+    def _compare(self, before: Mapping[str, Any]) -> str:
+        """Words for which it is not as before, or for which an obligation is broken; or nothing."""
+        after = self._places()
+        for name, word in before.items():
+            self._run.oblige(name, after[name] == word)
+        return self._refute()
+
+    def _refute(self) -> str:
+        known: list[z3.BoolRef] = []
+        for what, holds in self._run.facts:
+            if what and not self._evident(holds):
+                match self._definitions.check([*known, z3.Not(holds)], self.seconds):
+                    case z3.ModelRef() as model:
+                        return f"{what}: {model}"
+                    case z3.unknown:
+                        raise Undecided(what)
+            known.append(holds)
+        if self._definitions.check(known, self.seconds) == z3.unsat:
+            raise ValueError("the instruction always traps")
         return ""
 
-
-def _same(x: Word, y: Word) -> z3.BoolRef:
-    if isinstance(x, int) and isinstance(y, int):
-        return z3.BoolVal(x == y)
-    return x == y
+    def _evident(self, holds: z3.BoolRef) -> bool:
+        """Whether it holds whatever is assumed."""
+        if z3.is_true(z3.simplify(holds)):
+            return True
+        return bool(self._definitions.check([z3.Not(holds)], self.seconds, 3) == z3.unsat)
 
 
 def provable(opcode: Opcode) -> bool:
@@ -251,26 +388,66 @@ def provable(opcode: Opcode) -> bool:
     return not any(o.erased_words or o.halts for o in pair)
 
 
+def jumps(opcode: Opcode, w: Format, backward: bool) -> bool:
+    """Whether its execution may begin a jump, which its inverse, with the opposite constant, ends."""
+    executed = TABLE.inverse(opcode) if backward else opcode
+    return opcode.negates_immediate and NOT_JUMPING in executed.guards(w) and "br" in executed.writes
+
+
+def distinguishes(microcode: Microcode, opcode: Opcode, lifted: bool) -> bool:
+    """Whether the microcode is another where ra and rb are one register."""
+    rows = microcode.dispatch
+    return any(
+        rows[dispatch_address(opcode.code, backward, lifted, False)]
+        != rows[dispatch_address(opcode.code, backward, lifted, True)]
+        for backward in (False, True)
+    )
+
+
+def classes(w: Format) -> dict[str, list[Opcode]]:
+    """The opcodes that there is something to prove of, by what the hardware does for them; the shortest first.
+
+    A class is a group of the table, the places that are written, and the units that compute what is written there.
+    """
+    found: dict[str, list[Opcode]] = {}
+    for opcode in TABLE:
+        if provable(opcode):
+            programs = [microprograms(opcode.entry, w, lifted, False)[opcode.name] for lifted in (False, True)]
+            units = sorted({o.unit.value for program in programs for o in program.schedule.operations})
+            places = ", ".join(_PLACES[place] for place in opcode.writes) or "nothing"
+            name = f"{group_title(opcode.group)}: {places} by {', '.join(units) or 'no unit'}"
+            found.setdefault(name, []).append(opcode)
+    return {name: sorted(opcodes, key=lambda o: cycles(o, w, True, False)) for name, opcodes in found.items()}
+
+
 def prove_all(w: Format, opcodes: Collection[str], seconds: float = 60) -> Iterator[Result]:
     """Proofs of these opcodes, in each mode and direction in which there is something to prove; one result for each.
 
     `opcode` of a result names the mode, too: "mul.add D=1 DIR=-1". What the solver does not decide in time does not hold.
     """
-    prover = Prover(w, seconds=seconds)
+    yield from prove_with(Prover(w, seconds=seconds), opcodes)
+
+
+def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[Result]:
+    """The same by a prover that there is already."""
     for opcode in TABLE:
         if opcode.name not in opcodes or not provable(opcode):
             continue
-        for lifted in (False, True):
-            if lifted and lift(opcode, w, False).drops:
-                continue
-            for backward in (False, True):
-                mode = f"{opcode.name} D={int(lifted)} DIR={-1 if backward else 1}"
-                begun = time.perf_counter()
+        for lifted, backward in product((False, True), (False, True)):
+            mode = f"D={int(lifted)} DIR={-1 if backward else 1}"
+            ways = {f"{opcode.name} {mode}": partial(prover.prove, opcode, backward=backward, lifted=lifted)}
+            if distinguishes(prover.microcode, opcode, lifted):
+                ways[f"{opcode.name} {mode} ra=rb"] = partial(next(iter(ways.values())), same=True)
+            if jumps(opcode, prover.w, backward):
+                partner = TABLE.inverse(opcode).name
+                ways[f"{opcode.name}, {partner} {mode}"] = partial(
+                    prover.prove_pair, opcode, backward=backward, lifted=lifted
+                )
+            for name, prove in ways.items():
+                begun = time.monotonic()
                 try:
-                    found = prover.prove(opcode, backward=backward, lifted=lifted)
+                    yield replace(prove(), opcode=name)
                 except Undecided as error:
-                    yield Result(mode, False, time.perf_counter() - begun, 0, f"undecided: {error}")
+                    yield Result(name, False, time.monotonic() - begun, 0, f"undecided: {error}")
                 except ValueError:
                     continue  # the format has no such function
-                else:
-                    yield replace(found, opcode=mode)

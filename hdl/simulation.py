@@ -18,32 +18,45 @@ _PATIENCE = 2000
 
 
 class Simulation:
-    """Carries out orders on one core, from its reset on; `run` once only."""
+    """Carries out orders on one core, each time from its reset on. To begin takes seconds, to begin again nothing."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self._simulator: Simulator | None = None
+        self._orders: Sequence[Order] = ()
+        self._reports: list[Report] = []
 
     def run(self, orders: Sequence[Order], vcd: str | None = None) -> list[Report]:
         """Carry out the orders. Raises TimeoutError where the core does not come to an end.
 
         `vcd`: a file for the waveforms, see `waves`.
         """
-        reports: list[Report] = []
-
-        async def bench(ctx: Any) -> None:
-            for order in orders:
-                reports.append(await self._carry_out(ctx, order))
-
-        watched = None if vcd is None else Watched(self.core)
-        simulator = Simulator(watched or self.core)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(bench)
-        if watched is None or vcd is None:
-            simulator.run()
-        else:
+        self._orders, self._reports = orders, []
+        if vcd is not None:
+            watched = Watched(self.core)
+            simulator = self._new(watched)
             with simulator.write_vcd(vcd, str(Path(vcd).with_suffix(".gtkw")), traces=watched.traces):
                 simulator.run()
-        return reports
+            return self._reports
+        if self._simulator is None:
+            simulator = self._new(self.core)
+        else:
+            simulator, self._simulator = self._simulator, None
+            simulator.reset()
+        simulator.run()
+        # One that was interrupted is left behind.
+        self._simulator = simulator
+        return self._reports
+
+    def _new(self, top: Any) -> Simulator:
+        simulator = Simulator(top)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(self._bench)
+        return simulator
+
+    async def _bench(self, ctx: Any) -> None:
+        for order in self._orders:
+            self._reports.append(await self._carry_out(ctx, order))
 
     def _memory(self, space: Space) -> Any:
         core = self.core

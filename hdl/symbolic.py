@@ -3,14 +3,17 @@
 What is known stays an int, so that control, which depends on no operand, is executed as in any simulator; what is not is a
 term of the solver. A netlist here is Amaranth's own, the one its back ends print.
 
-    simulation = Symbolic(core)
-    simulation.step(run=1)
-    solver.check(simulation.peek(core.pc) != 5)
+    hardware = Symbolic(core, [core.pc])
+    hardware.settle(run=1)
+    hardware.tick()
+    solver.check(hardware.peek(core.pc) != 5)
+
+Words are computed when they are asked for: what a known bit does not choose costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import z3
@@ -24,16 +27,23 @@ from retrograd.hdl.terms import Word
 #: what takes a place of a computed word: the word itself, or another
 Hook = Callable[[Word], Word]
 
-_COMBINATIONAL = (nir.Operator, nir.Part, nir.Matches, nir.PriorityMatch, nir.AssignmentList)
-
 
 class Symbolic:
     """A component with a clock; its state begins as after a reset.
 
-    `roots`: the signals that matter; what they never depend on is not executed.
+    `roots`: the signals that matter; what they never depend on is not executed. `hooks`: what takes the place of a signal's word
+    whenever that is computed. `given`: the same for signals that do not come from the hardware at all; nor is what only they
+    depend on executed. `decide` says of a truth whether it holds, if it knows: it is asked whether two addresses are one.
     """
 
-    def __init__(self, component: wiring.Component, roots: Sequence[Signal]) -> None:
+    def __init__(
+        self,
+        component: wiring.Component,
+        roots: Sequence[Signal],
+        hooks: Sequence[tuple[Signal, Hook]] = (),
+        given: Sequence[tuple[Signal, Callable[[], Word]]] = (),
+        decide: Callable[[Any], bool | None] = lambda truth: None,
+    ) -> None:
         ports = []
         for path, member, value in component.signature.flatten(component):
             direction = ir.PortDirection.Input if member.flow == wiring.In else ir.PortDirection.Output
@@ -41,12 +51,20 @@ class Symbolic:
             ports.append(("__".join(map(str, path)), found, direction))
         self.netlist = ir.build_netlist(Fragment.get(component, None), ports=ports)
         self.cells: list[Any] = self.netlist.cells
-        #: cell -> its output in this cycle
+        self._decide = decide
+        #: register or read port -> its word in this cycle
         self.words: dict[int, Word] = {}
+        #: combinational cell -> the same, once it has been asked for
+        self._found: dict[int, Word] = {}
         self.inputs: dict[str, Word] = {}
-        self._hooks: dict[int, Hook] = {}
-        self.memories: dict[int, list[Word]] = {}
-        self._needed, self._order = self._cone(roots)
+        self._hooks = {self._cell(signal): replace for signal, replace in hooks}
+        self._given = {self._cell(signal): word for signal, word in given}
+        #: memory -> its words, or where neither number nor words are known, an array
+        self.memories: dict[int, Any] = {}
+        self._needed = self._cone(roots)
+        #: where inputs begin among the bits of all
+        self._begins = {start for start, _ in self.cells[0].ports_i.values()}
+        self._answers: dict[int, Hook] = {}
         self._names: dict[str, int] = {}
         self._plans: dict[int, list[tuple[int | None, int, int]]] = {}
         for index in self._needed:
@@ -56,8 +74,9 @@ class Symbolic:
         self.reset()
 
     def reset(self) -> None:
-        """Everything as it was at first, hooks excepted."""
+        """Everything as it was at first."""
         self.inputs.clear()
+        self._found.clear()
         for index in self._needed:
             match self.cells[index]:
                 case nir.FlipFlop() as cell:
@@ -67,45 +86,55 @@ class Symbolic:
                 case nir.SyncReadPort():
                     self.words[index] = 0
 
-    def _cone(self, roots: Sequence[Signal]) -> tuple[set[int], list[int]]:
-        """The cells that roots and memories depend on, whenever; of them the combinational ones, operands first."""
+    def forget(self, known: Collection[Signal]) -> None:
+        """Registers and read ports hold any words from now on, but for those that have the name of a signal."""
+        kept = {self._cell(signal) for signal in known}
+        for index in self.words.keys() - kept:
+            cell = self.cells[index]
+            width = cell.width if isinstance(cell, nir.SyncReadPort) else len(cell.data)
+            self.words[index] = z3.BitVec(f"state{index}", width)
+        self._found.clear()
+
+    def unknown(self, name: str) -> Any:
+        """Make a memory one of which nothing is known, and return its words as an array."""
+        index = self._names[name]
+        cell = self.cells[index]
+        address = z3.BitVecSort(max(1, (cell.depth - 1).bit_length()))
+        self.memories[index] = z3.Array(name, address, z3.BitVecSort(cell.width))
+        return self.memories[index]
+
+    def answer(self, name: str, word: Hook) -> None:
+        """From now on what is read from a memory is this function of the address."""
+        self._answers[self._names[name]] = word
+
+    def _cone(self, roots: Sequence[Signal]) -> set[int]:
+        """The cells that roots depend on, whenever."""
         writers: dict[int, list[int]] = {}
         for index, cell in enumerate(self.cells):
             if isinstance(cell, nir.SyncWritePort):
                 writers.setdefault(cell.memory, []).append(index)
         self._written = {*writers}
         needed: set[int] = set()
-        order: list[int] = []
         todo = [net.cell for root in roots for net in self.netlist.signals[root] if net.is_cell]
         while todo:
-            at = todo.pop()
-            stack = [(at, False)]
-            while stack:
-                index, done = stack.pop()
-                cell = self.cells[index]
-                if done:
-                    order.append(index)
-                    continue
-                if index in needed:
-                    continue
-                needed.add(index)
-                below = {net.cell for net in cell.input_nets() if net.is_cell}
-                if isinstance(cell, _COMBINATIONAL):
-                    stack.append((index, True))
-                    stack += [(i, False) for i in below]
-                    continue
-                # State: what it depends on was there a cycle ago.
-                todo += below
-                if isinstance(cell, nir.SyncReadPort):
-                    todo += [cell.memory, *writers.get(cell.memory, ())]
-        return needed, order
+            index = todo.pop()
+            if index in needed:
+                continue
+            needed.add(index)
+            if index in self._given:
+                continue
+            cell = self.cells[index]
+            todo += {net.cell for net in cell.input_nets() if net.is_cell}
+            if isinstance(cell, nir.SyncReadPort):
+                todo += [cell.memory, *writers.get(cell.memory, ())]
+        return needed
+
+    def _cell(self, signal: Signal) -> int:
+        """The one cell that computes a signal."""
+        (index,) = {int(net.cell) for net in self.netlist.signals[signal]}
+        return index
 
     # ---------------------------------------------------------------- places
-
-    def hook(self, signal: Signal, replace: Hook) -> None:
-        """Whenever the signal is computed, put what `replace` says in its place."""
-        (index,) = {net.cell for net in self.netlist.signals[signal]}
-        self._hooks[index] = replace
 
     def peek(self, signal: Signal) -> Word:
         """The signal's word in this cycle, after `settle`."""
@@ -113,28 +142,26 @@ class Symbolic:
 
     def poke(self, signal: Signal, word: Word) -> None:
         """Change a register that has the name of a signal."""
-        (index,) = {net.cell for net in self.netlist.signals[signal]}
+        index = self._cell(signal)
         assert isinstance(self.cells[index], nir.FlipFlop)
         self.words[index] = word
+        self._found.clear()
 
-    def memory(self, name: str) -> list[Word]:
-        """The words of a memory by its path, such as "registers.words"."""
+    def memory(self, name: str) -> Any:
+        """A memory by its path, such as "registers.words": a list of words, or if it is unknown an array."""
         return self.memories[self._names[name]]
 
     # ---------------------------------------------------------------- cycles
 
     def settle(self, **inputs: Word) -> None:
-        """Compute this cycle. Inputs keep their last value, at first zero."""
+        """Begin this cycle anew. Inputs keep their last value, at first zero."""
         self.inputs |= inputs
-        for index in self._order:
-            word = self._compute(self.cells[index])
-            hook = self._hooks.get(index)
-            self.words[index] = word if hook is None else hook(word)
+        self._found.clear()
 
     def tick(self) -> None:
         """On to the next cycle."""
         after: dict[int, Word] = {}
-        writes: list[tuple[list[Word], int, Word]] = []
+        writes: list[tuple[int, Word, Word, Word]] = []
         for index in self._needed:
             match self.cells[index]:
                 case nir.FlipFlop() as cell:
@@ -146,36 +173,87 @@ class Symbolic:
                     if enabled:
                         after[index] = self._read(cell)
                 case nir.SyncWritePort() as cell:
-                    enabled = self._gather(cell.en)
-                    if isinstance(enabled, int) and not enabled:
-                        continue
-                    at = self._gather(cell.addr)
-                    if not isinstance(at, int) or not isinstance(enabled, int):
-                        raise ValueError("a write that is not known")
-                    if at < len(self.memories[cell.memory]):
-                        writes.append((self.memories[cell.memory], at, self._gather(cell.data)))
+                    (enable,) = {*cell.en}
+                    enabled = self._net(enable)
+                    if not isinstance(enabled, int) or enabled:
+                        writes.append((cell.memory, enabled, self._gather(cell.addr), self._gather(cell.data)))
         self.words |= after
-        for words, at, word in writes:
-            words[at] = word
+        self._found.clear()
+        for memory, enabled, at, word in writes:
+            self._write(memory, enabled, at, word)
 
     def _read(self, cell: Any) -> Word:
         at, words = self._gather(cell.addr), self.memories[cell.memory]
+        if cell.memory in self._answers:
+            return self._answers[cell.memory](at)
+        if not isinstance(words, list):
+            return self._selected(words, self._index(words, at))
         if isinstance(at, int):
             return words[at] if at < len(words) else 0
         if cell.memory in self._written:
-            raise ValueError("an address that is not known")
+            found = terms.term(0, cell.width)
+            for number in self._reachable(at, len(words)):
+                found = z3.If(at == number, terms.term(words[number], cell.width), found)
+            return found
         # Of a table nothing matters but that it says the same of the same.
         bits = z3.BitVecSort(at.size()), z3.BitVecSort(cell.width)
         return z3.Function(f"table{cell.memory}", *bits)(at)
 
+    def _selected(self, words: Any, at: Any) -> Any:
+        """The word at an address, past the writes that were elsewhere."""
+        while z3.is_store(words):
+            before, other, word = words.children()
+            here = True if other.eq(at) else self._decide(other == at)
+            if here:
+                return word
+            if here is None:
+                break
+            words = before
+        return z3.Select(words, at)
+
+    def _write(self, memory: int, enabled: Word, at: Word, word: Word) -> None:
+        words, width = self.memories[memory], self.cells[memory].width
+        if not isinstance(words, list):
+            stored = z3.Store(words, self._index(words, at), terms.term(word, width))
+            self.memories[memory] = stored if isinstance(enabled, int) else z3.If(enabled == 1, stored, words)
+        elif isinstance(at, int) and isinstance(enabled, int):
+            if at < len(words):
+                words[at] = word
+        else:
+            for number in [at] if isinstance(at, int) else self._reachable(at, len(words)):
+                here = terms.conjunction(enabled, 1 if isinstance(at, int) else terms.bit(at == number))
+                words[number] = terms.choice(here, word, words[number], width)
+
+    def _reachable(self, at: Any, depth: int) -> list[int]:
+        """The numbers that the bits known of an address allow."""
+        return [n for n in range(min(depth, 1 << at.size())) if not z3.is_false(z3.simplify(at == n))]
+
+    def _index(self, words: Any, at: Word) -> Any:
+        """The address, as the array wants it."""
+        width = words.domain().size()
+        found = terms.term(at, width)
+        return found if found.size() == width else terms.part(found, 0, width)
+
     # ---------------------------------------------------------------- words
+
+    def _word(self, index: int) -> Word:
+        """What a cell puts out in this cycle."""
+        word = self.words.get(index)
+        if word is None:
+            word = self._found.get(index)
+        if word is None:
+            given = self._given.get(index)
+            word = self._compute(self.cells[index]) if given is None else given()
+            hook = self._hooks.get(index)
+            self._found[index] = word = word if hook is None else hook(word)
+        return word
 
     def _net(self, net: Any) -> Word:
         if net.is_const:
             return net.const
         if net.cell == 0:
             return self._input(net.bit, 1)
-        whole = self.words[net.cell]
+        whole = self._word(net.cell)
         return whole >> net.bit & 1 if isinstance(whole, int) else terms.part(whole, net.bit, 1)
 
     def _gather(self, value: Any) -> Word:
@@ -186,7 +264,9 @@ class Symbolic:
             plan = []
             for net in value:
                 cell, bit = (None, net.const) if net.is_const else (net.cell, net.bit)
-                if plan and cell is not None and plan[-1][0] == cell and plan[-1][1] + plan[-1][2] == bit:
+                # Inputs are one cell; where one ends another begins.
+                apart = cell == 0 and bit in self._begins
+                if plan and cell is not None and not apart and plan[-1][0] == cell and plan[-1][1] + plan[-1][2] == bit:
                     plan[-1] = (cell, plan[-1][1], plan[-1][2] + 1)
                 elif plan and cell is None and plan[-1][0] is None:
                     plan[-1] = (None, plan[-1][1] | bit << plan[-1][2], plan[-1][2] + 1)
@@ -201,7 +281,7 @@ class Symbolic:
             elif cell == 0:
                 word = self._input(low, width)
             else:
-                whole = self.words[cell]
+                whole = self._word(cell)
                 word = whole >> low & ((1 << width) - 1) if isinstance(whole, int) else terms.part(whole, low, width)
             pieces.append((word, width))
             if isinstance(word, int):
@@ -214,16 +294,14 @@ class Symbolic:
     def _input(self, bit: int, width: int) -> Word:
         for name, (start, size) in self.cells[0].ports_i.items():
             if start <= bit < start + size:
-                word = self.inputs.get(name, 0)
-                return word >> bit - start & ((1 << width) - 1)
+                assert width <= start + size - bit
+                return terms.piece_of(self.inputs.get(name, 0), bit - start, width)
         raise KeyError(bit)
 
     def _compute(self, cell: Any) -> Word:
         match cell:
             case nir.Operator():
-                width = cell.width
-                words = [self._gather(value) for value in cell.inputs]
-                return terms.apply(cell.operator, width, [len(value) for value in cell.inputs], words)
+                return self._operated(cell)
             case nir.Matches():
                 return self._matches(cell)
             case nir.PriorityMatch():
@@ -233,6 +311,16 @@ class Symbolic:
             case nir.Part():
                 return self._picked(cell)
         raise TypeError(cell)
+
+    def _operated(self, cell: Any) -> Word:
+        first = self._gather(cell.inputs[0])
+        if isinstance(first, int):
+            if cell.operator == "m":
+                return self._gather(cell.inputs[1 if first else 2])
+            if cell.operator == "&" and first == 0:
+                return 0
+        words = [first, *(self._gather(value) for value in cell.inputs[1:])]
+        return terms.apply(cell.operator, cell.width, [len(value) for value in cell.inputs], words)
 
     def _matches(self, cell: Any) -> Word:
         word = self._gather(cell.value)
@@ -260,8 +348,14 @@ class Symbolic:
 
     def _assigned(self, cell: Any) -> Word:
         width = len(cell.default)
-        word = self._gather(cell.default)
-        for assignment in cell.assignments:
+        # Of what is assigned for certain only the last matters, where it is all of the word.
+        assignments, value = cell.assignments, cell.default
+        for at in range(len(assignments) - 1, -1, -1):
+            if len(assignments[at].value) == width and _is_one(self._net(assignments[at].cond)):
+                assignments, value = assignments[at + 1 :], assignments[at].value
+                break
+        word = self._gather(value)
+        for assignment in assignments:
             condition = self._net(assignment.cond)
             if isinstance(condition, int) and not condition:
                 continue
@@ -283,3 +377,7 @@ class Symbolic:
             return whole >> start & ((1 << cell.width) - 1)
         extended = (z3.SignExt if cell.value_signed else z3.ZeroExt)(start + cell.width, word)
         return z3.Extract(start + cell.width - 1, start, extended)
+
+
+def _is_one(bit: Word) -> bool:
+    return isinstance(bit, int) and bit == 1

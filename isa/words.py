@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -38,6 +39,19 @@ class Format:
 
     def __str__(self) -> str:
         return f"Q{self.width - self.frac}.{self.frac}"
+
+    @staticmethod
+    def named(text: str) -> Format:
+        """The format as written: Q16.16 (bits before and after the point), or 32,16 (width, fraction). Raises ValueError.
+
+        >>> Format.named("Q16.16") == Format.named("32,16") == Format(32, 16)
+        True
+        """
+        found = re.fullmatch(r"(Q?)([0-9]{1,4})[,.]([0-9]{1,4})", text)
+        if found is None:
+            raise ValueError("a format is written WIDTH,FRACTION")
+        first, fraction = int(found[2]), int(found[3])
+        return Format(first + fraction if found[1] else first, fraction)
 
     def wrap(self, value: int) -> int:
         """value mod 2^W, the word that holds it."""

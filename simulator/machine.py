@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError
@@ -28,6 +29,8 @@ from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import Opcode
 from retrograd.isa.program import Program
 from retrograd.isa.syntax import write
+from retrograd.isa.table import Table
+from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents, Fault, Store
 from retrograd.simulator.semantics import Handler, handler, lifted_handler
 
@@ -134,20 +137,10 @@ class Machine:
         return found
 
     def _decode(self, cotangents: Cotangents | None) -> dict[int, list[_Decoded]]:
-        w, modes = self.format, self._modes
-        made: dict[tuple[Opcode, bool], Handler] = {}
-
-        def decoded(i: Instruction) -> _Decoded:
-            o, same = i.opcode, cotangents is not None and i.ra == i.rb
-            execute = made.get((o, same))
-            if execute is None:
-                execute = handler(o, w, modes) if cotangents is None else lifted_handler(o, w, modes, same, cotangents)
-                made[o, same] = execute
-            kind = _HALTS if o.halts else _TURNS if o.turns else _PLAIN
-            return execute, i.rd, i.ra, i.rb, i.imm & w.mask, kind
-
-        code = self.program.instructions
-        return {+1: [decoded(i) for i in code], -1: [decoded(inverse(i, self.program.table)) for i in code]}
+        p = self.program
+        if cotangents is None:
+            return _plain(tuple(p.code), p.format, p.table, self._modes)
+        return _decode(p, self._modes, cotangents)
 
     # ---------------------------------------------------------------- state
 
@@ -437,6 +430,29 @@ class Machine:
         detail = _describe(fault, self)
         diagnostic = Diagnostic(fault.code, f"{detail} (at {where})", span, line=program.source.line(span))
         return Trap(diagnostic, pc, direction, fault.value)
+
+
+@lru_cache(maxsize=32)
+def _plain(code: tuple[int, ...], w: Format, table: Table, modes: frozenset[str]) -> dict[int, list[_Decoded]]:
+    """Without cotangents nothing in decoded code is a machine's own: those of one program share it."""
+    return _decode(Program(code, format=w, table=table), modes, None)
+
+
+def _decode(p: Program, modes: frozenset[str], cotangents: Cotangents | None) -> dict[int, list[_Decoded]]:
+    """The code in each direction, with handlers that move these cotangents too."""
+    w, code = p.format, p.instructions
+    made: dict[tuple[Opcode, bool], Handler] = {}
+
+    def decoded(i: Instruction) -> _Decoded:
+        o, same = i.opcode, cotangents is not None and i.ra == i.rb
+        execute = made.get((o, same))
+        if execute is None:
+            execute = handler(o, w, modes) if cotangents is None else lifted_handler(o, w, modes, same, cotangents)
+            made[o, same] = execute
+        kind = _HALTS if o.halts else _TURNS if o.turns else _PLAIN
+        return execute, i.rd, i.ra, i.rb, i.imm & w.mask, kind
+
+    return {+1: [decoded(i) for i in code], -1: [decoded(inverse(i, p.table)) for i in code]}
 
 
 def _describe(fault: Fault, machine: Machine) -> str:

@@ -12,21 +12,30 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from retrograd.examples import bessel
+import numpy as np
+from retrograd.compiler.compiled import Compiled
+from retrograd.examples import bessel, bundle_adjustment
+from retrograd.examples.tradeoffs import forgetting_chain, product_by_fixed, product_by_lognum, squared_error
+from retrograd.isa.encoding import Instruction, encode
+from retrograd.isa.program import Program
+from retrograd.isa.table import TABLE
 from retrograd.simulator.energy.circuits import cuccaro_adder, gate_counts
+from retrograd.simulator.energy.counting import CODE_BITS
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.laws import ramp_energy
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.pricing import ROOM, NotModelled
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
+from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import energy_plots, fixed, library, reversible
-from retrograd.energy_report import EnergyReport, program_text
-from retrograd.execution import load
+from retrograd.energy_report import EnergyReport, program_text, report_of, terms, total_text
+from retrograd.execution import load, loaded_words
 from retrograd.functions import Reversible
 from retrograd.marshal import bind, types_of
 
@@ -77,7 +86,35 @@ Erasing is the cheaper where uncomputing takes more energy than the bits are wor
 
 {bennett}
 
+So much for calls. What {chain_steps} steps of x ↦ 3.5 x(1 − x) take when they are run, keeping all states, by two schemes, and erasing each state when the next is there:
+
+{chain}
+
+Fewer states are paid for in instructions; the other words are what a step, and the calls around it, keep meanwhile. Erasing needs neither, and loses a word with each step: {chain_bound} by Landauer's bound, {chain_ratio} times less than what the instructions cost in CMOS that Bennett's scheme takes more.
+
+![States against instructions, and Bennett's k and n](energy/bennett.svg)
+
 ![Erase or uncompute, against ξ](energy/crossover.svg)
+
+## Fixed numbers and lognumbers
+The product of n numbers. Rounded products cannot be undone, so all of them are kept until the last is there; of lognumbers one is enough, since multiplying adds their logarithms, exactly. Numbers that come and go as fixed are converted, and
+a logarithm takes longer than a product: one pays in words, the other in cycles.
+
+{products}
+
+![Words and cycles of products](energy/products.svg)
+
+## A gradient, by the adjoint and by a tape
+The error of one measurement of bundle adjustment, squared, and its gradient by all {ba_inputs} inputs. *By the adjoint*: forward, and back with cotangents; every operand is there again when it is needed, since what was uncomputed on the way there is
+computed again on the way back. *By a tape*: the source in erase mode, but what it would erase is moved into memory, a place for each; going back, it is moved out again. Both are run, and give the same gradient to the last bit.
+
+{gradients}
+
+The tape is the shorter way, and in CMOS the cheaper one: nothing is computed twice. It holds {tape_words} words of each measurement, until the way back begins: for p measurements p times as many, where the adjoint needs {adjoint_words} live words however many there are, if
+each is uncomputed before the next. A reversible machine empties the tape going back, as it was filled. One that overwrites it loses {tape_bits} bits more for each measurement, {tape_bound} at 300 K. Both drop the same cotangents, of what was freed
+on the way there.
+
+![Live bits: the adjoint and the tape](energy/gradients.svg)
 
 ## Bits over time
 Bennett's scheme with k = 2, n = 4, forward and back. Live bits are those of all words that are not zero; at the end the result stands beside the input, and going back nothing is left. It erases nothing on either way.
@@ -152,6 +189,217 @@ def bennett() -> str:
             ]
         )
     return table(rows)
+
+
+#: (k, n) for as many steps: all states kept, and fewer and fewer
+SCHEMES = ((16, 1), (4, 2), (2, 4))
+
+
+def chains() -> list[tuple[str, EnergyReport]]:
+    """The chain by Bennett's schemes, and erasing."""
+    out = []
+    for k, n in SCHEMES:
+        states = [0.3] + [0.0] * (library.bennett_states(k, n) - 1)
+        report = rg.energy(library.bennett, logistic, k, n, states, timeline=True, baseline=False)
+        out.append((f"k = {k}, n = {n}", report))
+    k, n = SCHEMES[0]
+    out.append(("erasing", rg.energy(forgetting_chain, 0.0, 0.3, k**n, timeline=True, baseline=False)))
+    return out
+
+
+def words_live(report: EnergyReport) -> int:
+    """At most, ancillas and what is not of the arguments."""
+    assert report.ledger is not None
+    width: int = report.counts.format.width
+    bits: int = report.ledger.peak_bits
+    return bits // width
+
+
+def program_energy(report: EnergyReport, tech: str) -> float:
+    energy = report.priced_by(tech).price.program
+    assert isinstance(energy, Range)
+    joules: float = energy.nominal
+    return joules
+
+
+def chain(found: Sequence[tuple[str, EnergyReport]]) -> str:
+    rows = [["", "calls", "states", "words live, at most", "instructions", "bits erased", "landauer, 300 K", "cmos45"]]
+    calls = [(library.bennett_calls(k, n), library.bennett_states(k, n)) for k, n in SCHEMES]
+    k, n = SCHEMES[0]
+    for (name, report), (called, states) in zip(found, [*calls, (k**n, 2)], strict=True):
+        # The states of the scheme are its arguments, so they are not among its ancillas.
+        words = words_live(report) + (states if report.name == "bennett" else 0)
+        rows.append(
+            [name, f"{called}", f"{states}", f"{words}", f"{report.counts.retired}", f"{report.counts.erased_bits}",
+             program_text(report.price), program_text(report.priced_by("cmos45").price)]
+        )  # fmt: skip
+    return table(rows)
+
+
+def chain_figure(found: Sequence[tuple[str, EnergyReport]]) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    ax = figure.add_subplot()
+    states = [library.bennett_states(k, n) for k, n in SCHEMES]
+    for (name, report), held in zip(found, [*states, 2], strict=True):
+        bennetts = report.name == "bennett"
+        ax.plot([held], [report.counts.retired], "o" if bennetts else "s", color="#0072B2" if bennetts else "#D55E00")
+        ax.annotate(
+            f"{name}: {report.counts.erased_bits} bits erased", (held, report.counts.retired), xytext=(6, 4),
+            textcoords="offset points", fontsize="small",
+        )  # fmt: skip
+    ax.set_xlim(0, max(states) + 8)
+    ax.set_ylim(0, 1.15 * max(report.counts.retired for _, report in found))
+    ax.set_xlabel("states that exist at one time")
+    ax.set_ylabel("instructions")
+    return figure
+
+
+#: how many numbers are multiplied
+LENGTHS = (16, 32, 64, 128)
+
+
+def products() -> list[tuple[int, EnergyReport, EnergyReport]]:
+    """(n, by fixed, by lognum)"""
+    out = []
+    for n in LENGTHS:
+        x = [(1 + (i % 5) / 8) if i % 2 else 1 / (1 + (i % 7) / 8) for i in range(n)]
+        one, other = (rg.energy(f, 0.0, x, timeline=True) for f in (product_by_fixed, product_by_lognum))
+        out.append((n, one, other))
+    return out
+
+
+def products_table(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> str:
+    rows = [
+        [
+            "n",
+            "numbers",
+            "instructions",
+            "cycles",
+            "words live, at most",
+            "erased in erase mode",
+            "cmos45",
+            "aqfp at 5 GHz, with cooling",
+        ]
+    ]
+    for n, *reports in found:
+        for name, report in zip(("fixed", "lognum"), reports, strict=True):
+            assert report.baseline is not None
+            cold = report.priced_by("aqfp").price
+            rows.append(
+                [f"{n}", name, f"{report.counts.retired}", f"{report.counts.cycles}", f"{words_live(report)}",
+                 f"{report.baseline.erased_bits} bits", program_text(report.priced_by("cmos45").price), total_text(cold)]
+            )  # fmt: skip
+    return table(rows)
+
+
+def products_figure(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 3.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    by_fixed, by_lognum = [row[1] for row in found], [row[2] for row in found]
+    for name, colour, reports in (("fixed", "#0072B2", by_fixed), ("lognum", "#D55E00", by_lognum)):
+        left.plot(LENGTHS, [words_live(r) for r in reports], "o-", label=name, color=colour)
+        right.plot(LENGTHS, [r.counts.cycles for r in reports], "o-", label=name, color=colour)
+    for ax, what in ((left, "words live, at most"), (right, "cycles")):
+        ax.set_xlabel("numbers multiplied")
+        ax.set_ylabel(what)
+        ax.set_ylim(0)
+        ax.legend(fontsize="small")
+    return figure
+
+
+def taped(compiled: Compiled) -> tuple[Program, int]:
+    """A program in erase mode that moves what it would erase into memory, a place for each; and how many there are.
+
+    So it has no loops around what it erases: each is met once at most.
+    """
+    program = compiled.program
+    code, places = [], 0
+    for i in program.instructions:
+        if i.opcode.erased_words:
+            # Register 0 is zero: the address is the constant.
+            code.append(encode(Instruction(TABLE["exch"], rd=i.rd, ra=0, imm=program.memory + places)))
+            places += 1
+        else:
+            code.append(encode(i))
+    memory = program.memory + places
+    return Program(tuple(code), program.data, memory, program.format, source=program.source), places
+
+
+def gradients() -> tuple[EnergyReport, EnergyReport, int]:
+    """The gradient of `squared_error` by the adjoint and by a tape, which agree; and the words of the tape."""
+    problem = bundle_adjustment.read(bundle_adjustment.DATA / "test.txt")
+    args = 0.0, problem.cameras[0], problem.points[0], float(problem.weights[0]), problem.features[0]
+    adjoint = rg.energy(rg.grad(squared_error), *args, timeline=True)
+    values = bind(squared_error, args, {})
+    options = replace(squared_error.options, erase=True, cotangents=True)
+    compiled = squared_error.compiled_for(types_of(squared_error, values), None, options)
+    program, places = taped(compiled)
+    machine = Machine(program)
+    words = 0
+    for address, given in loaded_words(compiled, values):
+        machine.load(address, given)
+        words += len(given)
+    there = Ledger(machine, range(words))
+    machine.run(observe=there)
+    moved = [at for at, i in enumerate(compiled.program.instructions) if i.opcode.erased_words]
+    assert all(machine.executed[+1][at] <= 1 for at in moved), "a tape has a place for each word that is moved there"
+    machine.differentiating = True
+    machine.clear_cotangents()
+    machine.memory_cotangents[0] = 1 << program.format.frac
+    machine.turn()
+    back = there.again(machine)
+    machine.run(observe=back)
+    assert not any(machine.memory[compiled.program.memory :]), "the tape is empty again"
+    expected = rg.grad(squared_error)(*args)
+    for argument in compiled.arguments[1:]:
+        found = machine.memory_cotangents[argument.address : argument.address + argument.type.size]
+        assert (
+            fixed.to_reals(np.array(found, dtype=np.uint64)).tolist()
+            == np.ravel(getattr(expected, argument.name)).tolist()
+        )
+    by = terms("landauer", program.format)
+    # The same words go in, the cotangent of the loss among them, and come out.
+    host = adjoint.counts.host._replace(code_bits=len(program.code) * CODE_BITS)
+    tape = report_of(machine, "by a tape", by, host, ledger=there)
+    return replace(adjoint, name="by the adjoint"), replace(tape, back=back), places
+
+
+def gradients_table(adjoint: EnergyReport, tape: EnergyReport) -> str:
+    rows = [
+        [
+            "",
+            "instructions there",
+            "back",
+            "cycles",
+            "words live, at most",
+            "bits of cotangents dropped",
+            "landauer, 300 K",
+            "cmos45",
+        ]
+    ]
+    for report in (adjoint, tape):
+        ways = [sum(n for e, n in report.counts.executions.items() if e.direction == way) for way in (1, -1)]
+        rows.append(
+            [report.name, *(f"{n}" for n in ways), f"{report.counts.cycles}", f"{words_live(report)}", f"{report.counts.dropped_bits}",
+             program_text(report.price), program_text(report.priced_by("cmos45").price)]
+        )  # fmt: skip
+    return table(rows)
+
+
+def gradients_figure(adjoint: EnergyReport, tape: EnergyReport) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 3.5), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, report in zip(axes, (adjoint, tape), strict=True):
+        assert report.ledger is not None
+        energy_plots.over_time(report.ledger, report.back, ax)
+        ax.set_title(report.name, fontsize="medium")
+    return figure
 
 
 def ramp() -> str:
@@ -244,12 +492,23 @@ def page() -> tuple[str, dict[str, Any]]:
     overhead = next(i for i in cmos[0].price.items if i.of == "instructions")
     assert isinstance(overhead.energy, Range)
     each = overhead.energy.nominal / overhead.count / thermal_energy(ROOM)
+    found, multiplied = chains(), products()
+    adjoint, tape, places = gradients()
+    more = program_energy(found[-2][1], "cmos45") - program_energy(found[-1][1], "cmos45")
+    chain_bound = found[-1][1].counts.erased_bits * thermal_energy(ROOM)
     text = PAGE.format(
+        chain=chain(found), chain_steps=SCHEMES[0][0] ** SCHEMES[0][1], chain_bound=with_prefix(chain_bound, "J"),
+        chain_ratio=f"10^{math.floor(math.log10(more / chain_bound))}", products=products_table(multiplied),
+        gradients=gradients_table(adjoint, tape), ba_inputs=11 + 3 + 1 + 2, tape_words=places,
+        adjoint_words=words_live(adjoint), tape_bits=places * 64, tape_bound=with_prefix(places * 64 * thermal_energy(ROOM), "J"),
         erasing=erasing(reports), bennett=bennett(), ramp=ramp(), gates=gated(), adder=adder(),
         per_bit=f"10^{math.floor(math.log10(each))}", peak=forward.peak_bits // 64, states=library.bennett_states(2, 4),
     )  # fmt: skip
     pictures = {
         "causes": energy_plots.by_cause(cmos),
+        "bennett": chain_figure(found),
+        "products": products_figure(multiplied),
+        "gradients": gradients_figure(adjoint, tape),
         "crossover": energy_plots.crossover(),
         "time": energy_plots.over_time(forward, back),
         "ramp": ramp_figure(),

@@ -2,9 +2,10 @@
 
 A block marked `console` holds commands after `$ ` and their output; a block marked `python` is a session with
 `>>> ` prompts. In output, a line `…` stands for any lines, and `…` within a line for any text.
-Commands run in a temporary copy of examples/, in order, so that later ones see the files of earlier ones.
+Commands run in a temporary copy of examples/, in order, so that later ones see the files of earlier ones. A block marked `python slow`
+takes minutes, and is run with --slow only.
 
-    python tools/run_examples.py README.md docs/*.md
+    python tools/run_examples.py [--slow] README.md docs/*.md
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(console|python|python slow)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def matches(expected: str, got: str) -> bool:
@@ -57,9 +58,10 @@ def run_python(block: str, name: str, scope: dict[str, object]) -> list[str]:
 
 
 def main(names: list[str]) -> int:
-    """Run every block of the files; returns 1 if any printed something else."""
-    failures = blocks = 0
-    for name in names:
+    """Run every block of the files, those that take long with --slow; returns 1 if any printed something else."""
+    failures = blocks = left_out = 0
+    slow = "--slow" in names
+    for name in (name for name in names if name != "--slow"):
         text = Path(name).read_text("utf-8")
         scope: dict[str, object] = {}
         with tempfile.TemporaryDirectory() as temporary:
@@ -67,6 +69,9 @@ def main(names: list[str]) -> int:
             shutil.copytree(ROOT / "examples", folder / "examples")
             here = Path.cwd()
             for kind, block in _BLOCK.findall(text):
+                if kind == "python slow" and not slow:
+                    left_out += 1
+                    continue
                 blocks += 1
                 if kind == "console":
                     wrong = run_console(block, folder)
@@ -77,7 +82,7 @@ def main(names: list[str]) -> int:
                 failures += len(wrong)
                 for report in wrong:
                     print(f"{name}:\n{report}\n", file=sys.stderr)
-    print(f"{blocks} example blocks, {failures} wrong")
+    print(f"{blocks} example blocks, {failures} wrong" + (f"; {left_out} left out, run by --slow" if left_out else ""))
     return 1 if failures else 0
 
 

@@ -130,11 +130,14 @@ class Price:
         return total
 
     def as_dict(self) -> dict[str, Any]:
+        """For JSON: the sums, and each item with its figures."""
+        return {**self.sums(), "items": [item.as_dict() for item in self.items]}
+
+    def sums(self) -> dict[str, Any]:
         """For JSON: multiples of kT ln 2 are told at the operating temperature and at that of the room, never added."""
         return {
             "temperature": self.temperature,
             "frequency": self.frequency,
-            "items": [item.as_dict() for item in self.items],
             "causes": {cause: told(energy) for cause, energy in self.causes.items()},
             "program": told(self.program),
             "program_ktln2_at_operating_temperature": told(self.in_bits(self.temperature)),

@@ -1,4 +1,4 @@
-"""One count, priced at many clocks: the curves of plots, and the clock at which the least is spent."""
+"""One count, priced at many clocks and a little beside: curves, the clock at which the least is spent, what a price hangs on."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.pricing import NotModelled, price
 from retrograd.simulator.energy.technology import Technology
 
+#: the step to either side, of which sensitivities are the slope
+_STEP = 1e-4
 #: 1 − 1/φ: where golden-section search looks
 _GOLDEN = (3 - math.sqrt(5)) / 2
 
@@ -68,6 +70,63 @@ def optimum_frequency(
     if not math.isfinite(nominal(best)) or best - lo < margin or hi - best < margin:
         return None
     return Point(math.exp(best), at(best))
+
+
+class Sensitivity(NamedTuple):
+    """By how many per cent a price changes for one per cent of a quantity. None: nothing of it is modelled, or it is 0 J."""
+
+    #: temperature, frequency or cooling
+    quantity: str
+    #: of what the program cost
+    program: float | None
+    #: of all, with host and cooling
+    total: float | None
+
+
+def sensitivities(
+    counts: Counts,
+    technology: Technology,
+    gates: Gates | None = None,
+    temperature: float | None = None,
+    frequency: float | None = None,
+) -> list[Sensitivity]:
+    """d ln E / d ln x for the temperature and the clock, where the model has figures beside the one at hand, and for what cooling takes.
+
+    Trap: it is of what is modelled. A power that nobody has a figure for changes no price.
+    """
+
+    def at(kelvins: float, hertz: float | None) -> tuple[Range | NotModelled, Range | NotModelled]:
+        found = price(counts, technology, temperature=kelvins, frequency=hertz, gates=gates)
+        return found.program, found.total
+
+    here = price(counts, technology, temperature=temperature, frequency=frequency, gates=gates)
+    t, f = here.temperature, here.frequency
+    out = []
+    if (ends := _beside(t, technology.temperature.si)) is not None:
+        slopes = [_slope(a, b, ends) for a, b in zip(*(at(end, f) for end in ends), strict=True)]
+        out.append(Sensitivity("temperature", *slopes))
+    if f is not None and technology.timed and technology.frequency is not None:
+        ends = _beside(f, technology.frequency.si)
+        if ends is not None:
+            slopes = [_slope(a, b, ends) for a, b in zip(*(at(t, end) for end in ends), strict=True)]
+            out.append(Sensitivity("frequency", *slopes))
+    cooling, total = here.of("cooling"), here.total
+    if isinstance(cooling, Range) and isinstance(total, Range) and total.nominal:
+        # What cooling takes is proportional to its figure.
+        out.append(Sensitivity("cooling", 0.0, cooling.nominal / total.nominal))
+    return out
+
+
+def _beside(x: float, known: Range) -> tuple[float, float] | None:
+    """A little below and above, as far as there are figures."""
+    lo, hi = max(known.lo, x * (1 - _STEP)), min(known.hi, x * (1 + _STEP))
+    return (lo, hi) if hi > lo * (1 + _STEP / 2) else None
+
+
+def _slope(low: Range | NotModelled, high: Range | NotModelled, ends: tuple[float, float]) -> float | None:
+    if isinstance(low, NotModelled) or isinstance(high, NotModelled) or not low.nominal or not high.nominal:
+        return None
+    return math.log(high.nominal / low.nominal) / math.log(ends[1] / ends[0])
 
 
 def _least(f: Callable[[float], float], lo: float, hi: float) -> float:

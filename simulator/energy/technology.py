@@ -26,6 +26,10 @@ class Size:
     #: bytes; None: any
     capacity: float | None = None
 
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: its figure, and for which size that is."""
+        return {**self.energy.as_dict(), "bits": self.bits, "capacity_bytes": self.capacity}
+
 
 @dataclass(frozen=True)
 class Charge:
@@ -104,15 +108,19 @@ class Technology:
         return replace(self, charges=tuple(map(changed, self.charges)))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: which model priced it, and every figure with its source."""
+        """For JSON: which model priced it, and every figure with its source. Models that price otherwise differ in it."""
         return {
             "id": self.id, "version": self.version, "title": self.title, "temperature": self.temperature.as_dict(),
             "frequency": None if self.frequency is None else self.frequency.as_dict(),
             "ambient": None if self.ambient is None else self.ambient.as_dict(),
             "charges": [
                 {
-                    "cause": charge.cause, "label": charge.label, "law": charge.law.name,
-                    "figures": [figure.as_dict() for figure in charge.all_figures()],
+                    "cause": charge.cause, "label": charge.label, "law": charge.law.name, "unit": charge.unit,
+                    "figures": [
+                        *(figure.as_dict() for figure in charge.figures.values()),
+                        *(size.as_dict() for size in charge.sizes),
+                        *({**figure.as_dict(), "cell": kind} for kind, figure in (charge.cells or {}).items()),
+                    ],
                 }
                 for charge in self.charges
             ],

@@ -80,6 +80,12 @@ _EXAMPLES = {
     "ratio of powers": "W/W", "memory": "B, KiB, MiB",
 }  # fmt: skip
 
+#: how quantities are written
+_WRITTEN = {
+    "energy": "1.4zJ", "frequency": "5GHz", "capacitance": "1fF", "resistance": "10kohm", "voltage": "0.8V", "power": "1fW",
+    "temperature": "4.2K", "number": "2", "ratio of powers": "400",
+}  # fmt: skip
+
 
 def units_of(measures: str) -> str:
     """A hint: units of what is wanted."""
@@ -120,7 +126,9 @@ def quantity(text: str, measures: str, what: str) -> tuple[float, float, float]:
         if len(numbers) not in (1, 3) or not all(math.isfinite(x) and x >= 0 for x in numbers):
             raise ValueError
     except ValueError:
-        hint = "For example 10kohm, or 8:10:12kohm for a range."
+        hint = f"For example {_WRITTEN.get(measures, '10kohm')}."
+        if what not in ("temperature", "frequency"):
+            hint += " A range is low:likely:high, with one unit."
         raise InputError(Diagnostic("RG0507", f"{what}: `{text:.40}` is no {measures}", hint=hint)) from None
     assert found is not None
     factor = 1.0

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -26,6 +26,8 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines.flow import PROMOTED, Variant, flow_of
 from retrograd.simulator.engines.host import definition, host
 from retrograd.simulator.engines.instances import PENDING, REPORT, Columns, emit_loop, exact_sums, width
+from retrograd.simulator.engines.lane_loop import REGISTERS, emit_lane_loop
+from retrograd.simulator.engines.lanes import translate_lanes
 from retrograd.simulator.engines.llvm_module import Module
 from retrograd.simulator.engines.translate import translate
 from retrograd.simulator.engines.translations import level_for
@@ -41,6 +43,10 @@ PROBE = 1 << 22
 FAR = 16
 #: seconds in which nobody presses Ctrl-C, and threads gain nothing
 BRIEF = 0.01
+#: seconds that a batch would still take, one instance after the other, from which on it is translated for lanes
+WORTH = 0.2
+#: words of a line of the cache
+LINE = 8
 #: seconds between two looks at how far the threads are
 GLANCE = 0.2
 
@@ -74,6 +80,8 @@ class Ran:
     sums: list[int] = field(default_factory=list)
     #: what each would take on the co-processor, if that was asked for
     cycles: NDArray[np.int64] | None = None
+    #: how many lanes gave up, so that they were run alone
+    given_up: int = 0
 
 
 def cores() -> int:
@@ -93,24 +101,50 @@ def _variant(program: Program, backward: bool, overflow: bool, checks: bool, cyc
     return Variant(backward=backward, overflow=overflow, checks=checks, whole=False, promoted=promoted, cycles=cycles)
 
 
-def _ir(program: Program, variant: Variant) -> str:
+def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     module = Module(divide=host().divide)
-    translate(program, variant, module, "instance")
-    emit_loop(module, program.format, "instance", "batch")
+    if lanes == 1:
+        translate(program, variant, module, "instance")
+        emit_loop(module, program.format, "instance", "batch")
+    else:
+        translate_lanes(program, variant, module, lanes, "instances")
+        emit_lane_loop(module, program.format, "instances", "batch", lanes)
     return module.text()
 
 
-@cache
-def _code(code: tuple[int, ...], w: Format, table: Table, variant: Variant) -> int:
-    """The address of the loop over a batch."""
-    program = Program(code, format=w, table=table)
+Key = tuple[tuple[int, ...], Format, Table, Variant, int]
 
-    def emit() -> str:
-        return _ir(program, variant)
+#: loops over batches that are loaded: their addresses, 0 where there is none
+_loops: dict[Key, int] = {}
 
-    key = f"{definition()} batch {w} {variant} {sha256(repr(code).encode()).hexdigest()}" if table is TABLE else emit()
-    found = host().load(key, ("batch",), emit, level_for(len(code)))
-    return found["batch"]
+
+def _key(program: Program, variant: Variant, lanes: int) -> Key:
+    return tuple(program.code), program.format, program.table, variant, lanes
+
+
+def _code(program: Program, variant: Variant, lanes: int = 1) -> int:
+    """The address of the loop over a batch; 0 where lanes are no help."""
+    key = _key(program, variant, lanes)
+    found = _loops.get(key)
+    if found is None:
+        code, w, table = key[:3]
+        bare = Program(code, format=w, table=table)
+
+        def emit() -> str:
+            return _ir(bare, variant, lanes)
+
+        name = f"{definition()} batch {w} {variant} {lanes} {sha256(repr(code).encode()).hexdigest()}"
+        try:
+            found = host().load(name if table is TABLE else emit(), ("batch",), emit, level_for(len(code)))["batch"]
+        except NotImplementedError:
+            found = 0
+        _loops[key] = found
+    return found
+
+
+def at_hand(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
+    """Whether the code of such a batch is loaded already, so that nothing is gained by running a few rows without it."""
+    return _key(program, _variant(program, backward, overflow, checks, cycles), 1) in _loops
 
 
 def longest_stretch(program: Program, backward: bool) -> int:
@@ -147,7 +181,7 @@ def run_batch(
     """
     w = program.format
     variant = _variant(program, backward, overflow, checks, cycles)
-    run = _Batch(_code(tuple(program.code), w, program.table, variant))
+    run = _Batch(_code(program, variant))
     longest = longest_stretch(program, backward)
     found = memory_of(program, rows, columns, shared)
     n, count = len(found.shared), len(rows)
@@ -167,16 +201,40 @@ def run_batch(
         run(*into[:2], first, last, *into[2:4], n, into[4], steps, *told)
         return sums
 
+    def side_by_side(first: int, last: int, steps: int = most) -> NDArray[np.int64]:
+        """In lanes; what those give up, alone."""
+        # A vector that begins in the middle of a line of the cache is read from two.
+        room = zeros(lanes * (n + 1 + REGISTERS) + LINE, w)
+        memory, sums = room[-room.ctypes.data % 64 // room.itemsize :], np.zeros_like(total)
+        into: list[Any] = [a.ctypes.data for a in (given, out, table, found.shared, memory)]
+        told: list[Any] = [a.ctypes.data for a in (report, status, sums, stop)]
+        _Batch(wide)(*into[:2], first, last, *into[2:4], n, into[4], steps, *told)
+        left = first + np.flatnonzero(status[first:last] == 1)
+        if len(left):
+            given_up.append(len(left))
+            status[left] = PENDING
+            sums += work(first, last, steps)
+        return sums
+
+    given_up: list[int] = []
+    lanes = host().lanes if count >= host().lanes else 1
+    wide = (
+        _code(program, variant, lanes) if lanes > 1 and (WORTH <= 0 or _key(program, variant, lanes) in _loops) else 0
+    )
     if longest <= most:
-        ended = _alone(work, total, status, report[:, 0], most, longest)
+        began = time.perf_counter()
+        ended = _alone(side_by_side if wide else work, total, status, report[:, 0], most, longest)
         if progress is not None and ended:
             progress(ended)
         if ended < count:
-            _in_threads(work, total, status, threads or cores(), stop, progress)
+            to_come = (time.perf_counter() - began) * (count - ended) / max(ended, 1)
+            if lanes > 1 and to_come > WORTH:
+                wide = _code(program, variant, lanes)
+            _in_threads(side_by_side if wide else work, total, status, threads or cores(), stop, progress)
     failed = np.flatnonzero(status)
     if found.columns.kept == found.columns.given:
         out[failed] = given[failed]
-    return ran(out, report, failed, total, cycles)
+    return replace(ran(out, report, failed, total, cycles), given_up=sum(given_up))
 
 
 def ran(
@@ -184,7 +242,7 @@ def ran(
 ) -> Ran:
     """What the arrays say that the code of a batch has filled."""
     steps, lost, taken = report.T.copy()
-    return Ran(kept.astype(np.uint64), steps, lost, failed, exact_sums(sums), taken if cycles else None)
+    return Ran(kept.astype(np.uint64, copy=False), steps, lost, failed, exact_sums(sums), taken if cycles else None)
 
 
 @dataclass(frozen=True)

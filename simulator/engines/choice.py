@@ -28,6 +28,8 @@ _FROM_VARIABLE = f" ({VARIABLE} in the environment)"
 
 #: steps that Python takes in less time than it takes to import the engines
 SHORT = 100_000
+#: steps of Python in one process, in however many runs, after which the engines are worth importing
+MANY = 10 * SHORT
 _NATIVE = "retrograd.simulator.engines.native"
 
 
@@ -39,17 +41,21 @@ class StartingMachine(Machine):
 
     #: steps until it is a NativeMachine
     _left = SHORT
+    #: steps that all of them have taken
+    all_taken = 0
 
     def _loop(self, max_steps: int | None) -> int:
         if max_steps is not None and max_steps <= self._left:
             taken = super()._loop(max_steps)
             self._left -= taken
+            StartingMachine.all_taken += taken
             return taken
         stores = self.registers, self.memory, self.executed[+1], self.executed[-1]
         # What cotangents were dropped is not wound back: with them, compiled code goes on from where it is.
         before = self.pc, self.br, self.direction, [store[:] for store in stores if self._companions is None]
         taken = super()._loop(self._left)
         self._left -= taken
+        StartingMachine.all_taken += taken
         if self._left or self.at_end:
             return taken
         if self._companions is None:
@@ -95,7 +101,7 @@ def machine_for(program: Program, engine: str = "auto", **modes: Any) -> Machine
         raise InputError(
             Diagnostic("RG1001", message, hint="Use rg.run_batch, or `--batch`; a single run is for `native`.")
         )
-    if found == "auto" and _NATIVE not in sys.modules:
+    if found == "auto" and _NATIVE not in sys.modules and StartingMachine.all_taken < MANY:
         return StartingMachine(program, **modes)
     # Imported here: NumPy and LLVM are for those who use them.
     from retrograd.simulator.engines.native import NativeMachine

@@ -82,6 +82,9 @@ class Host:
         constraints = "={ax},={dx},r,{ax},{dx},~{flags},~{dirflag},~{fpsr}"
         #: the instruction that divides two words by one, with its constraints
         self.divide = ("divq $2", constraints) if x86 else None
+        wide = {"+avx512f", "+avx512dq", "+avx512vl"} <= set(self._features.split(","))
+        #: words that the vector unit takes side by side, where it has all that takes: masks, and doubles from words and back
+        self.lanes = 8 if wide else 1
 
     def _machine(self, level: int) -> Any:
         found = self._machines.get(level)

@@ -100,10 +100,12 @@ def emit_loop(module: Module, w: Format, instance: str, name: str, device: bool 
     and one to spare, lies interleaved with that of the others: word a at memory[a·stride + t], stride ≥ T, so that neighbours
     read neighbouring words. Where words are summed, blocks are of whole warps.
     """
-    _Loop(module, w, instance, device).define(name)
+    Loop(module, w, instance, device).define(name)
 
 
-class _Loop:
+class Loop:
+    """The function in the making. LaneLoop (lane_loop.py) makes one that runs several instances side by side."""
+
     def __init__(self, module: Module, w: Format, instance: str, device: bool) -> None:
         self.module, self.w, self.instance, self.device = module, w, instance, device
         self.s, self.size = storage(w), max(8, w.width) // 8
@@ -176,14 +178,7 @@ class _Loop:
 
     def define(self, name: str) -> None:
         code, let, do = self.code, self.code.let, self.code.do
-        kinds = ("given", "shared", "kept", "summed")
-        self.counts = {kind: self._column(str(k)) for k, kind in enumerate(kinds)}
-        widths = self._column("4"), self._column("5")
-        self.firsts: dict[str, str] = {}
-        at = str(HEAD)
-        for kind in kinds:
-            self.firsts[kind] = at
-            at = let(f"add i64 {at}, {let(f'shl i64 {self.counts[kind]}, 1')}")
+        widths = self._read_columns()
         good = self._slot("good", "false", "i1")
         first, step, lane = self._threads() if self.device else ("%first", "1", "0")
         i_slot = self._slot("i", first)
@@ -209,8 +204,7 @@ class _Loop:
         do(f"br i1 {wanted}, label %enter, label %add")
 
         code.label("enter")
-        row = let(f"mul i64 {i}, {widths[0]}")
-        self._words("given", lambda a, c: self._copy(self._at(self.s, "%rows", self._sum(row, c)), self._memory(a)))
+        self._fill(i, widths[0])
         self._words("shared", lambda a, c: self._copy(self._at(self.s, "%shared", a), self._memory(a)))
         told = self._at("i64", "%report", let(f"mul i64 {i}, {REPORT}"))
         stride, stop = ("%stride", "") if self.device else ("1", ", ptr %stop")
@@ -224,8 +218,7 @@ class _Loop:
         do(f"br i1 {ended}, label %keep, label %add")
 
         code.label("keep")
-        place = let(f"mul i64 {i}, {widths[1]}")
-        self._words("kept", lambda a, c: self._copy(self._memory(a), self._at(self.s, "%out", self._sum(place, c))))
+        self._keep(i, widths[1])
         do("br label %add")
 
         code.label("add")
@@ -236,6 +229,27 @@ class _Loop:
         do("ret void")
         body = "\n".join([*self.slots, *code.lines])
         self.module.functions.append(f"{self._head(name)} {{\n{body}\n}}")
+
+    def _fill(self, i: str, width_: str) -> None:
+        """Give the memory of instance i what it has for itself."""
+        row = self.code.let(f"mul i64 {i}, {width_}")
+        self._words("given", lambda a, c: self._copy(self._at(self.s, "%rows", self._sum(row, c)), self._memory(a)))
+
+    def _keep(self, i: str, width_: str) -> None:
+        """Hand back what is kept of instance i."""
+        row = self.code.let(f"mul i64 {i}, {width_}")
+        self._words("kept", lambda a, c: self._copy(self._memory(a), self._at(self.s, "%out", self._sum(row, c))))
+
+    def _read_columns(self) -> tuple[str, str]:
+        """Find the table's parts; how many words are given, and kept."""
+        let, kinds = self.code.let, ("given", "shared", "kept", "summed")
+        self.counts = {kind: self._column(str(k)) for k, kind in enumerate(kinds)}
+        self.firsts: dict[str, str] = {}
+        at = str(HEAD)
+        for kind in kinds:
+            self.firsts[kind] = at
+            at = let(f"add i64 {at}, {let(f'shl i64 {self.counts[kind]}, 1')}")
+        return self._column("4"), self._column("5")
 
     def _head(self, name: str) -> str:
         g = f"{self.pointer} noalias"

@@ -12,7 +12,7 @@ Overrides, each computing what the nodes say (held to it by tests against `evalu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from retrograd.isa.expr import ZERO, Expr, nodes
 from retrograd.simulator.engines.llvm_functions import integer_quotient, integer_root, wide_quotient
@@ -25,19 +25,25 @@ class Trees:
     """Trees as code, over words that are at hand: `words[name]` is the value of the place `name`, or a constant.
 
     Values are kept, so that a second tree shares the nodes of the first; all roots must be given beforehand, since
-    which sums need an overflow bit, and which quotients belong together, is seen from all of them.
+    which sums need an overflow bit, and which quotients belong together, is seen from all of them. `noted`: those of the roots
+    of which whoever runs the code takes note if they do not hold; nothing else then depends on them.
     """
 
-    def __init__(self, code: Code, words: Mapping[str, str], roots: Sequence[Expr]) -> None:
+    def __init__(self, code: Code, words: Mapping[str, str], roots: Sequence[Expr], noted: Sequence[Expr] = ()) -> None:
         self._code = code
         self._w = code.w
         self._t = code.word
+        self._truth = code.truth
         self._words = words
         self._values: dict[Expr, str] = {}
         self._truths: dict[Expr, str] = {}
         self._pairs: dict[Key, str] = {}
         self._wrapped: dict[Expr, str] = {}
+        #: truths of which one that holds says that values are not to be relied on
+        self.doubts: list[str] = []
         self._checked: set[Expr] = set()
+        #: sums of which it is noted where they do not fit
+        self._noted = {sum_ for tree in noted for part in _conjuncts(tree) if (sum_ := _checked_sum(part)) is not None}
         self._shift: dict[tuple[Expr, Expr], int] = {}
         self._all_flat: dict[tuple[Expr, Expr], bool] = {}
         for node in nodes(*roots):
@@ -59,7 +65,7 @@ class Trees:
                     self._values[node] = self._emit(node)
             found = self._values.get(root)
         if found is None:
-            found = self._values[root] = self._code.let(f"zext i1 {self.truth(root)} to {self._t}")
+            found = self._values[root] = self._code.let(f"zext {self._truth} {self.truth(root)} to {self._t}")
         return found
 
     def truth(self, root: Expr) -> str:
@@ -72,21 +78,21 @@ class Trees:
             found = self._truths.get(root)
             if found is None:
                 zero = self.value(root)
-                found = self._truths[root] = self._code.let(f"icmp ne {self._t} {zero}, 0")
+                found = self._truths[root] = self._code.let(f"icmp ne {self._t} {zero}, {self._code.number(0)}")
         return found
 
     # ------------------------------------------------------------------ one node
 
     def _emit_truth(self, node: Expr) -> str:
-        let, t = self._code.let, self._t
+        let, t, truth, true = self._code.let, self._t, self._truth, self._code.true
         sum_ = _checked_sum(node)
         if sum_ is not None:
             self.value(sum_)
-            return let(f"xor i1 {self._wrapped[sum_]}, true")
+            return let(f"xor {truth} {self._wrapped[sum_]}, {true}")
         x, y = node.args[0], node.args[1]
         match node.op:
             case "eq" if y is ZERO and _is_truth(x):
-                return let(f"xor i1 {self.truth(x)}, true")
+                return let(f"xor {truth} {self.truth(x)}, {true}")
             case "eq":
                 return let(f"icmp eq {t} {self.value(x)}, {self.value(y)}")
             case "lt":
@@ -94,9 +100,11 @@ class Trees:
             case "ltu":
                 return let(f"icmp ult {t} {self.value(x)}, {self.value(y)}")
             case "and" | "or":
-                return let(f"{node.op} i1 {self.truth(x)}, {self.truth(y)}")
+                return let(f"{node.op} {truth} {self.truth(x)}, {self.truth(y)}")
             case "select":
-                return let(f"select i1 {self.truth(x)}, i1 {self.truth(y)}, i1 {self.truth(node.args[2])}")
+                return let(
+                    f"select {truth} {self.truth(x)}, {truth} {self.truth(y)}, {truth} {self.truth(node.args[2])}"
+                )
         raise ValueError(f"{node.op!r} is no truth")
 
     def _emit(self, node: Expr) -> str:
@@ -106,50 +114,71 @@ class Trees:
         s = _parameter(node)
         match node.op:
             case "const":
-                return str(w.signed(s))
+                return self._code.number(s)
             case "input":
                 return self._words[str(node.param)]
             case "select":
                 x, y = self.value(node.args[1]), self.value(node.args[2])
-                return let(f"select i1 {self.truth(node.args[0])}, {t} {x}, {t} {y}")
+                return let(f"select {self._truth} {self.truth(node.args[0])}, {t} {x}, {t} {y}")
             case "table" if isinstance(node.param, tuple):
                 return self._look_up(self.value(node.args[0]), node.param)
         v = [self.value(arg) for arg in node.args]
         match node.op:
-            case "add" | "sub" | "and" | "or" | "xor":
+            case "add" | "sub":
+                undone = self._code.undone(node.op, v[0], v[1])
+                if undone is not None:
+                    return undone[0]
+                found = let(f"{node.op} {t} {v[0]}, {v[1]}")
+                self._code.sum_is(found, node.op, v[0], v[1], noted=False)
+                return found
+            case "and" | "or" | "xor":
                 return let(f"{node.op} {t} {v[0]}, {v[1]}")
             case "shl" | "shr" | "sar":
-                amount = let(f"and {t} {v[1]}, {w.width - 1}")
+                amount = let(f"and {t} {v[1]}, {self._code.number(w.width - 1)}")
                 return let(f"{_SHIFTS[node.op]} {t} {v[0]}, {amount}")
             case "mulshift" if s == 0:
                 return let(f"mul {t} {v[0]}, {v[1]}")
             case "mulshift":
-                product = self._product(node.args[0], node.args[1])
-                high = let(f"ashr i{2 * w.width} {product}, {min(s, 2 * w.width - 1)}")
-                return let(f"trunc i{2 * w.width} {high} to {t}")
+                return self._product(node.args[0], node.args[1], s)
             case "divshift":
                 return self._quotient(node.args[0], node.args[1], s)
             case "sqrtshift":
-                return let(f"call {t} {integer_root(self._code.module, w, s)}({t} {v[0]})")
+                return self._root(v[0], s)
         raise ValueError(f"no LLVM for operation {node.op!r}")
 
     def _sum_with_overflow(self, node: Expr) -> str:
         let, t = self._code.let, self._t
         x, y = self.value(node.args[0]), self.value(node.args[1])
-        name = f"@llvm.s{node.op}.with.overflow.{t}"
-        self._code.module.define(name, f"declare {{ {t}, i1 }} {name}({t}, {t})")
-        both = let(f"call {{ {t}, i1 }} {name}({t} {x}, {t} {y})")
-        self._wrapped[node] = let(f"extractvalue {{ {t}, i1 }} {both}, 1")
-        return let(f"extractvalue {{ {t}, i1 }} {both}, 0")
+        undone = self._code.undone(node.op, x, y)
+        if undone is not None and undone[1] and node in self._noted:
+            # Where this does not fit, neither did the other: once noted is enough.
+            self._wrapped[node] = self._code.false
+            return undone[0]
+        name = f"@llvm.s{node.op}.with.overflow.{self._code.suffix(f'i{self._w.width}')}"
+        pair = f"{{ {t}, {self._truth} }}"
+        self._code.module.define(name, f"declare {pair} {name}({t}, {t})")
+        both = let(f"call {pair} {name}({t} {x}, {t} {y})")
+        self._wrapped[node] = let(f"extractvalue {pair} {both}, 1")
+        if undone is not None:
+            return undone[0]
+        found = let(f"extractvalue {pair} {both}, 0")
+        self._code.sum_is(found, node.op, x, y, node in self._noted)
+        return found
 
-    def _product(self, x: Expr, y: Expr) -> str:
+    def _product(self, x: Expr, y: Expr, s: int) -> str:
+        """⌊x·y / 2^s⌋, s > 0."""
+        let, t, wide = self._code.let, self._t, f"i{2 * self._w.width}"
         found = self._pairs.get(("product", x, y))
         if found is None:
-            let, t, wide = self._code.let, self._t, f"i{2 * self._w.width}"
             a = let(f"sext {t} {self.value(x)} to {wide}")
             b = let(f"sext {t} {self.value(y)} to {wide}")
             found = self._pairs["product", x, y] = let(f"mul nsw {wide} {a}, {b}")
-        return found
+        high = let(f"ashr {wide} {found}, {min(s, 2 * self._w.width - 1)}")
+        return let(f"trunc {wide} {high} to {t}")
+
+    def _root(self, x: str, s: int) -> str:
+        t = self._t
+        return self._code.let(f"call {t} {integer_root(self._code.module, self._w, s)}({t} {x})")
 
     def _quotient(self, x: Expr, y: Expr, s: int) -> str:
         let, t, w, module = self._code.let, self._t, self._w, self._code.module
@@ -196,6 +225,15 @@ def _is_truth(node: Expr) -> bool:
         case "select":
             return _is_truth(node.args[1]) and _is_truth(node.args[2])
     return False
+
+
+def _conjuncts(node: Expr) -> Iterator[Expr]:
+    """The truths that all hold where the truth holds."""
+    if node.op == "and" and _is_truth(node):
+        yield from _conjuncts(node.args[0])
+        yield from _conjuncts(node.args[1])
+    else:
+        yield node
 
 
 def _checked_sum(node: Expr) -> Expr | None:

@@ -6,6 +6,7 @@ Its state is in arrays that the code works on; all else, traps among it, is the 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -36,8 +37,13 @@ FEW = 4
 SHORT = 10_000
 #: steps that the interpreter takes in a second, for weighing translation against it
 SPEED = 3e8
+#: steps of translated code that are over before anyone could press Ctrl-C, and words of memory that are soon copied
+BRIEF, FEW_WORDS = 1 << 18, 1 << 14
 #: more than any run takes
 UNLIMITED = 1 << 62
+
+#: seconds that Python has spent on runs of a program that were too short to be compiled
+_spent: dict[tuple[Any, ...], float] = {}
 
 Tier = Literal["auto", "threaded", "translated"]
 
@@ -142,13 +148,18 @@ class NativeMachine(Machine):
         if self.tier == "translated":
             return self._run_translated(left) if whole else 0
         variant = self._variant()
-        if whole and translation_is_loaded(self.program, variant, self._level):
+        key = self.program.code, self.program.format, self.program.table, variant
+        worth = compile_seconds(len(self.program.code))
+        if whole and (_spent.get(key, 0.0) > worth or translation_is_loaded(self.program, variant, self._level)):
             return self._run_translated(left)
         before = self._snapshot() if whole else None
         if self._control is None and not self._at_once:
             # A short run ends before a compiler could begin.
+            began = time.perf_counter()
             taken = super()._loop(min(left, SHORT))
             if taken < SHORT or taken == left:
+                if whole:
+                    _spent[key] = _spent.get(key, 0.0) + time.perf_counter() - began
                 return taken
         else:
             taken = 0
@@ -158,7 +169,7 @@ class NativeMachine(Machine):
             # What is worth translating shows as it runs: should it outlast its translation, it begins anew.
             if not self._enters():
                 return taken
-            budget = min(left - taken, round(SPEED * compile_seconds(len(self.program.code))))
+            budget = min(left - taken, round(SPEED * worth))
             why, done = self._run_threaded(budget)
             taken += done
             if why != Exit.LIMIT or taken == left:
@@ -219,10 +230,25 @@ class NativeMachine(Machine):
 
         It stops at the other end, where the interpreter must go on, or before the steps are used up.
         """
+        main = threading.current_thread() is threading.main_thread()
+        if main and left > BRIEF and len(self.memory) <= FEW_WORDS:
+            # To begin a thread takes as long as a short run. One that turns out to be long begins anew.
+            before = self._snapshot()
+            taken, why = self._translated_steps(BRIEF, at_once=True)
+            if why != Exit.LIMIT:
+                return taken
+            self._restore(before)
+        return self._translated_steps(left, at_once=not main)[0]
+
+    def _translated_steps(self, left: int, at_once: bool) -> tuple[int, int]:
+        """(steps taken, why it returned). `at_once`: in this thread, deaf to Ctrl-C."""
         n = len(self.program.code)
         steps = left
         if self.pc == (self.program.finish if self.direction < 0 else self.program.start):
-            left -= super()._loop(1)
+            # It stands on what marks the end, which does nothing: no reason to decode the program.
+            self.executed[self.direction][self.pc] += 1
+            self.pc += self.direction
+            left -= 1
         found = translation(self.program, self._variant(), self._level)
         control = self._share()
         self._engine = "translated"
@@ -231,17 +257,19 @@ class NativeMachine(Machine):
         counts = np.zeros(len(found.flow.blocks), dtype=np.int64)
         control[Slot.LEFT], control[Slot.LOG], control[Slot.LOGGED] = left, log.ctypes.data, 0
         control[Late.STOP] = 0
-        interrupted, why = _interruptible(
-            control,
+        run, arguments = (
             Translated(found.address),
-            control.ctypes.data,
-            _address(self.registers),
-            _address(self.memory),
-            len(self.memory),
-            None if companions is None else _address(companions.registers),
-            None if companions is None else _address(companions.memory),
-            counts.ctypes.data,
+            (
+                control.ctypes.data,
+                _address(self.registers),
+                _address(self.memory),
+                len(self.memory),
+                None if companions is None else _address(companions.registers),
+                None if companions is None else _address(companions.memory),
+                counts.ctypes.data,
+            ),
         )
+        interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, run, *arguments)
         left = int(control[Slot.LEFT])
         self.br = int(control[Slot.BR])
         node = int(control[Late.NODE])
@@ -249,17 +277,14 @@ class NativeMachine(Machine):
         self.pc = node if node < n else 2 * n - 1 - node
         if why == Exit.ASTRAY:
             self.pc += self.direction * self.br
-        for run_, count in zip(found.flow.blocks.values(), counts.tolist(), strict=True):
-            if count:
-                for at in run_:
-                    if not found.flow.code[at].opcode.halts:
-                        self._hits[at // n, at % n] += count
+        places, blocks = found.executed
+        np.add.at(self._hits.reshape(-1), places, counts[blocks])
         window = int(control[Late.WINDOW])
         if window:
             self._undo(window)
         if interrupted is not None:
             raise interrupted
-        return steps - left - window
+        return steps - left - window, why
 
     def _undo(self, steps: int) -> None:
         """Go back over what went on after a failed guard, as if it had not been."""
@@ -336,8 +361,6 @@ def _interruptible(
     control: NDArray[np.int64], run: Callable[..., int], *arguments: Any
 ) -> tuple[BaseException | None, int]:
     """(what interrupted it, its result): in a thread of its own, so that Python hears of Ctrl-C and can ask it to stop."""
-    if threading.current_thread() is not threading.main_thread():
-        return None, run(*arguments)
     ended = threading.Event()
     results: list[int] = []
 

@@ -21,7 +21,9 @@ from retrograd.simulator.engines.steps import MODES, Step, step
 
 #: a decoded instruction: handler, rd, ra, rb, whether it takes a jump, imm, times executed
 ENTRY_BYTES = 24
-_FIELDS = {"handler": 0, "rd": 8, "ra": 9, "rb": 10, "branches": 11, "imm": 12, "count": 16}
+#: where in it that last number stands
+COUNT = 16
+_FIELDS = {"handler": 0, "rd": 8, "ra": 9, "rb": 10, "branches": 11, "imm": 12, "count": COUNT}
 
 
 class Branching(IntEnum):

@@ -10,8 +10,11 @@ cotangents dropped) is written to a log between two looks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS, bar
+from retrograd.isa.expr import Expr
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.control import ACCOUNT, Exit, Late, Slot
@@ -35,15 +38,19 @@ def translate(program: Program, variant: Variant, module: Module, name: str = "t
         name(M, n, stride, limit, report) -> 0 where it halted      report: steps taken, words lost, cycles
     """
     flow = flow_of(program, variant)
-    _Translation(flow, variant, module).define(name)
+    Translation(flow, variant, module).define(name)
     return flow
 
 
-class _Translation:
+class Translation:
+    """A program's function in the making. LaneTranslation (lanes.py) makes one of several instances side by side."""
+
+    lanes = 1
+
     def __init__(self, flow: Flow, variant: Variant, module: Module) -> None:
         self.flow, self.variant, self.module = flow, variant, module
         self.w: Format = flow.program.format
-        self.code = Code(module, self.w)
+        self.code = Code(module, self.w, lanes=self.lanes)
         self.t, self.s = self.code.word, storage(self.w)
         #: to memory, which on a device is global
         self.pointer = "ptr addrspace(1)" if variant.device else "ptr"
@@ -192,6 +199,8 @@ class _Translation:
         self.cached: dict[str, str] = {}
         self.dirty: set[str] = set()
         self.failed: list[str] = []
+        #: words of memory that are at hand: (array, address) -> value
+        self.loaded: dict[tuple[str, str], str] = {}
         self.label = self.names[node]
         code.label(self.label)
         if node in self.flow.headers:
@@ -245,15 +254,18 @@ class _Translation:
         let, do = self.code.let, self.code.do
         self._add("left", str(-len(executed)))
         if self.variant.cycles:
-            # Imported here: whoever does not ask need not have the instructions scheduled.
-            from retrograd.isa.timing import cycles
-
-            found = [self.flow.code[at] for at in executed]
-            self._add("cycles", str(sum(cycles(i.opcode, self.w, False, i.ra == i.rb) for i in found)))
+            self._add("cycles", str(self._cycles(executed)))
         if self.variant.whole:
             at = let(f"getelementptr i64, ptr %counts, i64 {index}")
             before = let(f"load i64, ptr {at}")
             do(f"store i64 {let(f'add i64 {before}, 1')}, ptr {at}")
+
+    def _cycles(self, executed: list[int]) -> int:
+        # Imported here: whoever does not ask need not have the instructions scheduled.
+        from retrograd.isa.timing import cycles
+
+        found = [self.flow.code[at] for at in executed]
+        return sum(cycles(i.opcode, self.w, False, i.ra == i.rb) for i in found)
 
     def _go(self, node: Node | None, at: int) -> None:
         if node is None:
@@ -335,34 +347,43 @@ class _Translation:
             self.failed.clear()
 
     def _words(self, i: Instruction, found: Step) -> dict[str, str]:
-        let = self.code.let
         words: dict[str, str] = {}
         reads = found.reads
         if "imm" in reads or found.memory:
-            words["imm"] = str(self.w.signed(i.imm & self.w.mask))
+            words["imm"] = self.code.number(i.imm & self.w.mask)
         if found.memory:
-            address = let(f"add {self.t} {self._read(f'r{i.ra}')}, {words['imm']}")
-            if self.w.width < 64:
-                address = let(f"zext {self.t} {address} to i64")
-            inside = let(f"icmp ult i64 {address}, %n")
-            if self.modes:
-                self.failed.append(let(f"xor i1 {inside}, true"))
-            self.address = let(f"select i1 {inside}, i64 {address}, i64 %n")
-            if self.variant.device:
-                self.address = let(f"mul i64 {self.address}, %stride")
+            self._address(i)
         for place in sorted(reads):
             if place in ("imm", "br"):
                 continue
             slot = self._slot_name(i, place)
-            words[place] = self._read(slot) if slot else self._narrow(self._load(place))
+            words[place] = self._read(slot) if slot else self._load(place)
         return words
+
+    def _address(self, i: Instruction) -> None:
+        """`self.address` := where the instruction's word of memory lies, or the spare word."""
+        let = self.code.let
+        imm = self.code.number(i.imm & self.w.mask)
+        address = let(f"add {self.t} {self._read(f'r{i.ra}')}, {imm}")
+        if self.w.width < 64:
+            address = let(f"zext {self.t} {address} to i64")
+        inside = let(f"icmp ult i64 {address}, %n")
+        if self.modes:
+            self.failed.append(let(f"xor i1 {inside}, true"))
+        self.address = let(f"select i1 {inside}, i64 {address}, i64 %n")
+        if self.variant.device:
+            self.address = let(f"mul i64 {self.address}, %stride")
 
     def _pointer(self, place: str) -> str:
         base = "%M" if place == "m" else "%N"
         return self.code.let(f"getelementptr {self.s}, {self.pointer} {base}, i64 {self.address}")
 
     def _load(self, place: str) -> str:
-        return self.code.let(f"load {self.s}, {self.pointer} {self._pointer(place)}")
+        found = self.loaded.get((place, self.address))
+        if found is None:
+            found = self._narrow(self.code.let(f"load {self.s}, {self.pointer} {self._pointer(place)}"))
+            self.loaded[place, self.address] = found
+        return found
 
     def _set(self, i: Instruction, place: str, value: str) -> None:
         slot = self._slot_name(i, place)
@@ -371,52 +392,63 @@ class _Translation:
             self.dirty.add(slot)
         else:
             self.code.do(f"store {self.s} {self._widen(value)}, {self.pointer} {self._pointer(place)}")
+            # Another address may be the same.
+            self.loaded = {at: word for at, word in self.loaded.items() if at[0] != place}
+            self.loaded[place, self.address] = value
 
     def _execute(self, i: Instruction) -> None:
         found = self._step(i)
         if found.unerases:
             # Nobody can: the note leads to the trap.
-            self.failed.append("true")
+            self.failed.append(self.code.true)
             return
         words = self._words(i, found)
         guards = [tree for mode in self.modes for tree in found.guards[mode]]
         if found.size > OUT_OF_LINE:
-            after, failed = self._call(found, words, bool(guards))
+            after, failed = self._call(found, words, bool(guards) or self.lanes > 1)
             if failed is not None:
                 self.failed.append(failed)
         else:
-            trees = Trees(self.code, words, found.roots)
+            trees = self._trees(self.code, words, found.roots, guards)
             for tree in guards:
-                self.failed.append(self.code.let(f"xor i1 {trees.truth(tree)}, true"))
+                self.failed.append(self.code.let(f"xor {self.code.truth} {trees.truth(tree)}, {self.code.true}"))
             after = {place: trees.value(tree) for place, tree in found.after.items()}
+            self.failed += trees.doubts
         for place in found.erases:
             self._log(words[place])
-            self._add("erased", "1")
+            self._add("erased", self.code.number(1))
         for place in found.drops:
             self._drop(words[place])
-            after[place] = "0"
+            after[place] = self.code.number(0)
         for place, value in after.items():
             self._set(i, place, value)
+
+    def _trees(self, code: Code, words: Mapping[str, str], roots: Sequence[Expr], noted: Sequence[Expr] = ()) -> Trees:
+        return Trees(code, words, roots, noted)
 
     def _call(self, found: Step, words: dict[str, str], guarded: bool) -> tuple[dict[str, str], str | None]:
         """A long instruction, as a call of its own function."""
         let, t, module = self.code.let, self.t, self.module
         places, results = list(words), list(found.after)
         name = f"@{found.opcode.name.replace('.', '_')}{'_lifted' * self.variant.differentiating}{'_same' * found.same}"
-        type_ = f"{{ {', '.join([*[t] * len(results), 'i1'])} }}"
+        truth = self.code.truth
+        type_ = f"{{ {', '.join([*[t] * len(results), truth])} }}"
         if name not in self.defined:
             self.defined.add(name)
-            inner = Code(module, self.w)
-            trees = Trees(inner, {p: f"%{k}" for k, p in enumerate(places)}, found.roots)
-            bad = "false"
+            inner = Code(module, self.w, lanes=self.code.lanes)
+            trees = self._trees(inner, {p: f"%{k}" for k, p in enumerate(places)}, found.roots)
+            bad = inner.false
             for mode in self.modes:
                 for tree in found.guards[mode]:
-                    bad = inner.let(f"or i1 {bad}, {inner.let(f'xor i1 {trees.truth(tree)}, true')}")
+                    failed = inner.let(f"xor {truth} {trees.truth(tree)}, {inner.true}")
+                    bad = inner.let(f"or {truth} {bad}, {failed}")
             out = "poison"
             for k, place in enumerate(results):
                 value = trees.value(found.after[place])
                 out = inner.let(f"insertvalue {type_} {out}, {t} {value}, {k}")
-            out = inner.let(f"insertvalue {type_} {out}, i1 {bad}, {len(results)}")
+            for doubt in trees.doubts:
+                bad = inner.let(f"or {truth} {bad}, {doubt}")
+            out = inner.let(f"insertvalue {type_} {out}, {truth} {bad}, {len(results)}")
             body = "\n".join(inner.lines)
             arguments = ", ".join(f"{t} %{k}" for k in range(len(places)))
             module.functions.append(
@@ -440,8 +472,8 @@ class _Translation:
         """`Cotangents.drop`, where none of what it has lost can be asked for: that the machine sees to."""
         let, do = self.code.let, self.code.do
         self._log(word)
-        some = let(f"icmp ne {self.t} {word}, 0")
-        self._add("DROPPED", let(f"zext i1 {some} to i64"))
+        some = let(f"icmp ne {self.t} {word}, {self.code.number(0)}")
+        self._add("DROPPED", let(f"zext {self.code.truth} {some} to {self.code.side_by_side('i64')}"))
         if not self.variant.whole:
             return
         way, crossed = self._get("WAY"), self._get("CROSSED")

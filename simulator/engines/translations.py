@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
@@ -35,6 +37,13 @@ class Translation:
 
     flow: Flow
     address: int
+
+    @cached_property
+    def executed(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """(addresses of the instructions that blocks execute, which block it is)"""
+        code = self.flow.code
+        found = [(at, k) for k, run in enumerate(self.flow.blocks.values()) for at in run if not code[at].opcode.halts]
+        return tuple(np.array(found, dtype=np.intp).reshape(-1, 2).T)  # type: ignore[return-value]
 
     @property
     def longest(self) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.source import SourceFunction
-from retrograd.compiler.types import ArrayType, StackAnnotation, StackType, StaticType, Type, static
+from retrograd.compiler.types import ArrayType, ScalarType, StackAnnotation, StackType, StaticType, Type, static
 from retrograd.functions import Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
@@ -246,4 +246,6 @@ def stacked_values(t: Type, words: Words, w: Format) -> Any:
         return t.value
     if isinstance(t, StackType):
         return [from_words(t, row, w) for row in words.tolist()]
-    return from_words(many(t, len(words)), words.ravel(), w)
+    all_ = many(t, len(words))
+    # Numbers may lie apart, as columns of a matrix do; structs are put together word by word.
+    return from_words(all_, words if isinstance(all_.element, ScalarType) else words.ravel(), w)

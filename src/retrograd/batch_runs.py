@@ -7,10 +7,8 @@ sums    := Σᵢ of words of memory, exactly
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,8 @@ from retrograd.batch_arguments import Loaded
 from retrograd.compiler.compiled import Compiled
 from retrograd.execution import ProgramTrap, execute
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.simulator.engines.choice import engine_named, machine_for
+from retrograd.progress import Bar
+from retrograd.simulator.engines.choice import engine_named, engine_of, machine_for
 from retrograd.simulator.engines.instances import Columns, Range, width
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 
@@ -29,8 +28,6 @@ Counts = NDArray[np.int64]
 
 #: steps of Python before code is compiled for a batch
 SHORT = 10_000
-#: seconds before a progress bar appears
-PATIENCE = 1.0
 
 
 class ElementTrap(ProgramTrap):
@@ -78,10 +75,12 @@ def run_rows(
     limit: int | None = None,
     cycles: bool = False,
     progress: bool | None = None,
+    counted: Callable[[int, Machine], object] | None = None,
 ) -> Rows:
     """Run the program for every row. Raises InputError RG1001, DeviceError; traps are in the result.
 
     `kept`, `summed`: the memory that is handed back of each element, and that is added up over all. `limit`: steps for each row. `progress`: a bar, or none; None shows one where a terminal waits for more than a second.
+    `counted` is shown every row's machine as it has come to its end: rows are then run by machines, which keep all counts, one by one.
     """
     found = engine_named(engine)
     if not checks:
@@ -96,14 +95,17 @@ def run_rows(
     out = Rows(after, steps, erased, "reference", [0] * width(columns.summed))
     if cycles:
         out.cycles = np.zeros(len(rows), dtype=np.int64)
-    alone = _Alone(compiled, out, rows, columns, shared, backward, overflow, checks, limit)
-    with _Bar(len(rows), progress) as bar:
+    alone = _Alone(compiled, out, rows, columns, shared, backward, overflow, checks, limit, counted)
+    with Bar(len(rows), progress, "running") as bar:
         if found == "reference" or compiled.emitted.externals:
             # What the host looks at on the way is shown by a machine that is looked at.
             alone.run(range(len(rows)), "reference", bar)
             return out
+        if counted is not None:
+            alone.run(range(len(rows)), found, bar)
+            return out
         first = 0
-        if found == "auto":
+        if found == "auto" and not alone.at_hand():
             first = alone.run(range(len(rows)), "reference", bar, budget=SHORT)
         if first < len(rows):
             _compiled(compiled, out, rows, first, found, alone, bar)
@@ -151,7 +153,11 @@ def _compiled(
         limit=alone.limit,
         progress=bar,
     )
-    out.after[first:], out.steps[first:] = ran.rows, ran.steps
+    if first:
+        out.after[first:] = ran.rows
+    else:
+        out.after = ran.rows
+    out.steps[first:] = ran.steps
     out.sums = [a + b for a, b in zip(out.sums, ran.sums, strict=True)]
     out.erased_bits[first:] = ran.lost_words * compiled.format.width
     if out.cycles is not None and ran.cycles is not None:
@@ -176,6 +182,13 @@ class _Alone:
     overflow: bool
     checks: bool
     limit: int | None
+    counted: Callable[[int, Machine], object] | None = None
+
+    def at_hand(self) -> bool:
+        """Whether compiled code for such rows is loaded already."""
+        engine = sys.modules.get("retrograd.simulator.engines.batch")
+        modes = {"backward": self.backward, "overflow": self.overflow, "checks": self.checks}
+        return engine is not None and engine.at_hand(self.compiled.program, **modes, cycles=self.out.cycles is not None)
 
     def run(self, which: Iterable[int], engine: str, bar: Callable[[int], object], budget: int | None = None) -> int:
         """Run these rows; the one behind the last that was run. `budget`: it ends after so many steps in all."""
@@ -207,6 +220,9 @@ class _Alone:
                 continue
             finally:
                 bar(1)
+            if self.counted is not None:
+                self.counted(i, machine)
+                self.out.engine = engine_of(machine)
             words = list(machine.memory)
             self.out.after[i] = [words[place] for place in kept]
             self.out.sums = [a + signed(words[place]) for a, place in zip(self.out.sums, summed, strict=True)]
@@ -223,41 +239,3 @@ class _Alone:
 def _places(ranges: Sequence[Range]) -> list[int]:
     """The addresses in the ranges, one by one."""
     return [place for address, count in ranges for place in range(address, address + count)]
-
-
-class _Bar:
-    """A progress bar of a batch, once it has gone on for a while."""
-
-    def __init__(self, total: int, wanted: bool | None) -> None:
-        self._total, self._done = total, 0
-        self._wanted = sys.stderr.isatty() if wanted is None else wanted
-        self._patience = 0.0 if wanted else PATIENCE
-        self._began = time.monotonic()
-        self._shown: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __call__(self, ended: int) -> None:
-        """So many more elements have ended."""
-        self._done += ended
-        if not self._wanted:
-            return
-        if self._shown is None:
-            if self._done >= self._total or time.monotonic() - self._began < self._patience:
-                return
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = TextColumn("running"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-            self._shown = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._shown.start()
-            self._task = self._shown.add_task("running", total=self._total)
-        self._shown.update(self._task, completed=self._done)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._shown is not None:
-            self._shown.stop()

@@ -19,7 +19,7 @@ from retrograd.batch_gradients import Shared, batch_gradient
 from retrograd.batch_runs import Counts, ElementTrap, Words, run_rows
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.types import struct_of
-from retrograd.differentiation.arguments import Derived, NotDifferentiable
+from retrograd.differentiation.arguments import Batched, Derived, NotDifferentiable
 from retrograd.execution import ProgramTrap
 from retrograd.functions import Inverse, Reversible, results
 from retrograd.isa.diagnostics import InputError
@@ -79,6 +79,7 @@ def run_batch(
     traps keeps the others from nothing: the first is raised when all have ended, the others' values in its `result`; with
     `traps="return"` all are in the result's `traps`. `checks=False` leaves out every check but that of memory: what would trap goes on with
     wrapped words, and nobody is told. `cycles=True` counts them, too. `progress` shows a bar, None where a terminal waits long.
+    What a batch costs is told by `rg.energy(rg.vmap(f), …)`.
     Raises CompileError, InputError naming the argument or for no such engine, DeviceError, ElementTrap naming the element.
     """
     return _run(
@@ -174,18 +175,22 @@ def vmap(
     if shared == "sum" and not (isinstance(f, Derived) and f.sought is not None):
         refuse('shared = "sum" is for gradients', "vmap(grad(f), …) or vmap(value_and_grad(f), …)")
     if isinstance(f, Reversible | Inverse):
-        return Derived("vmap", f, lambda args, keywords: _run(f, args, keywords, in_axes, engine).values)
+        mapped = Derived("vmap", f, lambda args, keywords: _run(f, args, keywords, in_axes, engine).values)
+        mapped.batched = Batched(f, in_axes, engine, summed=False)
+        return mapped
     if not callable(f):
         refuse(f"vmap takes a function, not `{f!r:.40}`")
     if isinstance(f, Derived):
         derived, sought = f, f.sought
         if sought is None:
             return Derived("vmap", f.of, lambda args, keywords: _each(derived, args, keywords, in_axes))
-        return Derived(
+        mapped = Derived(
             "vmap",
             f.of,
             lambda args, keywords: batch_gradient(derived, sought, args, keywords, in_axes, engine, shared),
         )
+        mapped.batched = Batched(f, in_axes, engine, summed=shared == "sum")
+        return mapped
     return lambda *args, **keywords: _each(f, args, keywords, in_axes)
 
 

@@ -18,7 +18,7 @@ from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.footprint import walk
 from retrograd.compiler.ir import Module, Within
 from retrograd.compiler.passes.rewriting import bodies
-from retrograd.energy_report import EnergyReport, Terms, energy_text, report_of, terms
+from retrograd.energy_report import EnergyReport, Terms, energy_text, program_text, report_of, terms
 from retrograd.execution import execute, load
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -76,14 +76,16 @@ class Advice:
         t = self.before.price.technology
         rows = [["routine", "advice", "uncomputing takes", "erasing loses", "why"]]
         for v in self.verdicts:
-            more = f"{v.instructions} instructions, {energy_text(v.energy)}" if v.bits else ""
+            steps = f"{v.instructions} instruction{'s' * (v.instructions != 1)}"
+            more = f"{steps}, {energy_text(v.energy)}" if v.bits else ""
             doubt = "" if v.certain else ", within the figures' ranges" if v.known else ", not known"
             advice = ("erase" if v.erase else "uncompute") + doubt
             rows.append([v.routine, advice, more, f"{v.bits} bits", v.why])
         if not self.verdicts:
             rows.append(["(none)", "", "", "", "nothing is uncomputed"])
-        before, after = self.before.price.program, self.after.price.program
-        end = f"as written {energy_text(before)}, as advised {energy_text(after)}"
+        end = f"as written {program_text(self.before.price)}, as advised {program_text(self.after.price)}"
+        if self.after.counts.erased_bits and isinstance(self.after.price.of("erasure"), NotModelled):
+            end += f"\n{t.id} has no figure for an erased bit by itself: what erasing takes is the instruction's energy"
         head = f"{self.before.name} by {t.id} {t.version}, {self.before.price.temperature:g} K"
         return f"{head}\n{columns(rows)}\n{end}"
 

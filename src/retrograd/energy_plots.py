@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrograd.energy_report import EnergyReport
+from retrograd.energy_report import EnergyReport, program_text, total_text
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.pricing import ROOM, NotModelled
@@ -35,24 +35,38 @@ def _axes(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> tuple[Fig
 
 
 def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
-    """Stacked bars, one for each report: energy by cause. What is not modelled is named below the bar."""
+    """Stacked bars, one for each report: energy by cause. Above stands the sum, and what of it is not modelled."""
     figure, ax = _axes(ax)
-    names = [f"{r.name}\n{r.price.technology.id}" for r in reports]
+    # By place, and not by name: two reports may have one.
+    places = range(len(reports))
     bottoms = [0.0] * len(reports)
     for cause, colour in zip((*CAUSES, *HOST_CAUSES), _COLOURS, strict=True):
         found = [r.price.of(cause) for r in reports]
         heights = [e.nominal if isinstance(e, Range) else 0.0 for e in found]
         if any(heights):
-            ax.bar(names, heights, bottom=bottoms, label=cause, color=colour)
+            # A bar of no height would have an edge that the margin keeps to.
+            shown = [(i, h, b) for i, h, b in zip(places, heights, bottoms, strict=True) if h]
+            at, tall, low = zip(*shown, strict=True)
+            ax.bar(at, tall, bottom=low, label=cause, color=colour)
         bottoms = [b + h for b, h in zip(bottoms, heights, strict=True)]
     for i, r in enumerate(reports):
         missing = [c for c, e in r.price.causes.items() if isinstance(e, NotModelled)]
+        told = total_text(r.price).partition(" (")[0]
         if missing:
-            ax.annotate(
-                "not modelled:\n" + ",\n".join(missing), (i, bottoms[i]), ha="center", va="bottom", fontsize="x-small",
-                xytext=(0, 2), textcoords="offset points",
-            )  # fmt: skip
-    ax.margins(y=0.35)
+            told += "\nnot modelled:\n" + ",\n".join(missing)
+        ax.annotate(
+            told,
+            (i, bottoms[i]),
+            ha="center",
+            va="bottom",
+            fontsize="x-small",
+            xytext=(0, 2),
+            textcoords="offset points",
+        )
+    ax.set_xticks(places, [f"{r.name}\n{r.price.technology.id}, {r.price.temperature:g} K" for r in reports])
+    ax.set_xlim(-0.6, len(reports) - 0.4)
+    # Room for what stands above: up to nine short lines.
+    ax.set_ylim(0, 1.6 * max(bottoms) or 1)
     ax.set_ylabel("energy (J)")
     if any(bottoms):
         ax.legend(fontsize="small")
@@ -72,6 +86,9 @@ def against_frequency(reports: Sequence[EnergyReport], ax: Axes | None = None, p
             _band(ax, [p.frequency for p in found], [p.energy / n for p in found], label, colour)
         elif isinstance(r.price.program, Range) and r.price.program.nominal:
             ax.axhline(r.price.program.nominal / n, label=f"{label} (any clock)", color=colour)
+        else:
+            # A logarithmic axis has no place for it.
+            ax.plot([], [], " ", label=f"{label}: {program_text(r.price)}")
     for t in sorted(kelvins):
         ax.axhline(thermal_energy(t), linestyle=":", color="0.4")
         ax.annotate(
@@ -98,6 +115,9 @@ def against_delay(reports: Sequence[EnergyReport], ax: Axes | None = None, point
         if found:
             delays = [r.counts.cycles / p.frequency for p in found]
             _band(ax, delays, [p.energy for p in found], f"{r.name}, {r.price.technology.id}", colour)
+        else:
+            why = "no clock" if r.by.technology.frequency is None else program_text(r.price)
+            ax.plot([], [], " ", label=f"{r.name}, {r.price.technology.id}: {why}")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("time of the run (s)")
@@ -179,7 +199,8 @@ def _ledger(report: EnergyReport) -> Ledger:
 
 
 def _priced(points: Sequence[Point]) -> list[_Priced]:
-    return [_Priced(p.frequency, p.energy) for p in points if isinstance(p.energy, Range)]
+    """Those that a logarithmic axis has a place for."""
+    return [_Priced(p.frequency, p.energy) for p in points if isinstance(p.energy, Range) and p.energy.nominal]
 
 
 class _Priced:

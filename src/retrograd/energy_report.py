@@ -18,7 +18,7 @@ from retrograd.simulator.energy.gates import Gates, load_gates
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.loading import technology
 from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, price, told
-from retrograd.simulator.energy.sweeping import Point, optimum_frequency
+from retrograd.simulator.energy.sweeping import Point, Sensitivity, optimum_frequency, sensitivities
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technology
 from retrograd.simulator.energy.units import quantity, thermal_energy, with_prefix
 from retrograd.simulator.engines.choice import engine_of
@@ -129,6 +129,8 @@ class EnergyReport:
     ledger: Ledger | None = field(default=None, repr=False)
     #: and on the way back, if the run could be taken back
     back: Ledger | None = field(default=None, repr=False)
+    #: of a batch, what each element did; without the code, which is loaded once
+    each: tuple[Counts, ...] | None = field(default=None, repr=False)
 
     @cached_property
     def price(self) -> Price:
@@ -139,6 +141,13 @@ class EnergyReport:
     def baseline_price(self) -> Price | None:
         """What the same source costs in erase mode."""
         return None if self.baseline is None else self.by.price(self.baseline)
+
+    @cached_property
+    def prices(self) -> tuple[Price, ...]:
+        """Of a batch, what each element costs. Those that did the same share a price."""
+        known = {id(counts): counts for counts in self.each or ()}
+        prices = {at: self.by.price(counts) for at, counts in known.items()}
+        return tuple(prices[id(counts)] for counts in self.each or ())
 
     @cached_property
     def lines(self) -> dict[Line, Price]:
@@ -155,10 +164,18 @@ class EnergyReport:
         """The clock at which the program costs least, where the model has one."""
         return optimum_frequency(self.counts, self.by.technology, self.by.gates, self.by.temperature)
 
+    @cached_property
+    def sensitivities(self) -> list[Sensitivity]:
+        """What the price hangs on: temperature, clock, cooling."""
+        by = self.by
+        return sensitivities(self.counts, by.technology, by.gates, by.temperature, by.frequency)
+
     @property
     def uncomputing_level(self) -> float | None:
-        """log₂(N_reversible / N_erasing), in instructions."""
-        return None if self.baseline is None else math.log2(self.counts.retired / self.baseline.retired)
+        """log₂(N_reversible / N_erasing), in instructions; None without a baseline, or of a batch without elements."""
+        if self.baseline is None or not self.baseline.retired:
+            return None
+        return math.log2(self.counts.retired / self.baseline.retired)
 
     def priced_by(self, tech: str | Path | Technology, **how: Any) -> EnergyReport:
         """The same run priced by another model; see `energy` for what goes with it. It is not run again."""
@@ -184,8 +201,10 @@ class EnergyReport:
         ]
         if self.ledger is not None:
             rows.append(["live ancilla bits, at most", f"{self.ledger.peak_bits}", ""])
+        if self.each is not None:
+            rows.append(["elements", f"{len(self.each)}", "all of them together: what each costs is below"])
         if self.baseline is not None:
-            level = f"uncomputing level {self.uncomputing_level:.3f}"
+            level = "" if self.uncomputing_level is None else f"uncomputing level {self.uncomputing_level:.3f}"
             what = f"{self.baseline.retired} instructions, {self.baseline.erased_bits} bits erased; {level}"
             rows.append(["in erase mode", "", what])
         return f"{self.name}, {c.format}; engine: {self.engine}\n" + columns(rows, right=(1,))
@@ -216,9 +235,16 @@ class EnergyReport:
 
     def _notes(self) -> list[str]:
         out = []
+        if self.each:
+            out.append(self._elements())
         if self.optimum is not None:
-            found = energy_text(self.optimum.energy)
+            found = _at_least(self.optimum.energy, self.price.complete(program=True))
             out.append(f"the program costs least at {with_prefix(self.optimum.frequency, 'Hz')}: {found}")
+        told = [s for s in self.sensitivities if s.program or s.total]
+        if told:
+            rows = [["1 % more", "program", "with cooling and host"]]
+            rows += [[s.quantity, _percent(s.program), _percent(s.total)] for s in told]
+            out.append(columns(rows, right=(1, 2)))
         if self.baseline_price is not None:
             rows = [["", "program", "with cooling and host"]]
             for name, p in (("as written", self.price), ("in erase mode", self.baseline_price)):
@@ -231,6 +257,28 @@ class EnergyReport:
         if len(dear) > 1:
             out.append(columns([["functions", "energy"], *([n, energy_text(e)] for n, e in dear[:_SHOWN])]))
         return out
+
+    def _elements(self) -> str:
+        """The least, the mean and the most of all elements."""
+        rows = [["of an element", "least", "mean", "most"]]
+        assert self.each is not None
+        for name, found in (
+            ("instructions", [c.retired for c in self.each]),
+            ("cycles", [c.cycles for c in self.each]),
+            ("bits erased", [c.erased_bits for c in self.each]),
+        ):
+            rows.append([name, f"{min(found)}", f"{sum(found) / len(found):g}", f"{max(found)}"])
+        for name, energies, lacks in (
+            ("program", [p.program for p in self.prices], not all(p.complete(program=True) for p in self.prices)),
+            ("with host and cooling", [p.total for p in self.prices], not all(p.complete() for p in self.prices)),
+        ):
+            priced = [e.nominal for e in energies if isinstance(e, Range)]
+            if len(priced) < len(energies):
+                rows.append([name, *["not modelled"] * 3])
+                continue
+            shown = (with_prefix(e, "J") for e in (min(priced), sum(priced) / len(priced), max(priced)))
+            rows.append([name, *(f"≥ {e}" if lacks else e for e in shown)])
+        return columns(rows)
 
     def _repr_html_(self) -> str:
         cells = self._rows()
@@ -258,6 +306,7 @@ class EnergyReport:
             "optimum": None if self.optimum is None else {
                 "frequency": self.optimum.frequency, "program": told(self.optimum.energy),
             },
+            "sensitivities": [s._asdict() for s in self.sensitivities],
             "lines": [
                 {"file": line.file or None, "line": line.line if line.file else None, **_part(c, self.lines[line])}
                 for line, c in by_line(self.counts).items()
@@ -269,6 +318,14 @@ class EnergyReport:
                 "counts": counts_dict(self.baseline), "price": beside.as_dict(),
                 "uncomputing_level": self.uncomputing_level,
             },
+            "elements": None if self.each is None else [
+                {
+                    "retired": c.retired, "cycles": c.cycles, "erased_bits": c.erased_bits,
+                    "program": told(p.program), "total": told(p.total),
+                    "program_complete": p.complete(program=True), "complete": p.complete(),
+                }
+                for c, p in zip(self.each, self.prices, strict=True)
+            ],
             "timeline": None if self.ledger is None else {
                 "peak_live_bits": self.ledger.peak_bits,
                 "samples": [list(sample) for sample in self.ledger.samples],
@@ -328,6 +385,11 @@ def _at_least(energy: Range | NotModelled, complete: bool) -> str:
 
 def _bits_text(energy: Range | NotModelled, temperature: float) -> str:
     return "" if isinstance(energy, NotModelled) else f"{energy.nominal / thermal_energy(temperature):.6g}"
+
+
+def _percent(slope: float | None) -> str:
+    """By how much a price changes; rounding is no change."""
+    return "" if slope is None else f"{round(slope, 4) + 0.0:+.4g} %" if abs(slope) >= 5e-5 else "0 %"
 
 
 def _host_text(host: Host) -> str:

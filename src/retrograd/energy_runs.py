@@ -1,13 +1,14 @@
-"""`rg.energy`: a function run, counted and priced, with the same source in erase mode beside it."""
+"""`rg.energy`: a function run, counted and priced, with the same source in erase mode beside it; a gradient, or a batch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from retrograd.compiler.compiled import Compiled, Options
-from retrograd.energy_report import EnergyReport, Figures, Quantity, report_of, terms, with_way_back
+from retrograd.energy_report import EnergyReport, Figures, Quantity, Terms, report_of, terms, with_way_back
 from retrograd.execution import execute, load
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.words import Format
@@ -19,8 +20,29 @@ from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine
 
 
+class Wanted(NamedTuple):
+    """What `energy` is asked for, beside the function and its arguments."""
+
+    tech: str | Path | Technology
+    temperature: Quantity | None
+    frequency: Quantity | None
+    figures: Figures | None
+    gates: str | Path | Gates | None
+    engine: str
+    max_steps: int | None
+    format: Format | None
+    options: Options | None
+    baseline: bool
+    timeline: bool
+
+    def terms(self, w: Format) -> Terms:
+        """By what is priced, in this format."""
+        at: dict[str, Any] = {"temperature": self.temperature, "frequency": self.frequency}
+        return terms(self.tech, w, figures=self.figures, gates=self.gates, **at)
+
+
 def energy(
-    f: Reversible | Inverse,
+    f: Reversible | Inverse | Callable[..., Any],
     /,
     *args: Any,
     tech: str | Path | Technology = "landauer",
@@ -38,12 +60,21 @@ def energy(
 ) -> EnergyReport:
     """Run a reversible function, count what it does, and price that by a technology model.
 
+    `f`: also what `rg.grad` and `rg.value_and_grad` give: one machine with one program, there with D = 0 and back with D = 1. And what
+    `rg.vmap` makes of functions and gradients: every element run by itself, `each` has its counts; their sum is the report's.
     `tech`: a model's name, such as landauer, cmos45, cmos7, adiabatic_rc, aqfp, or the path of a file of one's own. `temperature`,
     `frequency`: numbers in K and Hz, or text with a unit, "4.2 K", "5 GHz"; else the model's own. `figures`: what the model leaves
     open, {"resistance": "10 kohm"}. `gates`: a file of gate counts; else those that come with the hardware for this format.
-    `baseline`: run the same source in erase mode, too. `timeline`: look at every step, for bits toggled, live and erased over time.
-    Raises CompileError, InputError, ProgramTrap.
+    `baseline`: run the same source in erase mode, too; gradients have none, since what was erased has no way back. `timeline`: look at
+    every step, for bits toggled, live and erased over time; not of batches. Raises CompileError, InputError, ProgramTrap, ElementTrap.
     """
+    if not isinstance(f, Reversible | Inverse):
+        from retrograd.energy_derived import energy_of
+
+        wanted = Wanted(
+            tech, temperature, frequency, figures, gates, engine, max_steps, format, options, baseline, timeline
+        )
+        return energy_of(f, args, keywords, wanted)
     function, backward = (~f, True) if isinstance(f, Inverse) else (f, False)
     values = bind(function, args, keywords)
     types = types_of(function, values)

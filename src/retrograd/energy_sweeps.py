@@ -1,114 +1,362 @@
-"""Sweeps: one function on many arguments, each run once and priced by several models, at several temperatures and clocks.
+"""Sweeps: programs, formats and arguments, each run once and priced by several models, at several temperatures and clocks.
 
-    rows = rg.energy_sweep(f, [(0.0, x) for x in xs], techs=["cmos45", "aqfp"], store="sweep.db")
+    rows = rg.energy_sweep(f, [(0.0, x) for x in xs], techs=["cmos45", "aqfp"], formats=["Q32.32", "Q16.16"], store="sweep.db")
 
-Runs are handed to any `concurrent.futures.Executor`. With a store, a file of SQLite, each run's rows are kept as soon as they
-are there, and a sweep that was broken off goes on where it was: what is in the store is not run again.
+A run travels as what a machine needs: code and words. So it is handed to any `concurrent.futures.Executor`, and whoever runs it needs this
+package alone. With a store, a file of SQLite, rows are kept as soon as they are there, each under the hash of all that it
+follows from: code, format, words, model, temperature, clock. What is in the store is not run again, whatever sweep it is from.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
-from retrograd.compiler.source import SourceFunction
-from retrograd.energy_report import Figures, Quantity
-from retrograd.energy_runs import energy
+from retrograd import __version__
+from retrograd.compiler.compiled import Compiled
+from retrograd.energy_report import Figures, Quantity, Terms, terms
+from retrograd.energy_store import SCHEMA, Kept, Store
+from retrograd.execution import ProgramTrap, execute, load, loaded_words
 from retrograd.functions import Inverse, Reversible
-from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, RetrogradError, nearest
+from retrograd.isa.program import Program
+from retrograd.isa.words import Format
+from retrograd.marshal import bind, types_of
+from retrograd.progress import Bar
+from retrograd.simulator.energy.counting import Counts, counts_of, host_traffic
+from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.loading import technology
+from retrograd.simulator.energy.pricing import Price
 from retrograd.simulator.energy.technology import Technology
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.machine import Stop, Trap
 
-SCHEMA = "retrograd.energy-sweep/1"
+Function = Reversible | Inverse
+#: a number of the arguments, or of the program, has no word in the format
+NO_WORD = ("RG0601", "RG0714")
+Traps = Literal["raise", "return"]
 
 
 class Row(NamedTuple):
-    """One run at one point."""
+    """One run at one point. What there is not is empty, `counts` or `price`, and `why` says why."""
 
+    #: the function's name, or that under which it was given
+    program: str
+    #: such as Q32.32
+    format: str
     #: which of the arguments
     number: int
     technology: str
     version: str
     temperature: float
     frequency: float | None
-    #: instructions, cycles, erased_bits
+    #: retired, cycles, erased_bits
     counts: dict[str, int]
-    #: `Price.as_dict()` without its items
+    #: `Price.sums()`
     price: dict[str, Any]
+    #: code and message: the run did not come to its end, or the model has no figures for the point
+    why: str | None = None
+
+
+class SweepTrap(ProgramTrap):
+    """A run of a sweep that could not go on; `machine` is that run's. The others have been run all the same: `rows` has them."""
+
+    def __init__(self, trap: ProgramTrap, where: str, rows: list[Row]) -> None:
+        d = trap.diagnostics[0]
+        super().__init__(replace(d, message=f"{where}: {d.message}"), trap.machine, trap.trap)
+        self.rows = rows
+
+
+class _Run(NamedTuple):
+    """A run of the sweep, and where its rows are kept: a key for each point."""
+
+    program: str
+    format: Format
+    number: int
+    #: None: the program or its arguments do not fit the format
+    compiled: Compiled | None
+    backward: bool
+    values: list[Any]
+    words: tuple[tuple[int, tuple[int, ...]], ...]
+    points: tuple[_Place, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def wanted(self) -> dict[str, Terms]:
+        """What has a price, by key."""
+        return {key: p.terms for key, p in zip(self.keys, self.points, strict=True) if p.outside is None}
+
+
+class _Place(NamedTuple):
+    """A point in a format."""
+
+    terms: Terms
+    #: why there is no price: the model has no figures for it, or the run does not fit its format
+    outside: RetrogradError | None
 
 
 class _Job(NamedTuple):
-    """A run, and all at which it is priced; it travels to other processes."""
+    """A run as it travels, and at what it is priced."""
 
-    function: Reversible | Inverse | tuple[str, str, bool]
-    number: int
-    args: tuple[Any, ...]
-    techs: tuple[str | Path | Technology, ...]
-    temperatures: tuple[Quantity | None, ...]
-    frequencies: tuple[Quantity | None, ...]
-    how: dict[str, Any]
+    run: int
+    code: tuple[int, ...]
+    data: tuple[int, ...]
+    memory: int
+    format: Format
+    backward: bool
+    words: tuple[tuple[int, tuple[int, ...]], ...]
+    points: tuple[Terms, ...]
+    max_steps: int | None
 
 
 def energy_sweep(
-    f: Reversible | Inverse,
-    arguments: Iterable[Sequence[Any]],
+    f: Function | Sequence[Function] | Mapping[str, Function],
+    arguments: Iterable[Sequence[Any] | Mapping[str, Any]],
     *,
+    formats: Sequence[Format | str | None] = (None,),
     techs: Sequence[str | Path | Technology] = ("landauer",),
     temperatures: Sequence[Quantity | None] = (None,),
     frequencies: Sequence[Quantity | None] = (None,),
     figures: Figures | None = None,
-    gates: str | Path | None = None,
+    gates: str | Path | Gates | None = None,
     executor: Executor | None = None,
     store: str | Path | None = None,
+    progress: bool | None = None,
+    max_steps: int | None = None,
+    traps: Traps = "raise",
 ) -> list[Row]:
-    """The rows of all arguments at all points, in that order: arguments, models, temperatures, clocks.
+    """The rows of all runs at all points, in that order: programs, formats, arguments; models, temperatures, clocks.
 
-    `temperatures`, `frequencies`: None is the model's own. `executor`: runs go there, else one after the other; processes
-    find the function by its module and name. `store`: where rows are kept.
-    Raises InputError RG1111 for a store of another sweep, and what `rg.energy` raises: the rows of other runs are in the store.
+    `f`: a function, several of different names, or a mapping name -> function; what differs in its types, fixed and lognum for
+    one, is another function. `arguments`: of each run, by position or, as a mapping, by name. `formats`: "Q16.16" or a Format.
+    None, of formats, temperatures and clocks, is the function's or the model's own. `figures`: what models leave open, each for those that
+    have it. `executor`: runs go there, else one after the other. `store`: a file of SQLite where rows are kept, and found again.
+    `progress` shows a bar, None where a terminal waits long. `max_steps` is for each run. One that traps keeps the others from
+    nothing: the first is raised when all have ended; with `traps="return"` its rows say why, and so do those of runs that do not
+    fit their format and of points outside a model, unless all are such. What `rg.external` shows is not shown.
+    Raises CompileError, InputError for what does not fit, RG1108 for a point outside a model, RG1111 for a file that is
+    no store; SweepTrap.
     """
-    given = [tuple(args) for args in arguments]
-    models = tuple(t if isinstance(t, Technology) else technology(t) for t in techs)
-    how = {"figures": dict(figures or {}), "gates": gates}
-    passed: Any = f
-    if executor is not None and not isinstance(executor, ThreadPoolExecutor):
-        passed = _reference(f)
-        # Models are read there: what they hold is not all made to travel.
-        travelling: tuple[Any, ...] = tuple(techs)
-        if any(isinstance(t, Technology) for t in travelling):
-            raise InputError(
-                Diagnostic(
-                    "RG0603", "models travel to processes by name or path", hint="Pass names, or paths of files."
-                )
-            )
+    if traps not in ("raise", "return"):
+        _refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
+    if executor is not None and not hasattr(executor, "submit"):
+        _refuse(f"executor = {executor!r:.40}", "one of concurrent.futures, or of Dask's client.get_executor()")
+    runs = list(_runs(_named(f), arguments, formats, _points(techs, temperatures, frequencies, figures, gates)))
+    outside = [place.outside for run in runs for place in run.points]
+    if any(outside) and (traps == "raise" or all(outside)):
+        raise next(error for error in outside if error is not None)
+    with closing(Store(store)) as kept:
+        found = [{key: row for key in run.wanted if (row := kept.row(key)) is not None} for run in runs]
+        todo = [_job(i, run, found[i], max_steps) for i, run in enumerate(runs) if found[i].keys() < run.wanted.keys()]
+        failed = set()
+        with Bar(len(runs), progress, "sweeping", there=len(runs) - len(todo)) as bar:
+            for index, rows in _ran(todo, executor):
+                run = runs[index]
+                if rows is None:
+                    failed.add(index)
+                else:
+                    missing = [key for key in run.wanted if key not in found[index]]
+                    new = dict(zip(missing, rows, strict=True))
+                    kept.keep(run.program, str(run.format), run.number, new)
+                    found[index] |= new
+                bar(1)
+    stopped = {i: _trap_of(runs[i], max_steps) for i in sorted(failed)}
+    out = [row for i, run in enumerate(runs) for row in _rows_of(run, found[i], stopped.get(i))]
+    if stopped and traps == "raise":
+        first = min(stopped)
+        raise SweepTrap(stopped[first], _where(runs[first]), out) from None
+    return out
+
+
+def _refuse(message: str, hint: str | None = None) -> NoReturn:
+    raise InputError(Diagnostic("RG0603", message, hint=hint))
+
+
+# ---------------------------------------------------------------------- what is swept
+
+
+def _named(f: Function | Sequence[Function] | Mapping[str, Function]) -> dict[str, Function]:
+    """The programs by name."""
+    if isinstance(f, Mapping):
+        named = [(str(name), one) for name, one in f.items()]
     else:
-        travelling = models
-    jobs = [
-        _Job(passed, i, args, travelling, tuple(temperatures), tuple(frequencies), how) for i, args in enumerate(given)
+        several: Sequence[Any] = f if isinstance(f, Sequence) else [f]
+        named = [(getattr(one, "__name__", ""), one) for one in several]
+    out: dict[str, Function] = {}
+    for name, one in named:
+        if not isinstance(one, Reversible | Inverse):
+            _refuse(f"`{name or repr(one)[:40]}` is no reversible function", "Use @reversible.")
+        if name in out:
+            _refuse(f"two programs of the sweep are called `{name}`", "give them names: {name: function, …}")
+        out[name] = one
+    return out
+
+
+class _Point(NamedTuple):
+    """Where a run is priced, before the format is known."""
+
+    model: Technology
+    temperature: Quantity | None
+    frequency: Quantity | None
+    figures: Figures
+    gates: Gates | str | Path | None
+
+    def terms(self, w: Format) -> Terms:
+        how: dict[str, Any] = {"temperature": self.temperature, "frequency": self.frequency, "gates": self.gates}
+        return terms(self.model, w, figures=self.figures, **how)
+
+
+def _points(
+    techs: Sequence[str | Path | Technology],
+    temperatures: Sequence[Quantity | None],
+    frequencies: Sequence[Quantity | None],
+    figures: Figures | None,
+    gates: str | Path | Gates | None,
+) -> list[_Point]:
+    """All points, models first. Figures go to the models that have them."""
+    for what, given in (("techs", techs), ("temperatures", temperatures), ("frequencies", frequencies)):
+        if isinstance(given, str | Path | Technology) or not isinstance(given, Iterable):
+            _refuse(f"{what} = {given!r:.40}", "a list of them")
+    models = [t if isinstance(t, Technology) else technology(t) for t in techs]
+    known = [{name for charge in model.charges for name in charge.figures} for model in models]
+    for name in figures or {}:
+        if not any(name in one for one in known):
+            hint = nearest(name, set().union(*known)) or "`retrograd energy --models` shows what models leave open"
+            raise InputError(Diagnostic("RG1109", f"no model of the sweep has a figure `{name:.40}`", hint=hint))
+    return [
+        _Point(model, t, f, {k: v for k, v in (figures or {}).items() if k in has}, gates)
+        for model, has in zip(models, known, strict=True)
+        for t in temperatures
+        for f in frequencies
     ]
-    digest = _digest(f, models, temperatures, frequencies, how)
-    with closing(_Store(store, digest)) as kept:
-        found = {i: rows for i, args in enumerate(given) if (rows := kept.rows(i, args)) is not None}
-        todo = [job for job in jobs if job.number not in found]
-        for index, rows in _run(todo, executor):
-            kept.keep(index, given[index], rows)
-            found[index] = rows
-    return [row for i in range(len(given)) for row in found[i]]
 
 
-def _run(jobs: Sequence[_Job], executor: Executor | None) -> Iterator[tuple[int, list[Row]]]:
+def _runs(
+    programs: Mapping[str, Function],
+    arguments: Iterable[Sequence[Any] | Mapping[str, Any]],
+    formats: Sequence[Format | str | None],
+    points: Sequence[_Point],
+) -> Iterator[_Run]:
+    """The runs, compiled and with the words they begin with. Raises what is wrong with any of them before one is run."""
+    if isinstance(formats, str | Format) or not isinstance(formats, Iterable):
+        _refuse(f"formats = {formats!r:.40}", "a list of them")
+    given = [_of_one_run(i, one) for i, one in enumerate(arguments)]
+    widths = [_format(one) for one in formats]
+    by_format: dict[Format, tuple[_Place, ...]] = {}
+    hashes: dict[Any, str] = {}
+
+    def hashed(what: Any, text: Callable[[Any], str]) -> str:
+        """A hash is taken once of what many rows share; `what` is kept alive by the runs."""
+        if id(what) not in hashes:
+            hashes[id(what)] = hashlib.sha256(text(what).encode()).hexdigest()
+        return hashes[id(what)]
+
+    for name, f in programs.items():
+        function, backward = (~f, True) if isinstance(f, Inverse) else (f, False)
+        for wanted in widths:
+            w = function.format_for(wanted)
+            if w not in by_format:
+                by_format[w] = tuple(_place(point.terms(w), w) for point in points)
+            for number, (args, keywords) in enumerate(given):
+                head, compiled = (name, w, number), None
+                words: tuple[tuple[int, tuple[int, ...]], ...] = ()
+                try:
+                    values = bind(function, args, keywords)
+                    compiled = function.compiled_for(types_of(function, values), wanted)
+                    words = tuple((address, tuple(found)) for address, found in loaded_words(compiled, values))
+                except (CompileError, InputError) as error:
+                    if error.code not in NO_WORD:
+                        raise _numbered(error, number, len(given)) from None
+                    places = tuple(_Place(place.terms, place.outside or error) for place in by_format[w])
+                    yield _Run(*head, None, backward, values, (), places, ("",) * len(places))
+                    continue
+                begins = json.dumps([hashed(compiled.program, _code), backward, words])
+                run = hashlib.sha256(begins.encode()).hexdigest()
+                keys = tuple(_key(run, hashed(place.terms, _text)) for place in by_format[w])
+                yield _Run(*head, compiled, backward, values, words, by_format[w], keys)
+
+
+def _numbered(error: RetrogradError, number: int, count: int) -> RetrogradError:
+    """What is wrong with arguments says with which, where there are several."""
+    if count == 1 or not isinstance(error, InputError):
+        return error
+    d = error.diagnostics[0]
+    return InputError(replace(d, message=f"arguments {number}: {d.message}"))
+
+
+def _of_one_run(number: int, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """(arguments by position, by name)"""
+    if isinstance(given, Mapping):
+        return (), dict(given)
+    try:
+        return tuple(given), {}
+    except TypeError:
+        hint = "one tuple, or one mapping by name, for each run: [(0.0, 3.0), …]"
+        _refuse(f"arguments {number} of the sweep are {given!r:.40}", hint)
+
+
+def _format(given: Format | str | None) -> Format | None:
+    if given is None or isinstance(given, Format):
+        return given
+    try:
+        return Format.named(given)
+    except (ValueError, TypeError) as error:
+        raise InputError(Diagnostic("RG0507", f"format {given!r:.40}: {error}", hint="for example Q16.16")) from None
+
+
+def _place(t: Terms, w: Format) -> _Place:
+    """The point; whether the model has figures for it is seen by pricing nothing there."""
+    try:
+        t.price(_nothing(w))
+    except InputError as error:
+        return _Place(t, error)
+    return _Place(t, None)
+
+
+def _nothing(w: Format) -> Counts:
+    return Counts(Program((), format=w), {})
+
+
+def _code(p: Program) -> str:
+    """All that a machine is told of a program."""
+    return json.dumps([p.code, p.data, p.memory, p.format.width, p.format.frac])
+
+
+def _text(t: Terms) -> str:
+    """All that a price follows from, but the counts."""
+    cells = None if t.gates is None else {unit: dict(found) for unit, found in t.gates.units.items()}
+    return json.dumps([t.technology.as_dict(), t.temperature, t.frequency, cells], sort_keys=True)
+
+
+def _key(run: str, point: str) -> str:
+    """A row's: of another version of Retrograd, which may count otherwise, it is another."""
+    return hashlib.sha256(f"{SCHEMA} {__version__} {run} {point}".encode()).hexdigest()
+
+
+# ---------------------------------------------------------------------- runs
+
+
+def _job(index: int, run: _Run, found: Mapping[str, Kept], max_steps: int | None) -> _Job:
+    """What is left to do of a run."""
+    assert run.compiled is not None
+    p = run.compiled.program
+    points = tuple(point for key, point in run.wanted.items() if key not in found)
+    code, data = tuple(p.code), tuple(p.data)
+    return _Job(index, code, data, p.memory, p.format, run.backward, run.words, points, max_steps)
+
+
+def _ran(jobs: Sequence[_Job], executor: Executor | None) -> Iterator[tuple[int, list[Kept] | None]]:
     if executor is None:
         for job in jobs:
-            yield job.number, _work(job)
+            yield job.run, _work(job)
         return
-    futures = {executor.submit(_work, job): job.number for job in jobs}
+    futures = {executor.submit(_work, job): job.run for job in jobs}
     try:
         for future in as_completed(futures):
             yield futures[future], future.result()
@@ -117,128 +365,64 @@ def _run(jobs: Sequence[_Job], executor: Executor | None) -> Iterator[tuple[int,
             future.cancel()
 
 
-def _work(job: _Job) -> list[Row]:
-    """One run, at all points."""
-    f = _found(job.function) if isinstance(job.function, tuple) else job.function
-    report, rows = None, []
-    for tech in job.techs:
-        for temperature in job.temperatures:
-            for frequency in job.frequencies:
-                at = {"temperature": temperature, "frequency": frequency, **job.how}
-                at["figures"] = _fitting(tech, at["figures"])
-                report = (
-                    energy(f, *job.args, tech=tech, baseline=False, **at)
-                    if report is None
-                    else report.priced_by(tech, **at)
-                )
-                p, c = report.price, report.counts
-                counts = {"retired": c.retired, "cycles": c.cycles, "erased_bits": c.erased_bits}
-                price = {key: value for key, value in p.as_dict().items() if key != "items"}
-                rows.append(
-                    Row(job.number, p.technology.id, p.technology.version, p.temperature, p.frequency, counts, price)
-                )
-    return rows
-
-
-def _fitting(tech: str | Path | Technology, figures: dict[str, Any]) -> dict[str, Any]:
-    """Of the figures those that this model has: others are for the other models."""
-    model = tech if isinstance(tech, Technology) else technology(tech)
-    known = {name for charge in model.charges for name in charge.figures}
-    return {name: value for name, value in figures.items() if name in known}
-
-
-# ---------------------------------------------------------------------- functions for processes
-
-
-def _reference(f: Reversible | Inverse) -> tuple[str, str, bool]:
-    """(module, name, whether the inverse is meant). Raises InputError where another process would not find it."""
-    function = ~f if isinstance(f, Inverse) else f
-    reference = function.fn.__module__, function.fn.__qualname__, isinstance(f, Inverse)
+def _work(job: _Job) -> list[Kept] | None:
+    """One run, at all its points; None where it does not come to its end."""
+    program = Program(job.code, job.data, job.memory, job.format)
+    machine = machine_for(program, backward=job.backward)
+    for address, words in job.words:
+        machine.load(address, words)
     try:
-        same = _found(reference) is f
-    except (ImportError, AttributeError):
-        same = False
-    if not same:
-        message = f"`{f.__name__}` is not found by another process as {reference[0]}.{reference[1]}"
-        hint = "Define it at the top of a module, without `with_options`; or use threads."
-        raise InputError(Diagnostic("RG0603", message, hint=hint))
-    return reference
-
-
-def _found(reference: tuple[str, str, bool]) -> Any:
-    module, name, inverse = reference
-    value: Any = importlib.import_module(module)
-    for part in name.split("."):
-        value = getattr(value, part)
-    return ~value if inverse else value
-
-
-# ---------------------------------------------------------------------- the store
-
-
-def _digest(
-    f: Reversible | Inverse,
-    models: Sequence[Technology],
-    temperatures: Sequence[Quantity | None],
-    frequencies: Sequence[Quantity | None],
-    how: dict[str, Any],
-) -> str:
-    """What was swept, in a few signs: the function's source and its options, the models with all their figures, the points."""
-    function: SourceFunction = ~f if isinstance(f, Inverse) else f
-    source = "".join(function.source.lines)
-    what = [
-        SCHEMA, f.__name__, source, repr(getattr(function, "options", None)), repr(getattr(function, "format", None)),
-        [m.as_dict() for m in models], list(temperatures), list(frequencies), {k: str(v) for k, v in how.items()},
-    ]  # fmt: skip
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
-
-
-class _Store:
-    """Rows in a file of SQLite, or nowhere."""
-
-    def __init__(self, path: str | Path | None, digest: str) -> None:
-        self._file = None
-        if path is None:
-            return
-        try:
-            self._file = sqlite3.connect(path)
-            with self._file:
-                self._file.execute("CREATE TABLE IF NOT EXISTS sweep (digest TEXT NOT NULL)")
-                self._file.execute(
-                    "CREATE TABLE IF NOT EXISTS runs (number INTEGER, arguments TEXT, rows TEXT NOT NULL, PRIMARY KEY (number, arguments))"
-                )
-                known = self._file.execute("SELECT digest FROM sweep").fetchone()
-                if known is None:
-                    self._file.execute("INSERT INTO sweep VALUES (?)", (digest,))
-        except sqlite3.Error as error:
-            self.close()
-            raise InputError(Diagnostic("RG1111", f"{path} keeps no sweep: {error}")) from None
-        if known is not None and known[0] != digest:
-            self.close()
-            message = f"{path} keeps another sweep: the function, its models or the points have changed"
-            raise InputError(Diagnostic("RG1111", message))
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def rows(self, index: int, args: tuple[Any, ...]) -> list[Row] | None:
-        """What is kept of a run."""
-        if self._file is None:
+        if machine.run(job.max_steps).stop is not Stop.HALTED:
             return None
-        query = "SELECT rows FROM runs WHERE number = ? AND arguments = ?"
-        found = self._file.execute(query, (index, _arguments(args))).fetchone()
-        return None if found is None else [Row(*row) for row in json.loads(found[0])]
+    except Trap:
+        return None
+    carried = sum(len(words) for _, words in job.words)
+    counts = counts_of(machine, host_traffic(program, carried, carried))
+    told = {"retired": counts.retired, "cycles": counts.cycles, "erased_bits": counts.erased_bits}
+    out = []
+    for point in job.points:
+        p = point.price(counts)
+        out.append({**_head(p), "counts": told, "price": p.sums()})
+    return out
 
-    def keep(self, index: int, args: tuple[Any, ...], rows: list[Row]) -> None:
-        if self._file is not None:
-            with self._file:
-                text = json.dumps([list(row) for row in rows])
-                self._file.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (index, _arguments(args), text))
+
+def _head(p: Price) -> Kept:
+    model = p.technology
+    return {"technology": model.id, "version": model.version, "temperature": p.temperature, "frequency": p.frequency}
 
 
-def _arguments(args: tuple[Any, ...]) -> str:
-    """Arguments as they are told apart: arrays by what they hold."""
-    shown = [[type(a).__name__, a.tolist() if hasattr(a, "tolist") else a] for a in args]
-    return hashlib.sha256(json.dumps(shown, default=repr, sort_keys=True).encode()).hexdigest()
+def _head_of(t: Terms, w: Format) -> Kept:
+    """The same of a point where nothing was priced; as it was asked for, where the model has no figures."""
+    model = t.technology
+    with suppress(InputError):
+        return _head(t.price(_nothing(w)))
+    kelvins = model.temperature.si.nominal if t.temperature is None else t.temperature
+    hertz = model.frequency.si.nominal if t.frequency is None and model.frequency is not None else t.frequency
+    return {"technology": model.id, "version": model.version, "temperature": kelvins, "frequency": hertz}
+
+
+def _trap_of(run: _Run, max_steps: int | None) -> ProgramTrap:
+    """Why a run did not come to its end, told in the terms of the source: it is run again."""
+    assert run.compiled is not None
+    machine = load(run.compiled, run.values, backward=run.backward)
+    try:
+        execute(run.compiled, machine, max_steps)
+    except ProgramTrap as trap:
+        return trap
+    raise AssertionError("a run that trapped elsewhere came to its end here")
+
+
+def _where(run: _Run) -> str:
+    return f"{run.program}, {run.format}, arguments {run.number}"
+
+
+def _rows_of(run: _Run, found: Mapping[str, Kept], trap: ProgramTrap | None) -> Iterator[Row]:
+    """A run's rows, at its points."""
+    where = run.program, str(run.format), run.number
+    for (t, outside), key in zip(run.points, run.keys, strict=True):
+        error = outside or trap
+        if error is None:
+            yield Row(*where, **found[key])
+        else:
+            d = error.diagnostics[0]
+            yield Row(*where, **_head_of(t, run.format), counts={}, price={}, why=f"{d.code}: {d.message}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,13 +92,18 @@ def load(
 ) -> Machine:
     """A machine that is about to run the program on these arguments."""
     machine = machine_for(compiled.program, engine, backward=backward, overflow=overflow)
+    for address, words in loaded_words(compiled, values):
+        machine.load(address, words)
+    return machine
+
+
+def loaded_words(compiled: Compiled, values: list[Any]) -> Iterator[tuple[int, list[int]]]:
+    """(address, words) of each argument. Raises InputError at the parameter."""
     for argument, value in zip(compiled.arguments, values, strict=True):
         try:
-            words = to_words(argument.type, value, compiled.format, argument.name)
+            yield argument.address, to_words(argument.type, value, compiled.format, argument.name)
         except InputError as error:
             raise InputError(located(error.diagnostics[0], compiled.function, argument.name)) from None
-        machine.load(argument.address, words)
-    return machine
 
 
 def read(compiled: Compiled, machine: Machine, values: list[Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, overload
 
 from retrograd.compiler.compiled import Compiled, Options, compile_function, dropping_cotangents
@@ -78,11 +79,15 @@ class Reversible(SourceFunction):
             types = types_from_annotations(self)
         return self.compiled_for(types)
 
+    def format_for(self, format: Format | None = None) -> Format:
+        """The format that it is compiled in: the one asked for, its own, or that of all functions."""
+        return format or self.format or _default_format
+
     def compiled_for(
         self, types: tuple[Type, ...], format: Format | None = None, options: Options | None = None
     ) -> Compiled:
         """The program for these types, compiled at most once."""
-        w, chosen = format or self.format or _default_format, options or self.options
+        w, chosen = self.format_for(format), options or self.options
         key = (tuple(_key(t) for t in types), w, chosen)
         found = self._compiled.get(key)
         if found is None:
@@ -212,7 +217,13 @@ def reversible(
 def results(function: Reversible, values: list[Any]) -> Any:
     """All arguments after a run, by position and by name."""
     names = [p.name for p in function.parameters]
-    return namedtuple(function.__name__, names, rename=True)(*values)
+    return tuple_of(function.__name__, tuple(names))(*values)
+
+
+@cache
+def tuple_of(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
+    """A class of named tuples: to make one takes as long as a short run."""
+    return namedtuple(name, fields, rename=True)
 
 
 __all__ = ["Inverse", "Listing", "Lowered", "Reversible", "from_words", "reversible", "to_words", "use_format"]

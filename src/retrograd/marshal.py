@@ -328,10 +328,10 @@ def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
 
 def _array_of(kind: Kind, words: Sequence[int] | NDArray[np.uint64], w: Format) -> np.ndarray[Any, Any]:
     if kind is Kind.FIXED:
-        return fixed.to_reals(np.array(words, dtype=np.uint64), w)
+        return fixed.to_reals(np.asarray(words, dtype=np.uint64), w)
     if kind is Kind.LOGNUM:
-        return lognum.to_reals(np.array(words, dtype=np.uint64), w)
-    array = np.array(words, dtype=np.uint64)
+        return lognum.to_reals(np.asarray(words, dtype=np.uint64), w)
+    array = np.asarray(words, dtype=np.uint64)
     if kind is Kind.BOOL:
         truths: NDArray[np.bool_] = array != 0
         return truths

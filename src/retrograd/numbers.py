@@ -27,7 +27,7 @@ def _reals(values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.kind not in "iufb":
         raise _fail("RG0602", f"{array.dtype} is no type of real numbers", ())
-    return array.astype(np.float64)
+    return array.astype(np.float64, copy=False)
 
 
 def _first(wrong: NDArray[np.bool_]) -> tuple[int, ...] | None:
@@ -39,8 +39,9 @@ def _first(wrong: NDArray[np.bool_]) -> tuple[int, ...] | None:
 
 def _words(scaled: NDArray[np.float64], low: float, high: float) -> NDArray[np.uint64]:
     """Integral floats in [low, high) as two's complement, masked to the width that `high` tells."""
-    words = scaled.astype(np.int64).astype(np.uint64)
-    return words & np.uint64(int(high) - int(low) - 1)
+    words = scaled.astype(np.int64).view(np.uint64)
+    mask = int(high) - int(low) - 1
+    return words if mask == (1 << 64) - 1 else words & np.uint64(mask)
 
 
 class _NumberType(type):
@@ -101,23 +102,25 @@ class fixed(_Declared, metaclass=_NumberType):
         Trap: a float64 has 53 bits, a word may have 64; integers beyond 2^53 lose their last bits before this.
         """
         reals = _reals(values)
-        at = _first(np.isnan(reals))
-        if at is not None:
-            raise _fail("RG0602", "NaN is not a number", at)
         # Scaling by a power of two is exact, or overflows to an infinity that the range check finds.
         with np.errstate(over="ignore"):
-            scaled = reals * 2.0**format.frac
-        scaled = np.rint(scaled) if rounding == "nearest" else np.floor(scaled)
+            scaled = np.asarray(reals * 2.0**format.frac)
+        (np.rint if rounding == "nearest" else np.floor)(scaled, out=scaled)
         low, high = -float(format.sign), float(format.sign)
-        at = _first((scaled < low) | (scaled >= high))
-        if at is not None:
-            raise _fail("RG0601", f"{reals[at]!s} does not fit {format}", at)
+        # Two passes, not four: a NaN is neither at least one nor less than the other.
+        if scaled.size and not (scaled.min() >= low and scaled.max() < high):
+            at = _first(np.isnan(reals))
+            if at is not None:
+                raise _fail("RG0602", "NaN is not a number", at)
+            at = _first((scaled < low) | (scaled >= high))
+            raise _fail("RG0601", f"{reals[at]!s} does not fit {format}", at or ())
         return _words(scaled, low, high)
 
     @staticmethod
     def to_reals(words: ArrayLike, format: Format = Q32_32) -> NDArray[np.float64]:
         """word / 2^F, as near as a float64 comes."""
-        return _signed(words, format.width).astype(np.float64) / 2.0**format.frac
+        reals: NDArray[np.float64] = _signed(words, format.width) * np.float64(2.0**-format.frac)
+        return reals
 
 
 class lognum(_Declared, metaclass=_NumberType):
@@ -159,6 +162,8 @@ class lognum(_Declared, metaclass=_NumberType):
 
 def _signed(words: ArrayLike, width: int) -> NDArray[np.int64]:
     """The low `width` bits as signed integers."""
-    array: NDArray[Any] = np.asarray(words).astype(np.uint64)
+    array: NDArray[Any] = np.asarray(words).astype(np.uint64, copy=False)
+    if width == 64:
+        return array.view(np.int64)
     up = np.uint64(64 - width)
     return (array << up).view(np.int64) >> np.int64(64 - width)

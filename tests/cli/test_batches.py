@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from retrograd.simulator.engines.choice import VARIABLE
 from retrograd.simulator.engines.cuda import driver as drivers
 
-from retrograd import batch_runs
+from retrograd import progress
 from retrograd.cli.files import write_arrays
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -489,7 +489,7 @@ def test_json(cli: Cli) -> None:
 def test_progress_on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     save(r=np.zeros(300), xs=np.ones((300, 20)))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(batch_runs, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     code, out, err = cli("run", "f.py:norm", "--batch", "in.npz", "--engine", "reference")
     assert code == OK
     assert "running" in err

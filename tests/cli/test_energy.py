@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from retrograd.simulator.energy.units import BOLTZMANN
 
+from retrograd import progress
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -190,3 +192,119 @@ def test_nothing_heavy_is_imported(folder: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+# ------------------------------------------------------------------ batches
+
+
+def test_a_batch(cli: Cli, functions: str, folder: Path) -> None:
+    np.savez(folder / "in.npz", y=np.zeros(3), x=np.array([1.0, 2.0, 3.0]))
+    code, out, err = cli("energy", f"{functions}:forget", "--batch", "in.npz", "--json")
+    told = json.loads(out)
+    assert (code, err, told["name"]) == (OK, "", "vmap(forget)")
+    assert [e["erased_bits"] for e in told["elements"]] == [64] * 3
+    assert told["price"]["program"]["value"] == pytest.approx(3 * 64 * KT_LN2)
+    one = json.loads(cli("energy", f"{functions}:forget", "0.0", "3.0", "--json")[1])
+    assert told["counts"]["retired"] == 3 * one["counts"]["retired"]
+    np.savez(folder / "x.npz", x=np.array([1.0, 2.0]))
+    code, out, _ = cli("energy", f"{functions}:forget", "y=0.0", "--batch", "x.npz", "--compare", "landauer,cmos45")
+    assert (code, out.partition(":")[0]) == (OK, "vmap(forget)")
+    code, out, _ = cli("energy", f"{functions}:~root", "y=2.0", "--batch", "x.npz", "--json")
+    assert json.loads(out)["name"] == "vmap(~root)"
+    np.savez(folder / "wrong.npz", y=np.zeros(2), x=np.array([1.0, -2.0]))
+    code, _, err = cli("energy", f"{functions}:root", "--batch", "wrong.npz")
+    assert code == TRAPPED
+    assert "element 1: " in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("add.rga", "--batch", "in.npz"), "--batch is for functions"),
+        (("f.py:forget", "--shared", "x"), "--shared is for batches"),
+        (("f.py:forget", "--batch", "in.npz", "--advise"), "--advise"),
+        (("f.py:forget", "--batch", "in.npz", "--timeline"), "bits over time"),
+        (("f.py:forget", "--batch", "in.npz", "--plot", "a.png", "--plot-kind", "time"), "bits over time"),
+        (("f.py:forget", "--batch", "none.npz"), "none.npz"),
+    ],
+)
+def test_wrong_batches(cli: Cli, functions: str, folder: Path, arguments: tuple[str, ...], text: str) -> None:
+    np.savez(folder / "in.npz", y=np.zeros(2), x=np.ones(2))
+    code, _, err = cli("energy", *arguments)
+    assert code == 2
+    assert text in err
+
+
+# ------------------------------------------------------------------ sweeps
+
+
+def test_a_sweep(cli: Cli, functions: str) -> None:
+    code, out, err = cli(
+        "sweep", f"{functions}:forget", f"{functions}:~norm", "--args", "0.0 3.0", "--tech", "landauer,cmos45", "--json"
+    )
+    assert code == 2  # `norm` takes three
+    assert "RG0603" in err + out
+    arguments = ("--args", "0.0 3.0", "--args", "y=1.0 x=4.0", "--format", "Q32.32,Q16.16", "--tech", "landauer,cmos45")
+    code, out, err = cli("sweep", f"{functions}:forget", f"{functions}:root", *arguments, "--json")
+    assert (code, err) == (OK, "")
+    told = json.loads(out)
+    assert told["schema"] == "retrograd.energy-sweep/2"
+    assert [(r["program"], r["format"], r["number"], r["technology"]) for r in told["rows"]] == [
+        (p, f, i, t)
+        for p in ("forget", "root")
+        for f in ("Q32.32", "Q16.16")
+        for i in (0, 1)
+        for t in ("landauer", "cmos45")
+    ]
+    assert told["rows"][0]["price"]["program"]["value"] == pytest.approx(64 * KT_LN2)
+    # Every number can be traced: the rows name the models, whose figures say where they are from.
+    assert [m["id"] for m in told["models"]] == ["landauer", "cmos45"]
+    assert all(f["source"] for m in told["models"] for c in m["charges"] for f in c["figures"])
+    code, out, _ = cli("sweep", f"{functions}:forget", f"{functions}:root", *arguments)
+    lines = out.splitlines()
+    assert len(lines) == 1 + len(told["rows"])
+    assert "183.7 zJ" in lines[1]
+
+
+def test_a_sweep_goes_on(cli: Cli, functions: str, folder: Path) -> None:
+    arguments = ("sweep", f"{functions}:forget", "--args", "0.0 3.0", "--store", "sweep.db", "--json")
+    first = cli(*arguments)
+    at = (folder / "sweep.db").stat().st_mtime_ns
+    assert cli(*arguments) == first
+    assert (folder / "sweep.db").stat().st_mtime_ns == at
+    assert cli(*arguments, "--tech", "aqfp")[0] == OK
+    assert (folder / "sweep.db").stat().st_mtime_ns > at
+
+
+@pytest.mark.slow
+def test_a_sweep_in_processes(cli: Cli, functions: str) -> None:
+    arguments = ("sweep", f"{functions}:forget", "--args", "0.0 3.0", "--args", "0.0 4.0", "--json")
+    assert cli(*arguments, "--jobs", "2") == cli(*arguments)
+
+
+def test_a_sweep_tells_why_there_is_no_price(cli: Cli, functions: str) -> None:
+    code, out, err = cli(
+        "sweep", f"{functions}:root", "--args", "0.0 4.0", "--args=0.0 -1.0", "--tech", "landauer,aqfp",
+        "--temperature", "4.2K,300K",
+    )  # fmt: skip
+    assert code == TRAPPED
+    assert sum("outside the model" in line for line in out.splitlines()) == 2
+    assert sum("RG0403" in line for line in out.splitlines()) == 3
+    assert "root, Q32.32, arguments 1: RG0403" in err
+    assert "RG1108" in err
+    arguments = ("sweep", f"{functions}:root", "--args", "0.0 4.0")
+    assert cli(*arguments, "--tech", "landauer,aqfp", "--temperature", "4.2K,300K")[0] == OK
+    assert cli(*arguments, "--max-steps", "2")[0] == LIMIT
+
+
+def test_progress_of_a_sweep(cli: Cli, functions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody looks, and only there."""
+    arguments = ["sweep", f"{functions}:forget", "--args", "0.0 3.0", "--args", "0.0 4.0"]
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    assert cli(*arguments)[2] == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    code, out, err = cli(*arguments)
+    assert code == OK
+    assert "sweeping" in err
+    assert "sweeping" not in out
+    assert "sweeping" not in cli(*arguments, "--quiet")[2]

@@ -440,4 +440,18 @@ def test_where_compiled_code_is_at_hand_nothing_starts_in_python(monkeypatch: py
     program: Program = assemble(LOOP.format(last="neg r4"))
     assert isinstance(choice.machine_for(program), NativeMachine)  # this file has imported it
     monkeypatch.delitem(sys.modules, choice._NATIVE)
+    monkeypatch.setattr(StartingMachine, "all_taken", 0)
     assert isinstance(choice.machine_for(program), StartingMachine)
+
+
+def test_many_short_runs_are_worth_the_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    program: Program = assemble(LOOP.format(last="neg r4"))
+    monkeypatch.delitem(sys.modules, choice._NATIVE)
+    monkeypatch.setattr(StartingMachine, "all_taken", 0)
+    monkeypatch.setattr(choice, "MANY", 100)
+    for _ in range(3):
+        machine = choice.machine_for(program)
+        assert isinstance(machine, StartingMachine)
+        assert machine.run(40).steps == 40
+    # Imported anew, it is a class of its own.
+    assert type(choice.machine_for(program)).__name__ == NativeMachine.__name__

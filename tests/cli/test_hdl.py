@@ -117,6 +117,7 @@ def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
         (["verilog", "--serial", "3"], "RG0507", "less than 4"),
         (["synth", "--mhz", "fast"], "RG0507", "no frequency"),
         (["formal", "mull.add"], "RG0507", "no opcode `mull.add`"),
+        (["formal", "--classes", "mul.add"], "RG0512", "--classes chooses the opcodes"),
         (["stat", "-o", "none/g.json"], "RG0501", "none"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else "",
@@ -137,6 +138,7 @@ def test_proofs(cli: Cli) -> None:
     assert (found["schema"], found["format"]) == ("retrograd.formal/1", {"width": 8, "frac": 4})
     assert len(found["proofs"]) == 4
     assert all(proof["holds"] for proof in found["proofs"])
+    assert {proof["class"] for proof in found["proofs"]} == {"Bijections: rd by logic unit"}
 
 
 def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from retrograd.simulator.energy.units import thermal_energy
 
 import retrograd as rg
 from retrograd import energy_plots, fixed, library, reversible
-from retrograd.energy_report import EnergyReport
+from retrograd.energy_report import EnergyReport, total_text
 
 DEVICE: dict[str, Any] = {"resistance": "10kohm", "capacitance": "1fF", "voltage": "1V", "power": "1fW"}
 GATES = Gates(rg.Format(), {"logic unit": {"AND": 1000}})
@@ -100,6 +100,31 @@ def test_bars() -> None:
     assert isinstance(memory, Range)
     assert heights == {"logic": pytest.approx(logic.nominal), "memory": pytest.approx(memory.nominal)}
     assert "leakage" in ax.texts[0].get_text()
+
+
+def test_bars_of_reports_of_one_name() -> None:
+    """Each has its own, with what it comes to: a small one beside a large one cannot be seen."""
+    reports = [rg.energy(forget, 0.0, 2.0, tech=tech) for tech in ("landauer", "cmos45", "landauer")]
+    ax = energy_plots.by_cause(reports).axes[0]
+    places = {round(p.get_x() + p.get_width() / 2) for c in ax.containers for p in c.patches}
+    assert places == {0, 1, 2}
+    assert [t.get_text() for t in ax.get_xticklabels()] == [
+        "forget\nlandauer, 300 K", "forget\ncmos45, 300 K", "forget\nlandauer, 300 K",
+    ]  # fmt: skip
+    assert [t.get_text().partition("\n")[0] for t in ax.texts] == [
+        total_text(r.price).partition(" (")[0] for r in reports
+    ]
+    # Room for what stands above the tallest.
+    assert ax.get_ylim()[1] > 1.5 * max(p.get_y() + p.get_height() for c in ax.containers for p in c.patches)
+
+
+def test_what_a_logarithmic_axis_has_no_place_for_is_told() -> None:
+    nothing = rg.energy(library.norm, 0.0, [3.0, 4.0])
+    unknown = rg.energy(library.norm, 0.0, [3.0, 4.0], tech="adiabatic_rc")
+    ax = energy_plots.against_frequency([nothing, unknown]).axes[0]
+    assert ax.get_legend_handles_labels()[1] == ["norm, landauer: 0 J", "norm, adiabatic_rc: not modelled"]
+    ax = energy_plots.against_delay([nothing, unknown]).axes[0]
+    assert ax.get_legend_handles_labels()[1] == ["norm, landauer: no clock", "norm, adiabatic_rc: not modelled"]
 
 
 def test_against_delay() -> None:

@@ -27,6 +27,7 @@ import re
 import runpy
 import shlex
 import shutil
+import sqlite3
 import struct
 import sys
 import tempfile
@@ -452,11 +453,20 @@ def tool_that_is_not_installed() -> None:
         hdl_command(parser().parse_args(["hdl", "stat"]))
 
 
-def sweep_of_another_function() -> None:
-    """A store of one sweep, given to another."""
+def sweep_of_an_older_schema() -> None:
+    """A store that an older version wrote."""
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        with contextlib.closing(sqlite3.connect("sweep.db")) as old, old:
+            old.execute("CREATE TABLE sweep (digest TEXT NOT NULL)")
+            old.execute("CREATE TABLE runs (number INTEGER, arguments TEXT, rows TEXT NOT NULL)")
         energy_sweep(square, [(0.0, 1.0)], store="sweep.db")
-        energy_sweep(square, [(0.0, 1.0)], techs=["cmos45"], store="sweep.db")
+
+
+def sweep_in_another_database() -> None:
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        with contextlib.closing(sqlite3.connect("photos.db")) as other, other:
+            other.execute("CREATE TABLE photos (name TEXT)")
+        energy_sweep(square, [(0.0, 1.0)], store="photos.db")
 
 
 def sweep_in_a_file_that_is_none() -> None:
@@ -475,7 +485,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
         kernel_that_fails, buffer_that_was_given_back, array_on_another_device, array_that_is_transposed, array_of_another_type,
         array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused, tool_that_is_not_installed,
-        sweep_of_another_function, sweep_in_a_file_that_is_none,
+        sweep_of_an_older_schema, sweep_in_another_database, sweep_in_a_file_that_is_none,
     )
 }  # fmt: skip
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from retrograd.hdl.core import Core
-from retrograd.hdl.microcode import Microcode
+from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.orders import Order, Report
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation import Simulation
@@ -36,8 +37,8 @@ def lockstep() -> ModuleType:
 
 
 @cache
-def _microcode(w: Format) -> Microcode:
-    return Microcode(parameters_of(w))
+def _simulation(w: Format) -> Simulation:
+    return Simulation(Core(parameters_of(w)))
 
 
 def parameters_of(w: Format) -> Parameters:
@@ -45,16 +46,18 @@ def parameters_of(w: Format) -> Parameters:
 
 
 @pytest.fixture(scope="session")
-def microcode() -> Callable[[Format], Microcode]:
-    """The microcode of a format, made once."""
-    return _microcode
+def microcode() -> Callable[[Parameters], Microcode]:
+    """A copy of the microcode, to plant something in."""
+
+    def of(p: Parameters) -> Microcode:
+        made = copy(microcode_for(p))
+        made.dispatch, made.rows = list(made.dispatch), list(made.rows)
+        return made
+
+    return of
 
 
 @pytest.fixture(scope="session")
 def simulate() -> Callable[[Format], Callable[[Sequence[Order]], list[Report]]]:
-    """Carries out orders on a new core of the format, in Amaranth's simulator."""
-
-    def of(w: Format) -> Callable[[Sequence[Order]], list[Report]]:
-        return lambda orders: Simulation(Core(parameters_of(w), _microcode(w))).run(orders)
-
-    return of
+    """Carries out orders on a core of the format, each time from its reset on, in Amaranth's simulator."""
+    return lambda w: _simulation(w).run

@@ -123,6 +123,22 @@ def test_one_machine_for_all_remembers_nothing() -> None:
     assert result.erased_bits.min() > 0
 
 
+def test_auto_runs_at_once_what_is_compiled_already() -> None:
+    @reversible
+    def fresh(y: fixed, x: fixed):
+        y += x * x + 17 * x
+
+    # To look whether code is at hand, it must not be compiled.
+    first = rg.run_batch(fresh, np.zeros(3), XS)
+    assert first.engine == "reference"
+    rg.run_batch(fresh, np.zeros(3), XS, engine="translated")
+    again = rg.run_batch(fresh, np.zeros(3), XS)
+    assert again.engine == "translated"
+    assert np.array_equal(first.values.y, again.values.y)
+    # Of another program, of the other direction, it is not.
+    assert rg.run_batch(fresh, again.values.y, XS, backward=True).engine == "reference"
+
+
 def test_axes_other_than_the_first() -> None:
     x = np.arange(12.0).reshape(3, 4)
     expected = [float(row @ row) for row in x.T]

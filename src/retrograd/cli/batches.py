@@ -38,7 +38,6 @@ _ROWS, _TOLD = 8, 3
 def run_batch_command(options: argparse.Namespace) -> int:
     """Run a function on each element of a batch; returns the exit code."""
     from retrograd.batches import run_batch
-    from retrograd.marshal import bind
 
     function, backward = function_and_direction(options)
     limit = step_limit(options)
@@ -46,19 +45,11 @@ def run_batch_command(options: argparse.Namespace) -> int:
         if options.output == "-":
             raise fail("RG0512", "-o -: arrays are written to a file; `--json` prints them")
         check_output(options.output)
-    arrays = {name: array for name, array in read_arrays(options.batch).items() if not name.startswith(_OURS)}
-    given = _arguments(function, arrays, options.batch)
-    args, keywords = parse_arguments(options.args)
-    alone = {*keywords, *[p.name for p in function.parameters[: len(args)]]}
-    for name in given:
-        if name in alone:
-            raise fail("RG0510", f"`{name}` is given on the command line and in {options.batch}", "give it once")
-    batched = _batched(function, given, options.shared, options.batch)
-    values = bind(function, args, {**keywords, **given})
+    values, in_axes = batch_values(function, options)
     result = run_batch(
         function,
         *values,
-        in_axes=[0 if p.name in batched else None for p in function.parameters],
+        in_axes=in_axes,
         engine=options.engine,
         backward=backward,
         max_steps=limit,
@@ -78,6 +69,22 @@ def run_batch_command(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------------- from arrays to arguments
+
+
+def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[list[Any], list[int | None]]:
+    """(the arguments of a batch, which of them have an element for each run): of --batch, --shared and the command line."""
+    from retrograd.marshal import bind
+
+    arrays = {name: array for name, array in read_arrays(options.batch).items() if not name.startswith(_OURS)}
+    given = _arguments(function, arrays, options.batch)
+    args, keywords = parse_arguments(options.args)
+    alone = {*keywords, *[p.name for p in function.parameters[: len(args)]]}
+    for name in given:
+        if name in alone:
+            raise fail("RG0510", f"`{name}` is given on the command line and in {options.batch}", "give it once")
+    batched = _batched(function, given, options.shared, options.batch)
+    values = bind(function, args, {**keywords, **given})
+    return values, [0 if p.name in batched else None for p in function.parameters]
 
 
 def _arguments(function: Reversible, arrays: dict[str, Any], path: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def energy_command(options: argparse.Namespace) -> int:
             "RG0512", "nothing to run", "write FILE.py:FUNCTION, an assembly text or an image; --models lists models"
         )
     _check(options)
-    techs = options.compare.split(",") if options.compare else [options.tech]
+    techs = options.compare.split(",") if options.compare else [options.tech or "landauer"]
     how = _how(options)
     if options.advise:
         return _advise(options, techs[0], how)
@@ -72,21 +72,38 @@ def _check(options: argparse.Namespace) -> None:
         raise fail("RG0512", f"--plot {options.plot[:60]}: no picture", f"the name ends in {', '.join(_PICTURES)}")
     if options.plot is None and options.plot_kind != "causes":
         raise fail("RG0512", "--plot-kind is for --plot")
+    if options.tech is not None and options.compare is not None:
+        raise fail("RG0512", "--tech is one model, and --compare several", "name all in --compare")
+    if options.batch is None and options.shared:
+        raise fail("RG0512", "--shared is for batches", "name the arrays: --batch FILE.npz")
+    if options.batch is not None:
+        if not is_function(options.program):
+            raise fail("RG0512", "--batch is for functions: a program does not say what its arguments are")
+        if options.advise or _look(options):
+            raise fail("RG0512", "--batch prices many runs: --advise, and bits over time, are of one")
+    if options.advise and options.timeline:
+        raise fail("RG0512", "--advise looks at whole runs: --timeline is for one that is shown")
     if options.advise and (options.compare or options.plot is not None):
         raise fail("RG0512", "--advise goes by one model, and draws nothing", "name the model: --tech")
     if options.advise and not is_function(options.program):
         raise fail("RG0512", "--advise is for functions: a program says nothing of routines", "write FILE.py:FUNCTION")
 
 
-def _how(options: argparse.Namespace) -> dict[str, Any]:
+def figures_of(texts: list[str]) -> dict[str, str]:
+    """What --figure says. Raises InputError RG0507."""
     figures: dict[str, str] = {}
-    for text in options.figures:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
             raise fail("RG0507", f"--figure {text[:60]}: written NAME=VALUE", "for example --figure resistance=10kohm")
         figures[name] = value
+    return figures
+
+
+def _how(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        "temperature": options.temperature, "frequency": options.frequency, "figures": figures, "gates": options.gates,
+        "temperature": options.temperature, "frequency": options.frequency, "figures": figures_of(options.figures),
+        "gates": options.gates,
     }  # fmt: skip
 
 
@@ -114,11 +131,19 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
         if given:
             raise fail("RG0512", f"{option} is for assembly and images, and `{options.program}` is a function")
     function, backward = function_and_direction(options)
-    args, keywords = parse_arguments(options.args)
-    values = bind(function, args, keywords)
+    f: Any = ~function if backward else function
+    if options.batch is None:
+        args, keywords = parse_arguments(options.args)
+        values = bind(function, args, keywords)
+    else:
+        from retrograd.batches import vmap
+        from retrograd.cli.batches import batch_values
+
+        values, in_axes = batch_values(function, options)
+        f = vmap(f, in_axes)
     try:
         return energy(
-            ~function if backward else function,
+            f,
             *values,
             tech=tech,
             engine=options.engine,

@@ -328,12 +328,8 @@ def parse_format(text: str) -> Format:
     """A format as written: 32,16 (width, fraction) or Q16.16 (before and after the point). Raises InputError RG0507."""
     from retrograd.isa.words import Format
 
-    found = re.fullmatch(r"(Q?)(\d{1,4})[,.](\d{1,4})", text)
     try:
-        if found is None:
-            raise ValueError("a format is written WIDTH,FRACTION")
-        first, fraction = int(found[2]), int(found[3])
-        return Format(first + fraction if found[1] else first, fraction)
+        return Format.named(text)
     except ValueError as error:
         raise fail("RG0507", f"--format {text[:40]}: {error}", "for example 32,16") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from retrograd.tables import columns
 
 if TYPE_CHECKING:
     from retrograd.hdl.parameters import Parameters
+    from retrograd.hdl.proofs import Result
     from retrograd.hdl.runs import Place, Run
 
 #: exit code of a proof that failed
@@ -283,7 +285,7 @@ def _synth(options: argparse.Namespace) -> int:
 
 
 def _formal(options: argparse.Namespace) -> int:
-    from retrograd.hdl.proofs import prove_all
+    from retrograd.hdl.proofs import classes, prove_all
     from retrograd.isa.table import TABLE
 
     w = parse_format(options.format)
@@ -291,19 +293,29 @@ def _formal(options: argparse.Namespace) -> int:
     for name in options.opcodes:
         if name not in known:
             raise fail("RG0507", f"there is no opcode `{name[:40]}`", nearest(name, known))
-    rows = []
+    if options.classes and options.opcodes:
+        raise fail("RG0512", "--classes chooses the opcodes", "leave out the opcodes, or --classes")
+    class_of = {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
+    wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
+    rows: list[tuple[str, Result]] = []
     failed = 0
-    for found in prove_all(w, options.opcodes or known, _number(options.seconds, "--seconds", 1)):
+    for found in prove_all(w, wanted, _number(options.seconds, "--seconds", 1)):
         failed += not found.holds
-        rows.append(found)
+        kind = class_of[re.split("[ ,]", found.opcode)[0]]
+        if options.classes and not options.json and kind not in (told for told, _ in rows):
+            print(kind)
+        rows.append((kind, found))
         if not options.json:
             said = "taken back" if found.holds else f"NOT TAKEN BACK: {found.counterexample}"
-            print(f"{found.opcode:<24} {said}, {found.seconds:.1f} s", flush=True)
+            print(f"{found.opcode:<28} {said}, {found.seconds:.1f} s", flush=True)
     if options.json:
         proofs = [
-            {"what": r.opcode, "holds": r.holds, "seconds": round(r.seconds, 3), "counterexample": r.counterexample}
-            for r in rows
-        ]
+            {
+                "what": r.opcode, "class": kind, "holds": r.holds, "seconds": round(r.seconds, 3),
+                "counterexample": r.counterexample,
+            }
+            for kind, r in rows
+        ]  # fmt: skip
         print(json.dumps({"schema": "retrograd.formal/1", "format": _format_dict(w), "proofs": proofs}, indent=2))
     else:
         print(f"{len(rows) - failed} of {len(rows)} hold at {w}")

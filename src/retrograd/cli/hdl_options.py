@@ -72,6 +72,7 @@ def add_commands(p: argparse.ArgumentParser, program: Callable[[argparse.Argumen
     p = command("formal", "prove that the hardware takes back what it did, opcode by opcode")
     p.add_argument("opcodes", nargs="*", metavar="OPCODE", help="such as mul.add (default: all)")
     built_for(p, "8,4")
+    p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
     p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
     p.add_argument("--json", action="store_true", help="print it as JSON (schema retrograd.formal/1)")
 

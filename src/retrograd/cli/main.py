@@ -120,7 +120,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("program", metavar="PROG", nargs="?", help="FILE.py:FUNCTION, assembly text or an image")
     p.add_argument("args", nargs="*", metavar="ARG", help="of a function: literals such as 1.5, NAME=VALUE, @FILE.npy")
     p.add_argument("-I", "--include", metavar="DIR", action="append", default=[], help="folder that .include may read")
-    p.add_argument("--tech", metavar="MODEL", default="landauer", help="a model's name (see --models), or a TOML file")
+    p.add_argument("--batch", metavar="FILE.npz", help="a function on each element of arrays, see run")
+    p.add_argument("--shared", metavar="NAME", action="append", default=[], help="see run")
+    p.add_argument("--tech", metavar="MODEL", help="a model's name (see --models), or a TOML file (default: landauer)")
     p.add_argument("--models", action="store_true", help="list the models")
     p.add_argument("--compare", metavar="A,B", help="several models beside each other")
     p.add_argument("--temperature", metavar="T", help="such as 4.2K (default: the model's)")
@@ -152,6 +154,28 @@ def parser() -> argparse.ArgumentParser:
         "--json", action="store_true",
         help="as JSON (schema retrograd.energy/1, energy-comparison/1, energy-advice/1 or technologies/1)",
     )  # fmt: skip
+
+    p = command("sweep", "price functions at many points: models, temperatures, clocks, formats, arguments")
+    p.add_argument("functions", metavar="FILE.py:FUNCTION", nargs="+", help="~FUNCTION for its inverse")
+    p.add_argument(
+        "--args", metavar="'ARG …'", action="append", default=[], dest="arguments",
+        help="arguments of a run, in one word of the shell, as energy takes them; may be repeated, for a run each. --args='-1.0 2' where "
+        "the first is negative",
+    )  # fmt: skip
+    p.add_argument("--format", metavar="Q,Q", help="formats such as Q32.32,Q16.16 (default: the function's)")
+    p.add_argument("--tech", metavar="A,B", default="landauer", help="models, see energy (default: landauer)")
+    p.add_argument("--temperature", metavar="T,T", help="such as 4.2K,300K (default: the model's)")
+    p.add_argument("--frequency", metavar="F,F", help="clocks, such as 1MHz,5GHz (default: the model's)")
+    p.add_argument(
+        "--figure", metavar="NAME=VALUE", action="append", default=[], dest="figures",
+        help="a figure that models leave open, such as resistance=10kohm",
+    )  # fmt: skip
+    p.add_argument("--gates", metavar="FILE", help="gate counts (default: those that come with the hardware)")
+    p.add_argument("--store", metavar="FILE", help="a file of SQLite: rows are kept there, and not run again")
+    p.add_argument("--jobs", metavar="N", default="1", help="processes that run (default: 1)")
+    p.add_argument("--max-steps", metavar="N", help="stop each run after N steps")
+    p.add_argument("--quiet", action="store_true", help="no progress on the terminal")
+    p.add_argument("--json", action="store_true", help="as JSON (schema retrograd.energy-sweep/2)")
 
     p = command("compile", "compile a reversible function to an image, assembly text, IR, LLVM IR or PTX")
     p.add_argument(
@@ -328,6 +352,10 @@ def _dispatch(options: argparse.Namespace) -> int:
             from retrograd.cli.energy import energy_command
 
             return energy_command(options)
+        case "sweep":
+            from retrograd.cli.sweep import sweep_command
+
+            return sweep_command(options)
         case "bench":
             from retrograd.cli.bench import bench_command
 

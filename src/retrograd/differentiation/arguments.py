@@ -46,11 +46,24 @@ class Sought:
     value: bool
 
 
+@dataclass(frozen=True)
+class Batched:
+    """A function on each element of its arguments: `f` is a reversible one, or a gradient of one."""
+
+    f: Reversible | Inverse | Derived
+    in_axes: Any
+    engine: str
+    #: of a gradient by what all elements share, the sum
+    summed: bool
+
+
 class Derived:
     """A function made of a reversible one, and called with its arguments."""
 
     #: what it gives, where that is a gradient of the function itself
     sought: Sought | None = None
+    #: what it does, where that is one run for each element
+    batched: Batched | None = None
 
     def __init__(self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any]):
         self.of = of

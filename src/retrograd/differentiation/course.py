@@ -160,18 +160,9 @@ class Course:
         try:
             self.machine.run()
         except Trap as trap:
-            raise ProgramTrap(self._explained(trap), self.machine, trap) from None
+            raise ProgramTrap(explained(self.compiled, self.machine, trap), self.machine, trap) from None
         self._trapped = False
         self._at_end = not self._at_end and not self.machine.differentiating
-
-    def _explained(self, trap: Trap) -> Diagnostic:
-        d = explain(self.compiled, self.machine, trap)
-        plain = trap.diagnostics[0].message.partition(" (at pc")[0]
-        if "cotangent" not in plain:
-            return d
-        # The numbers themselves are fine: it is what runs beside them.
-        hint = _TOO_LARGE if trap.diagnostics[0].code == "RG0404" else None
-        return replace(d, code=trap.diagnostics[0].code, message=f"running back, {plain}", hint=hint)
 
     # ------------------------------------------------------------------ what came back
 
@@ -193,6 +184,17 @@ class Course:
     def seeds(self, addresses: Iterable[int]) -> dict[int, int]:
         """The cotangent 1 at each of these addresses."""
         return dict.fromkeys(addresses, self.one)
+
+
+def explained(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
+    """A trap on the way back, in the terms of the source."""
+    d = explain(compiled, machine, trap)
+    plain = trap.diagnostics[0].message.partition(" (at pc")[0]
+    if "cotangent" not in plain:
+        return d
+    # The numbers themselves are fine: it is what runs beside them.
+    hint = _TOO_LARGE if trap.diagnostics[0].code == "RG0404" else None
+    return replace(d, code=trap.diagnostics[0].code, message=f"running back, {plain}", hint=hint)
 
 
 def _reached(memory: Store) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,7 @@ from retrograd.differentiation.arguments import (
 )
 from retrograd.differentiation.course import Course
 from retrograd.differentiation.functions import Gradient, gradient
-from retrograd.functions import Inverse, Reversible
+from retrograd.functions import Inverse, Reversible, tuple_of
 from retrograd.isa.diagnostics import nearest
 
 #: words that a gradient within a gradient keeps for cotangents
@@ -66,7 +65,7 @@ class Slope(Derived):
         super().__init__("grad", function, lambda args, keywords: report(args, {**keywords, **self.zeros}).gradients)
         if isinstance(f, Slope):
             self.of, self.__name__ = f.of, f"grad({f.__name__})"
-        self.function, self.argnums, self.loss = function, argnums, loss
+        self.function, self.argnums, self.loss, self.scale = function, argnums, loss, scale
         if not isinstance(f, Slope):
             self.sought = Sought(f, argnums, loss, scale, value=False)
         #: what is differentiated, here and inside
@@ -187,7 +186,7 @@ def choose(
 def by_choice(argnums: Which, found: Mapping[str, Any]) -> Any:
     """One thing by itself, several as a tuple, all by name: as was asked."""
     if argnums is None:
-        return namedtuple("Gradients", list(found), rename=True)(*found.values())
+        return tuple_of("Gradients", tuple(found))(*found.values())
     return next(iter(found.values())) if is_one(argnums) else tuple(found.values())
 
 

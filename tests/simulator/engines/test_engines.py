@@ -328,6 +328,33 @@ def test_limits_near_the_end(lockstep: Any, make: Make, text: str) -> None:
         both.run()
 
 
+def test_a_run_that_turns_out_to_be_long(monkeypatch: pytest.MonkeyPatch, lockstep: Any, translated: Make) -> None:
+    """What was begun without a thread begins anew in one; with cotangents, and those that were dropped, as they were."""
+    monkeypatch.setattr(native, "BRIEF", 700)
+    threads: list[int] = []
+    begin = native._interruptible
+    monkeypatch.setattr(native, "_interruptible", lambda *a: threads.append(1) or begin(*a))
+    for lifted in (False, True):
+        both = lockstep(translated, rg.assemble(LOOP.format(1000)))
+        both.differentiate(lifted)
+        both.do(lambda m: m.run())
+        both.do(lambda m: m.run_back())
+        both.check()
+    assert len(threads) == 4
+
+
+def test_short_runs_that_add_up_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = rg.assemble(LOOP.format(1000))
+    monkeypatch.setattr(native, "_spent", {})
+    engines = []
+    for _ in range(2):
+        machine = NativeMachine(program)
+        machine.run()
+        engines.append(machine.engine)
+        monkeypatch.setattr(native, "_spent", dict.fromkeys(native._spent, 1e9))
+    assert engines == ["reference", "translated"]
+
+
 def test_a_long_run(lockstep: Any, make: Make) -> None:
     """As many steps as make `auto` hand over by itself, and both ways."""
     program = rg.assemble(LOOP.format(12_000))

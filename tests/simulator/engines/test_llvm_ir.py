@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from retrograd.isa.effects import UPDATE_OPERATORS
+from retrograd.isa.entries import Function
 from retrograd.isa.expr import (
     OPERATIONS,
     Expr,
@@ -25,6 +26,7 @@ from retrograd.isa.expr import (
     const,
     div_shift,
     evaluate,
+    inputs,
     look_up,
     mul_shift,
     nodes,
@@ -33,9 +35,11 @@ from retrograd.isa.expr import (
     select,
     sqrt_shift,
 )
+from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
-from retrograd.simulator.engines import llvm_ir
+from retrograd.simulator.engines import llvm_functions, llvm_ir
 from retrograd.simulator.engines.host import host
+from retrograd.simulator.engines.lane_trees import ROOT_SHIFT, LaneTrees
 from retrograd.simulator.engines.llvm_ir import Trees
 from retrograd.simulator.engines.llvm_module import Code, Module
 
@@ -62,8 +66,13 @@ def divide_of(division: str) -> tuple[str, str] | None:
     return host().divide
 
 
-def source(groups: Sequence[Group], w: Format, divide: tuple[str, str] | None, asked: Asked = "value") -> str:
-    """A module: rows(in, out, n) computes the roots of all groups from each of n rows, words being i64 outside."""
+def source(
+    groups: Sequence[Group], w: Format, divide: tuple[str, str] | None, asked: Asked = "value", lanes: int = 1
+) -> str:
+    """A module: rows(in, out, n) computes the roots of all groups from each of n rows, words being i64 outside.
+
+    In lanes, a row is of vectors, and behind the roots of each group it is told in which lanes they are doubted.
+    """
     module, t = Module(divide=divide), f"i{w.width}"
     narrow, wide = ("add", "add") if w.width == 64 else ("trunc", "zext")
 
@@ -72,18 +81,27 @@ def source(groups: Sequence[Group], w: Format, divide: tuple[str, str] | None, a
 
     calls, at = [], 0
     for k, group in enumerate(groups):
-        code = Code(module, w)
+        code = Code(module, w, lanes=lanes)
+        t, outside = code.word, code.side_by_side("i64")
         words = {}
         for i, name in enumerate(PLACES):
-            word = code.let(f"load i64, ptr {code.let(f'getelementptr i64, ptr %in, i64 {i}')}")
-            words[name] = code.let(change(narrow, "i64", word, t))
-        trees = Trees(code, words, group)
+            word = code.let(f"load {outside}, ptr {code.let(f'getelementptr {outside}, ptr %in, i64 {i}')}, align 8")
+            words[name] = code.let(change(narrow, outside, word, t)) if lanes == 1 else word
+        trees = (Trees if lanes == 1 else LaneTrees)(code, words, group)
+        results = []
         for root in group:
             if asked == "truth":
-                word = code.let(f"zext i1 {trees.truth(root)} to i64")
+                results.append(code.let(f"zext {code.truth} {trees.truth(root)} to {outside}"))
             else:
-                word = code.let(change(wide, t, trees.value(root), "i64"))
-            code.do(f"store i64 {word}, ptr {code.let(f'getelementptr i64, ptr %out, i64 {at}')}")
+                word = trees.value(root)
+                results.append(code.let(change(wide, t, word, outside)) if lanes == 1 else word)
+        if lanes > 1:
+            doubt = code.false
+            for more in trees.doubts:
+                doubt = code.let(f"or {code.truth} {doubt}, {more}")
+            results.append(code.let(f"zext {code.truth} {doubt} to {outside}"))
+        for word in results:
+            code.do(f"store {outside} {word}, ptr {code.let(f'getelementptr {outside}, ptr %out, i64 {at}')}, align 8")
             at += 1
         body = "\n".join(code.lines)
         module.functions.append(f"define internal void @group{k}(ptr %in, ptr %out) {{\n{body}\n  ret void\n}}")
@@ -96,9 +114,9 @@ check:
   %more = icmp slt i64 %i, %n
   br i1 %more, label %row, label %end
 row:
-  %first = mul i64 %i, {len(PLACES)}
+  %first = mul i64 %i, {len(PLACES) * lanes}
   %from = getelementptr i64, ptr %in, i64 %first
-  %last = mul i64 %i, {at}
+  %last = mul i64 %i, {at * lanes}
   %to = getelementptr i64, ptr %out, i64 %last
 """
         + "\n".join(calls)
@@ -163,6 +181,34 @@ def check(
         if words != expected:
             at = next(i for i, (x, y) in enumerate(zip(words, expected, strict=True)) if x != y)
             pytest.fail(f"{w}, {root}, {rows[at]}: {words[at]:#x} instead of {expected[at]:#x}")
+
+
+def check_lanes(groups: Sequence[Group], rows: Sequence[Row], lanes: int, asked: Asked = "value") -> float:
+    """Side by side, every root is what the definition says, where it is not doubted; how much is, of quotients."""
+    w, count = Format(), len(rows) // lanes * lanes
+    padded = np.array([(*row, *[0] * (len(PLACES) - len(row))) for row in rows[:count]], dtype=np.uint64)
+    vectors = np.ascontiguousarray(padded.reshape(-1, lanes, len(PLACES)).transpose(0, 2, 1))
+    results = sum(len(group) + 1 for group in groups)
+    run = compiled(source(groups, w, None, asked, lanes))
+    found = run(vectors.reshape(len(vectors), -1), results * lanes)
+    found = found.reshape(-1, results, lanes).transpose(1, 0, 2).reshape(results, -1)
+    columns = meanings([root for group in groups for root in group], w, padded.tolist())
+    at, doubted, quotients = 0, 0, 0
+    for group in groups:
+        doubts = found[at + len(group)] != 0
+        divides = any(node.op == "divshift" for node in nodes(*group))
+        assert divides or not doubts.any(), group
+        doubted, quotients = doubted + int(doubts.sum()) * divides, quotients + len(doubts) * divides
+        for root in group:
+            expected = np.array(columns[root], dtype=np.uint64)
+            expected = (expected != 0).astype(np.uint64) if asked == "truth" else expected
+            wrong = np.flatnonzero((found[at] != expected) & ~doubts)
+            if len(wrong):
+                k = wrong[0]
+                pytest.fail(f"{root}, {padded[k]}: {found[at][k]:#x} instead of {expected[k]:#x}")
+            at += 1
+        at += 1
+    return doubted / max(quotients, 1)
 
 
 # ---------------------------------------------------------------- words
@@ -299,6 +345,62 @@ def test_three_words() -> None:
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients(w: Format, division: str) -> None:
     check(all_quotients(w), w, rows_of(w, 2000), division)
+
+
+def close_rows(w: Format, s: int, rng: random.Random) -> list[Row]:
+    """Quotients x·2^s / y just below, at and above an integer, up to those that doubles tell and a little beyond."""
+    out: list[Row] = []
+    while len(out) < 3000:
+        y = rng.getrandbits(rng.randint(1, w.width - 1)) * rng.choice((1, -1))
+        q = rng.getrandbits(rng.randint(1, 52)) if rng.random() < 0.7 else (1 << 50) + rng.randint(-3, 3)
+        x = (rng.choice((1, -1)) * q * y >> s) + rng.randint(-1, 1)
+        if y and -w.sign <= x < w.sign:
+            out.append((x & w.mask, y & w.mask))
+    return out
+
+
+@pytest.mark.parametrize("w", [Format(64, 32), Format(64, 50), Format(32, 16)], ids=str)
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_quotients_close_to_integers(w: Format, division: str) -> None:
+    for s in (0, w.frac, w.width):
+        check([[div_shift(a, b, s)]], w, close_rows(w, s, random.Random(s)), division)
+
+
+def lane_trees() -> list[Group]:
+    """Roots of words shifted far are left to those that run alone."""
+    w = Format()
+    groups = [*all_trees(w), *all_quotients(w)]
+    return [
+        group
+        for group in groups
+        if all(node.op != "sqrtshift" or int(str(node.param)) <= ROOT_SHIFT for node in nodes(*group))
+    ]
+
+
+@pytest.mark.parametrize("lanes", [2, 8])
+@pytest.mark.parametrize("asked", ["value", "truth"])
+def test_trees_side_by_side(lanes: int, asked: Asked) -> None:
+    doubted = check_lanes(lane_trees(), some_rows(Format(), 2000), lanes, asked)
+    assert doubted < 0.5
+
+
+def test_quotients_close_to_integers_side_by_side() -> None:
+    w = Format()
+    for s in (0, w.frac, w.width):
+        rows = close_rows(w, s, random.Random(s))
+        assert check_lanes([[div_shift(a, b, s)]], rows, 8) < 0.5
+
+
+def test_instructions_side_by_side() -> None:
+    """The long functions too: the tree of every function of the table."""
+    w = Format()
+    values = [e.value(w) for e in TABLE.entries if isinstance(e, Function)]
+    groups = [[value] for value in values if inputs(value) <= set(PLACES)]
+    assert len(groups) > 30
+    rng = random.Random(5)
+    rows = some_rows(w, 200)
+    small = [tuple((rng.getrandbits(37) - (1 << 36)) & w.mask for _ in PLACES) for _ in range(600)]
+    check_lanes(groups, rows + small, 8)
 
 
 @pytest.mark.parametrize("w", [Format(4, 2), Format(64, 32)], ids=str)
@@ -444,7 +546,7 @@ def faults() -> Iterator[tuple[str, Any]]:
     yield "integer_root", lambda module, w, s: root(module, w, max(0, s - 1))
     # Truncated, not floored.
     yield "integer_quotient", lambda m, w: _spoil(m, quotient(m, w), "%floor = sub", "%q, %one")
-    yield "wide_quotient", lambda m, w, s: _spoil(m, wide(m, w, s), "%up = add", "%q, %one")
+    yield "wide_quotient", lambda m, w, s: _spoil(m, wide(m, w, s), "%q = add", "%nearest, %one")
     yield "_checked_sum", lambda node: None if node.op != "eq" or node.args[0].op != "lt" else _any_sum(node)
     yield "_is_truth", lambda node: node.op in ("eq", "lt", "ltu", "and")
 
@@ -459,6 +561,48 @@ def _spoil(module: Module, name: str, statement: str, operands: str) -> str:
 
 def _any_sum(node: Expr) -> Expr | None:
     return next((n for n in nodes(node) if n.op in ("add", "sub") and n.args == (a, b)), None)
+
+
+def test_a_wrong_quotient_of_words_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What doubles cannot tell: truncated, not floored."""
+    w, far = Format(), llvm_functions._far_quotient
+
+    def spoilt(module: Module, w: Format, s: int) -> str:
+        return _spoil(module, far(module, w, s), "%up = add", "%q, %one")
+
+    monkeypatch.setattr(llvm_functions, "_far_quotient", spoilt)
+    with pytest.raises(pytest.fail.Exception, match="instead of"):
+        check([[div_shift(a, b, w.frac)]], w, some_rows(w, 2000), keep=False, level=0)
+
+
+def test_a_sum_undone_is_no_instruction() -> None:
+    """(x + y) − y and its like, in instructions one after the other; a check that was noted is not made twice."""
+    w = Format()
+    fits = {name: UPDATE_OPERATORS[name].fits for name in ("add", "sub")}
+    for first, second, order in (
+        ("add", "sub", "zy"),
+        ("sub", "add", "zy"),
+        ("sub", "add", "yz"),
+        ("sub", "sub", "xz"),
+    ):
+        for noted in (False, True):
+            code = Code(Module(), w)
+            checks = []
+            words = {"a": "%x", "b": "%y"}
+            names = {"x": "%x", "y": "%y"}
+            for op, result in ((first, "z"), (second, "u")):
+                check_ = fits[op]
+                assert check_ is not None
+                tree = UPDATE_OPERATORS[op].combine(w, a, b)
+                trees = Trees(code, words, [tree, check_(w, a, b)], [check_(w, a, b)] if noted else [])
+                names[result] = trees.value(tree)
+                checks.append(trees.truth(check_(w, a, b)))
+                words = {place: names[name] for place, name in zip("ab", order, strict=True)}
+            text = "\n".join(code.lines)
+            assert names["u"] == ("%y" if order == "xz" else "%x")
+            assert text.count("with.overflow") == (1 if noted else 2)
+            code.label("next")
+            assert code.undone(second, names["z"], "%y") is None
 
 
 @pytest.mark.parametrize("fault", list(faults()), ids=lambda f: f[0])

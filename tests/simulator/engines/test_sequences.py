@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from retrograd.isa.encoding import Instruction, encode, illegality
+from retrograd.isa.encoding import Instruction, encode, illegality, inverse
 from retrograd.isa.entries import Bijection, Entry, Function, Opcode, no_guards
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
@@ -65,8 +65,16 @@ def cycle(rng: random.Random, entries: Collection[str] = ()) -> Iterator[Opcode]
         yield from rng.sample(opcodes, len(opcodes))
 
 
-def program(rng: random.Random, w: Format, opcodes: Iterator[Opcode], size: int, table: Table = rg.TABLE) -> rg.Program:
-    body = [instruction(rng, next(opcodes), w) for _ in range(size)]
+def program(
+    rng: random.Random, w: Format, opcodes: Iterator[Opcode], size: int, table: Table = rg.TABLE, undoing: float = 0
+) -> rg.Program:
+    """`undoing`: how often an instruction undoes one of the last three, instead of being drawn."""
+    body: list[Instruction] = []
+    for _ in range(size):
+        if undoing and body and rng.random() < undoing:
+            body.append(inverse(rng.choice(body[-3:]), table))
+        else:
+            body.append(instruction(rng, next(opcodes), w))
     code = [Instruction(table["start"]), *body, Instruction(table["finish"])]
     return rg.Program([encode(i) for i in code], [], MEMORY, w, table=table)
 
@@ -171,13 +179,14 @@ def sequences(
     size: int = 24,
     spoil: Callable[[rg.Program], rg.Program] | None = None,
     entries: Collection[str] = (),
+    undoing: float = 0,
 ) -> tuple[Counter[str], Counter[str]]:
     """Run `count` sequences, `states` of them in one program; how often opcodes were executed, and machines trapped."""
     rng = random.Random(seed)
     opcodes = cycle(rng, entries)
     executed, traps = Counter[str](), Counter[str]()
     while count > 0:
-        p = program(rng, w, opcodes, size)
+        p = program(rng, w, opcodes, size, undoing=undoing)
         modes = {"overflow": rng.random() < 0.6, "strict": rng.random() < 0.1, "keep_dropped": rng.random() < 0.1}
         both = lockstep(make, p, spoiled=spoil and spoil(p), **modes)
         both.differentiate(lifted)
@@ -215,6 +224,17 @@ def test_sequences_from_end_to_end(lockstep: Any, make: Make, w: Format, lifted:
     if lifted and w not in LIFTED:
         w = Format(8, 3)
     sequences(lockstep, make, w, lifted, w.frac + 2, count=60, states=100, way=through, size=12)
+
+
+@pytest.mark.parametrize("lifted", [False, True])
+@pytest.mark.parametrize("w", LIFTED, ids=str)
+def test_sequences_that_undo(lockstep: Any, make: Make, w: Format, lifted: bool) -> None:
+    """Values added and taken away again, of which translated code makes less: traps where sums do not fit included."""
+    some = ("mov", "fmov", "ld", "st", "exch", "fmul", "neg", "fabs")
+    _, traps = sequences(
+        lockstep, make, w, lifted, 9, count=400, states=100, way=through, size=16, entries=some, undoing=0.5
+    )
+    assert {"RG0404", "RG0405"} & traps.keys()
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+retrograd sweep add.rga
