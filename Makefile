@@ -17,18 +17,19 @@ lint:
 
 types: $(TREE)
 	MYPYPATH=build/tree $(PYTHON) -m mypy -p retrograd --cache-dir build/mypy
-	$(PYTHON) -m mypy benchmarks tools --cache-dir build/mypy-tools --ignore-missing-imports
+	$(PYTHON) -m mypy tools --cache-dir build/mypy-tools --ignore-missing-imports
 
 $(TREE): Makefile
 	rm -rf build/tree && mkdir -p $(TREE)
 	for f in src/retrograd/*; do ln -s ../../../$$f $(TREE)/; done
-	for d in isa assembler simulator hdl compiler examples; do ln -s ../../../$$d $(TREE)/; done
+	for d in isa assembler simulator hdl compiler examples benchmarks; do ln -s ../../../$$d $(TREE)/; done
 
 docs:
 	$(PYTHON) -m retrograd.isa.manual --check docs
 	$(PYTHON) -m retrograd.isa.timing --check docs
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 	$(PYTHON) tools/analyse_energy.py --check docs
+	$(PYTHON) -m retrograd.benchmarks.report --check docs
 	$(PYTHON) tools/measure_cycles.py --check docs
 
 examples:
@@ -42,7 +43,7 @@ slow:
 	$(PYTHON) tools/run_examples.py --slow docs/coprocessor.md
 
 benchmark:
-	$(PYTHON) -m benchmarks
+	$(PYTHON) -m retrograd.cli.main bench --peers all --report docs
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

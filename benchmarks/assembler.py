@@ -6,8 +6,7 @@ import random
 
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.image import from_image, to_image
-
-from benchmarks.measure import Row, seconds
+from retrograd.benchmarks.measure import Row, seconds
 
 
 def _source(lines: int) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from retrograd.benchmarks.measure import Row
 from retrograd.compiler.types import ArrayAnnotation, scalar_of, struct_of
 from retrograd.examples import bessel, bundle_adjustment, gmm
 
 import retrograd as rg
-from benchmarks.measure import Row
 from retrograd import library
 from retrograd.functions import Reversible
 

@@ -1,10 +1,10 @@
 """Batches on a GPU: the same bits as on the CPU, and how fast, beside jax and Warp in float64 on the same device.
 
-    python -m benchmarks.gpu [--quick] [--json FILE] [--fake]
+    python -m retrograd.benchmarks.gpu [--quick] [--json FILE] [--fake]
 
 Where Retrograd is not installed, from the root of the repository:
 
-    make -B build/tree/retrograd && PYTHONPATH=build/tree:. python -m benchmarks.gpu
+    make -B build/tree/retrograd && PYTHONPATH=build/tree python -m retrograd.benchmarks.gpu
 
 1. Bit for bit: random programs and examples on the GPU, on the CPU's cores and on the reference machine.
 2. The same gradient with blocks, pieces and devices of several numbers: the same bits.
@@ -40,6 +40,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.assembler.assemble import assemble
+from retrograd.benchmarks import gpu_peers
+from retrograd.benchmarks.references import adbench, complex_step
 from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding
 from retrograd.isa.diagnostics import DeviceError
@@ -53,11 +55,9 @@ from retrograd.simulator.engines.cuda.ptx import ptx, registers_and_instructions
 from retrograd.simulator.engines.instances import Columns
 
 import retrograd as rg
-from benchmarks import gpu_peers
 from retrograd.batch_arguments import Batch
 from retrograd.differentiation.programs import gradient_program, loss_gradient_program
 from retrograd.functions import Reversible
-from tests.examples.references import adbench, complex_step
 
 Reals = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -120,7 +120,7 @@ SIZES = {
 def main() -> None:
     """Do what this machine allows."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="python -m retrograd.benchmarks.gpu", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repeats")
     parser.add_argument("--json", metavar="FILE", type=Path, help=f"write what was found (schema {SCHEMA})")
@@ -190,7 +190,7 @@ def using_none() -> Iterator[None]:
 
 @contextmanager
 def _fake() -> Iterator[None]:
-    folder = Path(__file__).parent.parent / "tests" / "simulator" / "cuda"
+    folder = Path(__file__).resolve().parent.parent / "tests" / "simulator" / "cuda"
     fakes, on_host = _module(folder / "fake_driver.py"), _module(folder / "kernel_on_host.py")
     gpu_peers.anywhere = True
     library = fakes.FakeDriver(devices=[fakes.FakeDevice(), fakes.FakeDevice()])
@@ -235,7 +235,7 @@ def _same(name: str, program: Program, rows: Words, reference: int, **modes: Any
 
 def identical_programs(sizes: Sizes) -> list[dict[str, Any]]:
     """Random programs on random memory: most instances of some trap."""
-    generator = _module(Path(__file__).parent.parent / "tests" / "programs" / "generator.py")
+    generator = _module(Path(__file__).resolve().parent.parent / "tests" / "programs" / "generator.py")
     out = []
     for seed in range(sizes.programs):
         case = generator.generate(seed)
@@ -384,7 +384,7 @@ def _bessel(count: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
     z = np.linspace(0.5, 1.5, min(count, CHUNK))
     exact = np.array([bessel.reference(x, 2, 1e-8) for x in z[:CHECKED]])
     slopes = np.array(
-        [complex_step.jacobian(lambda x: bessel.reference(x[()], 2, 1e-8), np.array(x)) for x in z[:CHECKED]]
+        [complex_step.jacobian(lambda x: bessel.reference(x.item(), 2, 1e-8), np.array(x)) for x in z[:CHECKED]]
     )
     after, times = _run(compiled.program, plain, count, sizes.repeats)
     name = f"Bessel J₂, {count} numbers"

@@ -1,4 +1,4 @@
-"""jax and Warp on the workloads of `benchmarks.gpu`: float64, on the same device, with their own derivatives.
+"""jax and Warp on the workloads of `retrograd.benchmarks.gpu`: float64, on the same device, with their own derivatives.
 
 Their data lie on the device before the clock starts, and their results stay there: the times are beside our kernels', not our copies'.
 The clock is the host's, around a call and the wait for it. A peer that is absent, or has no GPU, is named by `absent`.
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from retrograd.benchmarks.peers import by_jax as definitions
 
 Reals = NDArray[np.float64]
 
@@ -134,24 +135,9 @@ def _on_device(*arrays: Reals, gradients: bool = False) -> list[Any]:
 # ---------------------------------------------------------------------- Bessel
 
 
-def _jax_bessel(z: Any) -> Any:
-    """J₂(z), until a term is at most 1e-8."""
-    from jax import lax
-
-    quarter = (z / 2) ** 2
-
-    def step(state: Any) -> Any:
-        k, term, total = state
-        term = term * -quarter / (k * (k + 2))
-        return k + 1, term, total + term
-
-    first = quarter / 2
-    return lax.while_loop(lambda state: abs(state[1]) > 1e-8, step, (1.0, first, first))[2]
-
-
 def _z(count: int) -> Reals:
     """As `benchmarks.gpu` has them: the same from the beginning on, and again."""
-    from benchmarks.gpu import CHUNK
+    from retrograd.benchmarks.gpu import CHUNK
 
     return np.resize(np.linspace(0.5, 1.5, min(count, CHUNK)), count)
 
@@ -160,10 +146,10 @@ def bessel_value(count: int, exact: Any) -> list[Task]:
     """J₂ of many numbers."""
 
     def by_jax() -> Run:
-        return _jitted(_jax()[0].vmap(_jax_bessel), (_z(count),), (len(exact),))
+        return _jitted(_jax()[0].vmap(definitions.bessel), (_z(count),), (len(exact),))
 
     def by_warp() -> Run:
-        from benchmarks import gpu_warp
+        from retrograd.benchmarks import gpu_warp
 
         z, out = _on_device(_z(count), np.zeros(count))
         return _warp_run(gpu_warp.bessel, count, [z], out, (len(exact),))
@@ -176,13 +162,13 @@ def bessel_gradient(count: int, exact: Any) -> list[Task]:
 
     def by_jax() -> Run:
         jax = _jax()[0]
-        both = jax.vmap(lambda z: jax.jvp(_jax_bessel, (z,), (1.0,)))
+        both = jax.vmap(lambda z: jax.jvp(definitions.bessel, (z,), (1.0,)))
         return _jitted(
             both, (_z(count),), (len(exact), 2), lambda found: np.stack([np.asarray(part) for part in found], axis=1)
         )
 
     def by_warp() -> Run:
-        from benchmarks import gpu_warp
+        from retrograd.benchmarks import gpu_warp
 
         warp = _warp()[0]
         z, out, by_z, by_out = _on_device(_z(count), np.zeros(count), np.zeros(count), np.ones(count))
@@ -212,20 +198,6 @@ def bessel_gradient(count: int, exact: Any) -> list[Task]:
 # ---------------------------------------------------------------------- bundle adjustment
 
 
-def _jax_error(inputs: Any, feature: Any) -> Any:
-    """The error of one measurement, of its 15 inputs."""
-    import jax.numpy as jnp
-
-    r, x = inputs[:3], inputs[11:14] - inputs[3:6]
-    theta = jnp.sqrt(r @ r)
-    n, c = r / theta, jnp.cos(theta)
-    seen = c * x + jnp.sin(theta) * jnp.cross(n, x) + (1 - c) * (n @ x) * n
-    p = seen[:2] / seen[2]
-    square = p @ p
-    scale = inputs[6] * (1 + (inputs[9] + inputs[10] * square) * square)
-    return inputs[14] * (scale * p + inputs[7:9] - feature)
-
-
 def _all(parts: tuple[Reals, ...], total: int) -> tuple[Reals, ...]:
     """So many measurements: those over and over again."""
     return tuple(np.resize(part, (total, *part.shape[1:])) for part in parts)
@@ -240,10 +212,10 @@ def bundle_errors(parts: tuple[Reals, ...], total: int, exact: Any) -> list[Task
     """The errors of all measurements."""
 
     def by_jax() -> Run:
-        return _jitted(_jax()[0].vmap(_jax_error), _inputs(parts, total), np.shape(exact))
+        return _jitted(_jax()[0].vmap(definitions.projection_error), _inputs(parts, total), np.shape(exact))
 
     def by_warp() -> Run:
-        from benchmarks import gpu_warp
+        from retrograd.benchmarks import gpu_warp
 
         *inputs, out = _on_device(*_all(parts, total), np.zeros((total, 2)))
         return _warp_run(gpu_warp.errors, total, inputs, out, np.shape(exact))
@@ -256,10 +228,12 @@ def bundle_jacobian(parts: tuple[Reals, ...], total: int, exact: Any) -> list[Ta
 
     def by_jax(mode: str) -> Run:
         jax = _jax()[0]
-        return _jitted(jax.vmap(getattr(jax, mode)(_jax_error)), _inputs(parts, total), np.shape(exact))
+        return _jitted(
+            jax.vmap(getattr(jax, mode)(definitions.projection_error)), _inputs(parts, total), np.shape(exact)
+        )
 
     def by_warp() -> Run:
-        from benchmarks import gpu_warp
+        from retrograd.benchmarks import gpu_warp
 
         warp = _warp()[0]
         *inputs, out = _on_device(*_all(parts, total), np.zeros((total, 2)))
@@ -298,28 +272,11 @@ def bundle_jacobian(parts: tuple[Reals, ...], total: int, exact: Any) -> list[Ta
 # ---------------------------------------------------------------------- Gaussian mixture
 
 
-def _jax_mixture(alphas: Any, means: Any, icf: Any, x: Any, gamma: float, m: int) -> Any:
-    import jax.numpy as jnp
-    from jax.scipy.special import logsumexp, multigammaln
-
-    (n, d), k = x.shape, len(alphas)
-    columns, rows = np.triu_indices(d, 1)
-    q = jnp.zeros((k, d, d)).at[:, rows, columns].set(icf[:, d:])
-    q = q + jnp.exp(icf[:, :d])[:, :, None] * jnp.eye(d)
-    y = jnp.einsum("jab,ijb->ija", q, x[:, None, :] - means)
-    traces = icf[:, :d].sum(axis=1)
-    dof = d + m + 1
-    constant = dof * d * (np.log(gamma) - np.log(2) / 2) - multigammaln(dof / 2, d)
-    terms = alphas + traces - (y**2).sum(axis=2) / 2
-    prior = gamma**2 / 2 * (q**2).sum() - m * traces.sum() - k * constant
-    return logsumexp(terms, axis=1).sum() - n * (logsumexp(alphas) + d * np.log(2 * np.pi) / 2) + prior
-
-
 def mixture_value(data: Any, exact: float) -> list[Task]:
     """ADBench's objective."""
 
     def by_jax() -> Run:
-        return _jitted(lambda a, b, c, x: _jax_mixture(a, b, c, x, data[4], data[5]), tuple(data[:4]), ())
+        return _jitted(lambda a, b, c, x: definitions.mixture(a, b, c, x, data[4], data[5]), tuple(data[:4]), ())
 
     return _tasks(by_jax, None, exact, 1e-10, "all points in one array")
 
@@ -328,7 +285,7 @@ def mixture_gradient(data: Any, exact: Any) -> list[Task]:
     """Its gradient by the parameters."""
 
     def by_jax() -> Run:
-        gradient = _jax()[0].grad(lambda a, b, c, x: _jax_mixture(a, b, c, x, data[4], data[5]), (0, 1, 2))
+        gradient = _jax()[0].grad(lambda a, b, c, x: definitions.mixture(a, b, c, x, data[4], data[5]), (0, 1, 2))
         return _jitted(gradient, tuple(data[:4]), (), lambda found: np.concatenate([np.ravel(part) for part in found]))
 
     return _tasks(by_jax, None, exact, 1e-8, "all points in one array")

@@ -15,7 +15,10 @@ def bessel(z: wp.array(dtype=wp.float64), out: wp.array(dtype=wp.float64)):
     term = quarter * wp.float64(0.5)
     total = term
     for k in range(1, 10):  # unrolled: the adjoint of a loop that is not forgets what it overwrote
-        term = term * (-quarter) / wp.float64(float(k * (k + 2)))
+        # No more is added once a term is at most 1e-8.
+        term = wp.where(
+            wp.abs(term) > wp.float64(1e-8), term * (-quarter) / wp.float64(float(k * (k + 2))), wp.float64(0.0)
+        )
         total = total + term
     out[i] = total
 

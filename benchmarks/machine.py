@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from retrograd.assembler.assemble import assemble
+from retrograd.benchmarks.measure import Row, seconds
 from retrograd.simulator.machine import Machine
-
-from benchmarks.measure import Row, seconds
 
 #: sum of products over an array, and the series loop of a Bessel function: fixed-point product and quotient
 LOOPS = {

@@ -1,11 +1,21 @@
-"""Timing that drift of the machine does not fool: interleaved repeats, median and minimum, ratios in one run."""
+"""Timing that drift of the machine does not fool: interleaved repeats, median and minimum, ratios in one run, on one core."""
 
 from __future__ import annotations
 
+import functools
+import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+#: seconds that a spell of a task lasts at least: a task that takes less is repeated within it
+SPELL = 2e-3
+#: variables that keep the libraries of others to one thread; they are read when the library is imported
+_SINGLE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -26,12 +36,94 @@ class Row:
         return self.value <= self.bar if self.lower_is_better else self.value >= self.bar
 
 
-def seconds(tasks: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, tuple[float, float]]:
-    """(median, minimum) seconds of each task, the tasks taken in turn so that a slow spell hits them all."""
+class Spent(NamedTuple):
+    """Seconds of a task."""
+
+    median: float
+    minimum: float
+
+
+def seconds(tasks: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Spent]:
+    """What each task takes, the tasks taken in turn so that a slow spell hits them all."""
     spent: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
             begun = time.perf_counter()
             task()
             spent[name].append(time.perf_counter() - begun)
-    return {name: (statistics.median(times), min(times)) for name, times in spent.items()}
+    return {name: Spent(statistics.median(times), min(times)) for name, times in spent.items()}
+
+
+def timed(
+    tasks: Mapping[str, Callable[[], object]], repeats: int, budget: float = float("inf"), spell: float = SPELL
+) -> dict[str, Spent]:
+    """`seconds` of tasks of any length: a short one is repeated within a spell, one beyond the budget is run once only.
+
+    `budget`: seconds that all repeats of one task together may take. Every task is run before it is timed.
+    """
+    rounds: dict[str, int] = {}
+    once: dict[str, Spent] = {}
+    for name, task in tasks.items():
+        task()
+        begun = time.perf_counter()
+        task()
+        taken = time.perf_counter() - begun
+        rounds[name] = max(1, int(spell / taken)) if taken > 0 else 1
+        if taken * repeats > budget:
+            once[name] = Spent(taken, taken)
+
+    def repeated(task: Callable[[], object], count: int) -> None:
+        for _ in range(count):
+            task()
+
+    spells = {n: functools.partial(repeated, task, rounds[n]) for n, task in tasks.items() if n not in once}
+    found = seconds(spells, repeats)
+    many = {name: Spent(s.median / rounds[name], s.minimum / rounds[name]) for name, s in found.items()}
+    return {name: once.get(name) or many[name] for name in tasks}
+
+
+@contextmanager
+def one_core() -> Iterator[int | None]:
+    """This process on one of its cores, and the libraries that are imported within on one thread; the core's number.
+
+    None where the system does not let a process choose. Environment and cores are as before afterwards.
+    """
+    before = {name: os.environ.get(name) for name in _SINGLE}
+    os.environ.update(dict.fromkeys(_SINGLE, "1"))
+    cores: set[int] = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set()
+    core = max(cores, default=None)
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    try:
+        yield core
+    finally:
+        if core is not None:
+            os.sched_setaffinity(0, cores)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def peak_bytes(task: Callable[[], object]) -> int | None:
+    """By how much the process grows at most while the task runs, in bytes, to a page; None where the system does not tell.
+
+    Linux keeps the largest size that a process ever had, and sets it back on demand.
+    """
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        before = _status("VmRSS")
+        task()
+        return max(0, _status("VmHWM") - before)
+    except (OSError, KeyError):
+        return None
+
+
+def _status(key: str) -> int:
+    """A size in /proc/self/status, in bytes."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name == key:
+            return 1024 * int(value.split()[0])
+    raise KeyError(key)

@@ -8,11 +8,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.measure import Row, seconds
+from retrograd.benchmarks.measure import Row, seconds
+
+from retrograd import examples
 from retrograd.execution import ENGINES
 
 CLI = ("-m", "retrograd.cli.main")
-EXAMPLE = Path(__file__).parents[1] / "examples" / "isqrt.rga"
+EXAMPLE = Path(examples.__file__).parent / "isqrt.rga"
 
 
 def measure(quick: bool) -> list[Row]:
@@ -43,8 +45,10 @@ def measure(quick: bool) -> list[Row]:
 
 
 def _process(*arguments: str) -> bool:
-    """Whether Python, run with these arguments, succeeds."""
-    return subprocess.run([sys.executable, *arguments], check=False, stdout=subprocess.DEVNULL).returncode == 0
+    """Whether Python, run with these arguments, succeeds. What it says is not shown."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return done.returncode == 0
 
 
 def _succeed(*arguments: str) -> None:

@@ -39,7 +39,7 @@ def _kinds(*rows: tuple[str, str, str, str]) -> dict[str, Kind]:
 
 #: RG01 assembly text, RG02 the verifier, RG03 binary images, RG04 traps and limits, RG05 the command line,
 #: RG06 numbers and arguments, RG07 the compiler, RG08 traps of compiled programs, RG09 laws for tests,
-#: RG10 engines and devices, RG11 energy.
+#: RG10 engines and devices, RG11 energy, RG12 benchmarks.
 #: A code, once released, keeps its meaning; a retired one is not reused.
 KINDS = _kinds(
     ("RG0101", "unknown mnemonic", "No instruction, alias or sugar has this name.",
@@ -259,6 +259,12 @@ KINDS = _kinds(
      "Let the hardware's synthesis write it anew."),
     ("RG1111", "not a store of sweeps", "The rows of sweeps are kept in a file of SQLite of their own, each under a hash of all that it follows from.",
      "Name a new file, or one that a sweep by this version has written."),
+    ("RG1201", "no such workload", "`retrograd bench` runs workloads and measurements of the toolchain by their names.",
+     "docs/benchmarks.md lists them; none runs all."),
+    ("RG1202", "no such peer", "A peer is another system that workloads are written with, to be timed beside Retrograd.",
+     "Peers: numba, enzyme, casadi, warp, jax, torch, autograd."),
+    ("RG1203", "not the figures of a benchmark", "Figures are what `retrograd bench --json` writes: JSON of the schema retrograd.bench/2.",
+     "Write them anew with this version."),
 )  # fmt: skip
 
 

@@ -13,7 +13,10 @@ ROOT = Path(__file__).resolve().parents[1]
 #: the parts that meet at `retrograd.isa` only
 SIBLINGS = ("assembler", "simulator", "hdl", "compiler")
 FACE = "src/retrograd"
-FOLDERS = ("isa", *SIBLINGS, FACE)
+BENCHMARKS = "benchmarks"
+FOLDERS = ("isa", *SIBLINGS, FACE, BENCHMARKS)
+#: systems that the benchmarks compare with, and what references need: most users have none of them
+PEERS = frozenset({"numba", "jax", "torch", "casadi", "autograd", "enzyme_ad", "warp", "scipy", "mpmath"})
 
 #: folder -> what it may import that is neither ours nor the standard library
 THIRD_PARTY: dict[str, frozenset[str]] = {
@@ -24,12 +27,15 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "compiler": frozenset({"numpy", "lark"}),
     # scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests.
     FACE: frozenset({"numpy", "matplotlib", "rich", "scipy", "pytest", "hypothesis"}),
+    BENCHMARKS: frozenset({"numpy", "matplotlib"}) | PEERS,
 }
 #: module -> the only folder that may import it
 ONLY_IN = {"llvmlite": "simulator/engines", "amaranth": "hdl"}
 #: what the command line loads when it is needed and not before: `retrograd --help` must start at once
 LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy"})
 LAZY_IN = "src/retrograd/cli"
+#: files that are imported only where the peer that they are for is there
+OF_PEERS = frozenset({"benchmarks/gpu_warp.py", "benchmarks/references/series.py", "benchmarks/references/sparse.py"})
 
 
 def inside(path: PurePosixPath, folder: str) -> bool:
@@ -88,18 +94,20 @@ def violations(path: PurePosixPath, source: str) -> list[str]:
             continue
         if top == "retrograd":
             part = part_of(module)
-            if folder != FACE and part not in ("isa", folder):
+            if folder not in (FACE, BENCHMARKS) and part not in ("isa", folder):
                 found.append(f"{where}: {folder} meets the other parts at retrograd.isa only")
             if folder == "isa" and part != "isa":
                 found.append(f"{where}: isa imports nothing of ours but itself")
             continue
-        if top in FOLDERS or top in ("src", "tests", "benchmarks", "docs", "examples"):
+        if top in FOLDERS or top in ("src", "tests", "docs", "examples"):
             found.append(f"{where}: our packages are imported as retrograd.…")
             continue
         if top not in sys.stdlib_module_names and top not in THIRD_PARTY[folder]:
             found.append(f"{where}: no dependency of {folder}")
         if top in ONLY_IN and not inside(path, ONLY_IN[top]):
             found.append(f"{where}: only {ONLY_IN[top]} imports it")
+        if top in PEERS and runs and folder == BENCHMARKS and path.as_posix() not in OF_PEERS:
+            found.append(f"{where}: a peer is imported inside functions only")
         if top in LAZY and runs and inside(path, LAZY_IN):
             found.append(f"{where}: the command line imports it inside functions only")
     return found
@@ -117,7 +125,13 @@ def test_imports(name: str) -> None:
 
 def test_the_walk_found_the_files() -> None:
     # A walk from a wrong root finds nothing, and nothing wrong.
-    assert {"isa/table.py", "isa/expr.py", "src/retrograd/__init__.py", "simulator/__init__.py"} <= set(FILES)
+    assert {
+        "isa/table.py",
+        "isa/expr.py",
+        "src/retrograd/__init__.py",
+        "simulator/__init__.py",
+        "benchmarks/run.py",
+    } <= set(FILES)
 
 
 def test_no_package_shadows_ours() -> None:
@@ -153,6 +167,9 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "a relative import": ("isa/laws.py", "from .expr import Expr", "a relative import"),
     "a relative import of a sibling": ("simulator/x.py", "from .. import assembler", "a relative import"),
     "a package by its folder": ("simulator/x.py", "from isa.expr import Expr", "imported as retrograd"),
+    "a peer at the top of a benchmark": ("benchmarks/peers/by_jax.py", "import jax", "inside functions only"),
+    "a peer in the face": ("src/retrograd/cli/bench.py", "def f():\n    import torch", "no dependency of src/retrograd"),
+    "the tests in a benchmark": ("benchmarks/run.py", "from tests.examples import x", "imported as retrograd"),
     "an unknown dependency": ("compiler/x.py", "import sympy", "no dependency of compiler"),
 }  # fmt: skip
 
@@ -174,6 +191,7 @@ def test_a_planted_violation_is_found(fault: str) -> None:
         ("hdl/core.py", "from amaranth import Module\nfrom retrograd.isa.expr import Expr"),
         ("src/retrograd/cli/run.py", "def f():\n    import numpy\n    from rich.table import Table"),
         ("src/retrograd/cli/run.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
+        ("benchmarks/peers/by_jax.py", "import retrograd.simulator.machine\ndef f():\n    import jax"),
         ("src/retrograd/testing.py", "import numpy\nfrom retrograd.simulator import machine\nimport retrograd.hdl"),
     ],
 )

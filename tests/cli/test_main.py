@@ -17,7 +17,7 @@ from retrograd import __version__
 Cli = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
 OK, BAD_INPUT, TRAPPED, LIMIT = 0, 2, 3, 4
-COMMANDS = ["demo", "run", "energy", "asm", "dis", "verify", "isa", "devices", "explain"]
+COMMANDS = ["demo", "run", "energy", "asm", "dis", "verify", "isa", "bench", "devices", "explain"]
 HEAVY = {"numpy", "llvmlite", "amaranth", "matplotlib", "rich"}
 
 
@@ -25,7 +25,7 @@ def test_help(cli: Cli) -> None:
     code, out, err = cli("--help")
     assert (code, err) == (OK, "")
     assert [name for name in COMMANDS if f"\n    {name} " in out] == COMMANDS
-    assert "exit codes: 0 ok, 2 bad input" in out
+    assert "exit codes: 0 ok, 1 wrong or worse (bench), 2 bad input" in out
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,18 +1,14 @@
-"""Gradients of the workloads and of the library against float64 and mpmath (references/), which share nothing with them."""
+"""Gradients of the workloads and of the library against float64 and mpmath (benchmarks/references), which share nothing with them."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.benchmarks.references import adbench, complex_step, formulas, planets, series, sparse
 from retrograd.compiler.compiled import Compiled, dropping_cotangents, real_regions
 from retrograd.compiler.emit import emit
 from retrograd.compiler.gradients import gradient as gradient_program
@@ -23,27 +19,6 @@ from retrograd import library
 from retrograd.execution import execute, load
 from retrograd.library import Complex, Quaternion, Vector3
 from retrograd.marshal import bind, types_of
-
-_PACKAGE = "retrograd_tests_references"
-
-
-def _reference(name: str) -> ModuleType:
-    """A module of the folder references, which pytest's way of importing gives no name."""
-    if _PACKAGE not in sys.modules:
-        folder = Path(__file__).parent / "references"
-        spec = importlib.util.spec_from_file_location(
-            _PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
-        )
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[_PACKAGE] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[_PACKAGE])
-    return importlib.import_module(f"{_PACKAGE}.{name}")
-
-
-adbench, complex_step, formulas, planets, series, sparse = map(
-    _reference, ("adbench", "complex_step", "formulas", "planets", "series", "sparse")
-)
 
 
 @dataclass

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from retrograd import __version__
 
 #: exit codes, also in --help: what a script can act on
-OK, BAD_INPUT, TRAPPED, LIMIT = 0, 2, 3, 4
+OK, WRONG, BAD_INPUT, TRAPPED, LIMIT = 0, 1, 2, 3, 4
 
 _EPILOG = """\
-exit codes: 0 ok, 2 bad input (usage, assembly, image, data), 3 trap, 4 step limit, 130 interrupted
+exit codes: 0 ok, 1 wrong or worse (bench), 2 bad input (usage, assembly, image, data), 3 trap, 4 step limit, 130 interrupted
 `retrograd explain CODE` explains any error; `retrograd demo` shows the whole in a minute."""
 
 
@@ -252,6 +252,28 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="the whole table as JSON (schema retrograd.isa/1)")
     p.add_argument("--markdown", action="store_true", help="the manual as Markdown")
 
+    p = command("bench", "check workloads, time them beside other systems, hold them against an earlier run")
+    p.add_argument(
+        "workloads", nargs="*", metavar="WORKLOAD", help="those that are run (default: all, and the toolchain)"
+    )
+    p.add_argument("--quick", action="store_true", help="small sizes, few repeats: a minute or two")
+    p.add_argument(
+        "--peers", metavar="A,B", default="",
+        help="other systems: numba, enzyme, casadi, warp, jax, torch, autograd, or all; pip install 'retrograd[bench]'",
+    )  # fmt: skip
+    p.add_argument("--data", metavar="FOLDER", help="ADBench's files, with folders ba and gmm: larger sizes")
+    p.add_argument("--full", action="store_true", help="bundle adjustment at all sizes of --data, piece by piece: long")
+    p.add_argument("--json", metavar="FILE", help="write all that was found (schema retrograd.bench/2); - prints it")
+    p.add_argument(
+        "--from", dest="from_", metavar="FILE", help="take the figures from such a file: nothing is measured"
+    )
+    p.add_argument(
+        "--report", metavar="FOLDER", help="write benchmarks.md there, and its pictures and figures to benchmarks/"
+    )
+    p.add_argument(
+        "--check", metavar="FILE", help="compare ratios and counts with such a file; exit code 1 if any is worse"
+    )
+
     p = command("devices", "list what there is to run on: the processor, and CUDA devices")
     p.add_argument("--json", action="store_true", help="print it as JSON (schema retrograd.devices/1)")
 
@@ -285,7 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RetrogradError as error:
         from retrograd.cli.report import show_errors
 
-        return show_errors(error, as_json=getattr(options, "json", False))
+        return show_errors(error, as_json=getattr(options, "json", False) in (True, "-"))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -334,6 +356,10 @@ def _dispatch(options: argparse.Namespace) -> int:
             from retrograd.cli.sweep import sweep_command
 
             return sweep_command(options)
+        case "bench":
+            from retrograd.cli.bench import bench_command
+
+            return bench_command(options)
         case "devices":
             from retrograd.cli.devices import devices
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gpu`: the whole of it on the fake driver, and what it does without a device."""
+"""`python -m retrograd.benchmarks.gpu`: the whole of it on the fake driver, and what it does without a device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks.gpu", *arguments]
+    command = [sys.executable, "-m", "retrograd.benchmarks.gpu", *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=ROOT, env=os.environ | environment, timeout=600
     )

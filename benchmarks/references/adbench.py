@@ -13,12 +13,12 @@ Gaussian mixture: inverse covariance factors Q, the logarithms of the diagonal f
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, multigammaln, softmax
 
 Reals = NDArray[np.float64]
 
@@ -127,6 +127,17 @@ def _logsumexp(a: NDArray[Any]) -> Any:
     return np.log(np.exp(a - most).sum(axis=-1)) + most[..., 0]
 
 
+def _softmax(a: NDArray[Any]) -> NDArray[Any]:
+    """Over the last axis."""
+    e = np.exp(a - a.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+
+def _log_gamma(a: float, d: int) -> float:
+    """ln Γ_d(a) = d (d − 1)/4 ln π + Σᵢ ln Γ(a − i/2), i = 0 … d − 1."""
+    return d * (d - 1) / 4 * math.log(math.pi) + sum(math.lgamma(a - i / 2) for i in range(d))
+
+
 def likelihood(
     alphas: NDArray[Any], means: NDArray[Any], icf: NDArray[Any], x: NDArray[Any], gamma: float, m: int
 ) -> Any:
@@ -137,7 +148,7 @@ def likelihood(
     squares = (whitened.sum(axis=-1) ** 2).sum(axis=-1)
     traces = icf[:, :d].sum(axis=-1)
     dof = d + m + 1
-    constant = dof * d * (np.log(gamma) - np.log(2) / 2) - multigammaln(dof / 2, d)
+    constant = dof * d * (np.log(gamma) - np.log(2) / 2) - _log_gamma(dof / 2, d)
     return (
         _logsumexp(alphas + traces - squares / 2).sum()
         - n * (_logsumexp(alphas) + d * np.log(2 * np.pi) / 2)
@@ -160,21 +171,21 @@ def likelihood_gradient(
     y = np.einsum("jab,ijb->ija", q, z)
     traces = icf[:, :d].sum(axis=-1)
     terms = alphas + traces - (y**2).sum(axis=-1) / 2
-    rho = softmax(terms, axis=1)
+    rho = _softmax(terms)
     pulled = np.einsum("ij,jab,ija->ijb", rho, q, y)
     by_factor = gamma**2 * q - np.einsum("ij,ija,ijb->jab", rho, y, z)
     rows, columns = _below(d)
     diagonal = np.einsum("jaa,jaa->ja", by_factor, q) + rho.sum(axis=0)[:, None] - m
     gradient = Mixture(
-        rho.sum(axis=0) - n * softmax(alphas),
+        rho.sum(axis=0) - n * _softmax(alphas),
         pulled.sum(axis=0),
         np.concatenate([diagonal, by_factor[:, rows, columns]], axis=1),
         -pulled.sum(axis=1),
         0.0,
         0,
     )
-    value = logsumexp(terms, axis=1).sum() - n * (logsumexp(alphas) + d * np.log(2 * np.pi) / 2)
+    value = _logsumexp(terms).sum() - n * (_logsumexp(alphas) + d * np.log(2 * np.pi) / 2)
     dof = d + m + 1
-    constant = dof * d * (np.log(gamma) - np.log(2) / 2) - multigammaln(dof / 2, d)
+    constant = dof * d * (np.log(gamma) - np.log(2) / 2) - _log_gamma(dof / 2, d)
     value += gamma**2 / 2 * (q**2).sum() - m * traces.sum() - k * constant
     return float(value), gradient

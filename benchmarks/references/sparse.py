@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, random_array
+from scipy.sparse import csc_array, random_array  # type: ignore[import-untyped]
 
 Numbers = NDArray[Any]
 

@@ -1,0 +1,87 @@
+"""What the systems are given: plain arrays in float64, in natural units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+Integers = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Arguments of a function of one number."""
+
+    z: Reals
+
+
+@dataclass(frozen=True)
+class SparsePair:
+    """Two matrices of one shape by compressed columns, rows ascending."""
+
+    a_starts: Integers
+    a_rows: Integers
+    a: Reals
+    b_starts: Integers
+    b_rows: Integers
+    b: Reals
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Positions x[which, vertex, coordinate]; all pairs of vertices, first those that an edge connects, `edges` of them."""
+
+    x: Reals
+    pairs: Integers
+    edges: int
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """ADBench's: alphas (k), means (k × d), icf (k × d(d+1)/2), x (n × d), and the prior's γ and m."""
+
+    alphas: Reals
+    means: Reals
+    icf: Reals
+    x: Reals
+    gamma: float
+    m: int
+
+    @property
+    def arguments(self) -> tuple[Reals, Reals, Reals, Reals, float, int]:
+        return self.alphas, self.means, self.icf, self.x, self.gamma, self.m
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """ADBench's: of each measurement the camera (11), the point (3), the weight and the feature (2)."""
+
+    cameras: Reals
+    points: Reals
+    weights: Reals
+    features: Reals
+
+    @property
+    def arguments(self) -> tuple[Reals, Reals, Reals, Reals]:
+        return self.cameras, self.points, self.weights, self.features
+
+    @property
+    def inputs(self) -> Reals:
+        """The 15 inputs of each."""
+        return np.concatenate([self.cameras, self.points, self.weights[:, None]], axis=1)
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """Places, velocities and G times masses, in AU and years; so many steps of h years."""
+
+    q: Reals
+    v: Reals
+    gm: Reals
+    steps: int
+    h: float

@@ -1,0 +1,211 @@
+"""Our side of a workload: a function, its gradient, Jacobian or Hessian, as one program that is run on a matrix of words.
+
+    value      x -> f(x)                       the function's own program
+    gradient   x -> (L, ∂L/∂x)                 the gradient program, forward and back in one
+    rows       (x, ȳ) -> x̄                     the same from given cotangents: one row of a Jacobian for each
+    hessian    (x, ẋ) -> ∂²L/∂x² ẋ             forward over adjoint: one column of a Hessian for each
+
+Programs are timed from words to words, on any engine. What a user calls, from arrays to arrays, is `public`; it has a time of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.lower import Argument
+from retrograd.simulator.engines.instances import Range
+
+import retrograd as rg
+from retrograd.batch_arguments import Batch, Loaded
+from retrograd.batch_runs import Rows, run_rows
+from retrograd.differentiation.programs import gradient_program, loss_gradient_program, second_order_program
+from retrograd.functions import Reversible
+
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of a workload on the batch's arguments."""
+
+    function: Reversible
+    args: tuple[Any, ...]
+    in_axes: Any = 0
+
+    @functools.cached_property
+    def batch(self) -> Batch:
+        return Batch(self.function, self.args, {}, self.in_axes)
+
+    @functools.cached_property
+    def compiled(self) -> Compiled:
+        return self.function.compiled_for(self.batch.types())
+
+    @functools.cached_property
+    def loaded(self) -> Loaded:
+        return self.batch.words(self.compiled)
+
+    def argument(self, name: str) -> Argument:
+        return next(a for a in self.compiled.arguments if a.name == name)
+
+    def arguments(self, names: Sequence[str]) -> list[Argument]:
+        """Those named, in the order of the function's."""
+        return [a for a in self.compiled.arguments if a.name in names]
+
+    def one(self) -> list[Any]:
+        """The arguments of the first element."""
+        return self.batch.element(0)
+
+
+@dataclass
+class Ours:
+    """A program on the words of a batch."""
+
+    compiled: Compiled
+    loaded: Loaded
+    kept: list[Range]
+    #: the numbers that were sought, of rows as they come
+    read: Callable[[Rows], Reals]
+    #: words of the function's arguments: what is not among them, and not registers, is extra
+    own: int
+    summed: list[Range] = field(default_factory=list)
+    #: what a user calls, on an engine; None where there is nothing that takes a batch
+    public: Callable[[str], Any] | None = None
+    #: that the rows are together; None: as many as the problem has
+    evaluations: int | None = None
+
+    def run(self, engine: str, elements: int | None = None, *, checks: bool = True, cycles: bool = False) -> Rows:
+        """The batch on an engine, or its first elements. Raises the trap of an element that traps."""
+        loaded = self.loaded
+        if elements is not None:
+            loaded = Loaded(loaded.ranges, loaded.rows[:elements], loaded.shared)
+        how: dict[str, Any] = {"engine": engine, "checks": checks, "cycles": cycles, "progress": False}
+        rows = run_rows(self.compiled, loaded, self.kept, self.summed, **how)
+        if rows.traps:
+            raise rows.traps[min(rows.traps)]
+        return rows
+
+    def uncall(self) -> Callable[[], Rows]:
+        """The same batch from its end to its beginning. Raises AssertionError where it does not come there."""
+        everything = [(0, self.own)]
+        forth = run_rows(self.compiled, self.loaded, everything, engine="translated", progress=False)
+        loaded = Loaded({"all": (0, self.own)}, forth.after, self.loaded.shared)
+
+        def back() -> Rows:
+            return run_rows(self.compiled, loaded, everything, engine="translated", backward=True, progress=False)
+
+        if not np.array_equal(back().after, self.loaded.matrix):
+            raise AssertionError("running backward does not lead to where it began")
+        return back
+
+    @property
+    def words(self) -> int:
+        """Words of memory of one run, the arguments among them."""
+        return int(self.compiled.program.memory)
+
+
+def value(call: Call, result: str) -> Ours:
+    """The argument `result` afterwards."""
+    a = call.argument(result)
+
+    def public(engine: str) -> Any:
+        return rg.run_batch(call.function, *call.args, in_axes=call.in_axes, engine=engine, progress=False)
+
+    return Ours(call.compiled, call.loaded, [(a.address, a.type.size)], _reader(call), _own(call), public=public)
+
+
+def gradient(call: Call, wanted: Sequence[str], loss: str = "out", *, scale: int = 0) -> Ours:
+    """∂loss/∂wanted of each element, one argument after the other in the order of the function's."""
+    chosen, lost = call.arguments(wanted), call.argument(loss)
+    program = loss_gradient_program(call.compiled, False, chosen, lost, scale)
+    kept = [(a.address + program.cotangents, a.type.size) for a in chosen]
+    derived = rg.grad(call.function, tuple(a.name for a in chosen), loss, scale=scale)
+
+    def public(engine: str) -> Any:
+        return rg.vmap(derived, call.in_axes, engine=engine)(*call.args)
+
+    return Ours(program.compiled, call.loaded, kept, _reader(call, scale), _own(call), public=public)
+
+
+def rows(
+    call: Call,
+    wanted: Sequence[str],
+    outputs: str,
+    which: Sequence[int] | None = None,
+    *,
+    scale: int = 0,
+    unit: float = 1.0,
+) -> Ours:
+    """∂outputs/∂wanted of each element: all elements with the first output's cotangent, then all with the second's, and so on.
+
+    `which` outputs; None: all of them. Read as a matrix for each element, one row for each of these, times `unit`: that of what is
+    wanted, where it is held in another.
+    """
+    a = call.argument(outputs)
+    chosen = call.arguments(wanted)
+    program = gradient_program(call.compiled, False)
+    one = np.uint64(1 << call.compiled.format.frac + scale)
+    elements, size = len(call.loaded.rows), a.type.size
+    seeded = range(size) if which is None else which
+    matrices = []
+    for i in seeded:
+        seeds = np.zeros((elements, size), dtype=np.uint64)
+        seeds[:, i] = one
+        matrices.append(np.hstack([call.loaded.rows, seeds]))
+    ranges = call.loaded.ranges | {"cotangents": (a.address + program.cotangents, size)}
+    kept = [(z.address + program.cotangents, z.type.size) for z in chosen]
+    numbers = _reader(call, scale)
+
+    def read(found: Rows) -> Reals:
+        flat = unit * numbers(found)
+        by_output = flat.reshape(len(seeded), len(flat) // len(seeded), -1)
+        return np.ascontiguousarray(np.moveaxis(by_output, 0, 1))
+
+    return Ours(program.compiled, Loaded(ranges, np.vstack(matrices), call.loaded.shared), kept, read, _own(call))
+
+
+def hessian(call: Call, wanted: str, loss: str = "out", *, scale: int = 0, each: bool = False) -> Ours:
+    """∂²loss/∂wanted², by columns; of the first element, or of each one that is a number."""
+    a, lost = call.argument(wanted), call.argument(loss)
+    program = second_order_program(call.compiled, False, [a], lost, scale)
+    size, unit = a.type.size, np.uint64(1 << call.compiled.format.frac)
+    elements = call.loaded.rows if each else np.repeat(call.loaded.rows[:1], size, axis=0)
+    tangents = np.full((len(elements), 1), unit) if each else np.eye(size, dtype=np.uint64) * unit
+    ranges = call.loaded.ranges | {"tangents": (a.address + program.tangents, size)}
+    kept = [(a.address + program.cotangents + program.tangents, size)]
+    loaded = Loaded(ranges, np.hstack([elements, tangents]), call.loaded.shared)
+    public = None
+    if not each:
+        whole = rg.hessian(call.function, wanted, loss, scale=scale)
+        one = call.one()
+
+        def public(engine: str) -> Any:
+            return whole(*one)
+
+    made = Ours(program.compiled, loaded, kept, _reader(call, scale), _own(call), public=public)
+    made.evaluations = None if each else 1
+    return made
+
+
+def _own(call: Call) -> int:
+    return sum(a.type.size for a in call.compiled.arguments)
+
+
+def _reader(call: Call, scale: int = 0) -> Callable[[Rows], Reals]:
+    w = call.compiled.format
+
+    def read(found: Rows) -> Reals:
+        numbers: Reals = found.after.astype(np.int64) / 2.0 ** (w.frac + scale)
+        return numbers
+
+    return read
+
+
+def only(name: str, function: Reversible) -> dict[str, int | None]:
+    """The axes of a batch in which one argument differs."""
+    return {p.name: 0 if p.name == name else None for p in function.parameters}

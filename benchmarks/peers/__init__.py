@@ -1,0 +1,106 @@
+"""Peers: other systems on the same data, each as one who knows it well would write the workload with it.
+
+    module     what is imported to see whether the peer is there
+    by_….py    its workloads: TASKS maps (kind of data, task) to a function that makes all ready and gives a `Prepared`
+
+A peer that is not installed, or cannot be imported, is absent, with a reason. One that is wrong is not timed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A computation that is ready: compiled, its data where it wants them."""
+
+    #: does it, and waits for it
+    call: Callable[[], Any]
+    #: the numbers that were sought, of what `call` returned
+    read: Callable[[Any], Any] = np.asarray
+    #: how it does it, where that matters
+    note: str = ""
+    #: the evaluations of the problem that it does; None: all
+    evaluations: int | None = None
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One system."""
+
+    name: str
+    #: what must be importable, and what its version is asked of
+    module: str
+    distribution: str
+    #: in this package
+    home: str
+    #: a program that it needs, besides
+    program: str = ""
+
+    def absent(self) -> str:
+        """Why it takes no part; empty if it does."""
+        try:
+            if importlib.util.find_spec(self.module) is None:
+                return "not installed: pip install 'retrograd[bench]'"
+        except ModuleNotFoundError:
+            return "not installed: pip install 'retrograd[bench]'"
+        if self.program and shutil.which(self.program) is None:
+            return f"it needs `{self.program}`, which is not there"
+        try:
+            importlib.import_module(self.module)
+            self.tasks()
+        except Exception as error:  # a broken installation is absent, too, whatever it raises
+            return f"it cannot be imported: {type(error).__name__}: {str(error)[:200]}"
+        return ""
+
+    def version(self) -> str:
+        try:
+            return importlib.metadata.version(self.distribution)
+        except importlib.metadata.PackageNotFoundError:
+            return "unknown"
+
+    def tasks(self) -> dict[tuple[type, str], Callable[[Any], Prepared]]:
+        """By kind of data and task."""
+        found: dict[tuple[type, str], Callable[[Any], Prepared]] = importlib.import_module(self.home).TASKS
+        return found
+
+
+def _peer(name: str, module: str, distribution: str, program: str = "") -> Peer:
+    return Peer(name, module, distribution, f"retrograd.benchmarks.peers.by_{name}", program)
+
+
+PEERS: dict[str, Peer] = {
+    p.name: p
+    for p in (
+        _peer("numba", "numba", "numba"),
+        _peer("enzyme", "enzyme_ad.jax", "enzyme-ad"),
+        _peer("casadi", "casadi", "casadi", "cc"),
+        _peer("warp", "warp", "warp-lang"),
+        _peer("jax", "jax", "jax"),
+        _peer("torch", "torch", "torch"),
+        _peer("autograd", "autograd", "autograd"),
+    )
+}
+
+
+def chosen(names: Iterable[str]) -> list[Peer]:
+    """The peers of these names, in the order of the list. Raises InputError RG1202."""
+    asked = list(dict.fromkeys(names))
+    for name in asked:
+        if name not in PEERS:
+            hint = nearest(name, PEERS) or f"peers: {', '.join(PEERS)}"
+            raise InputError(Diagnostic("RG1202", f"there is no peer `{name[:60]}`", hint=hint))
+    return [p for p in PEERS.values() if p.name in asked]

@@ -1,0 +1,438 @@
+"""Run workloads on every engine and every peer, and collect what came of it: the document of schema retrograd.bench/2.
+
+Correctness first: goldens; our numbers against the reference; engines against each other, bit for bit; peers against the reference.
+What is wrong is not timed. Then all systems of a problem are timed in turn, on one core, so that what slows the machine slows all.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import gc
+import importlib.metadata
+import os
+import platform
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from retrograd.benchmarks import bars, toolchain
+from retrograd.benchmarks.measure import Spent, one_core, peak_bytes, timed
+from retrograd.benchmarks.ours import Ours
+from retrograd.benchmarks.peers import Peer, Prepared
+from retrograd.benchmarks.workload import Golden, Problem, Sizes, Stream, Task, Workload
+from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.loading import shipped
+
+import retrograd as rg
+from retrograd.batch_runs import Rows
+
+SCHEMA = "retrograd.bench/2"
+#: how near a peer must come to the reference, of the largest number: a fast wrong peer is no peer
+PEER_TOLERANCE = 1e-10
+#: our systems, in the order in which they are shown
+OURS = ("translated", "unchecked", "public", "uncall", "threaded", "reference")
+#: steps that the slow engines take part with, and elements: they take one after the other, each on a machine that Python sets up
+STEPS = {"threaded": (2_000_000, 20_000_000), "reference": (30_000, 100_000)}
+ELEMENTS = 300
+#: repeats, and seconds that the repeats of one system may take: quick, and not
+REPEATS, BUDGET = (3, 7), (0.25, 6.0)
+
+#: what is being done: called with a line for people, and whether it is the next of the workloads and parts
+Say = Callable[[str, bool], None]
+
+
+def _quiet(line: str, another: bool) -> None:
+    """Nobody waits for it."""
+
+
+def run(
+    workloads: Sequence[Workload],
+    peers: Sequence[Peer] = (),
+    sizes: Sizes | None = None,
+    *,
+    parts: Sequence[str] = (),
+    say: Say = _quiet,
+) -> dict[str, Any]:
+    """The document. `parts`: of the toolchain, see `retrograd.benchmarks.toolchain`. Nothing that a workload raises is let out."""
+    sizes = sizes or Sizes(quick=True)
+    # Peers read their environment when they are imported: that is when they are asked whether they are there.
+    with one_core() as core:
+        absent = {peer.name: peer.absent() for peer in peers}
+        present = [peer for peer in peers if not absent[peer.name]]
+        found = []
+        for workload in workloads:
+            say(workload.title, True)
+            found.append(_workload(workload, present, sizes, say))
+    rows, failed = [], []
+    for part in parts:
+        say(f"toolchain: {part}", True)
+        try:
+            rows += [{**vars(row), "met": row.met, "part": part} for row in toolchain.PARTS[part](sizes.quick)]
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:
+            failed.append(f"{part}: {_reason(error)}")
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "quick": sizes.quick,
+        "machine": _machine(core),
+        "versions": _versions(),
+        "peers": {p.name: {"version": None if absent[p.name] else p.version(), "absent": absent[p.name]} for p in peers},
+        "workloads": found,
+        "toolchain": rows,
+        "failed": failed,
+    }  # fmt: skip
+    document["bars"] = bars.of(document)
+    document["wrong"] = wrong(document)
+    return document
+
+
+def wrong(document: dict[str, Any]) -> list[str]:
+    """What is not right of ours: times do not count, nor do peers."""
+    out = list(document["failed"])
+    for w in document["workloads"]:
+        out += [f"{w['name']}: {said}" for said in w["failed"]]
+        for g in w["goldens"]:
+            if not g["met"]:
+                found = g["reason"] or f"{g['found']!r}"
+                out.append(f"{w['name']}: {g['what']}: {found}, not {g['expected']!r} within {g['tolerance']:.1e}")
+        for problem in w["problems"]:
+            for task in problem["tasks"]:
+                for s in task["systems"]:
+                    if s["ours"] and s["status"] in ("wrong", "failed"):
+                        out.append(f"{w['name']}, {problem['size']}: {task['what']}, {s['system']}: {s['reason']}")
+    return out
+
+
+# ---------------------------------------------------------------------- one workload
+
+
+def _workload(workload: Workload, peers: Sequence[Peer], sizes: Sizes, say: Say) -> dict[str, Any]:
+    failed: list[str] = []
+
+    def guarded(what: str, do: Callable[[], Any], otherwise: Any) -> Any:
+        """What raises is told; the rest is done all the same."""
+        try:
+            return do()
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:
+            failed.append(f"{what}: {_reason(error)}")
+            return otherwise
+
+    goldens = [_golden(g) for g in guarded("goldens", workload.goldens, ())]
+    counts = guarded("counts", lambda: _counts(workload), None)
+    problems = []
+    for problem in guarded("problems", lambda: workload.problems(sizes), ()):
+        say(f"{workload.title}: {problem.size}", False)
+        problems.append(_problem(problem, peers, sizes, say))
+        gc.collect()
+    points = []
+    for problem in guarded("curve", lambda: workload.curve(sizes), ()):
+        say(f"{workload.title}: {workload.axis} {problem.extent:g}", False)
+        point = guarded(f"{workload.axis} {problem.extent:g}", functools.partial(_point, problem, sizes), None)
+        if point is not None:
+            points.append(point)
+        gc.collect()
+    streams = []
+    for stream in guarded("streams", lambda: workload.streams(sizes), ()):
+        done = guarded(stream.name, functools.partial(_stream, stream, workload.title, say), None)
+        if done is not None:
+            streams.append(done)
+    return {
+        "name": workload.name, "title": workload.title, "streams": streams, "goldens": goldens, "counts": counts, "problems": problems,
+        "curve": {"axis": workload.axis, "points": points} if points else None, "failed": failed,
+    }  # fmt: skip
+
+
+def _golden(g: Golden) -> dict[str, Any]:
+    out: dict[str, Any] = {"what": g.what, "expected": g.expected, "tolerance": g.tolerance, "found": None}
+    try:
+        found = float(g.found())
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except Exception as error:
+        return out | {"met": False, "reason": _reason(error)}
+    return out | {"found": found, "met": bool(abs(found - g.expected) <= g.tolerance), "reason": ""}
+
+
+def _counts(workload: Workload) -> dict[str, Any]:
+    """Of one run of its function: instructions, cycles, uncomputing level, energy by each technology."""
+    function, args = workload.counted()
+    report = rg.energy(function, *args)
+    energy: dict[str, Any] = {}
+    for name in shipped():
+        price = report.priced_by(name).price
+        program = price.program
+        modelled = isinstance(program, Range)
+        energy[name] = {
+            "joules": program.nominal if isinstance(program, Range) else None,
+            "complete": bool(modelled and price.complete(program=True)),
+        }
+    mix: Counter[str] = Counter()
+    for execution, n in report.counts.executions.items():
+        mix[execution.opcode.name.partition(".")[0]] += n
+    return {
+        "function": function.__name__, "mix": dict(mix.most_common()), "instructions": report.counts.retired, "cycles": report.counts.cycles,
+        "erased_bits": report.counts.erased_bits, "uncomputing_level": report.uncomputing_level, "energy": energy,
+    }  # fmt: skip
+
+
+def _reason(error: BaseException) -> str:
+    first = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {first[0][:200] if first else ''}".rstrip(": ")
+
+
+# ---------------------------------------------------------------------- one problem
+
+
+@dataclass
+class _System:
+    """One system on one task: what is to be timed, or why it is not."""
+
+    what: str
+    name: str
+    ours: bool
+    status: str = "timed"
+    reason: str = ""
+    note: str = ""
+    error: float | None = None
+    call: Callable[[], object] | None = None
+    #: evaluations that a call makes
+    evaluations: float = 1.0
+    spent: Spent | None = None
+    memory: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        each = None if self.spent is None else [t / self.evaluations for t in self.spent]
+        return {
+            "system": self.name, "ours": self.ours, "status": self.status, "reason": self.reason, "note": self.note,
+            "error": self.error, "median": each[0] if each else None, "minimum": each[1] if each else None,
+            "peak_bytes": self.memory,
+        }  # fmt: skip
+
+
+@dataclass
+class _Asked:
+    """A task with its systems."""
+
+    task: Task
+    systems: list[_System] = field(default_factory=list)
+    instructions: float | None = None
+    words: int | None = None
+    own: int | None = None
+
+
+def _problem(problem: Problem, peers: Sequence[Peer], sizes: Sizes, say: Say) -> dict[str, Any]:
+    asked = []
+    for task in problem.tasks:
+        one = _Asked(task)
+        asked.append(one)
+        try:
+            _ask_ours(one, problem, sizes)
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:
+            one.systems.append(_System(task.what, "translated", True, "failed", _reason(error)))
+        for peer in peers:
+            say(f"{problem.size}: {task.what} by {peer.name}", False)
+            one.systems.append(_ask_peer(peer, task, problem))
+    ready = {(s.what, s.name): s for one in asked for s in one.systems if s.status == "timed"}
+    say(f"{problem.size}: timing {len(ready)} systems", False)
+    tasks = {f"{what} by {name}": s.call for (what, name), s in ready.items() if s.call is not None}
+    spent = timed(tasks, REPEATS[not sizes.quick], BUDGET[not sizes.quick])
+    for (what, name), s in ready.items():
+        s.spent = spent[f"{what} by {name}"]
+        if not sizes.quick and s.call is not None and s.name != "reference":
+            s.memory = peak_bytes(s.call)
+    return {
+        "size": problem.size, "evaluations": problem.evaluations,
+        "tasks": [
+            {
+                "what": one.task.what, "tolerance": one.task.tolerance, "absolute": one.task.absolute,
+                "instructions": one.instructions, "words": one.words,
+                "extra_words": None if one.words is None or one.own is None else one.words - one.own,
+                "systems": [s.document() for s in one.systems],
+            }
+            for one in asked
+        ],
+    }  # fmt: skip
+
+
+def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes) -> None:
+    """Our systems, checked and ready. Where the translation fails, the interpreter takes part all the same."""
+    task, program = one.task, one.task.ours()
+    main = _System(task.what, "translated", True)
+    one.systems.append(main)
+    try:
+        first = program.run("translated")
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except Exception as raised:
+        main.status, main.reason = "failed", _reason(raised)
+        first = program.run("threaded")
+    rows = len(first.steps)
+    evaluations = program.evaluations or problem.evaluations
+    one.instructions = float(first.steps.sum()) / evaluations
+    one.words, one.own = program.words, program.own
+    found = program.read(first)
+    off, error = task.error(found), task.relative_error(found)
+    main.error = error
+    main.evaluations, main.call = evaluations, functools.partial(program.run, "translated")
+    if not off <= task.tolerance:
+        main.status, main.reason = "wrong", f"the error is {off:.1e}, and may be {task.tolerance:.1e}"
+        return
+    if main.status == "timed":
+        one.systems += _variants(task, program, evaluations, error, sizes)
+    for engine, limits in STEPS.items():
+        one.systems.append(_slow(engine, limits[not sizes.quick], program, first, task, rows / evaluations, error))
+
+
+def _variants(task: Task, program: Ours, evaluations: float, error: float, sizes: Sizes) -> list[_System]:
+    """The translation without checks, by the public face, and run backward."""
+    calls: dict[str, Callable[[], object]] = {}
+    if not sizes.quick:
+        calls["unchecked"] = functools.partial(program.run, "translated", checks=False)
+    if program.public is not None and not (sizes.quick and task.what == "hessian"):
+        calls["public"] = functools.partial(program.public, "translated")
+    if task.what == "value":
+        calls["uncall"] = program.uncall()
+    return [
+        _System(task.what, name, True, call=call, evaluations=evaluations, error=None if name == "uncall" else error)
+        for name, call in calls.items()
+    ]
+
+
+def _slow(engine: str, limit: int, program: Ours, first: Rows, task: Task, rows_each: float, error: float) -> _System:
+    """An engine that takes part with the first rows, whose words it must have as the translation has them."""
+    system = _System(task.what, engine, True, error=error)
+    total = np.cumsum(first.steps)
+    elements = int(np.searchsorted(total, limit, side="right"))
+    elements = min(elements, ELEMENTS)
+    if elements == 0:
+        if engine == "reference":
+            system.status, system.reason = "left out", f"one run takes {int(first.steps[0])} instructions"
+            return system
+        elements = 1
+    found = program.run(engine, elements)
+    for part in ("after", "steps", "erased_bits"):
+        if not np.array_equal(getattr(found, part), getattr(first, part)[:elements]):
+            system.status, system.reason = "wrong", f"its {part.replace('_', ' ')} differ from those of the translation"
+            return system
+    system.call = functools.partial(program.run, engine, elements)
+    system.evaluations = elements / rows_each
+    return system
+
+
+def _ask_peer(peer: Peer, task: Task, problem: Problem) -> _System:
+    system = _System(task.what, peer.name, False)
+    made = peer.tasks().get((type(task.data), task.what))
+    if made is None:
+        system.status, system.reason = "not written", "this workload is not written with it here"
+        return system
+    try:
+        prepared: Prepared = made(task.data)
+        system.error = task.relative_error(prepared.read(prepared.call()))
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except Exception as error:
+        system.status, system.reason = "failed", _reason(error)
+        return system
+    system.note = prepared.note
+    if not system.error <= PEER_TOLERANCE:
+        system.status = "wrong"
+        system.reason = f"off by {system.error:.1e}, and not timed: {PEER_TOLERANCE:.0e} is allowed"
+        return system
+    system.call, system.evaluations = prepared.call, prepared.evaluations or problem.evaluations
+    return system
+
+
+# ---------------------------------------------------------------------- curves
+
+
+def _point(problem: Problem, sizes: Sizes) -> dict[str, Any]:
+    """Time, instructions and memory of ours at one size."""
+    calls: dict[str, Callable[[], object]] = {}
+    programs: dict[str, tuple[Ours, Rows]] = {}
+    for task in problem.tasks:
+        program = task.ours()
+        first = program.run("translated")
+        error = task.error(program.read(first))
+        # Sizes at the end of a curve may be beyond what the tolerance is for; what is plainly wrong is not timed.
+        if not error <= 100 * task.tolerance:
+            raise AssertionError(f"{task.what}: the error is {error:.1e}, and may be {100 * task.tolerance:.1e}")
+        programs[task.what] = program, first
+        calls[task.what] = functools.partial(program.run, "translated")
+    spent = timed(calls, 3, BUDGET[not sizes.quick] / 2)
+    out: dict[str, Any] = {"extent": problem.extent, "tasks": {}}
+    for what, (program, first) in programs.items():
+        evaluations = program.evaluations or problem.evaluations
+        # Of curves in the length of a loop, a run is the whole loop.
+        runs = len(first.steps)
+        out["tasks"][what] = {
+            "seconds": spent[what].minimum, "seconds_each": spent[what].minimum / evaluations,
+            "instructions": float(first.steps.sum()) / runs, "runs": runs,
+            "words": program.words, "extra_words": program.words - program.own,
+        }  # fmt: skip
+    return out
+
+
+def _stream(stream: Stream, title: str, say: Say) -> dict[str, Any]:
+    """Ours, piece after piece: what has been checked of a piece is timed, once. Making the pieces is in none of the times."""
+    spent: dict[str, float] = {}
+    done = pieces = 0
+    worst: dict[str, float] = {}
+    begun = time.perf_counter()
+    for problem in stream.pieces():
+        say(f"{title}: {stream.name}, {done} of {stream.evaluations}", False)
+        for task in problem.tasks:
+            program = task.ours()
+            if not pieces:
+                program.run("translated", 1)  # compiles
+            started = time.perf_counter()
+            found = program.run("translated")
+            spent[task.what] = spent.get(task.what, 0.0) + time.perf_counter() - started
+            numbers = program.read(found)
+            worst[task.what] = max(worst.get(task.what, 0.0), task.relative_error(numbers))
+            if not task.error(numbers) <= task.tolerance:
+                raise AssertionError(
+                    f"{task.what}: the error is {task.error(numbers):.1e}, and may be {task.tolerance:.1e}"
+                )
+            del program, found, numbers
+        done, pieces = done + problem.evaluations, pieces + 1
+    return {
+        "name": stream.name, "evaluations": done, "pieces": pieces, "seconds": spent, "errors": worst,
+        "whole_seconds": time.perf_counter() - begun,
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------- circumstances
+
+
+def _machine(core: int | None) -> dict[str, Any]:
+    name = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                name = value.strip()
+                break
+    except OSError:
+        pass
+    return {
+        "processor": name, "cores": os.cpu_count(), "pinned": core is not None,
+        "architecture": platform.machine(), "system": platform.system(), "python": platform.python_version(),
+    }  # fmt: skip
+
+
+def _versions() -> dict[str, str]:
+    out = {"retrograd": rg.__version__}
+    for name in ("numpy", "llvmlite"):
+        out[name] = importlib.metadata.version(name)
+    return out

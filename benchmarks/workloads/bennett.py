@@ -1,0 +1,74 @@
+"""Bennett's scheme: kⁿ steps of a chain that cannot undo itself, by (2k − 1)ⁿ calls, and n(k − 1) + 2 states at a time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from retrograd.benchmarks import ours
+from retrograd.benchmarks.workload import Golden, Problem, Task, Workload, with_extent
+
+import retrograd as rg
+from retrograd import fixed, library, reversible
+
+#: (k, n): calls and states that Bennett's formulas give
+GOLDEN = {(4, 4): (2401, 14), (2, 10): (59_049, 12)}
+
+
+@reversible
+def logistic(y: fixed, x: fixed) -> None:
+    """y += 3.5 x (1 − x), which forgets on which side of ½ x was. Inverse: −=."""
+    y += 3.5 * (x * (1 - x))
+
+
+def _chain(steps: int, x: float) -> float:
+    for _ in range(steps):
+        x = 3.5 * (x * (1 - x))
+    return x
+
+
+def _states(k: int, n: int) -> Any:
+    states = np.zeros(library.bennett_states(k, n))
+    states[0] = 0.3
+    return states
+
+
+def _products(k: int, n: int) -> int:
+    """How often a product is executed, forward and backward together."""
+    counts = rg.run(library.bennett, logistic, k, n, _states(k, n)).machine.counts()
+    return int(counts["fmul.add"] + counts["fmul.sub"])
+
+
+def _calls(k: int, n: int) -> float:
+    """Of the step, as they were executed."""
+    return _products(k, n) / _products(1, 0)
+
+
+def _goldens() -> Sequence[Golden]:
+    out = []
+    for (k, n), (calls, states) in GOLDEN.items():
+        out.append(Golden(f"calls of the step, k = {k}, n = {n}", calls, 0, functools.partial(_calls, k, n)))
+        out.append(Golden(f"states, k = {k}, n = {n}", states, 0, functools.partial(library.bennett_states, k, n)))
+    return out
+
+
+def _problem(k: int, n: int) -> Problem:
+    """The chain is drawn to a cycle of four, so that its errors do not grow."""
+    call = ours.Call(library.bennett, (logistic, k, n, _states(k, n)[None]), {"states": 0})
+    steps = library.bennett_steps(k, n)
+    exact = np.array([0.3, _chain(steps, 0.3)])
+    task = Task("value", None, exact, 1e-7, lambda: ours.value(call, "states"), absolute=True)
+    return Problem(f"k = {k}, n = {n}: {steps} steps by {library.bennett_calls(k, n)} calls", steps, (task,), steps)
+
+
+WORKLOAD = Workload(
+    "bennett",
+    "Bennett's scheme",
+    _goldens,
+    lambda: (library.bennett, (logistic, 2, 4, _states(2, 4))),
+    lambda sizes: [_problem(2, 4)] if sizes.quick else [_problem(4, 4)],
+    "steps of the chain",
+    lambda sizes: [with_extent(_problem(2, n), 2.0**n) for n in ((2, 4) if sizes.quick else (2, 4, 6, 8, 10))],
+)

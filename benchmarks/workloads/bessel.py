@@ -1,0 +1,101 @@
+"""A Bessel function by its series: multiplied in place by the dirty ancilla's way, and as a lognum.
+
+    J₂(z) = Σₖ sₖ,   s₀ = (z/2)²/2,   sₖ = −sₖ₋₁ (z/2)² / (k (k + 2)),   until |sₖ| ≤ 10⁻⁸
+
+Each sₖ goes as z to the power of 2k + 2, which gives the derivatives of the sum as far as it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from retrograd.benchmarks import ours
+from retrograd.benchmarks.data import Numbers, Reals
+from retrograd.benchmarks.workload import Golden, Problem, Sizes, Task, Workload, with_extent
+from retrograd.examples import bessel
+
+import retrograd as rg
+from retrograd.functions import Reversible
+
+#: what makes up for the guard digits of `bessel`
+SCALE = 14
+#: z of the curve: the loop makes the more passes the larger z is
+ARGUMENTS = (0.1, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0)
+
+
+def reference(z: Reals, atol: float = 1e-8) -> tuple[Reals, Reals, Reals]:
+    """(J₂, J₂′, J₂″) of each number, as far as the series is summed. z ≠ 0."""
+    quarter = (z / 2) ** 2
+    term = quarter / 2
+    value, slope, bend = term.copy(), 2 * term, 2 * term
+    going = np.abs(term) > atol
+    k = 0
+    while going.any():
+        k += 1
+        term = np.where(going, term * -quarter / (k * (k + 2)), 0.0)
+        value, slope = value + term, slope + (2 * k + 2) * term
+        bend = bend + (2 * k + 2) * (2 * k + 1) * term
+        going &= np.abs(term) > atol
+    return value, slope / z, bend / z**2
+
+
+def passes(z: float, atol: float = 1e-8) -> int:
+    """Of the loop."""
+    term, k = (z / 2) ** 2 / 2, 0
+    while abs(term) > atol:
+        k += 1
+        term *= (z / 2) ** 2 / (k * (k + 2))
+    return k
+
+
+def _goldens(function: Reversible, scale: int) -> Sequence[Golden]:
+    def once(of: Any) -> float:
+        return float(of(0.0, 1.0))
+
+    # Of lognums the second derivative is good to 1e-8 in a finer format only.
+    finer = function if scale else function.with_options(format=rg.Format(64, 40))
+    return [
+        Golden("J₂(1)", 0.1149034849298, 1e-8, lambda: float(function(0.0, 1.0).out)),
+        Golden("J₂′(1)", 0.2102436158518, 1e-8, lambda: once(rg.grad(function, "z", scale=scale))),
+        Golden("J₂″(1)", 0.13446683853, 1e-8, lambda: once(rg.hessian(finer, "z", scale=scale))),
+    ]
+
+
+def _problem(function: Reversible, scale: int, z: Reals, hessian: bool = True) -> Problem:
+    call = ours.Call(function, (np.zeros(len(z)), z), {"nu": None, "atol": None})
+    value, slope, bend = reference(z)
+    data = Numbers(z)
+    tasks = [
+        Task("value", data, value, 1e-9, lambda: ours.value(call, "out"), absolute=True),
+        Task("gradient", data, slope, 1e-8, lambda: ours.gradient(call, ["z"], scale=scale), absolute=True),
+    ]
+    if hessian:
+        # By lognums, in 32 binary places, to 1e-8 at z = 1; a little less at smaller z.
+        tasks.append(
+            Task("hessian", data, bend, 1e-7, lambda: ours.hessian(call, "z", scale=scale, each=True), absolute=True)
+        )
+    return Problem(f"{len(z)} numbers between {z.min():.1f} and {z.max():.1f}", len(z), tuple(tasks))
+
+
+def _workload(name: str, how: str, function: Reversible, scale: int) -> Workload:
+    def problems(sizes: Sizes) -> Sequence[Problem]:
+        z = np.random.default_rng(1).uniform(0.5, 1.5, 3000 if sizes.quick else 100_000)
+        return [_problem(function, scale, z)]
+
+    def curve(sizes: Sizes) -> Sequence[Problem]:
+        count = 300 if sizes.quick else 3000
+        return [
+            with_extent(_problem(function, scale, np.full(count, z), hessian=False), passes(z))
+            for z in (ARGUMENTS[::3] if sizes.quick else ARGUMENTS)
+        ]
+
+    return Workload(
+        name, f"Bessel J₂, {how}", lambda: _goldens(function, scale), lambda: (function, (0.0, 1.0)),
+        problems, "passes of the loop", curve,
+    )  # fmt: skip
+
+
+DIRTY = _workload("bessel", "dirty product", bessel.bessel, SCALE)
+LOGNUM = _workload("bessel-lognum", "lognum", bessel.bessel_log, 0)

@@ -1,0 +1,245 @@
+"""The smaller workloads of the papers on reversible programs: checked against goldens and references, counted, not timed.
+
+A function of the library is judged by its value and by its gradient, both from random seeds, against NumPy in float64 and a complex step.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from retrograd.benchmarks.references import complex_step, formulas
+from retrograd.benchmarks.workload import Golden, Workload
+from retrograd.examples import consistency, fibonacci_search, quadratic
+
+import retrograd as rg
+from retrograd import library
+from retrograd.functions import Reversible
+from retrograd.library import Quaternion, Vector3
+
+#: the last place
+ULP = 2.0**-32
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A function, the same in NumPy, and arguments as arrays; `packed` makes structs of those that are structs."""
+
+    function: Reversible
+    reference: Callable[..., tuple[Any, ...]]
+    args: tuple[Any, ...]
+    #: of the gradient, as a part of its largest component; of the value, of 1
+    bound: float = 4e-9
+    value_bound: float = 1e-7
+    packed: dict[int, Callable[[Any], Any]] = field(default_factory=dict)
+    #: the position of the first argument to differentiate by: those before must be zero
+    first: int = 0
+
+    @property
+    def plain(self) -> list[Any]:
+        return [np.asarray(a, dtype=float) for a in self.args]
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        return tuple(self.packed[i](a) if i in self.packed else a for i, a in enumerate(self.args))
+
+    def value_error(self) -> float:
+        """Of the worst argument that changes."""
+        after = rg.run(self.function, *self.given).values
+        exact = self.reference(*self.plain)
+        return max(_distance(found, of) for found, of in zip(after, exact, strict=False))
+
+    def gradient_error(self) -> float:
+        """Of the worst argument, for random seeds of all results."""
+        generator = np.random.default_rng(len(self.args))
+        names = [p.name for p in self.function.parameters]
+        seeds = [generator.normal(size=np.shape(a)) for a in self.reference(*self.plain)]
+        named = {
+            name: self.packed[i](seed) if i in self.packed else seed if np.ndim(seed) else float(seed)
+            for i, (name, seed) in enumerate(zip(names, seeds, strict=False))
+        }
+        found = rg.vjp(self.function, *self.given)[1](named)._asdict()
+        worst = 0.0
+        for i, a in list(enumerate(self.plain))[self.first :]:
+
+            def loss(x: Any, i: int = i) -> Any:
+                after = self.reference(*self.plain[:i], x, *self.plain[i + 1 :])
+                return sum((seed * y).sum() for seed, y in zip(seeds, after, strict=True))
+
+            exact = complex_step.jacobian(loss, a)
+            worst = max(worst, _distance(found[names[i]], exact) / (float(np.abs(exact).max()) or 1.0))
+        return worst
+
+
+def _distance(found: Any, exact: Any) -> float:
+    return float(np.abs(_flat(found) - np.ravel(exact)).max())
+
+
+def _flat(value: Any) -> Any:
+    """A number, an array, a struct or an array of structs as a row of numbers."""
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return np.concatenate([_flat(part) for part in value.ravel()])
+        if np.iscomplexobj(value):
+            return np.stack([value.real, value.imag], axis=-1).ravel()
+        return value.ravel()
+    if isinstance(value, int | float):
+        return np.array([value], dtype=float)
+    return np.array([float(getattr(value, name)) for name in type(value).__annotations__])
+
+
+def _normal(*shape: int, seed: int = 20) -> Any:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def _vector(*parts: Any) -> Any:
+    return Vector3(*parts)
+
+
+def _quaternion(*parts: Any) -> Any:
+    return Quaternion(*parts)
+
+
+def _complex(a: Any) -> Any:
+    return a[:, 0] + 1j * a[:, 1]
+
+
+@functools.cache
+def _judged() -> dict[str, tuple[str, Judged]]:
+    """name -> (title, what is judged)."""
+    zeros = np.zeros
+    waves = np.concatenate([_normal(1, 8), zeros((5, 8))])
+    layers = _normal(6), _normal(3, 4, 3), _normal(3, 4), _normal(3, 3, 4), _normal(3, 3)
+    return {
+        "norm": ("norm of a vector", Judged(library.norm, formulas.norm, (0.0, _normal(6)), 2e-8)),
+        "qr": ("QR", Judged(library.qr, formulas.qr, (zeros((5, 3)), zeros((3, 3)), _normal(5, 3)), first=2)),
+        "unitary": (
+            "unitary product, by rotations",
+            Judged(library.rotate_planes, formulas.rotate_planes, (_normal(4, 2), _normal(6))),
+        ),
+        "affine": (
+            "affine layer",
+            Judged(library.affine, formulas.affine, (zeros(3), _normal(3, 4), _normal(4), _normal(3))),
+        ),
+        "nice": ("NICE coupling layers", Judged(library.nice, formulas.nice, layers)),
+        "fft": ("FFT of 16 numbers", Judged(library.fft, formulas.fft, (_normal(16, 2),), packed={0: _complex})),
+        "lax-wendroff": ("Lax–Wendroff", Judged(library.lax_wendroff, formulas.lax_wendroff, (waves, 0.75))),
+        "box-muller": ("Box–Muller", Judged(library.box_muller, formulas.box_muller, (0.0, 0.0, 0.3, 0.2))),
+    }
+
+
+def _workload(name: str, title: str, judged: Judged) -> Workload:
+    return Workload(
+        name, title,
+        lambda: [
+            Golden("largest error of the values", 0, judged.value_bound, judged.value_error),
+            Golden("error of the gradient", 0, judged.bound, judged.gradient_error),
+        ],
+        lambda: (judged.function, judged.given),
+    )  # fmt: skip
+
+
+def _fibonacci() -> Sequence[Golden]:
+    return [
+        Golden("F(10)", 55, 0, lambda: fibonacci_search.fib(0, 10).out),
+        Golden("the first n with F(n) ≥ 100", 12, 0, lambda: fibonacci_search.search(0, 100).n),
+    ]
+
+
+def _iexp() -> Sequence[Golden]:
+    expected = 4.95303242438  # eˣ is its own derivative
+    return [
+        Golden("e^1.6", expected, 1e-8, lambda: library.iexp(0.0, 1.6).out),
+        Golden("its derivative", expected, 1e-7, lambda: rg.grad(library.iexp, "x")(0.0, 1.6)),
+    ]
+
+
+def _consistency() -> Sequence[Golden]:
+    def last(f: Any) -> float:
+        return float(consistency.learn(f).history["y"][-1])
+
+    return [
+        Golden("p that clearing x leads to", 0.5543552444685, 4 * ULP, lambda: consistency.learn(consistency.clearing).arguments.p),
+        Golden("y that keeping x stays at", 5.336, 5e-4, lambda: last(consistency.keeping)),
+    ]  # fmt: skip
+
+
+def _sorted() -> Sequence[Golden]:
+    keys = np.random.default_rng(3).normal(size=24)
+    order = np.argsort(keys, kind="stable")
+
+    def found() -> Any:
+        return library.sort(keys, np.zeros(len(keys), dtype=int))
+
+    def back() -> float:
+        after = found()
+        return float(
+            np.abs(
+                (~library.sort)(*after).x
+                - library.sort(keys[order], np.zeros(len(keys), dtype=int)).x[np.argsort(order)]
+            ).max()
+        )
+
+    return [
+        Golden("elements out of order", 0, 0, lambda: float((np.diff(found().x) < 0).sum())),
+        Golden("places wrong in the permutation", 0, 0, lambda: float((found().permutation != order).sum())),
+        Golden("largest difference after the way back", 0, 0, back),
+    ]
+
+
+def _functional() -> Sequence[Golden]:
+    turned = (270.0, 180.0, 342.0)
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+
+    def rotated(axis: str) -> float:
+        out = library.rotate(_vector(0, 0, 0), _vector(1, 2, 3), _quaternion(4, 5, 6, 7)).out
+        return float(getattr(out, axis))
+
+    out = [
+        Golden(f"(1, 2, 3) turned by (4, 5, 6, 7), {axis}", expected, 0, functools.partial(rotated, axis))
+        for axis, expected in zip("xyz", turned, strict=True)
+    ]
+    product = functools.partial(library.scalar_product, 0.0, _vector(1, 2, 3), _vector(4, 5, 6))
+    w = _normal(3, 4)
+
+    def row_sums() -> float:
+        """∂Σ(Wx)/∂x: the sums of W's columns."""
+        _, back = rg.vjp(library.matvec, np.zeros(3), w, np.ones(4))
+        return _distance(back({"y": np.ones(3)}).x, w.sum(axis=0))
+
+    return [
+        *out,
+        Golden("scalar product of two 3-vectors", 32, 0, lambda: product().out),
+        Golden("gradient of a dot product, off the other vector", 0, 0, lambda: _distance(rg.grad(library.dot, "x")(0.0, x, y), y)),
+        Golden("gradient of the sum of a matrix times a vector", 0, 4e-9, row_sums),
+    ]  # fmt: skip
+
+
+def _hessian_vector() -> Sequence[Golden]:
+    product = rg.hvp(quadratic.quadratic, ("x", "y"))
+    at = (0.0, 3.0, 4.0), (7.0, 8.0)
+    return [
+        Golden("H v at (3, 4), first", 52, 0, lambda: product(*at)[0]),
+        Golden("second", 85, 0, lambda: product(*at)[1]),
+        Golden("the value", 118, 0, lambda: quadratic.quadratic(0.0, 3.0, 4.0).out),
+        Golden("its slope by x", 24, 0, lambda: rg.grad(quadratic.quadratic, "x")(0.0, 3.0, 4.0)),
+    ]
+
+
+_KEYS = _normal(24, seed=3)
+
+ALL: tuple[Workload, ...] = (
+    Workload("fibonacci", "Fibonacci numbers, by recursion", _fibonacci, lambda: (fibonacci_search.fib, (0, 10))),
+    Workload("iexp", "eˣ by its series", _iexp, lambda: (library.iexp, (0.0, 1.6))),
+    *(_workload(name, *found) for name, found in _judged().items()),
+    Workload("consistency", "learning by consistency", _consistency, lambda: (consistency.clearing, (0.0, 0.3, 1.6))),
+    Workload("sorting", "sorting with a permutation", _sorted, lambda: (library.sort, (_KEYS, np.zeros(24, dtype=int)))),
+    Workload(
+        "functional", "products of vectors, quaternions", _functional,
+        lambda: (library.rotate, (_vector(0, 0, 0), _vector(1, 2, 3), _quaternion(4, 5, 6, 7))),
+    ),
+    Workload("hessian-vector", "Hessian times a vector", _hessian_vector, lambda: (quadratic.quadratic, (0.0, 3.0, 4.0))),
+)  # fmt: skip

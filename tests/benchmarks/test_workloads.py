@@ -1,0 +1,115 @@
+"""The workloads themselves: all of the list, their goldens, and peers against the reference, where they are installed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.benchmarks import primals
+from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
+from retrograd.benchmarks.peers import PEERS
+from retrograd.benchmarks.references import adbench, series
+from retrograd.benchmarks.run import PEER_TOLERANCE
+from retrograd.benchmarks.workload import Sizes, Task
+from retrograd.benchmarks.workloads import ALL, bessel, small
+from retrograd.benchmarks.workloads.graph_embedding import PAIRS, slope
+
+QUICK = Sizes(quick=True)
+NAMES = [w.name for w in ALL]
+TIMED = ("bessel", "sparse-dot", "graph", "gmm", "ba", "leapfrog")
+
+
+def tasks() -> list[tuple[str, Task]]:
+    return [(w.name, t) for w in ALL if w.name in TIMED for p in w.problems(QUICK) for t in p.tasks]
+
+
+def test_every_row_of_the_list_is_there() -> None:
+    assert NAMES == [
+        "bessel", "bessel-lognum", "sparse-dot", "graph", "gmm", "ba", "leapfrog", "bennett", "fibonacci", "iexp", "norm", "qr",
+        "unitary", "affine", "nice", "fft", "lax-wendroff", "box-muller", "consistency", "sorting", "functional", "hessian-vector",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [w.name for w in small.ALL])
+def test_goldens_of_the_small_ones(name: str) -> None:
+    workload = next(w for w in ALL if w.name == name)
+    goldens = list(workload.goldens())
+    assert goldens
+    for g in goldens:
+        assert abs(g.found() - g.expected) <= g.tolerance, g.what
+
+
+def test_goldens_are_those_that_were_published() -> None:
+    published = {
+        "bessel": [0.1149034849298, 0.2102436158518, 0.13446683853], "gmm": [8.07380408004975791, -25649.6526211973],
+        "ba": [-0.2690488, 0.2599448, 310, -461.4463210015993], "bennett": [2401, 14, 59049, 12], "fibonacci": [55, 12],
+        "iexp": [4.95303242438] * 2, "consistency": [0.5543552444685, 5.336], "hessian-vector": [52, 85, 118, 24],
+    }  # fmt: skip
+    for name, expected in published.items():
+        assert [g.expected for g in next(w for w in ALL if w.name == name).goldens()] == expected
+
+
+def test_the_series_as_far_as_it_goes() -> None:
+    z = np.array([0.5, 1.0, 1.5])
+    for found, which in zip(bessel.reference(z, 1e-17), range(3), strict=True):
+        assert found == pytest.approx([series.bessel(2, x)[which] for x in z], rel=1e-13)
+
+
+def test_primals_without_numba() -> None:
+    """The kernels, as plain Python, against the references."""
+    for name, t in tasks():
+        d = t.data
+        match name, t.what, d:
+            case _, "gradient", Numbers():
+                out, by_z = np.empty_like(d.z[:50]), np.empty_like(d.z[:50])
+                primals.bessel_gradient(out, by_z, d.z[:50])
+                assert by_z == pytest.approx(t.exact[:50], rel=1e-12)
+            case _, "gradient", Embeddings():
+                out, by_x = np.empty(2), np.empty_like(d.x[:2])
+                primals.embedding_gradient(out, by_x, d.x[:2], d.pairs, d.edges)
+                assert by_x == pytest.approx(t.exact, rel=1e-10, abs=1e-12)
+                assert np.stack([slope(x) for x in d.x[:2]]) == pytest.approx(t.exact, rel=1e-10, abs=1e-12)
+                assert len(PAIRS) == len(d.pairs) == 45
+            case _, "jacobian", Measurements():
+                n = len(t.exact)
+                few = replace(
+                    d, cameras=d.cameras[:n], points=d.points[:n], weights=d.weights[:n], features=d.features[:n]
+                )
+                out, blocks = np.empty((n, 2)), np.empty((n, 2, 15))
+                primals.reprojection_jacobian(out, blocks, *few.arguments)
+                assert t.error(blocks) < 1e-12
+            case _, "gradient", Mixture():
+                by: list[Any] = [np.empty_like(part) for part in (d.alphas, d.means, d.icf)]
+                value = primals.mixture_gradient(*by, *d.arguments)
+                assert value == pytest.approx(adbench.likelihood(*d.arguments), rel=1e-12)
+                assert t.error(np.concatenate([np.ravel(part) for part in by])) < 1e-12
+            case _, "gradient", SparsePair():
+                by_a, by_b = np.empty_like(d.a), np.empty_like(d.b)
+                primals.sparse_trace_gradient(by_a, by_b, d.a_starts, d.a_rows, d.a, d.b_starts, d.b_rows, d.b)
+                assert t.error(np.concatenate([by_a, by_b])) == 0
+            case _, "value", Bodies():
+                after, _ = primals.leapfrog(d.q, d.v, d.gm, d.steps, d.h)
+                assert t.error(after) < 1e-10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("peer", PEERS)
+def test_peers_agree_with_the_reference(peer: str) -> None:
+    absent = PEERS[peer].absent()
+    if absent:
+        pytest.skip(f"{peer}: {absent}")
+    for name, t in tasks():
+        made = PEERS[peer].tasks().get((type(t.data), t.what))
+        if made is None or (peer, t.what) == ("casadi", "hessian"):  # its C takes minutes to compile
+            continue
+        prepared = made(t.data)
+        assert t.relative_error(prepared.read(prepared.call())) <= PEER_TOLERANCE, (name, t.what)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_peers_are_asked_for_what_there_is(peer: str) -> None:
+    """Each task of a peer is one of a workload: none is written in vain. Nothing of the peer's is imported for that."""
+    kinds = {(type(t.data), t.what) for _, t in tasks()}
+    assert set(PEERS[peer].tasks()) <= kinds

@@ -1,0 +1,1 @@
+retrograd bench bessel --check bench_other.json

@@ -1,0 +1,1 @@
+retrograd bench --check nowhere.json

@@ -1,0 +1,1 @@
+retrograd bench --from bench_other.json --quick

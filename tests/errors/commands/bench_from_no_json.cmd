@@ -1,0 +1,1 @@
+retrograd bench --from words.txt

@@ -1,0 +1,1 @@
+retrograd bench ba --full

@@ -1,0 +1,1 @@
+retrograd bench bessel --quick --peers numba,fortran

@@ -1,0 +1,1 @@
+retrograd bench --quick --full --data .
