@@ -6,12 +6,16 @@ kept either. A lognum x has the tangent dx/x inside, as its cotangent is x·∂L
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from retrograd.batch_arguments import Loaded
+from retrograd.batch_runs import run_rows
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir import Kind
 from retrograd.compiler.lower import Argument
@@ -40,6 +44,11 @@ from retrograd.execution import ProgramTrap, execute, load, read
 from retrograd.functions import Inverse, Reversible, results
 from retrograd.marshal import bind, types_of
 from retrograd.simulator.machine import Machine
+
+Words = Sequence[int] | NDArray[np.uint64]
+
+#: words of unit vectors that are made at a time
+PIECE = 1 << 22
 
 
 def jvp(
@@ -112,7 +121,7 @@ def hessian(
     """h(*args) = ∂²L/∂x∂z for the chosen arguments x, z; L is the value that the argument `loss` has after f(*args).
 
     For one argument an array of its shape twice over; for several a tuple of tuples; for argnums = None by name, twice.
-    Of numbers and arrays only. One run of the second-order program for each element; see `hvp`.
+    Of numbers and arrays only. One run of the second-order program for each element, all as one batch; see `hvp`.
     """
     order = _SecondOrder(f, argnums, loss, scale)
 
@@ -120,18 +129,13 @@ def hessian(
         at = order.at(bind(order.function, args, keywords))
         for a in at.wanted:
             _need_numbers(f, a.name, a.type)
-        columns: dict[str, dict[str, list[Reals]]] = {a.name: {z.name: [] for z in at.wanted} for a in at.wanted}
-        for z in at.wanted:
-            for unit in np.eye(z.type.size):
-                at.run({z.name: unit})
-                for x in at.wanted:
-                    columns[x.name][z.name].append(at.product(x))
+        columns = at.columns()
         shapes = {a.name: np.shape(shaped(a.type, np.zeros(a.type.size))) for a in at.wanted}
         rows = {}
         for x in at.wanted:
             blocks = {}
             for z in at.wanted:
-                block = np.array(columns[x.name][z.name]).reshape(z.type.size, x.type.size).T
+                block = columns[x.name][z.name].T
                 blocks[z.name] = _scalar_or_array(block.reshape(shapes[x.name] + shapes[z.name]))
             rows[x.name] = by_choice(argnums, blocks)
         return by_choice(argnums, rows)
@@ -203,15 +207,54 @@ class _Point:
 
     def product(self, a: Argument) -> Reals:
         """H v for the argument, flat."""
+        changes = _at(self.machine, a, self.program.cotangents + self.program.tangents)
+        return self._product(a, changes, _at(self.machine, a, self.program.cotangents), self.vector.get(a.name))
+
+    def _product(self, a: Argument, changes: Words, slopes: Words, vector: Reals | None) -> Reals:
+        """The same, from the words of dḡ and ḡ, and the argument's part of v."""
         size, w = self.sizes[a.name], self.format
-        one = np.ones(len(size))
-        change = from_words(_at(self.machine, a, self.program.cotangents + self.program.tangents), one, self.scale, w)
+        change = from_words(changes, np.ones(len(size)), self.scale, w)
         # Inside, ḡ = x·g for a lognum x: dg = (dḡ − g·dx) / x.
         logarithmic = np.array([kind is Kind.LOGNUM for kind in kinds(a.type)])
-        if a.name in self.vector and logarithmic.any():
-            slope = from_words(_at(self.machine, a, self.program.cotangents), size, self.scale, w)
-            change = change - np.where(logarithmic, slope * self.vector[a.name], 0)
+        if vector is not None and logarithmic.any():
+            change = change - np.where(logarithmic, from_words(slopes, size, self.scale, w) * vector, 0)
         return change / size
+
+    def columns(self) -> dict[str, dict[str, Reals]]:
+        """H times each unit vector, as rows: by argument, and by the argument of which the vector is an element."""
+        p = self.program
+        memory = np.array(load(p.compiled, self.values).memory, dtype=np.uint64)
+        ranges = {z.name: (z.address + p.tangents, z.type.size) for z in self.wanted}
+        kept = [(a.address + p.cotangents + offset, a.type.size) for offset in (p.tangents, 0) for a in self.wanted]
+        width = sum(z.type.size for z in self.wanted)
+        out = {a.name: {z.name: np.empty((z.type.size, a.type.size)) for z in self.wanted} for a in self.wanted}
+        units = [(z, i) for z in self.wanted for i in range(z.type.size)]
+        firsts = dict(zip(ranges, accumulate((n for _, n in ranges.values()), initial=0), strict=False))
+        for some in _pieces(units, max(1, PIECE // max(1, width))):
+            rows = np.zeros((len(some), width), dtype=np.uint64)
+            vectors = []
+            for row, (z, i) in zip(rows, some, strict=True):
+                vectors.append(np.eye(1, z.type.size, i)[0])
+                given = _given(self.compiled, z, vectors[-1], self.words[z.name], 0, "vector")
+                for address, word in given.items():
+                    row[firsts[z.name] + address - z.address] = word
+            ran = run_rows(p.compiled, Loaded(ranges, rows, memory), kept)
+            if ran.traps:
+                z, i = some[min(ran.traps)]
+                self.run({z.name: np.eye(1, z.type.size, i)[0]})  # which says so in its own terms
+                raise ran.traps[min(ran.traps)]
+            ends = np.cumsum([n for _, n in kept])[:-1]
+            for after, (z, i), vector in zip(ran.after, some, vectors, strict=True):
+                words = np.split(after, ends)
+                for k, a in enumerate(self.wanted):
+                    own = vector if a is z else None
+                    out[a.name][z.name][i] = self._product(a, words[k], words[k + len(self.wanted)], own)
+        return out
+
+
+def _pieces(of: list[Any], size: int) -> Iterator[list[Any]]:
+    """The list, so many elements at a time."""
+    yield from (of[at : at + size] for at in range(0, len(of), size))
 
 
 def _compiled(function: Reversible, args: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], Compiled]:
