@@ -14,6 +14,7 @@ from retrograd.examples import bessel
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
+from retrograd.differentiation import tangents
 from retrograd.library import Complex, Vector3, logsumexp
 
 
@@ -388,6 +389,29 @@ def test_what_is_freed_by_chance_drops_its_tangent() -> None:
 
 
 # ---------------------------------------------------------------------- arguments of every form
+
+
+def test_however_the_columns_of_hessians_are_cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces of one column and of some, as one; each is the product with a unit vector."""
+
+    @reversible
+    def f(y: fixed, x: Array[fixed, 3], s: lognum, z: Array[fixed, 2]):
+        y += x[0] * x[1] * z[0] + fixed(s) * x[2] + z[1] * z[1]
+
+    args = (0.0, np.array([1.5, -2.0, 0.5]), 3.0, np.array([0.25, 4.0]))
+    names = ("x", "s", "z")
+    whole = rg.hessian(f, names)(*args)
+    for piece in (1, 7, 12, 1 << 20):
+        monkeypatch.setattr(tangents, "PIECE", piece)
+        assert all(
+            np.array_equal(a, b)
+            for row, other in zip(rg.hessian(f, names)(*args), whole, strict=True)
+            for a, b in zip(row, other, strict=True)
+        )
+    products = rg.hvp(f, names)
+    for k in range(3):
+        by_x = products(args, (np.eye(3)[k], None, None))
+        assert all(np.array_equal(by_x[i], np.asarray(whole[i][0])[..., k]) for i in range(3))
 
 
 def test_matrices() -> None:
