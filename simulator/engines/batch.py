@@ -43,7 +43,7 @@ PROBE = 1 << 22
 FAR = 16
 #: seconds in which nobody presses Ctrl-C, and threads gain nothing
 BRIEF = 0.01
-#: seconds that a batch would still take, one instance after the other, from which on it is translated for lanes
+#: seconds that batches of a program take, one instance after the other, from which on it is translated for lanes
 WORTH = 0.2
 #: words of a line of the cache
 LINE = 8
@@ -118,6 +118,8 @@ Key = tuple[tuple[int, ...], Format, Table, Variant, int]
 
 #: loops over batches that are loaded: their addresses, 0 where there is none
 _loops: dict[Key, int] = {}
+#: seconds that batches have taken whose instances were not run side by side
+_seconds: dict[Key, float] = {}
 
 
 def _key(program: Program, variant: Variant, lanes: int) -> Key:
@@ -220,19 +222,20 @@ def run_batch(
 
     given_up: list[int] = []
     lanes = host().lanes if count >= host().lanes else 1
-    wide = (
-        _code(program, variant, lanes) if lanes > 1 and (WORTH <= 0 or _key(program, variant, lanes) in _loops) else 0
-    )
+    key = _key(program, variant, lanes)
+    spent, began = _seconds.get(key, 0.0), time.perf_counter()
+    wide = _code(program, variant, lanes) if lanes > 1 and (key in _loops or spent >= WORTH) else 0
     if longest <= most:
-        began = time.perf_counter()
         ended = _alone(side_by_side if wide else work, total, status, report[:, 0], most, longest)
         if progress is not None and ended:
             progress(ended)
         if ended < count:
             to_come = (time.perf_counter() - began) * (count - ended) / max(ended, 1)
-            if lanes > 1 and to_come > WORTH:
+            if lanes > 1 and spent + to_come > WORTH:
                 wide = _code(program, variant, lanes)
             _in_threads(side_by_side if wide else work, total, status, threads or cores(), stop, progress)
+    if lanes > 1 and not wide:
+        _seconds[key] = spent + time.perf_counter() - began
     failed = np.flatnonzero(status)
     if found.columns.kept == found.columns.given:
         out[failed] = given[failed]
