@@ -28,7 +28,9 @@ def forget(y: fixed, x: fixed) -> None:
     rg.erase(t)
 
 
-@pytest.mark.parametrize(("function", "args"), [(length, (0.0, 3.0, 4.0)), (forget, (0.5, -2.0))])
+@pytest.mark.parametrize(
+    ("function", "args"), [pytest.param(length, (0.0, 3.0, 4.0), marks=pytest.mark.slow), (forget, (0.5, -2.0))]
+)
 def test_bits_and_cycles(function: rg.Reversible, args: tuple[float, ...]) -> None:
     on_hardware = run_on_hardware(function, *args, format=SMALL)
     found = rg.energy(
