@@ -27,9 +27,9 @@ def encode(i: Instruction) -> int:
 
     Raises ValueError for an operand out of its range, a used-up alias, or a field the opcode does not use.
     """
-    for name in ("rd", "ra", "rb"):
-        if not 0 <= getattr(i, name) <= 255:
-            raise ValueError(f"{i.opcode.name}: {name} = {getattr(i, name)} is no register")
+    if not (0 <= i.rd <= 255 and 0 <= i.ra <= 255 and 0 <= i.rb <= 255):
+        name = next(name for name in ("rd", "ra", "rb") if not 0 <= getattr(i, name) <= 255)
+        raise ValueError(f"{i.opcode.name}: {name} = {getattr(i, name)} is no register")
     if not IMMEDIATE_MIN <= i.imm <= IMMEDIATE_MAX:
         raise ValueError(f"{i.opcode.name}: constant {i.imm} does not fit in 32 bits")
     fault = illegality(i)
@@ -46,8 +46,8 @@ def encode(i: Instruction) -> int:
 
 def illegality(i: Instruction) -> str | None:
     """Why the machine refuses the instruction at load, or None."""
-    for name in ("rd", "ra", "rb", "imm"):
-        if getattr(i, name) and name not in i.opcode.fields:
+    for name in i.opcode.unused_fields:
+        if getattr(i, name):
             return f"{i.opcode.name}: field {name} is not used and must be zero, not {getattr(i, name)}"
     for x, y in i.opcode.distinct:
         if getattr(i, x) == getattr(i, y):
@@ -81,5 +81,5 @@ def decode(word: int, table: Table = TABLE) -> Instruction:
 
 def inverse(i: Instruction, table: Table = TABLE) -> Instruction:
     """The instruction that undoes `i`: the partner opcode on the same operands, a branch's offset negated."""
-    imm = -i.imm if i.opcode.negates_immediate else i.imm
-    return i._replace(opcode=table.inverse(i.opcode), imm=imm)
+    opcode, rd, ra, rb, imm = i
+    return Instruction(table.inverse(opcode), rd, ra, rb, -imm if opcode.negates_immediate else imm)

@@ -161,17 +161,17 @@ class Opcode:
     def doc(self) -> str:
         return self.entry.doc
 
-    @property
+    @cached_property
     def negates_immediate(self) -> bool:
         """The inverse instruction carries −imm."""
         return isinstance(self.entry, Bijection) and self.entry.negates_immediate
 
-    @property
+    @cached_property
     def turns(self) -> bool:
         """Executing it flips DIR."""
         return isinstance(self.entry, Bijection) and self.entry.turns
 
-    @property
+    @cached_property
     def halts(self) -> bool:
         """Executing it stops the machine."""
         return isinstance(self.entry, Bijection) and self.entry.halts == self.name
@@ -201,6 +201,7 @@ class Opcode:
                     pass
         return (*implied, *self._guards(w))
 
+    @cache  # noqa: B019
     def guard_predicate(self, guard: Guard, w: Format) -> Expr:
         """The guard as a predicate over the words before, whichever moment it speaks of."""
         return guard.predicate if guard.when == "before" else substitute(guard.predicate, self.transition(w))
@@ -264,6 +265,11 @@ class Opcode:
         for kind in self.operands:
             used |= {"ra", "imm"} if kind == "[ra+imm]" else {"imm"} if kind == "target" else {kind}
         return frozenset(used)
+
+    @cached_property
+    def unused_fields(self) -> tuple[str, ...]:
+        """The fields that must be zero."""
+        return tuple(name for name in ("rd", "ra", "rb", "imm") if name not in self.fields)
 
     @cached_property
     def distinct(self) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ computed once by every fold, and a fold over a deep tree costs its number of dis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import isqrt
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -46,10 +47,12 @@ Parameter = int | str | tuple[int, ...] | None
 class Expr:
     """One node: an operation, its operands, and a parameter (a constant, a shift, a place's name)."""
 
-    __slots__ = ("args", "op", "param")
+    __slots__ = ("args", "inputs", "op", "param")
     op: str
     args: tuple[Expr, ...]
     param: Parameter
+    #: the names of the places that the tree reads: known when it is built, since folds ask at every node
+    inputs: frozenset[str]
 
     _interned: ClassVar[dict[tuple[str, tuple[Expr, ...], Parameter], Expr]] = {}
 
@@ -62,6 +65,7 @@ class Expr:
                 raise TypeError(f"{op} takes {arity} operands, not {len(args)}")
             node = object.__new__(cls)
             node.op, node.args, node.param = op, args, param
+            node.inputs = frozenset((str(param),)) if op == "input" else _union(args)
             cls._interned[key] = node
         return node
 
@@ -134,6 +138,15 @@ class Expr:
 Word = Expr | int
 
 
+def _union(trees: Sequence[Expr]) -> frozenset[str]:
+    """What the trees read together; a set that holds the others serves as it is."""
+    found: frozenset[str] = frozenset()
+    for tree in trees:
+        if not tree.inputs <= found:
+            found = found | tree.inputs if not found <= tree.inputs else tree.inputs
+    return found
+
+
 def const(value: int) -> Expr:
     """The word value mod 2^W; the width is known only to the fold."""
     return Expr("const", (), value)
@@ -186,29 +199,40 @@ ONE = const(1)
 
 def nodes(*roots: Expr) -> Iterator[Expr]:
     """Every distinct node below the roots, operands before users."""
+    return iter(_nodes(roots))
+
+
+@lru_cache(maxsize=512)
+def _nodes(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    # Kept, since the same tree is folded over and over: whoever walks an instruction's trees does it for every state.
+    out: list[Expr] = []
     seen: set[Expr] = set()
     stack = [(root, False) for root in reversed(roots)]
     while stack:
         node, done = stack.pop()
         if done:
-            yield node
+            out.append(node)
         elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            stack.extend((arg, False) for arg in reversed(node.args))
+            if node.args:
+                stack.append((node, True))
+                stack.extend([(arg, False) for arg in reversed(node.args)])
+            else:
+                out.append(node)
+    return tuple(out)
 
 
 def fold(root: Expr, combine: Callable[[Expr, list[T]], T]) -> T:
     """combine(node, results of its operands), from the leaves up, once per distinct node."""
     done: dict[Expr, T] = {}
-    for node in nodes(root):
+    for node in _nodes((root,)):
         done[node] = combine(node, [done[arg] for arg in node.args])
     return done[root]
 
 
 def inputs(*roots: Expr) -> frozenset[str]:
     """The names of the places that the trees read."""
-    return frozenset(str(n.param) for n in nodes(*roots) if n.op == "input")
+    return _union(roots)
 
 
 def substitute(root: Expr, replacements: Mapping[str, Expr]) -> Expr:

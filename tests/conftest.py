@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 #: examples of a property that does not say how many it wants
-settings.register_profile("retrograd", settings.default, max_examples=40)
+settings.register_profile("retrograd", settings.default, max_examples=25)
 settings.load_profile("retrograd")
 
 _GENERATOR = Path(__file__).parent / "programs" / "generator.py"
@@ -31,6 +33,26 @@ def generator() -> ModuleType:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def every() -> Callable[[Callable[[Any], None], Iterable[Any]], None]:
+    """every(check, cases): many small cases in one test, since a test costs more than they do. All that fail are named."""
+
+    def run(check: Callable[[Any], None], cases: Iterable[Any]) -> None:
+        failures: list[BaseException] = []
+        count = 0
+        for count, case in enumerate(cases, 1):  # noqa: B007 - told below
+            try:
+                check(case)
+            except (Exception, pytest.fail.Exception) as error:
+                error.add_note(f"case: {case}")
+                failures.append(error)
+        assert count, "there are no cases"
+        if failures:
+            raise BaseExceptionGroup(f"{len(failures)} of {count} cases", failures)
+
+    return run
 
 
 #: files of compiled code that are kept: those of a few versions of the sources

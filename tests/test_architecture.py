@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
+
+Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 
 ROOT = Path(__file__).resolve().parents[1]
 #: the parts that meet at `retrograd.isa` only
@@ -118,9 +121,26 @@ FILES = sorted(
 )
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_imports(name: str) -> None:
+def check_imports(name: str) -> None:
     assert violations(PurePosixPath(name), (ROOT / name).read_text(encoding="utf-8")) == []
+
+
+def test_imports(every: Every) -> None:
+    every(check_imports, FILES)
+
+
+def test_every_case_that_fails_is_named(every: Every) -> None:
+    """The fixture that makes one test of many cases."""
+
+    def check(case: int) -> None:
+        assert case % 2 == 0
+
+    every(check, [0, 2])
+    with pytest.raises(BaseExceptionGroup, match="2 of 4 cases") as caught:
+        every(check, [1, 2, 3, 4])
+    assert [error.__notes__ for error in caught.value.exceptions] == [["case: 1"], ["case: 3"]]
+    with pytest.raises(AssertionError, match="there are no cases"):
+        every(check, [])
 
 
 def test_the_walk_found_the_files() -> None:

@@ -76,9 +76,8 @@ def test_addresses_and_encodings() -> None:
 
 @pytest.mark.parametrize("name", [o.name for o in rg.TABLE])
 def test_every_instruction(name: str) -> None:
-    for i in sample_instructions(rg.TABLE[name]):
-        program = rg.Program([encode(i)])
-        assert rg.assemble(rg.disassemble(program), check=False).code == program.code
+    program = rg.Program([encode(i) for i in sample_instructions(rg.TABLE[name])])
+    assert rg.assemble(rg.disassemble(program), check=False).code == program.code
 
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), max_size=40), st.integers(0, 80))

@@ -111,7 +111,10 @@ def test_a_full_disk(folder: Path) -> None:
     assert done.returncode not in (OK, 1, 120)
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+ENCODINGS = ["ascii", *(pytest.param(name, marks=pytest.mark.slow) for name in ("latin-1", "cp1252"))]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("arguments", [("isa", "swap"), ("isa",), ("run", "add.rga", "--trace"), ("run", "wrong.rga")])
 def test_terminals_without_unicode(process: Process, encoding: str, arguments: tuple[str, ...]) -> None:
     """A sign that the terminal lacks is replaced; it is no reason to fail."""

@@ -44,7 +44,7 @@ from retrograd.simulator.machine import Machine, Trap
 from retrograd.simulator.semantics import Fault
 
 #: random modules in the default tier, and in the slow one
-QUICK, CHUNK = 300, 20
+QUICK, CHUNK = 60, 20
 SLOW, SLOW_CHUNK = 10_000, 250
 REGISTERS = (256, 24, 14)
 STEPS = 2_000_000

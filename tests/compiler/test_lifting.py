@@ -52,7 +52,7 @@ from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
 
 #: random modules in the default tier, and in the slow one
-QUICK, CHUNK = 60, 10
+QUICK, CHUNK = 20, 10
 SLOW, SLOW_CHUNK = 1000, 100
 STEPS = 2_000_000
 KEPT = 4000
@@ -375,7 +375,7 @@ def moved_by(made: Differentiated, case: Numbers, companions: Mapping[int, int])
     return {address: ran.real(address + made.offset) for address in range(len(case.memory))}
 
 
-@pytest.mark.parametrize("first", range(0, 40, 8))
+@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 40, 8))])
 def test_the_dual_is_the_transpose_of_the_gradient(first: int, routes: ModuleType) -> None:
     """⟨ȳ, J ẋ⟩ = ⟨Jᵀ ȳ, ẋ⟩ but for roundings; and the machine gives the same cotangents, bit for bit."""
     for seed in range(first, first + 8):
@@ -391,7 +391,7 @@ def test_the_dual_is_the_transpose_of_the_gradient(first: int, routes: ModuleTyp
         assert routes.compare(case.module, case.regions, case.memory, seed=seed) == "ended"
 
 
-@pytest.mark.parametrize("first", range(0, 20, 10))
+@pytest.mark.parametrize("first", [0, pytest.param(10, marks=pytest.mark.slow)])
 def test_tangents_are_differences(first: int) -> None:
     """J ẋ = (P(x + hẋ) − P(x − hẋ)) / 2h, P run on the machine."""
     step = 2.0**-9

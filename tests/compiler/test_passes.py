@@ -1120,13 +1120,13 @@ def chunks(count: int, each: int) -> list[range]:
     return [range(at, at + each) for at in range(0, count, each)]
 
 
-@pytest.mark.parametrize("seeds", chunks(120, 30), ids=str)
+@pytest.mark.parametrize("seeds", chunks(30, 30), ids=str)
 def test_random_statements_keep_their_meaning(seeds: range, interpreter: ModuleType) -> None:
     for seed in seeds:
         check_statements(seed, interpreter)
 
 
-@pytest.mark.parametrize("seeds", chunks(40, 10), ids=str)
+@pytest.mark.parametrize("seeds", chunks(10, 10), ids=str)
 def test_random_modules_keep_their_meaning(seeds: range, interpreter: ModuleType, random_ir: ModuleType) -> None:
     for seed in seeds:
         check_random_ir(seed, interpreter, random_ir)

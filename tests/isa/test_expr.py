@@ -129,7 +129,7 @@ def test_equal_trees_are_one_object() -> None:
 
 
 @pytest.mark.parametrize("op", OPERATIONS)
-@relaxed(10)
+@relaxed(4)
 @given(data=st.data())
 def test_pickling_and_copying_keep_identity(op: str, data: st.DataObject) -> None:
     tree = data.draw(trees(Format(16, 8), op))
@@ -294,7 +294,7 @@ def test_every_operation_means_what_it_says_on_all_words(op: str) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("op", COMPUTING)
-@relaxed(12)
+@relaxed(6)
 @given(data=st.data())
 def test_every_operation_means_what_it_says(op: str, width: int, data: st.DataObject) -> None:
     w = Format(width, width // 2)
@@ -437,7 +437,7 @@ def test_smtlib_agrees_on_all_words(op: str, s: int) -> None:
     assert solver.check() == z3.unsat
 
 
-@relaxed(60)
+@relaxed(30)
 @given(data=st.data())
 def test_substitution_is_evaluation_in_two_steps(data: st.DataObject) -> None:
     w = Format(16, 8)

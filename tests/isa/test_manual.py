@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from retrograd.assembler.assemble import assemble
@@ -22,6 +23,8 @@ from retrograd.isa.expr import ONE, ZERO, Expr, const, evaluate, fold, inputs, l
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
 from retrograd.simulator.machine import Machine
+
+Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 OPCODES = list(TABLE)
@@ -89,12 +92,15 @@ def test_the_documents_are_fresh(name: str, text: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == text, "run python -m retrograd.isa.manual docs"
 
 
-@pytest.mark.parametrize("opcode", OPCODES, ids=NAMES)
-def test_every_opcode_has_its_row(opcode: Opcode) -> None:
+def check_every_opcode_has_its_row(opcode: Opcode) -> None:
     row = f"| `{description.describe(opcode).syntax}` | `{opcode.code:02x}` | "
     assert TEXT.count(row) == 1
     line = next(line for line in TEXT.splitlines() if line.startswith(row))
     assert line.endswith(f"`{opcode.inverse_name}`{' with −imm' if opcode.negates_immediate else ''} |")
+
+
+def test_every_opcode_has_its_row(every: Every) -> None:
+    every(check_every_opcode_has_its_row, OPCODES)
 
 
 def test_the_opcode_map_has_every_opcode_in_its_place() -> None:
@@ -104,13 +110,16 @@ def test_the_opcode_map_has_every_opcode_in_its_place() -> None:
     assert cells == ["·" if o is None else f"`{o.name}`" for o in TABLE.by_code]
 
 
-@pytest.mark.parametrize("code", KINDS)
-def test_every_error_is_explained(code: str) -> None:
+def check_every_error_is_explained(code: str) -> None:
     kind = KINDS[code]
     assert ERRORS.count(f"### {code} {kind.title}\n\n{kind.why}\n\n**Fix:** {kind.fix}\n") == 1
     shown = " ".join(manual.explain(code).split())
     assert shown == " ".join(f"{code}: {kind.title} why: {kind.why} fix: {kind.fix}".split())
     assert manual.explain(code.lower()) == manual.explain(code)
+
+
+def test_every_error_is_explained(every: Every) -> None:
+    every(check_every_error_is_explained, KINDS)
 
 
 def test_every_group_of_errors_has_a_title() -> None:
@@ -150,8 +159,7 @@ def test_no_internal_number_is_printed() -> None:
 # ------------------------------------------------------------------------------------------- true formulas
 
 
-@pytest.mark.parametrize("opcode", OPCODES, ids=NAMES)
-def test_tidying_keeps_the_value(opcode: Opcode) -> None:
+def check_tidying_keeps_the_value(opcode: Opcode) -> None:
     w, rng = Format(8, 3), random.Random(opcode.code)
     for tree in trees(opcode, w):
         read, tidied = inputs(tree), notation.tidy(tree)
@@ -159,6 +167,10 @@ def test_tidying_keeps_the_value(opcode: Opcode) -> None:
         for _ in range(30):
             state = {name: rng.choice([0, 1, 0x80, 0xFF, rng.getrandbits(8)]) for name in read}
             assert evaluate(tree, w, state) == evaluate(tidied, w, state), (tree, tidied, state)
+
+
+def test_tidying_keeps_the_value(every: Every) -> None:
+    every(check_tidying_keeps_the_value, OPCODES)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -225,13 +237,16 @@ def test_formulas_read_as_one_would_write_them(name: str, formula: str) -> None:
     assert description.describe(TABLE[name]).formula == (formula,)
 
 
-@pytest.mark.parametrize("opcode", OPCODES, ids=NAMES)
-def test_the_inverse_has_the_formula_of_the_inverse(opcode: Opcode) -> None:
+def check_the_inverse_has_the_formula_of_the_inverse(opcode: Opcode) -> None:
     here, there = description.describe(opcode), description.describe(TABLE.inverse(opcode))
     assert there.inverse == opcode.name
     if not opcode.negates_immediate:
         assert here.inverse_formula == there.formula
         assert here.formula == there.inverse_formula
+
+
+def test_the_inverse_has_the_formula_of_the_inverse(every: Every) -> None:
+    every(check_the_inverse_has_the_formula_of_the_inverse, OPCODES)
 
 
 def test_a_negated_immediate_shows_in_the_inverse() -> None:
@@ -308,8 +323,7 @@ def test_the_encoding_example_is_what_the_assembler_makes() -> None:
 # ---------------------------------------------------------------------------------- terminal, JSON, new entries
 
 
-@pytest.mark.parametrize("name", [*NAMES, *TABLE.shorthands, *(entry.name for entry in TABLE.entries)])
-def test_every_name_has_a_page(name: str) -> None:
+def check_every_name_has_a_page(name: str) -> None:
     page = manual.entry_page(name)
     assert page.startswith(f"{name}  (")
     assert "`" not in page.replace("`target`", "").replace("`from`", "").split("\n\n", 2)[2]
@@ -319,6 +333,10 @@ def test_every_name_has_a_page(name: str) -> None:
         assert f"  {fact.syntax}" in page
         assert f"0x{fact.code:02x}" in page
         assert all(trap.code in page for trap in fact.traps)
+
+
+def test_every_name_has_a_page(every: Every) -> None:
+    every(check_every_name_has_a_page, [*NAMES, *TABLE.shorthands, *(entry.name for entry in TABLE.entries)])
 
 
 @pytest.mark.parametrize("name", ["", "nonsense", "mul.mul", "MUL", "mul."])
@@ -442,12 +460,15 @@ def test_effects_too_long_to_write_are_one_formula_where_they_depend_on_each_oth
     assert notation.name_of_run("f")((on_a, on_b)) == "f(rd, ra)"
 
 
-@pytest.mark.parametrize("opcode", OPCODES, ids=NAMES)
-def test_every_formula_can_be_read(opcode: Opcode) -> None:
+def check_every_formula_can_be_read(opcode: Opcode) -> None:
     fact = description.describe(opcode)
     texts = [*fact.formula, *fact.inverse_formula, *(fact.derivative or ()), fact.value or "", fact.partials or ""]
     assert max(map(len, [*texts, *(t.condition or "" for t in fact.traps)])) <= 100
     assert not any("T64" in text for text in texts)
+
+
+def test_every_formula_can_be_read(every: Every) -> None:
+    every(check_every_formula_can_be_read, OPCODES)
 
 
 def test_the_formats_of_the_functions_that_go_by_tables_are_told() -> None:

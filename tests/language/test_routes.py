@@ -18,7 +18,7 @@ from retrograd.isa.expr import Expr, const
 from retrograd.isa.words import Format
 
 #: programs in the default tier
-QUICK = 60
+QUICK = 20
 #: programs in the slow tier, in pieces that can run side by side
 SLOW, SHARD = 1000, 100
 #: words for cotangents that are kept

@@ -14,7 +14,8 @@ from retrograd.isa.words import Format
 
 NAMES = [opcode.name for opcode in TABLE]
 FOUR, EIGHT = Format(4, 2), Format(8, 4)
-SAMPLES = 20_000
+#: states of eight bits in the default tier, and in the slow one where there are more than 2^16
+SAMPLES, MANY = 2000, 20_000
 #: Opcodes that trap on every state: nothing can be restored where nothing happened.
 ALWAYS_TRAPS = {"unerase"}
 
@@ -52,21 +53,28 @@ def test_inverse_law_on_every_state_of_four_bits(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_inverse_law_at_eight_bits(name: str) -> None:
     opcode = TABLE[name]
-    states = laws.all_states(opcode, EIGHT) if free_words(opcode) <= 2 else sampled(opcode, EIGHT, SAMPLES)
+    states = sampled(opcode, EIGHT, SAMPLES)
+    assert list(islice(laws.inverse_counterexamples(opcode, EIGHT, states), 3)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_inverse_law_at_eight_bits_whole(name: str) -> None:
+    opcode = TABLE[name]
+    states = laws.all_states(opcode, EIGHT) if free_words(opcode) <= 2 else sampled(opcode, EIGHT, MANY)
     assert list(islice(laws.inverse_counterexamples(opcode, EIGHT, states), 3)) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_law_is_not_empty(name: str) -> None:
-    """The law speaks only of states that do not trap: there must be some, and for most opcodes many."""
+    """The law speaks only of states that do not trap: there must be some."""
     opcode = TABLE[name]
     run = laws.compile_execute(opcode, FOUR, laws.places_of(opcode))
-    passed = sum(not isinstance(run(*state), str) for state in laws.all_states(opcode, FOUR))
-    assert (passed == 0) == (name in ALWAYS_TRAPS)
+    assert any(not isinstance(run(*state), str) for state in laws.all_states(opcode, FOUR)) != (name in ALWAYS_TRAPS)
     # And the samples must meet the states that do not trap.
     small = laws.compile_execute(opcode, EIGHT, laws.places_of(opcode))
-    met = sum(not isinstance(small(*state), str) for state in sampled(opcode, EIGHT, 4000))
-    assert (met == 0) == (name in ALWAYS_TRAPS)
+    drawn = sampled(opcode, EIGHT, SAMPLES)
+    assert any(not isinstance(small(*state), str) for state in drawn) != (name in ALWAYS_TRAPS)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,11 +93,13 @@ def test_compiled_execution_is_the_tree_walk(name: str) -> None:
     opcode = TABLE[name]
     places = laws.places_of(opcode)
     for w in (FOUR, EIGHT, Format(16, 8), Format(32, 16), Format(64, 32)):
-        run = laws.compile_execute(opcode, w, places)
-        for state in sampled(opcode, w, 40):
-            slow = laws.execute(opcode, dict(zip(places, state, strict=True)), w)
-            fast = run(*state)
-            assert fast == (slow if isinstance(slow, str) else tuple(slow[p] for p in places)), (w, state)
+        modes = ("always", "overflow")
+        for chosen in (("always",), modes) if any(g.mode == "overflow" for g in opcode.guards(w)) else (("always",),):
+            run = laws.compile_execute(opcode, w, places, chosen)
+            for state in sampled(opcode, w, 12):
+                slow = laws.execute(opcode, dict(zip(places, state, strict=True)), w, chosen)
+                fast = run(*state)
+                assert fast == (slow if isinstance(slow, str) else tuple(slow[p] for p in places)), (w, state)
 
 
 CHECKED = [o.name for o in TABLE if any(g.mode == "overflow" for g in o.guards(FOUR))]
@@ -101,17 +111,14 @@ def test_inverse_law_on_the_machine_that_checks_overflow(name: str) -> None:
     opcode, modes = TABLE[name], ("always", "overflow")
     places = laws.places_of(opcode)
     undo = TABLE.inverse(opcode)
+    run, back = (laws.compile_execute(o, FOUR, places, modes) for o in (opcode, undo))
     passed = 0
-    rng = random.Random(opcode.code)
-    free = [p for p in places if p != "br"]
-    states = list(product(range(16), repeat=len(free)))
-    for words in rng.sample(states, min(len(states), 300)):
-        state = {**dict(zip(free, words, strict=True)), "br": 0}
-        after = laws.execute(opcode, state, FOUR, modes)
+    for state in product(*((0,) if p == "br" else range(16) for p in places)):
+        after = run(*state)
         if isinstance(after, str):
             continue
         passed += 1
-        assert laws.execute(undo, after, FOUR, modes) == state
+        assert back(*after) == state
     assert passed
 
 

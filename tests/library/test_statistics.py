@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import special
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -71,6 +71,8 @@ def all_logpdf(out: Array[fixed, "n"], x: Array[fixed, "n"], centre: fixed, devi
 
 
 def test_normal(roundtrip):
+    from scipy import stats  # here: importing it takes a second, of every worker
+
     expected = stats.norm.logpdf(X, 0.3, 1.7)
     assert roundtrip(normal_logpdf, 0.0, X[0], 0.3, 1.7).out == near(expected[0])
     np.testing.assert_allclose(roundtrip(all_logpdf, np.zeros(6), X, 0.3, 1.7).out, expected, atol=1e-7)

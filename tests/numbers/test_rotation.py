@@ -160,7 +160,7 @@ def identity_counterexamples(w: Format, count: int, seed: int) -> Iterator[tuple
 @formats
 def test_irot_takes_rot_back(w: Format) -> None:
     """Both ways round, over all words, overflow or not."""
-    assert list(identity_counterexamples(w, 10_000, 1)) == []
+    assert list(identity_counterexamples(w, 2500, 1)) == []
 
 
 @pytest.mark.slow

@@ -192,11 +192,21 @@ def defined(opcode: Opcode, w: rg.Format, case: Case) -> dict[str, int]:
 @pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
 def test_the_lifted_step(opcode: Opcode) -> None:
     """Values as with D = 0, cotangents as the lift says, both undone by the inverse; refused, nothing has changed."""
+    check_lifted_step(opcode, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
+def test_the_lifted_step_in_more_states(opcode: Opcode) -> None:
+    check_lifted_step(opcode, 64)
+
+
+def check_lifted_step(opcode: Opcode, count: int) -> None:
     rng = random.Random(opcode.code)
     undo = opcode if opcode.turns else rg.TABLE.inverse(opcode)
     for w in FORMATS:
         for modes in (OVERFLOW, WRAPPING) if w.width == 8 else (OVERFLOW,) if w.width == 64 else (WRAPPING,):
-            for case in cases(opcode, w, rng, some(opcode, w, 16)):
+            for case in cases(opcode, w, rng, some(opcode, w, count)):
                 before, expected = case.words, plain(opcode, w, modes, case)
                 store = defined(opcode, w, case)
                 br = run(opcode, w, modes, case, +1, case.br, case.imm)

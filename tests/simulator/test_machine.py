@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, islice
 from math import gcd
 from typing import Any
 
@@ -715,7 +715,7 @@ def test_fixed_point_products(make: Make, width: int, frac: int) -> None:
     w = rg.Format(width, frac)
     rng = random.Random(width * 100 + frac)
     program = rg.assemble(f".format {width}, {frac}\nstart\nfmul.add r3, r1, r2\nfinish")
-    for _ in range(100):
+    for _ in range(25):
         x, y = rng.getrandbits(width), rng.getrandbits(width)
         machine = make(program, overflow=False)
         machine.registers[1:3] = x, y
@@ -810,11 +810,24 @@ def is_rounded(opcode: Opcode) -> bool:
 
 @pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
 def test_handlers_agree_with_the_trees(opcode: Opcode) -> None:
+    check_handlers(opcode, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
+def test_handlers_agree_with_the_trees_on_more_states(opcode: Opcode) -> None:
+    check_handlers(opcode, 200)
+
+
+def check_handlers(opcode: Opcode, count: int) -> None:
     rng = random.Random(opcode.code)
     for w in FORMATS:
         for modes in modes_of(opcode, w):
             run = handler(opcode, w, modes)
-            met = {compare(opcode, w, modes, state, run) for state in operand_states(opcode, w, rng, 60)}
+            states = operand_states(opcode, w, rng, 50 * count)
+            met = {compare(opcode, w, modes, state, run) for state in islice(states, count)}
+            if None not in met:  # a state that passes is rare, and there must be one
+                met |= {compare(opcode, w, modes, state, run) for state in islice(states, 10 * count)}
             absent = is_rounded(opcode) and not available(w)
             assert None in met or opcode.name == "unerase" or "strict" in modes or (absent and "RG0403" in met)
 
@@ -853,7 +866,7 @@ def test_the_machine_executes_the_table(make: Make, way: int) -> None:
     for opcode in rg.TABLE:
         if "br" in opcode.writes or opcode.name in ("start", "finish"):
             continue
-        for state in operand_states(opcode, w, rng, 8):
+        for state in operand_states(opcode, w, rng, 3):
             fields = {"rd": 1, "ra": 2, "rb": 3, "imm": state["imm"]}
             i = Instruction(opcode, **{f: v for f, v in fields.items() if f in opcode.fields})
             ends = [Instruction(rg.TABLE["start"]), i, Instruction(rg.TABLE["finish"])]

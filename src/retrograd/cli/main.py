@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 
 from retrograd import __version__
 
@@ -18,8 +19,9 @@ exit codes: 0 ok, 1 wrong or worse (bench), 2 bad input (usage, assembly, image,
 `retrograd explain CODE` explains any error; `retrograd demo` shows the whole in a minute."""
 
 
+@cache
 def parser() -> argparse.ArgumentParser:
-    """The command line's grammar."""
+    """The command line's grammar. Made once: whoever calls `main` again and again would pay for little else."""
     top = argparse.ArgumentParser(
         prog="retrograd",
         description="Programs that run backward, exactly: assemble, run and inspect reversible programs.",

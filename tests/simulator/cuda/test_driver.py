@@ -854,7 +854,7 @@ def test_everything_uses_every_function(fakes: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(PROTOTYPES) - {"cuGetErrorName", "cuGetErrorString"}))
-@pytest.mark.parametrize("result", [2, 218, 500, 999])
+@pytest.mark.parametrize("result", [2, *(pytest.param(k, marks=pytest.mark.slow) for k in (218, 500, 999))])
 def test_every_failure_is_told_and_nothing_is_left(fakes: ModuleType, name: str, result: int) -> None:
     """Whichever call of a function fails, with whatever result: a DeviceError, or it did not matter; never anything else."""
     nth, told = 1, set()

@@ -37,7 +37,7 @@ from retrograd.marshal import bind, types_of
 ARCHITECTURES = ("sm_80", "sm_90")
 FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))
 #: random programs in the default tier and in the slow one
-PROGRAMS, SLOW = 6, 300
+PROGRAMS, SLOW = 2, 300
 
 
 def _ptxas() -> str | None:
@@ -140,8 +140,11 @@ def looked_at(text: str, arch: str) -> None:
         assert re.search(rf"\.func [^;{{]*\b{re.escape(called)}\b[^;{{]*\{{", text, re.DOTALL), called
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("name", EXAMPLES)
+ONE_EACH = [(name, ARCHITECTURES[k % 2]) for k, name in enumerate(EXAMPLES)]
+THE_OTHER = [pytest.param(name, ARCHITECTURES[1 - k % 2], marks=pytest.mark.slow) for k, name in enumerate(EXAMPLES)]
+
+
+@pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])
 def test_examples(name: str, arch: str) -> None:
     looked_at(ptx.ptx(example(name), arch), arch)
 
@@ -243,10 +246,6 @@ def test_the_target_is_the_device(fake: Any) -> None:
 
 
 # ---------------------------------------------------------------------- it is assembled
-
-
-ONE_EACH = [(name, ARCHITECTURES[k % 2]) for k, name in enumerate(EXAMPLES)]
-THE_OTHER = [pytest.param(name, ARCHITECTURES[1 - k % 2], marks=pytest.mark.slow) for k, name in enumerate(EXAMPLES)]
 
 
 @pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])

@@ -109,7 +109,7 @@ def test_rows_are_as_the_machine_runs_them(
 def test_random_programs(generator: ModuleType, lanes: int) -> None:
     """What a program of the suite makes of its data, once for each of some rows."""
     given_up = 0
-    for seed in range(4000, 4012):
+    for seed in range(4000, 4004):
         formats = {"formats": [(rg.Format(), 1)]} if lanes > 1 else {}
         case = generator.generate(seed, allow=quick, sizes=(10, 25), **formats)
         program = case.program
@@ -123,8 +123,8 @@ def test_random_programs(generator: ModuleType, lanes: int) -> None:
             assert (ran.rows[i].tolist(), i not in ran.failed) == (words, ended), seed
             assert not ended or (ran.steps[i], ran.cycles[i]) == (steps, cycles)
         given_up += ran.given_up - len(ran.failed)
-    # Of 132 rows, those of quotients that doubles do not tell.
-    assert lanes == 1 or 0 <= given_up < 60
+    # Of 44 rows, those of quotients that doubles do not tell.
+    assert lanes == 1 or 0 <= given_up < 20
 
 
 @pytest.mark.slow
@@ -162,9 +162,14 @@ EXAMPLES: list[tuple[Any, Callable[[Any], tuple[Any, ...]], str]] = [
         "",
     ),
 ]
+#: compiling them for vectors takes seconds each: one with gradients, one without, and in the slow tier all
+SOME = [
+    pytest.param(*e, marks=[] if e[0] in (bessel.bessel, bundle_adjustment.project) else pytest.mark.slow)
+    for e in EXAMPLES
+]
 
 
-@pytest.mark.parametrize(("function", "arguments", "by"), EXAMPLES, ids=lambda e: getattr(e, "__name__", ""))
+@pytest.mark.parametrize(("function", "arguments", "by"), SOME, ids=lambda e: getattr(e, "__name__", ""))
 def test_examples(function: Any, arguments: Callable[[Any], tuple[Any, ...]], by: str) -> None:
     """Values and gradients are those of the reference machine."""
     args = arguments(np.random.default_rng(3))
@@ -264,7 +269,7 @@ def one_by_one(program: rg.Program, columns: Columns, rows: Any, shared: Any) ->
     return kept, sums, failed
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches(), st.sampled_from([1, 2, 5]))
 def test_columns(batch: tuple[rg.Program, Columns, Any, Any], threads: int) -> None:
     program, columns, rows, shared = batch
