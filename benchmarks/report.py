@@ -51,7 +51,7 @@ retrograd bench --quick --check FILE           # ratios and counts against an ea
 ```
 
 ## Bars
-What was aimed at, beside the best peer in the same run.
+What was aimed at, beside the best peer in the same run. What stops those that are missed is told [with the engines](engines.md#what-stops-the-bars-that-are-missed).
 
 {bars}
 
