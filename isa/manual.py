@@ -372,6 +372,7 @@ HUNDREDS = {
     "RG09": ("Laws", "What `retrograd.testing` demands of a reversible function does not hold."),
     "RG10": ("Engines and devices", "A machine other than the reference machine is not there, or cannot do this."),
     "RG11": ("Energy", "A technology model is wrong, or has no figures for what was asked."),
+    "RG12": ("Benchmarks", "A workload, another system or a file of figures is not what `retrograd bench` knows."),
 }
 
 
