@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from retrograd.examples.gmm import Mixture
+
+__all__ = ["Bodies", "Embeddings", "Measurements", "Mixture", "Numbers", "SparsePair"]
 
 Reals = NDArray[np.float64]
 Integers = NDArray[Any]
@@ -39,22 +42,6 @@ class Embeddings:
     x: Reals
     pairs: Integers
     edges: int
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """ADBench's: alphas (k), means (k × d), icf (k × d(d+1)/2), x (n × d), and the prior's γ and m."""
-
-    alphas: Reals
-    means: Reals
-    icf: Reals
-    x: Reals
-    gamma: float
-    m: int
-
-    @property
-    def arguments(self) -> tuple[Reals, Reals, Reals, Reals, float, int]:
-        return self.alphas, self.means, self.icf, self.x, self.gamma, self.m
 
 
 @dataclass(frozen=True)

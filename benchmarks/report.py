@@ -24,8 +24,8 @@ from retrograd.benchmarks.table import (
     not_written,
     number_text,
     ratios,
-    seconds_text,
     stream_rows,
+    system_cells,
 )
 
 if TYPE_CHECKING:
@@ -154,22 +154,10 @@ def _times(document: dict[str, Any]) -> str:
     parts = []
     for w in document["workloads"]:
         for problem in w["problems"]:
-            over = ratios(problem)
             rows = [["", "system", "median", "least", "over value", "error", "peak memory", ""]]
-            for task in problem["tasks"]:
-                first = True
-                for s in task["systems"]:
-                    if s["status"] == "not written":
-                        continue
-                    ratio = over.get(s["system"]) if task["what"] in ("gradient", "jacobian") else None
-                    peak = "" if s["peak_bytes"] is None else f"{s['peak_bytes'] / 1024:,.0f} KiB"
-                    said = f"{s['status']}: {s['reason']}" if s["reason"] else s["note"]
-                    rows.append([
-                        task["what"] if first else "", f"**{s['system']}**" if s["ours"] else s["system"],
-                        seconds_text(s["median"]), seconds_text(s["minimum"]), "" if ratio is None else f"{ratio:.2f}",
-                        "" if s["error"] is None else f"{s['error']:.0e}", peak, said,
-                    ])  # fmt: skip
-                    first = False
+            for what, s, cells in system_cells(problem):
+                said = f"{s['status']}: {s['reason']}" if s["reason"] else s["note"]
+                rows.append([what, f"**{s['system']}**" if s["ours"] else s["system"], *cells, said])
             ours = [
                 f"{task['what']}: {number_text(task['instructions'])} instructions each, {task['extra_words']} words besides the arguments"
                 for task in problem["tasks"]

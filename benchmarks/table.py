@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from retrograd.tables import columns
@@ -85,30 +85,38 @@ def ratios(problem: dict[str, Any]) -> dict[str, float]:
     return {}
 
 
+def system_cells(problem: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
+    """(the task, at the first of its systems; the system; median, least, over value, error and memory) of each that is written."""
+    over = ratios(problem)
+    for task in problem["tasks"]:
+        what = task["what"]
+        for s in task["systems"]:
+            if s["status"] == "not written":
+                continue
+            ratio = over.get(s["system"]) if task["what"] in ("gradient", "jacobian") else None
+            yield (
+                what,
+                s,
+                [
+                    seconds_text(s["median"]),
+                    seconds_text(s["minimum"]),
+                    "" if ratio is None else f"{ratio:.2f}",
+                    "" if s["error"] is None else f"{s['error']:.0e}",
+                    "" if s["peak_bytes"] is None else f"{s['peak_bytes'] / 1024:,.0f} KiB",
+                ],
+            )
+            what = ""
+
+
 def _timed(document: dict[str, Any]) -> str:
     """One block for each problem."""
     blocks = []
     for w in document["workloads"]:
         for problem in w["problems"]:
-            over = ratios(problem)
             rows = [["", "system", "each", "at least", "over value", "error", "peak memory", ""]]
-            for task in problem["tasks"]:
-                first = True
-                for s in task["systems"]:
-                    if s["status"] == "not written":
-                        continue
-                    ratio = over.get(s["system"]) if task["what"] in ("gradient", "jacobian") else None
-                    peak = "" if s["peak_bytes"] is None else f"{s['peak_bytes'] / 1024:,.0f} KiB"
-                    said = (
-                        s["reason"]
-                        and f"{s['status'].upper() if s['status'] != 'left out' else s['status']}: {s['reason']}"
-                    )
-                    rows.append([
-                        task["what"] if first else "", s["system"], seconds_text(s["median"]), seconds_text(s["minimum"]),
-                        "" if ratio is None else f"{ratio:.2f}", "" if s["error"] is None else f"{s['error']:.0e}",
-                        peak, said or s["note"],
-                    ])  # fmt: skip
-                    first = False
+            for what, s, cells in system_cells(problem):
+                status = s["status"] if s["status"] == "left out" else s["status"].upper()
+                rows.append([what, s["system"], *cells, f"{status}: {s['reason']}" if s["reason"] else s["note"]])
             blocks.append(f"{w['title']}: {problem['size']}\n{columns(rows, right=(2, 3, 4, 5, 6))}")
     return "\n\n".join(blocks)
 

@@ -238,7 +238,7 @@ class NativeMachine(Machine):
             if why != Exit.LIMIT:
                 return taken
             self._restore(before)
-        return self._translated_steps(left, at_once=not main)[0]
+        return self._translated_steps(left, at_once=not main or left <= BRIEF)[0]
 
     def _translated_steps(self, left: int, at_once: bool) -> tuple[int, int]:
         """(steps taken, why it returned). `at_once`: in this thread, deaf to Ctrl-C."""

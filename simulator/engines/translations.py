@@ -46,11 +46,6 @@ class Translation:
         return tuple(np.array(found, dtype=np.intp).reshape(-1, 2).T)  # type: ignore[return-value]
 
     @property
-    def longest(self) -> int:
-        """Steps that it may take before it first looks how many are left."""
-        return sum(map(len, self.flow.blocks.values())) + 1
-
-    @property
     def losses(self) -> int:
         """Words that it may lose between two looks: of each instruction one, and its cotangent."""
         return 2 * sum(map(len, self.flow.blocks.values()))
