@@ -173,14 +173,27 @@ MICROWORD = data.StructLayout(
 
 def pack(layout: data.StructLayout, values: Mapping[str, Any]) -> int:
     """The bits of a record. Fields not given are zero. Raises ValueError for a value too large."""
-    bits = 0
+    bits, places = 0, _places(layout)
     for name, value in values.items():
-        found = layout[name]
+        shape, offset, width = places[name]
         if isinstance(value, Mapping):
-            word = pack(found.shape, value)
+            word = pack(shape, value)
         else:
             word = value.value if isinstance(value, Enum) else int(value)
-        if word >> Shape.cast(found.shape).width:
+        if word >> width:
             raise ValueError(f"{name} = {word} does not fit")
-        bits |= word << found.offset
+        bits |= word << offset
     return bits
+
+
+def _places(layout: data.StructLayout) -> dict[str, tuple[Any, int, int]]:
+    """Fields by name: shape, where it begins, bits. A core packs some hundred thousand, and a layout computes these each time."""
+    found = _PLACES.get(id(layout))
+    if found is None:
+        places = {str(name): (one.shape, one.offset, Shape.cast(one.shape).width) for name, one in layout}
+        _PLACES[id(layout)] = found = layout, places
+    return found[1]
+
+
+#: layouts, which cannot be hashed, by their identity: kept, so that no other has it
+_PLACES: dict[int, tuple[data.StructLayout, dict[str, tuple[Any, int, int]]]] = {}

@@ -16,19 +16,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial, reduce
 from itertools import product
 from typing import Any
 
 import z3
+from retrograd.hdl import terms
 from retrograd.hdl.core import Core
 from retrograd.hdl.microcode import Microcode, dispatch_address
 from retrograd.hdl.microword import Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.sequencer import Phase
 from retrograd.hdl.symbolic import Symbolic
-from retrograd.hdl.terms import Word, term
+from retrograd.hdl.terms import Term, Word
 from retrograd.hdl.unfolding import Definitions
 from retrograd.isa.description import group_title
 from retrograd.isa.entries import NOT_JUMPING, Opcode
@@ -64,18 +66,18 @@ class _Run:
     """One proof: what is assumed, and what must follow from all before it."""
 
     #: (what must hold, or nothing for what is assumed; that it does)
-    facts: list[tuple[str, z3.BoolRef]] = field(default_factory=list)
+    facts: list[tuple[str, Word]] = field(default_factory=list)
     second: bool = False
 
     @property
-    def known(self) -> list[z3.BoolRef]:
+    def known(self) -> list[Word]:
         """All that holds, the obligations being met."""
         return [holds for _, holds in self.facts]
 
-    def assume(self, holds: z3.BoolRef) -> None:
+    def assume(self, holds: Word) -> None:
         self.facts.append(("", holds))
 
-    def oblige(self, what: str, holds: z3.BoolRef) -> None:
+    def oblige(self, what: str, holds: Word) -> None:
         self.facts.append((what, holds))
 
 
@@ -102,9 +104,10 @@ class Prover:
         )
         self.microcode = core.microcode
         #: what is known of the logic unit, whatever its operands
-        self._lemmas: list[z3.BoolRef] = []
+        self._lemmas: set[Word] = set()
         self._run = _Run()
         self._definitions = Definitions()
+        self._lefts = 0
         #: what the multiplier was asked for, by stage, and the divider
         self._products: list[tuple[Word, Word] | None] = [None, None]
         self._division: tuple[int, Word, Word] | None = None
@@ -115,72 +118,71 @@ class Prover:
         """A result of a unit goes on as a name: the solver looks at what it stands for only where it must."""
         if isinstance(result, int):
             return result
-        result = self._plain(result)
-        if self._run.second:
-            return self._definitions.recognised(result)
-        return self._definitions.name(result)
+        return self._definitions.recognised(self._plain(result))
 
-    def _plain(self, result: Any) -> Any:
+    def _plain(self, result: Term) -> Word:
         """A sum or difference of the logic unit, carries and all, as one of words: that it is, the solver says, once for all words."""
         hw, unit = self._hardware, self._core.logic
         sign = {Operation.ADD.value: 1, Operation.SUB.value: -1}.get(hw.peek(unit.operation))
-        if sign is None or not result.eq(hw.peek(unit.result)):
+        if sign is None or result is not hw.peek(unit.result):
             return result
-        x, y = (term(hw.peek(operand), self.w.width) for operand in (unit.x, unit.y))
-        plain = x + y if sign > 0 else x - y
-        general = [
-            (word, z3.BitVec(f"operand{i}", self.w.width)) for i, word in enumerate((x, y)) if not z3.is_bv_value(word)
-        ]
-        claim = z3.substitute(result == plain, *general)
-        if not any(claim.eq(known) for known in self._lemmas):
-            if self._definitions.check([z3.Not(claim)], self.seconds, 0) != z3.unsat:
+        width = self.w.width
+        x, y = (hw.peek(operand) for operand in (unit.x, unit.y))
+        plain = terms.add(x, y, width) if sign > 0 else terms.subtract(x, y, width)
+        general = {word: terms.unknown(f"operand{i}", width) for i, word in enumerate((x, y)) if isinstance(word, Term)}
+        claim = terms.substitute(terms.equal(result, plain, width), general)
+        if claim not in self._lemmas:
+            if self._definitions.check([terms.negation(claim)], self.seconds, 0) != z3.unsat:
                 return result
-            self._lemmas.append(claim)
+            self._lemmas.add(claim)
         return plain
 
     def _product(self) -> Word:
         """A word of which nothing is known but that it is a function of the operands."""
         shift = self._hardware.peek(self._core.multiplier.shift)
         if self._products[1] is None or not isinstance(shift, int):
-            return z3.FreshConst(z3.BitVecSort(self.w.width), "left")
+            return self._left()
         return self._function("product", self._core.multiplier.shifts, shift, self._products[1])
 
     def _quotient(self) -> Word:
         unit = self._core.divider
         shift = self._hardware.peek(unit.shift)
         if self._division is None or not isinstance(shift, int):
-            return z3.FreshConst(z3.BitVecSort(self.w.width), "left")
+            return self._left()
         which, x, y = self._division
         return self._function(f"quotient{which}", unit.shifts, shift, [x] if unit.plans[which].root else [x, y])
 
     def _function(self, name: str, shifts: Sequence[int], index: int, operands: Sequence[Word]) -> Word:
         width = self.w.width
-        terms = [term(x, width) for x in operands]
-        sorts = *(z3.BitVecSort(width) for _ in terms), z3.BitVecSort(3 * width)
         # While no result is asked for, the shift means nothing.
         shift = shifts[index] if index < len(shifts) else 0
-        return z3.Extract(shift + width - 1, shift, z3.Function(name, *sorts)(*terms))
+        return terms.part(terms.function(name, 3 * width, [terms.term(x, width) for x in operands]), shift, width)
+
+    def _left(self) -> Word:
+        """What stands in a unit that nobody asks."""
+        self._lefts += 1
+        return terms.unknown(f"left{self._lefts}", self.w.width)
 
     def _guard(self, trap: Word) -> Word:
         if isinstance(trap, int):
             return trap
-        self._follow("a trap", trap == 0)
+        self._follow("a trap", terms.equal(trap, 0, trap.width))
         return 0
 
     def _early(self, trap: str, word: Word, right: int, phase: Phase) -> Word:
         """A guard before execution, in its phase."""
         if isinstance(word, int) or self._hardware.peek(self._core.phase) != phase.value:
             return word
-        self._follow(trap, word == right)
+        self._follow(trap, word if right else terms.negation(word))
         return right
 
-    def _follow(self, what: str, holds: z3.BoolRef) -> None:
+    def _follow(self, what: str, holds: Word) -> None:
         """The first time only the case in which it holds; the second time it must."""
         self._run.oblige(what if self._run.second else "", holds)
 
-    def _decide(self, truth: z3.BoolRef) -> bool | None:
+    def _decide(self, truth: Term) -> bool | None:
         """Whether it holds, if that is known."""
-        for answer, other in ((True, z3.Not(truth)), (False, truth)):
+        for answer, other in ((True, terms.negation(truth)), (False, truth)):
             if self._definitions.check([*self._run.known, other], self.seconds, 0) == z3.unsat:
                 return answer
         return None
@@ -221,19 +223,21 @@ class Prover:
         run = self._begin(backward, lifted, False)
         before = self._places()
         there = self._instruction(opcode)
-        imm = z3.Extract(31, 0, there)
-        here = z3.Concat(z3.BitVecVal(partner.code, 8), z3.Extract(55, 32, there), -imm)
+        back = terms.subtract(0, terms.piece_of(there, 0, 32), 32)
+        here = terms.joined([(back, 32), (terms.piece_of(there, 32, 24), 24), (partner.code, 8)])
         put = self._put(opcode, there, lifted, False)
         cycles = self._step()
-        run.assume(term(hw.peek(core.br), self.w.width) != 0)
+        run.assume(terms.negation(terms.equal(hw.peek(core.br), 0, self.w.width)))
         # That there is a partner is what programs are verified for; all else must follow.
-        pc = hw.peek(core.pc)
-        size = z3.ZeroExt(pc.size() - hw.inputs["code_size"].size(), hw.inputs["code_size"])
-        run.assume(z3.And(pc >= 0, pc < size))
+        pc, size = terms.term(hw.peek(core.pc), len(core.pc)), hw.inputs["code_size"]
+        run.assume(terms.negation(terms.part(pc, pc.width - 1, 1)))
+        run.assume(
+            terms.apply("u<", 1, [pc.width] * 2, [pc, terms.joined([(size, size.width), (0, pc.width - size.width)])])
+        )
         run.second = True
         put_partner = self._put(partner, here, lifted, False)
         cycles += self._step()
-        run.oblige("BR after the partner", term(hw.peek(core.br), self.w.width) == 0)
+        run.oblige("BR after the partner", terms.equal(hw.peek(core.br), 0, self.w.width))
         self._turn()
         put_partner()
         self._step()
@@ -254,42 +258,39 @@ class Prover:
         hw.forget([core.phase, core.backward])
         for store in _STORES:
             hw.unknown(store)
-        sizes = {name: z3.BitVec(name, len(getattr(core, name))) for name in ("code_size", "data_size")}
-        self._run.assume(z3.ULE(sizes["code_size"], core.parameters.code_words))
-        self._run.assume(z3.ULE(sizes["data_size"], core.parameters.data_words))
+        sizes = {name: terms.unknown(name, len(getattr(core, name))) for name in ("code_size", "data_size")}
+        for name, most in (("code_size", core.parameters.code_words), ("data_size", core.parameters.data_words)):
+            self._run.assume(terms.apply("u<=", 1, [sizes[name].width] * 2, [sizes[name], most]))
         hw.settle(
-            **sizes, modes__differentiate=int(lifted), modes__overflow=z3.BitVec("overflow", 1),
-            modes__strict=1 if drops else z3.BitVec("strict", 1), settings__forget=int(drops),
+            **sizes, modes__differentiate=int(lifted), modes__overflow=terms.unknown("overflow", 1),
+            modes__strict=1 if drops else terms.unknown("strict", 1), settings__forget=int(drops),
         )  # fmt: skip
         # A cycle of rest: a trap or an end may have come before.
         hw.tick()
         hw.settle(settings__forget=0)
         return self._run
 
-    def _instruction(self, opcode: Opcode) -> z3.BitVecRef:
+    def _instruction(self, opcode: Opcode) -> Term:
         """Its encoding, with any register numbers, and any constant."""
-        widths = {"rd": 8, "ra": 8, "rb": 8, "imm": 32}
-        fields = [
-            z3.BitVec(name, width) if name in opcode.fields else z3.BitVecVal(0, width)
-            for name, width in widths.items()
-        ]
-        return z3.Concat(z3.BitVecVal(opcode.code, 8), *fields)
+        widths = {"imm": 32, "rb": 8, "ra": 8, "rd": 8}
+        fields = [(terms.unknown(name, width) if name in opcode.fields else 0, width) for name, width in widths.items()]
+        return terms.term(terms.joined([*fields, (opcode.code, 8)]), 64)
 
-    def _put(self, opcode: Opcode, instruction: z3.BitVecRef, lifted: bool, same: bool) -> Callable[[], None]:
+    def _put(self, opcode: Opcode, instruction: Term, lifted: bool, same: bool) -> Callable[[], None]:
         """The instruction stands at PC; what is returned puts it there again.
 
         What the dispatch memory says of it is known, once its address is proved.
         """
         hw, core = self._hardware, self._core
         width = (core.parameters.code_words - 1).bit_length()
-        pc = z3.Extract(width - 1, 0, hw.peek(core.pc))
+        pc = terms.piece_of(hw.peek(core.pc), 0, width)
         rows = core.microcode.dispatch
         if distinguishes(core.microcode, opcode, lifted):
-            ra, rb = z3.Extract(47, 40, instruction), z3.Extract(39, 32, instruction)
-            self._run.assume((ra == rb) == z3.BoolVal(same))
+            one = terms.equal(terms.piece_of(instruction, 40, 8), terms.piece_of(instruction, 32, 8), 8)
+            self._run.assume(one if same else terms.negation(one))
 
         def fetch(at: Word) -> Word:
-            self._run.oblige("the address", at == pc)
+            self._run.oblige("the address", terms.equal(at, pc, width))
             return instruction
 
         def dispatch(at: Word) -> Word:
@@ -297,7 +298,8 @@ class Prover:
             expected = dispatch_address(opcode.code, backward, lifted, same)
             other = dispatch_address(opcode.code, backward, lifted, not same)
             told = {n for n in (expected, other) if rows[n] == rows[expected]}
-            self._run.oblige("the microprogram", z3.Or(*(term(at, 11) == n for n in told)))
+            size = (len(rows) - 1).bit_length()
+            self._run.oblige("the microprogram", reduce(terms.disjunction, (terms.equal(at, n, size) for n in told)))
             return rows[expected]
 
         def put() -> None:
@@ -319,9 +321,9 @@ class Prover:
         found = {}
         for store in _STORES:
             words = hw.memory(store)
-            found[store] = z3.Select(words, z3.Const(f"any of {store}", words.domain()))
+            found[store] = terms.selected(words, terms.unknown(f"any of {store}", words.address))
         return found | {
-            name: term(hw.peek(signal), len(signal))
+            name: terms.term(hw.peek(signal), len(signal))
             for name, signal in (("PC", core.pc), ("BR", core.br), ("DIR", core.backward))
         }
 
@@ -358,14 +360,14 @@ class Prover:
         """Words for which it is not as before, or for which an obligation is broken; or nothing."""
         after = self._places()
         for name, word in before.items():
-            self._run.oblige(name, after[name] == word)
+            self._run.oblige(name, terms.equal(after[name], word, word.width))
         return self._refute()
 
     def _refute(self) -> str:
-        known: list[z3.BoolRef] = []
+        known: list[Word] = []
         for what, holds in self._run.facts:
             if what and not self._evident(holds):
-                match self._definitions.check([*known, z3.Not(holds)], self.seconds):
+                match self._definitions.check([*known, terms.negation(holds)], self.seconds):
                     case z3.ModelRef() as model:
                         return f"{what}: {model}"
                     case z3.unknown:
@@ -375,11 +377,9 @@ class Prover:
             raise ValueError("the instruction always traps")
         return ""
 
-    def _evident(self, holds: z3.BoolRef) -> bool:
+    def _evident(self, holds: Word) -> bool:
         """Whether it holds whatever is assumed."""
-        if z3.is_true(z3.simplify(holds)):
-            return True
-        return bool(self._definitions.check([z3.Not(holds)], self.seconds, 3) == z3.unsat)
+        return bool(self._definitions.check([terms.negation(holds)], self.seconds, 3) == z3.unsat)
 
 
 def provable(opcode: Opcode) -> bool:
@@ -420,12 +420,29 @@ def classes(w: Format) -> dict[str, list[Opcode]]:
     return {name: sorted(opcodes, key=lambda o: cycles(o, w, True, False)) for name, opcodes in found.items()}
 
 
-def prove_all(w: Format, opcodes: Collection[str], seconds: float = 60) -> Iterator[Result]:
+def prove_all(
+    w: Format, opcodes: Collection[str], seconds: float = 60, executor: Executor | None = None
+) -> Iterator[Result]:
     """Proofs of these opcodes, in each mode and direction in which there is something to prove; one result for each.
 
     `opcode` of a result names the mode, too: "mul.add D=1 DIR=-1". What the solver does not decide in time does not hold.
+    `executor`: proofs go there, an opcode at a time; they come back in the order of the table all the same.
     """
-    yield from prove_with(Prover(w, seconds=seconds), opcodes)
+    prove = partial(_proofs_of, w, seconds)
+    for found in (map if executor is None else executor.map)(prove, [o.name for o in TABLE if o.name in opcodes]):
+        yield from found
+
+
+def _proofs_of(w: Format, seconds: float, opcode: str) -> list[Result]:
+    prover = _prover(w)
+    prover.seconds = seconds
+    return [*prove_with(prover, {opcode})]
+
+
+@lru_cache(1)
+def _prover(w: Format) -> Prover:
+    """The netlist takes seconds to make."""
+    return Prover(w)
 
 
 def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[Result]:

@@ -1,12 +1,12 @@
 """Hardware executed on symbols: the netlist that becomes Verilog, cycle by cycle, with words that are unknown.
 
 What is known stays an int, so that control, which depends on no operand, is executed as in any simulator; what is not is a
-term of the solver. A netlist here is Amaranth's own, the one its back ends print.
+term. A netlist here is Amaranth's own, the one its back ends print.
 
     hardware = Symbolic(core, [core.pc])
     hardware.settle(run=1)
     hardware.tick()
-    solver.check(hardware.peek(core.pc) != 5)
+    hardware.peek(core.pc)
 
 Words are computed when they are asked for: what a known bit does not choose costs nothing.
 """
@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import z3
 from amaranth.hdl import Fragment, Signal, ValueCastable
 from amaranth.hdl import _ir as ir
 from amaranth.hdl import _nir as nir
 from amaranth.lib import wiring
 from retrograd.hdl import terms
-from retrograd.hdl.terms import Word
+from retrograd.hdl.terms import Term, Word
 
 #: what takes a place of a computed word: the word itself, or another
 Hook = Callable[[Word], Word]
@@ -42,7 +41,7 @@ class Symbolic:
         roots: Sequence[Signal],
         hooks: Sequence[tuple[Signal, Hook]] = (),
         given: Sequence[tuple[Signal, Callable[[], Word]]] = (),
-        decide: Callable[[Any], bool | None] = lambda truth: None,
+        decide: Callable[[Term], bool | None] = lambda truth: None,
     ) -> None:
         ports = []
         for path, member, value in component.signature.flatten(component):
@@ -92,16 +91,15 @@ class Symbolic:
         for index in self.words.keys() - kept:
             cell = self.cells[index]
             width = cell.width if isinstance(cell, nir.SyncReadPort) else len(cell.data)
-            self.words[index] = z3.BitVec(f"state{index}", width)
+            self.words[index] = terms.unknown(f"state{index}", width)
         self._found.clear()
 
-    def unknown(self, name: str) -> Any:
-        """Make a memory one of which nothing is known, and return its words as an array."""
+    def unknown(self, name: str) -> Term:
+        """Make a memory one of which nothing is known, and return its words as a term."""
         index = self._names[name]
         cell = self.cells[index]
-        address = z3.BitVecSort(max(1, (cell.depth - 1).bit_length()))
-        self.memories[index] = z3.Array(name, address, z3.BitVecSort(cell.width))
-        return self.memories[index]
+        self.memories[index] = words = terms.memory(name, max(1, (cell.depth - 1).bit_length()), cell.width)
+        return words
 
     def answer(self, name: str, word: Hook) -> None:
         """From now on what is read from a memory is this function of the address."""
@@ -191,48 +189,47 @@ class Symbolic:
         if isinstance(at, int):
             return words[at] if at < len(words) else 0
         if cell.memory in self._written:
-            found = terms.term(0, cell.width)
+            found: Word = 0
             for number in self._reachable(at, len(words)):
-                found = z3.If(at == number, terms.term(words[number], cell.width), found)
+                found = terms.choice(terms.equal(at, number, at.width), words[number], found, cell.width)
             return found
         # Of a table nothing matters but that it says the same of the same.
-        bits = z3.BitVecSort(at.size()), z3.BitVecSort(cell.width)
-        return z3.Function(f"table{cell.memory}", *bits)(at)
+        return terms.function(f"table{cell.memory}", cell.width, [at])
 
-    def _selected(self, words: Any, at: Any) -> Any:
+    def _selected(self, words: Term, at: Term) -> Term:
         """The word at an address, past the writes that were elsewhere."""
-        while z3.is_store(words):
-            before, other, word = words.children()
-            here = True if other.eq(at) else self._decide(other == at)
-            if here:
+        while words.operator == "store":
+            before, other, word = words.terms
+            here = terms.equal(other, at, words.address)
+            known = bool(here) if isinstance(here, int) else self._decide(here)
+            if known:
                 return word
-            if here is None:
+            if known is None:
                 break
             words = before
-        return z3.Select(words, at)
+        return terms.selected(words, at)
 
     def _write(self, memory: int, enabled: Word, at: Word, word: Word) -> None:
         words, width = self.memories[memory], self.cells[memory].width
         if not isinstance(words, list):
-            stored = z3.Store(words, self._index(words, at), terms.term(word, width))
-            self.memories[memory] = stored if isinstance(enabled, int) else z3.If(enabled == 1, stored, words)
+            stored = terms.stored(words, self._index(words, at), word)
+            self.memories[memory] = terms.choice(enabled, stored, words, width)
         elif isinstance(at, int) and isinstance(enabled, int):
             if at < len(words):
                 words[at] = word
         else:
             for number in [at] if isinstance(at, int) else self._reachable(at, len(words)):
-                here = terms.conjunction(enabled, 1 if isinstance(at, int) else terms.bit(at == number))
+                here = terms.conjunction(enabled, 1 if isinstance(at, int) else terms.equal(at, number, at.width))
                 words[number] = terms.choice(here, word, words[number], width)
 
-    def _reachable(self, at: Any, depth: int) -> list[int]:
+    def _reachable(self, at: Term, depth: int) -> list[int]:
         """The numbers that the bits known of an address allow."""
-        return [n for n in range(min(depth, 1 << at.size())) if not z3.is_false(z3.simplify(at == n))]
+        return [n for n in range(min(depth, 1 << at.width)) if terms.may_equal(at, terms.term(n, at.width))]
 
-    def _index(self, words: Any, at: Word) -> Any:
-        """The address, as the array wants it."""
-        width = words.domain().size()
-        found = terms.term(at, width)
-        return found if found.size() == width else terms.part(found, 0, width)
+    def _index(self, words: Term, at: Word) -> Term:
+        """The address, as the memory wants it."""
+        found = terms.term(at, words.address)
+        return terms.term(terms.part(found, 0, words.address), words.address)
 
     # ---------------------------------------------------------------- words
 
@@ -289,7 +286,7 @@ class Symbolic:
             at += width
         if all(isinstance(word, int) for word, _ in pieces):
             return out
-        return terms.concatenated(pieces)
+        return terms.joined(pieces)
 
     def _input(self, bit: int, width: int) -> Word:
         for name, (start, size) in self.cells[0].ports_i.items():
@@ -326,13 +323,11 @@ class Symbolic:
         word = self._gather(cell.value)
         found: Word = 0
         for pattern in cell.patterns:
-            mask = int(pattern.replace("0", "1").replace("-", "0") or "0", 2)
-            want = int(pattern.replace("-", "0") or "0", 2)
-            if isinstance(word, int):
-                if word & mask == want:
-                    return 1
-            else:
-                found = terms.disjunction(found, terms.bit(word & mask == want))
+            # The highest bit comes first.
+            cared = [(bit, int(want)) for bit, want in enumerate(reversed(pattern)) if want != "-"]
+            wanted = sum(want << at for at, (_, want) in enumerate(cared))
+            bits = terms.joined([(terms.piece_of(word, bit, 1), 1) for bit, _ in cared]) if cared else 0
+            found = terms.disjunction(found, terms.equal(bits, wanted, max(1, len(cared))))
         return found
 
     def _priority(self, cell: Any) -> Word:
@@ -342,9 +337,7 @@ class Symbolic:
             bit = self._net(net)
             bits.append((terms.conjunction(free, bit), 1))
             free = terms.conjunction(free, terms.negation(bit))
-        if all(isinstance(bit, int) for bit, _ in bits):
-            return sum(bit << i for i, (bit, _) in enumerate(bits))
-        return terms.concatenated(bits)
+        return terms.joined(bits)
 
     def _assigned(self, cell: Any) -> Word:
         width = len(cell.default)
@@ -373,10 +366,9 @@ class Symbolic:
         width = len(cell.value)
         start = offset * cell.stride
         if isinstance(word, int):
-            whole = word - (word >> (width - 1) << width) if cell.value_signed else word
+            whole = terms.signed(word, width) if cell.value_signed else word
             return whole >> start & ((1 << cell.width) - 1)
-        extended = (z3.SignExt if cell.value_signed else z3.ZeroExt)(start + cell.width, word)
-        return z3.Extract(start + cell.width - 1, start, extended)
+        return terms.part(terms.extended(word, start + cell.width + width, cell.value_signed), start, cell.width)
 
 
 def _is_one(bit: Word) -> bool:

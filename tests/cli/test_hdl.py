@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from retrograd.hdl.proofs import Result
 
 import retrograd as rg
 
@@ -118,6 +119,8 @@ def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
         (["synth", "--mhz", "fast"], "RG0507", "no frequency"),
         (["formal", "mull.add"], "RG0507", "no opcode `mull.add`"),
         (["formal", "--classes", "mul.add"], "RG0512", "--classes chooses the opcodes"),
+        (["formal", "--seconds", "0"], "RG0507", "`0` is no number of seconds"),
+        (["formal", "--jobs", "few"], "RG0507", "`few` is no number of processes"),
         (["stat", "-o", "none/g.json"], "RG0501", "none"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else "",
@@ -134,11 +137,26 @@ def test_proofs(cli: Cli) -> None:
     code, out, _ = cli("hdl", "formal", "mul.add", "swap")
     assert code == OK
     assert out.endswith("8 of 8 hold at Q4.4\n")
+    # Processes prove the same, and tell it in the same order.
+    _, by_two, _ = cli("hdl", "formal", "mul.add", "swap", "--jobs", "2")
+    assert [line.split(",")[0] for line in by_two.splitlines()] == [line.split(",")[0] for line in out.splitlines()]
     found = json.loads(cli("hdl", "formal", "neg", "--json")[1])
     assert (found["schema"], found["format"]) == ("retrograd.formal/1", {"width": 8, "frac": 4})
     assert len(found["proofs"]) == 4
     assert all(proof["holds"] for proof in found["proofs"])
     assert {proof["class"] for proof in found["proofs"]} == {"Bijections: rd by logic unit"}
+
+
+def test_a_proof_that_fails_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Result("neg D=0 DIR=1", True, 0.25, 5), Result("neg D=0 DIR=-1", False, 1.5, 5, "PC: [rd = 3]")]
+    monkeypatch.setattr("retrograd.hdl.proofs.prove_all", lambda *_: iter(found))
+    code, out, _ = cli("hdl", "formal", "neg")
+    assert code == REFUTED
+    assert out.splitlines() == [
+        "neg D=0 DIR=1                taken back, 0.2 s", "neg D=0 DIR=-1               NOT TAKEN BACK: PC: [rd = 3], 1.5 s",
+        "1 of 2 hold at Q4.4",
+    ]  # fmt: skip
+    assert cli("hdl", "formal", "neg", "--json")[0] == REFUTED
 
 
 def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

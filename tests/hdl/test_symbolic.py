@@ -1,13 +1,23 @@
-"""Hardware executed on symbols, and names for terms: what the proofs stand on."""
+"""Hardware executed on terms, terms as the solver has them, and names for terms: what the proofs stand on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
 import z3
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from retrograd.hdl import terms
+from retrograd.hdl.solving import Sample, solved, truth
 from retrograd.hdl.symbolic import Symbolic
+from retrograd.hdl.terms import Term, Word, unknown
 from retrograd.hdl.unfolding import Definitions
 
 
@@ -36,42 +46,47 @@ class Toy(wiring.Component):
         return m
 
 
-def toy(**given: object) -> tuple[Toy, Symbolic]:
+def toy(**more: Any) -> tuple[Toy, Symbolic]:
     made = Toy()
-    return made, Symbolic(made, [made.both, made.word, made.count], **given)  # type: ignore[arg-type]
+    return made, Symbolic(made, [made.both, made.word, made.count], **more)
 
 
-def proved(truth: z3.BoolRef) -> bool:
+def proved(claim: z3.BoolRef) -> bool:
     solver = z3.Solver()
-    solver.add(z3.Not(truth))
+    solver.add(z3.Not(claim))
     return bool(solver.check() == z3.unsat)
+
+
+def is_one(x: Word, y: Word, width: int) -> Word:
+    return terms.equal(x, y, width)
 
 
 def test_inputs_side_by_side_are_kept_apart() -> None:
     made, hardware = toy()
-    b = z3.BitVec("b", 1)
+    b = unknown("b", 1)
     hardware.settle(a=1, b=b)
-    assert proved(hardware.peek(made.both) == z3.Concat(b, z3.BitVecVal(1, 1)))
+    assert hardware.peek(made.both) is terms.joined([(1, 1), (b, 1)])
     hardware.settle(a=0, b=1)
     assert hardware.peek(made.both) == 2
 
 
 def test_what_is_known_stays_known() -> None:
     made, hardware = toy()
-    hardware.settle(a=0, c=z3.BitVec("c", 4))
+    c = unknown("c", 4)
+    hardware.settle(a=0, c=c)
     hardware.tick()
     assert hardware.peek(made.count) == 3
-    hardware.settle(a=z3.BitVec("a", 1))
+    hardware.settle(a=unknown("a", 1))
     hardware.tick()
     word = hardware.peek(made.count)
-    assert proved(z3.Or(word == 6, word == z3.BitVec("c", 4) + 3))
-    assert not proved(word == 6)
+    assert proved(z3.Or(solved(word) == 6, solved(word) == solved(c) + 3))
+    assert not proved(solved(word) == 6)
 
 
 def test_any_state_but_what_is_told() -> None:
     made, hardware = toy()
     hardware.forget([])
-    assert not proved(hardware.peek(made.count) == 0)
+    assert not proved(solved(hardware.peek(made.count)) == 0)
     hardware.poke(made.count, 9)
     hardware.forget([made.count])
     assert hardware.peek(made.count) == 9
@@ -79,39 +94,40 @@ def test_any_state_but_what_is_told() -> None:
 
 def test_addresses_that_are_not_known() -> None:
     made, hardware = toy()
-    number, word = z3.BitVec("number", 2), z3.BitVec("word", 4)
+    number, word = unknown("number", 2), unknown("word", 4)
     hardware.settle(number=number, c=word, write=1)
     hardware.tick()
-    assert proved(hardware.peek(made.word) == z3.ZeroExt(2, number) + 5)  # as it was before the write
+    before = terms.add(terms.extended(number, 4), 5, 4)
+    assert proved(solved(hardware.peek(made.word)) == solved(before))  # as it was before the write
     hardware.settle(write=0)
     hardware.tick()
-    assert proved(hardware.peek(made.word) == word)
+    assert proved(solved(hardware.peek(made.word)) == solved(word))
     hardware.settle(number=2)
     hardware.tick()
-    assert proved(z3.Implies(number != 2, hardware.peek(made.word) == 7))
+    assert proved(z3.Implies(solved(number) != 2, solved(hardware.peek(made.word)) == 7))
 
 
 def test_a_memory_of_which_nothing_is_known() -> None:
     asked = []
 
-    def decide(truth: z3.BoolRef) -> bool | None:
-        asked.append(truth)
+    def decide(bit: Term) -> bool | None:
+        asked.append(bit)
         return False
 
     made, hardware = toy(decide=decide)
     words = hardware.unknown("words")
-    hardware.settle(number=1, c=9, write=z3.BitVec("write", 1))
+    hardware.settle(number=1, c=9, write=unknown("write", 1))
     hardware.tick()
-    assert proved(z3.Implies(z3.BitVec("write", 1) == 0, hardware.memory("words") == words))
+    assert proved(z3.Implies(solved(unknown("write", 1)) == 0, solved(hardware.memory("words")) == solved(words)))
     words = hardware.unknown("words")
-    x, y = z3.BitVecs("x y", 2)
+    x, y = unknown("x", 2), unknown("y", 2)
     hardware.settle(number=x, write=1)
     hardware.tick()
     hardware.settle(number=y, write=0)
     hardware.tick()
     # x and y are not one, says `decide`: so what was there before is.
-    assert hardware.peek(made.word).eq(z3.Select(words, y))
-    assert len(asked) == 1
+    assert hardware.peek(made.word) is terms.selected(words, y)
+    assert asked == [is_one(x, y, 2)]
 
 
 def test_hooks_and_answers() -> None:
@@ -127,41 +143,192 @@ def test_hooks_and_answers() -> None:
     assert hardware.peek(made.count) == 7
 
 
+# ---------------------------------------------------------------- terms
+
+WIDTH = 5
+BINARY = ["+", "-", "*", "&", "|", "^"]
+RELATIONS = ["==", "!=", "u<", "u<=", "u>", "u>=", "s<", "s<=", "s>", "s>="]
+
+
+#: what makes a word of two
+Made = Callable[[Word, Word], Word]
+
+
+@st.composite
+def words(draw: st.DrawFn, depth: int = 3) -> Made:
+    """Words of five bits made of two, of some that are known, and of what is not known of a function and a memory."""
+    if depth == 0 or not draw(st.integers(0, 5)):
+        leaf = draw(st.sampled_from([0, 1, 31, 12, "x", "y"]))
+        return lambda x, y: {"x": x, "y": y}.get(str(leaf), leaf)
+    first, second = draw(words(depth=depth - 1)), draw(words(depth=depth - 1))
+    low = draw(st.integers(1, WIDTH - 1))
+    match draw(st.integers(0, 9)):
+        case 0 | 1:
+            operator = draw(st.sampled_from(BINARY))
+            return lambda x, y: terms.apply(operator, WIDTH, [WIDTH] * 2, [first(x, y), second(x, y)])
+        case 2:
+            operator = draw(st.sampled_from(["~", "-"]))
+            return lambda x, y: terms.apply(operator, WIDTH, [WIDTH], [first(x, y)])
+        case 3:
+            bit = draw(bits(depth=depth - 1))
+            return lambda x, y: terms.choice(bit(x, y), first(x, y), second(x, y), WIDTH)
+        case 4:
+            inner = draw(st.integers(0, low - 1))
+            piece, size = draw(st.sampled_from([0, inner])), low - inner
+            return lambda x, y: terms.extended(
+                terms.term(terms.piece_of(terms.piece_of(first(x, y), WIDTH - low, low), piece, size), size), WIDTH
+            )
+        case 5:
+            return lambda x, y: terms.joined([
+                (terms.piece_of(first(x, y), WIDTH - low, low), low),
+                (terms.piece_of(second(x, y), 0, WIDTH - low), WIDTH - low),
+            ])  # fmt: skip
+        case 6:
+            signed = draw(st.booleans())
+            return lambda x, y: terms.extended(terms.term(terms.piece_of(first(x, y), 0, low), low), WIDTH, signed)
+        case 7:
+            operator = draw(st.sampled_from(["<<", "u>>", "s>>"]))
+            return lambda x, y: terms.apply(
+                operator, WIDTH, [WIDTH, 3], [first(x, y), terms.piece_of(second(x, y), 0, 3)]
+            )
+        case 8:
+            return lambda x, y: terms.function("f", WIDTH, [terms.term(first(x, y), WIDTH)])
+        case _:
+            at = terms.memory("m", 2, WIDTH)
+            return lambda x, y: terms.selected(
+                terms.stored(at, terms.piece_of(first(x, y), 0, 2), second(x, y)), terms.piece_of(second(x, y), 1, 2)
+            )
+
+
+@st.composite
+def bits(draw: st.DrawFn, depth: int = 2) -> Made:
+    first, second = draw(words(depth=depth)), draw(words(depth=depth))
+    relation, reduction = draw(st.sampled_from(RELATIONS)), draw(st.sampled_from(["r|", "r&", "r^"]))
+    match draw(st.integers(0, 4)):
+        case 0:
+            return lambda x, y: terms.apply(reduction, 1, [WIDTH], [first(x, y)])
+        case 1 | 2 as which:
+            two = terms.conjunction if which == 1 else terms.disjunction
+            return lambda x, y: two(
+                terms.apply(relation, 1, [WIDTH] * 2, [first(x, y), second(x, y)]),
+                terms.negation(terms.apply(reduction, 1, [WIDTH], [second(x, y)])),
+            )
+        case _:
+            return lambda x, y: terms.apply(relation, 1, [WIDTH] * 2, [first(x, y), second(x, y)])
+
+
+X, Y = unknown("x", WIDTH), unknown("y", WIDTH)
+
+
+@settings(max_examples=60, deadline=None)
+@given(words(), bits())
+def test_samples_are_what_the_solver_says(make: Made, make_bit: Made) -> None:
+    """The solver is told x, y and what function and memory say where they are asked: then word and bit are the sample's."""
+    word, bit = terms.term(make(X, Y), WIDTH), terms.term(make_bit(X, Y), 1)
+    sample = Sample(1, {})
+    solver = z3.Solver()
+    asked = [term for term in within([word, bit]) if term.operator in ("unknown", "function", "select")]
+    solver.add(*(solved(term) == sample.of(term)[0] for term in asked))
+    assert solver.check() == z3.sat
+    wrong = z3.Or(solved(word) != sample.of(word)[0], truth(bit) != bool(sample.of(bit)[0]))
+    assert solver.check(wrong) == z3.unsat
+
+
+@pytest.mark.parametrize("operator", [*BINARY, *RELATIONS, "<<", "u>>", "s>>"])
+def test_an_operator_is_the_solvers(operator: str) -> None:
+    """On all words of three bits."""
+    width = 1 if operator in RELATIONS else 3
+    term = terms.apply(operator, width, [3, 3], [unknown("x", 3), unknown("y", 3)])
+    for x, y in product(range(8), repeat=2):
+        told = [(z3.BitVec(name, 3), z3.BitVecVal(word, 3)) for name, word in (("x", x), ("y", y))]
+        known = terms.apply(operator, width, [3, 3], [x, y])
+        assert z3.simplify(z3.substitute(solved(term), *told)).as_long() == known, (x, y)
+
+
+@settings(max_examples=300)
+@given(words(), bits(), st.integers(0, 31), st.integers(0, 31))
+def test_words_told_before_or_after(make: Made, make_bit: Made, x: int, y: int) -> None:
+    """A term of what is not known, simplified, is for each x and y what comes out of them."""
+    told = {X: terms.term(x, WIDTH), Y: terms.term(y, WIDTH)}
+    plain, later = Sample(2, {}), Sample(2, told)
+    for made, width in ((make, WIDTH), (make_bit, 1)):
+        before, after = terms.term(made(x, y), width), terms.term(made(X, Y), width)
+        assert plain.of(before) == later.of(after)
+        assert plain.of(before) == plain.of(terms.substitute(after, told))
+
+
+def within(found: list[Word]) -> list[Term]:
+    seen: dict[Term, None] = {}
+    todo = [word for word in found if isinstance(word, Term)]
+    while todo:
+        term = todo.pop()
+        if term not in seen:
+            seen[term] = None
+            todo += term.terms
+    return [*seen]
+
+
+def test_equal_terms_are_one() -> None:
+    x, y = unknown("x", 8), unknown("y", 8)
+    assert terms.add(x, y, 8) is terms.add(x, y, 8)
+    assert terms.add(x, y, 8) is not terms.add(y, x, 8)
+    assert unknown("x", 8) is not unknown("x", 4)
+    low, high = terms.part(x, 0, 3), terms.part(x, 3, 5)
+    assert terms.joined([(low, 3), (high, 5)]) is x
+    assert terms.part(terms.joined([(x, 8), (y, 8)]), 8, 8) is y
+    assert terms.part(terms.joined([(5, 4), (x, 8)]), 0, 4) == 5
+    assert terms.equal(terms.joined([(5, 4), (x, 4)]), 6, 8) == 0
+    assert isinstance(terms.equal(terms.joined([(5, 4), (x, 4)]), 0x35, 8), Term)
+    assert terms.negation(terms.negation(terms.equal(x, y, 8))) is terms.equal(x, y, 8)
+    assert repr(terms.add(x, 1, 8)) == "+(x, 1)"
+
+
 # ---------------------------------------------------------------- names
 
 
 def test_a_solution_counts_once_all_is_told() -> None:
-    x, y = z3.BitVecs("x y", 8)
+    x, y = unknown("x", 8), unknown("y", 8)
     names = Definitions()
-    product = names.name(x * y)
-    assert names.name(x * y).eq(product)
-    total = names.name(product + x)
+    times = terms.apply("*", 8, [8, 8], [x, y])
+    product = names.name(times)
+    assert names.name(times) is product
+    total = names.name(terms.add(product, x, 8))
+    back = terms.negation(is_one(terms.subtract(total, x, 8), times, 8))
     # True whatever they stand for; true for what they stand for; false.
-    assert names.check([product == 1, product == 2], 10) == z3.unsat
-    assert names.check([total - x != x * y], 10) == z3.unsat
-    found = names.check([total == 6, y == 1], 10)
+    assert names.check([is_one(product, 1, 8), is_one(product, 2, 8)], 10) == z3.unsat
+    assert names.check([back], 10) == z3.unsat
+    found = names.check([is_one(total, 6, 8), is_one(y, 1, 8)], 10)
     assert isinstance(found, z3.ModelRef)
-    assert found[x].as_long() in (3, 131)
-    assert names.check([total - x != x * y], 10, depth=0) == z3.unknown
+    assert found[solved(x)].as_long() in (3, 131)
+    assert names.check([back], 10, depth=0) == z3.unknown
+    assert names.check([0], 10) == z3.unsat
 
 
 def test_equal_words_have_one_name() -> None:
-    x, y = z3.BitVecs("x y", 8)
+    x, y = unknown("x", 8), unknown("y", 8)
     names = Definitions()
     names.mean(x)
-    total = names.name(x + y)
-    assert names.recognised(total - y).eq(x)
-    assert names.recognised(total - y).eq(x)
-    other = names.recognised(total * y)
-    assert not other.eq(x)
+    total = names.name(terms.add(x, y, 8))
+    assert names.recognised(terms.subtract(total, y, 8)) is x
+    assert names.recognised(terms.subtract(total, y, 8)) is x
+    assert names.recognised(terms.apply("*", 8, [8, 8], [total, y])) is not x
 
 
 def test_functions_of_equal_words_are_equal() -> None:
-    x, y = z3.BitVecs("x y", 8)
-    f = z3.Function("f", x.sort(), x.sort())
+    x, y = unknown("x", 8), unknown("y", 8)
+
+    def f(word: Word) -> Term:
+        return terms.function("f", 8, [word])
+
     names = Definitions()
     names.mean(y)
     first = names.name(f(x))
-    moved = names.name(y + f(x))
-    assert names.recognised(f((x + y) - y)).eq(first)
-    assert names.recognised(moved - first).eq(y)
+    moved = names.name(terms.add(y, f(x), 8))
+    assert names.recognised(f(terms.subtract(terms.add(x, y, 8), y, 8))) is first
+    assert names.recognised(terms.subtract(moved, first, 8)) is y
+
+
+@pytest.mark.parametrize("operator", ["r?", "?"])
+def test_an_operator_that_netlists_do_not_have(operator: str) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        terms.apply(operator, 8, [8], [unknown("x", 8)])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from retrograd.hdl import verilated
 from retrograd.hdl.core import Core
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.verilated import Verilated
@@ -45,6 +48,30 @@ def hardware(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Any
         return made[w].run
 
     return of
+
+
+def test_two_processes_compile_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that begins and ends while another is at the same core leaves that its files."""
+    depth = 0
+
+    def run(command: list[str], cwd: Path, **_: object) -> SimpleNamespace:
+        nonlocal depth
+        if command[1] == "--cc" and depth == 0:
+            depth += 1
+            verilated._build("module probe; endmodule", tmp_path / "kept")
+            assert [*(tmp_path / "kept").glob("*.so")]
+        assert (cwd / "probe.v").read_text() == "module probe; endmodule"
+        if "-shared" in command:
+            (cwd / "core.so").write_text("a library")
+        return SimpleNamespace(stdout=str(tmp_path))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(shutil, "which", lambda name, path: name)
+    # What the first left is not there for the second: both compile.
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    library = verilated._build("module probe; endmodule", tmp_path / "kept")
+    assert depth == 1
+    assert [*(tmp_path / "kept").iterdir()] == [library]
 
 
 @needs_verilator

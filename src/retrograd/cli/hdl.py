@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.files import cached_folder, check_output, constant, fail, load_program
+from retrograd.cli.formal import formal_command
 from retrograd.cli.functions import is_function, load_function, parse_arguments, parse_format, plain, shown, step_limit
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.isa.diagnostics import DeviceError, Diagnostic, nearest
@@ -20,16 +20,12 @@ from retrograd.tables import columns
 
 if TYPE_CHECKING:
     from retrograd.hdl.parameters import Parameters
-    from retrograd.hdl.proofs import Result
     from retrograd.hdl.runs import Place, Run
-
-#: exit code of a proof that failed
-REFUTED = 1
 
 
 def hdl_command(options: argparse.Namespace) -> int:
     """One of the commands; returns the exit code."""
-    commands = {"run": _run, "verilog": _verilog, "synth": _synth, "formal": _formal, "stat": _stat}
+    commands = {"run": _run, "verilog": _verilog, "synth": _synth, "formal": formal_command, "stat": _stat}
     try:
         return commands[options.hdl_command](options)
     except FileNotFoundError as error:
@@ -282,44 +278,6 @@ def _synth(options: argparse.Namespace) -> int:
     if options.path:
         print("\n" + "\n".join(f"{time:6.2f} ns  {cell}" for time, cell in found.path))
     return OK
-
-
-def _formal(options: argparse.Namespace) -> int:
-    from retrograd.hdl.proofs import classes, prove_all
-    from retrograd.isa.table import TABLE
-
-    w = parse_format(options.format)
-    known = [o.name for o in TABLE]
-    for name in options.opcodes:
-        if name not in known:
-            raise fail("RG0507", f"there is no opcode `{name[:40]}`", nearest(name, known))
-    if options.classes and options.opcodes:
-        raise fail("RG0512", "--classes chooses the opcodes", "leave out the opcodes, or --classes")
-    class_of = {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
-    wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
-    rows: list[tuple[str, Result]] = []
-    failed = 0
-    for found in prove_all(w, wanted, _number(options.seconds, "--seconds", 1)):
-        failed += not found.holds
-        kind = class_of[re.split("[ ,]", found.opcode)[0]]
-        if options.classes and not options.json and kind not in (told for told, _ in rows):
-            print(kind)
-        rows.append((kind, found))
-        if not options.json:
-            said = "taken back" if found.holds else f"NOT TAKEN BACK: {found.counterexample}"
-            print(f"{found.opcode:<28} {said}, {found.seconds:.1f} s", flush=True)
-    if options.json:
-        proofs = [
-            {
-                "what": r.opcode, "class": kind, "holds": r.holds, "seconds": round(r.seconds, 3),
-                "counterexample": r.counterexample,
-            }
-            for kind, r in rows
-        ]  # fmt: skip
-        print(json.dumps({"schema": "retrograd.formal/1", "format": _format_dict(w), "proofs": proofs}, indent=2))
-    else:
-        print(f"{len(rows) - failed} of {len(rows)} hold at {w}")
-    return REFUTED if failed else OK
 
 
 def _stat(options: argparse.Namespace) -> int:

@@ -7,16 +7,15 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
-from contextlib import contextmanager
-from multiprocessing import get_context
+from collections.abc import Iterable
+from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.energy import figures_of
 from retrograd.cli.files import fail
 from retrograd.cli.functions import load_function, parse_arguments, step_limit
 from retrograd.cli.main import BAD_INPUT, LIMIT, OK, TRAPPED
+from retrograd.cli.processes import parse_jobs, processes
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.loading import technology
 from retrograd.simulator.energy.units import with_prefix
@@ -34,11 +33,11 @@ def sweep_command(options: argparse.Namespace) -> int:
     """Run, price, show; returns the exit code."""
     from retrograd.energy_sweeps import energy_sweep
 
-    jobs = _jobs(options.jobs)
+    jobs = parse_jobs(options.jobs)
     programs = _programs(options.functions)
     arguments = [_arguments(text) for text in options.arguments] or [()]
     try:
-        with _executor(jobs) as executor:
+        with processes(jobs) as executor:
             rows = energy_sweep(
                 programs,
                 arguments,
@@ -124,31 +123,6 @@ def _formats(text: str | None) -> list[str | None]:
 
 def _listed(text: str | None) -> list[str | None]:
     return [None] if text is None else [*text.split(",")]
-
-
-def _jobs(text: str) -> int:
-    try:
-        jobs = int(text)
-        if jobs < 1:
-            raise ValueError
-    except ValueError:
-        raise fail("RG0507", f"--jobs: `{text[:40]}` is no number of processes", "1 or more") from None
-    return jobs
-
-
-@contextmanager
-def _executor(jobs: int) -> Iterator[Executor | None]:
-    """So many processes; none for one job, which this process does."""
-    if jobs == 1:
-        yield None
-        return
-    # New ones: what is loaded here has threads of its own, and a copy of a process has not.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as executor:
-        try:
-            yield executor
-        except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 # ---------------------------------------------------------------------- to be read
