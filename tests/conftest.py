@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
@@ -72,6 +73,11 @@ def pytest_configure(config: pytest.Config) -> None:
     files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
     for file in files[_KEPT:]:
         file.unlink(missing_ok=True)
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays. A collection of garbage, which tests and benchmarks ask for, need not look at it each time."""
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -48,10 +48,10 @@ def test_json_alone(capsys: Output) -> None:
 
 
 def test_a_part_of_the_toolchain(capsys: Output) -> None:
-    assert main(["bench", "counting", "--quick", "--json", "-"]) == 0
+    assert main(["bench", "machine", "--quick", "--json", "-"]) == 0
     document = as_json(capsys.readouterr().out)
     assert document["workloads"] == []
-    assert {row["part"] for row in document["toolchain"]} == {"counting"}
+    assert {row["part"] for row in document["toolchain"]} == {"machine"}
 
 
 def test_a_timed_workload(capsys: Output) -> None:
