@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from retrograd.hdl import terms
 from retrograd.hdl.solving import Sample, solved, truth
 from retrograd.hdl.symbolic import Symbolic
-from retrograd.hdl.terms import Term, Word, unknown
+from retrograd.hdl.terms import Term, Word, equal, unknown
 from retrograd.hdl.unfolding import Definitions
 
 
@@ -55,10 +55,6 @@ def proved(claim: z3.BoolRef) -> bool:
     solver = z3.Solver()
     solver.add(z3.Not(claim))
     return bool(solver.check() == z3.unsat)
-
-
-def is_one(x: Word, y: Word, width: int) -> Word:
-    return terms.equal(x, y, width)
 
 
 def test_inputs_side_by_side_are_kept_apart() -> None:
@@ -127,7 +123,7 @@ def test_a_memory_of_which_nothing_is_known() -> None:
     hardware.tick()
     # x and y are not one, says `decide`: so what was there before is.
     assert hardware.peek(made.word) is terms.selected(words, y)
-    assert asked == [is_one(x, y, 2)]
+    assert asked == [equal(x, y, 2)]
 
 
 def test_hooks_and_answers() -> None:
@@ -148,8 +144,6 @@ def test_hooks_and_answers() -> None:
 WIDTH = 5
 BINARY = ["+", "-", "*", "&", "|", "^"]
 RELATIONS = ["==", "!=", "u<", "u<=", "u>", "u>=", "s<", "s<=", "s>", "s>="]
-
-
 #: what makes a word of two
 Made = Callable[[Word, Word], Word]
 
@@ -245,7 +239,7 @@ def test_an_operator_is_the_solvers(operator: str) -> None:
         assert z3.simplify(z3.substitute(solved(term), *told)).as_long() == known, (x, y)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(words(), bits(), st.integers(0, 31), st.integers(0, 31))
 def test_words_told_before_or_after(make: Made, make_bit: Made, x: int, y: int) -> None:
     """A term of what is not known, simplified, is for each x and y what comes out of them."""
@@ -277,9 +271,9 @@ def test_equal_terms_are_one() -> None:
     assert terms.joined([(low, 3), (high, 5)]) is x
     assert terms.part(terms.joined([(x, 8), (y, 8)]), 8, 8) is y
     assert terms.part(terms.joined([(5, 4), (x, 8)]), 0, 4) == 5
-    assert terms.equal(terms.joined([(5, 4), (x, 4)]), 6, 8) == 0
-    assert isinstance(terms.equal(terms.joined([(5, 4), (x, 4)]), 0x35, 8), Term)
-    assert terms.negation(terms.negation(terms.equal(x, y, 8))) is terms.equal(x, y, 8)
+    assert equal(terms.joined([(5, 4), (x, 4)]), 6, 8) == 0
+    assert isinstance(equal(terms.joined([(5, 4), (x, 4)]), 0x35, 8), Term)
+    assert terms.negation(terms.negation(equal(x, y, 8))) is equal(x, y, 8)
     assert repr(terms.add(x, 1, 8)) == "+(x, 1)"
 
 
@@ -293,11 +287,11 @@ def test_a_solution_counts_once_all_is_told() -> None:
     product = names.name(times)
     assert names.name(times) is product
     total = names.name(terms.add(product, x, 8))
-    back = terms.negation(is_one(terms.subtract(total, x, 8), times, 8))
+    back = terms.negation(equal(terms.subtract(total, x, 8), times, 8))
     # True whatever they stand for; true for what they stand for; false.
-    assert names.check([is_one(product, 1, 8), is_one(product, 2, 8)], 10) == z3.unsat
+    assert names.check([equal(product, 1, 8), equal(product, 2, 8)], 10) == z3.unsat
     assert names.check([back], 10) == z3.unsat
-    found = names.check([is_one(total, 6, 8), is_one(y, 1, 8)], 10)
+    found = names.check([equal(total, 6, 8), equal(y, 1, 8)], 10)
     assert isinstance(found, z3.ModelRef)
     assert found[solved(x)].as_long() in (3, 131)
     assert names.check([back], 10, depth=0) == z3.unknown
@@ -328,7 +322,6 @@ def test_functions_of_equal_words_are_equal() -> None:
     assert names.recognised(terms.subtract(moved, first, 8)) is y
 
 
-@pytest.mark.parametrize("operator", ["r?", "?"])
-def test_an_operator_that_netlists_do_not_have(operator: str) -> None:
-    with pytest.raises((ValueError, KeyError)):
-        terms.apply(operator, 8, [8], [unknown("x", 8)])
+def test_an_operator_that_netlists_do_not_have() -> None:
+    with pytest.raises(ValueError, match=r"r\?"):
+        terms.apply("r?", 8, [8], [unknown("x", 8)])
