@@ -327,6 +327,10 @@ class Table:
         partner = next(entry for entry in self.entries if entry.name == form)
         return self.by_code[partner.code + opcode.code - opcode.entry.code]
 
+    def free_code(self) -> int:
+        """The first opcode c such that c … c + 3 are free: room for an entry of any kind."""
+        return next(c for c in range(4, 256, 4) if not any(self.by_code[c : c + 4]))
+
     def extended(self, *entries: Entry) -> Table:
         """A copy of the table with more entries."""
         return Table((*self.entries, *entries))

@@ -217,3 +217,21 @@ def test_a_planted_violation_is_found(fault: str) -> None:
 )
 def test_what_is_allowed_is_silent(path: str, source: str) -> None:
     assert violations(PurePosixPath(path), source) == []
+
+
+def fixed_opcodes(source: str) -> list[int]:
+    """The lines that make an entry of the table under an opcode written as a number."""
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and len(node.args) > 1)
+    return [
+        call.lineno
+        for call in calls
+        if ast.unparse(call.func).split(".")[-1] in ("Function", "Bijection") and isinstance(call.args[1], ast.Constant)
+    ]
+
+
+def test_entries_of_tests_take_free_opcodes() -> None:
+    """An opcode written as a number in a test is taken by the next instruction of the table."""
+    assert fixed_opcodes('Function("odd", 0xB0, "tests")\nentries.Bijection("odd", code, "tests")') == [1]
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    assert files
+    assert {path.name: lines for path in files if (lines := fixed_opcodes(path.read_text()))} == {}

@@ -878,7 +878,7 @@ def test_repeated_branches_are_resolved_each_for_itself() -> None:
 
 
 def test_another_table() -> None:
-    table = rg.TABLE.extended(Function("nand", 0xAC, "integer", lambda w: ~(a & b), "Not and."))
+    table = rg.TABLE.extended(Function("nand", rg.TABLE.free_code(), "integer", lambda w: ~(a & b), "Not and."))
     program = rg.assemble("start\nnand.add r1, r2, r3\nnand.add r1, r2, r3\nfinish", table=table)
     machine = rg.Machine(program)
     machine.registers[2:4] = 12, 10

@@ -300,7 +300,9 @@ SEVERAL: dict[str, Effects] = {
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_lift_of_several_effects(name: str) -> None:
-    (opcode, *_) = opcodes_of(Bijection("several", 0xB0, "tests", lambda w: SEVERAL[name], "", inverse_name="lareves"))
+    (opcode, *_) = opcodes_of(
+        Bijection("several", TABLE.free_code(), "tests", lambda w: SEVERAL[name], "", inverse_name="lareves")
+    )
     rng = random.Random(9)
     for _ in range(8):
         point, bars = sample(rng, ["a", "b", "d"])

@@ -242,7 +242,11 @@ def test_reading_what_is_written_is_refused(effects: Effects) -> None:
         transition(effects, Format())
 
 
-def function(name: str = "odd", code: int = 0xB0, value: Expr = a, **more: Any) -> Function:
+#: an opcode that no entry has
+FREE = TABLE.free_code()
+
+
+def function(name: str = "odd", code: int = FREE, value: Expr = a, **more: Any) -> Function:
     return Function(name, code, "tests", lambda w: value, "An entry for a test.", **more)
 
 
@@ -252,8 +256,8 @@ def test_a_table_refuses_an_update_that_reads_its_target() -> None:
     with pytest.raises(ValueError, match="'m' reads 'm'"):
         TABLE.extended(function(value=place("m"), target="m"))
     with pytest.raises(ValueError, match="condition"):
-        TABLE.extended(Bijection("odd", 0xB0, "tests", lambda w: (Exchange("d", "a", when=d),), ""))
-    assert TABLE.extended(function(value=a + b))["odd.add"].code == 0xB0
+        TABLE.extended(Bijection("odd", FREE, "tests", lambda w: (Exchange("d", "a", when=d),), ""))
+    assert TABLE.extended(function(value=a + b))["odd.add"].code == FREE
 
 
 @pytest.mark.parametrize("code", [TABLE["mov.add"].code, TABLE["mov.xor"].code, TABLE["mov.add"].code - 1])
@@ -282,9 +286,9 @@ def test_a_table_refuses_taken_names() -> None:
     with pytest.raises(ValueError, match=r"mov\.add: the name is taken"):
         TABLE.extended(function(name="mov"))
     with pytest.raises(ValueError, match="ror: the name is taken"):
-        TABLE.extended(Bijection("ror", 0xB0, "tests", lambda w: (), ""))
+        TABLE.extended(Bijection("ror", FREE, "tests", lambda w: (), ""))
     with pytest.raises(ValueError, match="finish: the name is taken"):
-        TABLE.extended(Bijection("begin", 0xB0, "tests", lambda w: (), "", inverse_name="finish"))
+        TABLE.extended(Bijection("begin", FREE, "tests", lambda w: (), "", inverse_name="finish"))
 
 
 def test_a_table_refuses_taken_shorthands() -> None:

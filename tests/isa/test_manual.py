@@ -33,13 +33,9 @@ TEXT = manual.manual()
 ERRORS = manual.errors()
 
 
-def free_code(table: list[Opcode | None]) -> int:
-    return next(c for c in range(4, 256, 4) if not any(table[c : c + 4]))
-
-
 # Its shift is no plain W or F, it has a derivative, and its group has no title.
 FMHALF = Function(
-    "fmhalf", free_code(TABLE.by_code), "curious", lambda w: mul_shift(a, b, w.frac + 1), "Half a product.",
+    "fmhalf", TABLE.free_code(), "curious", lambda w: mul_shift(a, b, w.frac + 1), "Half a product.",
     shorthand="h{}",
 )  # fmt: skip
 EXTENDED = TABLE.extended(FMHALF)

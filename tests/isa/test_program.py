@@ -92,7 +92,7 @@ def test_inverse_leaves_data_alone() -> None:
 
 
 def test_inverse_needs_the_programs_own_table() -> None:
-    extended = TABLE.extended(Function("odd", 0xB0, "tests", lambda w: a, ""))
+    extended = TABLE.extended(Function("odd", TABLE.free_code(), "tests", lambda w: a, ""))
     word = encode(Instruction(extended["odd.add"], 1, 2))
     p = Program([word], table=extended)
     assert (~p).instructions[0].opcode is extended["odd.sub"]

@@ -15,7 +15,7 @@ from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 
 FOUR = Format(4, 2)
-CODE = 0xB0
+CODE = TABLE.free_code()
 
 
 def bijection(name: str, of: Effects, **more: object) -> Bijection:
@@ -160,14 +160,14 @@ def test_a_wrong_operator_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_partners_far_apart_are_found() -> None:
     # 0xB1 and 0xB2 differ in two bits.
-    far = Bijection("far", 0xB1, "tests", lambda w: (Permute("d", d + 1, d - 1),), "", inverse_name="raf")
+    far = Bijection("far", CODE + 1, "tests", lambda w: (Permute("d", d + 1, d - 1),), "", inverse_name="raf")
     assert any("more than one bit" in text for text in laws.encoding_counterexamples(TABLE.extended(far)))
-    odd = Function("far", 0xB1, "tests", lambda w: a, "")
+    odd = Function("far", CODE + 1, "tests", lambda w: a, "")
     assert any("more than one bit" in text for text in laws.encoding_counterexamples(TABLE.extended(odd)))
 
 
 #: reads ra on the way forward only
-UNEVEN = Bijection("uneven", 0xB0, "tests", lambda w: (Permute("d", d + a, d - 1),), "", inverse_name="nevenu")
+UNEVEN = Bijection("uneven", CODE, "tests", lambda w: (Permute("d", d + a, d - 1),), "", inverse_name="nevenu")
 
 
 def test_partners_with_other_fields_are_found() -> None:

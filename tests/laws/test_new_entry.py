@@ -31,13 +31,14 @@ def ones(x: Expr, w: Format) -> Expr:
     return (x * every(0x01)).shr(w.width - 8)
 
 
-def free_code() -> int:
-    """The first free group of four opcodes: other entries may come, and this test need not move."""
-    return next(c for c in range(4, 256, 4) if not any(TABLE.by_code[c : c + 4]))
-
-
 POPC = Function(
-    "popc", free_code(), "integer", lambda w: ones(a, w), "How many bits are set.", differentiable=False, shorthand=None
+    "popc",
+    TABLE.free_code(),
+    "integer",
+    lambda w: ones(a, w),
+    "How many bits are set.",
+    differentiable=False,
+    shorthand=None,
 )
 EXTENDED = TABLE.extended(POPC)
 NAMES = ["popc.add", "popc.sub", "popc.xor"]

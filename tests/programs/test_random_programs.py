@@ -407,7 +407,7 @@ def test_programs_use_every_instruction_both_ways(sample: list[Any]) -> None:
 
 
 def test_a_new_entry_is_drawn(generator: ModuleType) -> None:
-    entry = Function("nand", 0xAC, "integer", lambda w: ~(a & b), "Not and.", differentiable=False)
+    entry = Function("nand", rg.TABLE.free_code(), "integer", lambda w: ~(a & b), "Not and.", differentiable=False)
     table = rg.TABLE.extended(entry)
     names = {i.opcode.name for seed in range(40) for i in generator.generate(seed, table=table).program.instructions}
     assert {"nand.add", "nand.sub", "nand.xor"} <= names

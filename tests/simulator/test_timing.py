@@ -268,7 +268,9 @@ def test_the_total_is_a_sum() -> None:
 
 
 def test_a_new_instruction_is_timed() -> None:
-    half = Function("fmhalf", 0x01, "curious", lambda w: mul_shift(a, b, w.frac + 1), "Half a product.", ("add", "sub"))
+    half = Function(
+        "fmhalf", TABLE.free_code(), "curious", lambda w: mul_shift(a, b, w.frac + 1), "Half a product.", ("add", "sub")
+    )
     table = TABLE.extended(half)
     found = [cycles(table[name], Q64, True, True) for name in ("fmhalf.add", "fmhalf.sub")]
     assert (
@@ -280,7 +282,9 @@ def test_a_new_instruction_is_timed() -> None:
 
 
 def test_memory_that_is_written_and_not_read_takes_an_address_too() -> None:
-    wipe = Bijection("wipe", 0x01, "curious", lambda w: (Erase("m"),), "Erase a memory word.", inverse_name="unwipe")
+    wipe = Bijection(
+        "wipe", TABLE.free_code(), "curious", lambda w: (Erase("m"),), "Erase a memory word.", inverse_name="unwipe"
+    )
     opcode = TABLE.extended(wipe)["wipe"]
     assert "m" not in opcode.reads
     assert cycles(opcode, Q64, False, False) == 3 + 2 + 1 + 1
