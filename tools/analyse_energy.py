@@ -34,6 +34,7 @@ from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import energy_plots, fixed, library, reversible
+from retrograd.energy_advice import break_even, break_even_per_memory_unit
 from retrograd.energy_report import EnergyReport, program_text, report_of, terms, total_text
 from retrograd.execution import load, loaded_words
 from retrograd.functions import Reversible
@@ -82,11 +83,13 @@ the other way round: an instruction costs {per_bit} times what the bound asks fo
 ![Energy by cause in CMOS at 45 nm](energy/causes.svg)
 
 ## When uncomputing pays
-Erasing is the cheaper where uncomputing takes more energy than the bits are worth. With ξ the energy of a reversible operation over that of an erasing one, a chain of kⁿ steps that is kept by Bennett's scheme pays for ξ < (2k − 1)⁻ⁿ:
+Erasing is the cheaper where uncomputing takes more energy than the bits are worth. ξ is the energy of a reversible operation over that of an erasing one. Bennett's scheme makes (2k − 1)ⁿ calls of the step for a chain of kⁿ steps.
+By the energy of the run it pays for ξ < (k / (2k − 1))ⁿ, since the erasing run takes kⁿ steps, too. For one unit of memory, which is erased once or kept by the whole scheme, it pays for ξ < (2k − 1)⁻ⁿ:
 
 {bennett}
 
-So much for calls. What {chain_steps} steps of x ↦ 3.5 x(1 − x) take when they are run, keeping all states, by two schemes, and erasing each state when the next is there:
+These are calls. The next table has runs of {chain_steps} steps of x ↦ 3.5 x(1 − x): keeping all states, by two schemes, and erasing each state when the next is there. Its last column is the ratio of instructions, which is the ξ below which the run pays.
+It is less than (k / (2k − 1))ⁿ, since the calls of the scheme take instructions, too:
 
 {chain}
 
@@ -175,19 +178,11 @@ def erasing(reports: Sequence[EnergyReport]) -> str:
 
 
 def bennett() -> str:
-    rows = [["k", "n", "steps", "calls", "states", "pays for ξ <"]]
+    rows = [["k", "n", "steps", "calls", "states", "the run pays for ξ <", "one unit of memory pays for ξ <"]]
     for k, n in ((2, 4), (2, 10), (4, 4), (8, 3)):
-        calls = library.bennett_calls(k, n)
-        rows.append(
-            [
-                f"{k}",
-                f"{n}",
-                f"{library.bennett_steps(k, n)}",
-                f"{calls}",
-                f"{library.bennett_states(k, n)}",
-                f"{1 / calls:.2g}",
-            ]
-        )
+        scheme = library.bennett_steps(k, n), library.bennett_calls(k, n), library.bennett_states(k, n)
+        limits = break_even(k, n), break_even_per_memory_unit(k, n)
+        rows.append([*(f"{count}" for count in (k, n, *scheme)), *(f"{limit:.3g}" for limit in limits)])
     return table(rows)
 
 
@@ -223,15 +218,18 @@ def program_energy(report: EnergyReport, tech: str) -> float:
 
 
 def chain(found: Sequence[tuple[str, EnergyReport]]) -> str:
-    rows = [["", "calls", "states", "words live, at most", "instructions", "bits erased", "landauer, 300 K", "cmos45"]]
+    head = ["", "calls", "states", "words live, at most", "instructions", "bits erased", "landauer, 300 K", "cmos45"]
+    rows = [[*head, "pays for ξ <, by instructions"]]
     calls = [(library.bennett_calls(k, n), library.bennett_states(k, n)) for k, n in SCHEMES]
     k, n = SCHEMES[0]
+    erasing_run = found[-1][1]
     for (name, report), (called, states) in zip(found, [*calls, (k**n, 2)], strict=True):
         # The states of the scheme are its arguments, so they are not among its ancillas.
         words = words_live(report) + (states if report.name == "bennett" else 0)
+        even = "" if report is erasing_run else f"{erasing_run.counts.retired / report.counts.retired:.3g}"
         rows.append(
             [name, f"{called}", f"{states}", f"{words}", f"{report.counts.retired}", f"{report.counts.erased_bits}",
-             program_text(report.price), program_text(report.priced_by("cmos45").price)]
+             program_text(report.price), program_text(report.priced_by("cmos45").price), even]
         )  # fmt: skip
     return table(rows)
 

@@ -195,12 +195,30 @@ def _verdict(name: str, base: EnergyReport, erased: EnergyReport) -> Verdict:
     return Verdict(name, cheaper, why, more, cycles, energy, bits, certain)
 
 
-def erasing_wins(k: int, levels: int, ratio: float) -> bool:
-    """Whether a chain is cheaper with erasing than by Bennett's scheme: (2k − 1)ⁿ > 1/ξ.
+def break_even(k: int, levels: int) -> float:
+    """(k / (2k − 1))ⁿ: the ξ below which Bennett's scheme takes less energy than the erasing run of the same kⁿ steps.
 
-    `ratio` = ξ: the energy of a reversible operation over that of an irreversible one.
+    ξ is the energy of a reversible operation over that of an irreversible one; n is `levels`. The scheme makes (2k − 1)ⁿ
+    calls of the step at ξ each, the erasing run makes kⁿ at 1 each.
     """
-    return int((2 * k - 1) ** levels) * ratio > 1
+    return float((k / (2 * k - 1)) ** levels)
+
+
+def break_even_per_memory_unit(k: int, levels: int) -> float:
+    """(2k − 1)⁻ⁿ: the ξ below which all calls of Bennett's scheme take less energy than one irreversible operation.
+
+    (2k − 1)ⁿ > 1/ξ is the criterion for one unit of memory, which is erased once or kept by the whole scheme.
+    Trap: it says nothing of the energy of a run, since the erasing run takes kⁿ steps, too: see `break_even`.
+    """
+    return float((2 * k - 1) ** -levels)
+
+
+def erasing_wins(k: int, levels: int, ratio: float) -> bool:
+    """Whether kⁿ steps take less energy when each is erased than by Bennett's scheme: (2k − 1)ⁿ·ξ > kⁿ.
+
+    `ratio` = ξ, as for `break_even`.
+    """
+    return bool((2 * k - 1) ** levels * ratio > k**levels)
 
 
 def _joules(x: float) -> str:

@@ -159,27 +159,31 @@ def over_time(forward: Ledger, back: Ledger | None = None, ax: Axes | None = Non
     return figure
 
 
-def crossover(schemes: Sequence[tuple[int, int]] = ((2, 2), (4, 2), (4, 4), (2, 10)), ax: Axes | None = None) -> Figure:
-    """Cost of Bennett's scheme over that of erasing, against ξ, the energy of a reversible operation over that of an erasing one.
+def crossover(schemes: Sequence[tuple[int, int]] = ((2, 4), (4, 4), (8, 3), (2, 10)), ax: Axes | None = None) -> Figure:
+    """Energy of Bennett's scheme over that of the erasing run, (2k − 1)ⁿ·ξ / kⁿ, against ξ.
 
-    Erasing wins where the curve is above 1: (2k − 1)ⁿ > 1/ξ for each of the kⁿ segments' worth of work.
+    ξ is the energy of a reversible operation over that of an erasing one. Erasing wins where a curve is above 1. A full
+    mark is where the two runs take the same energy, a hollow one where the scheme takes that of one erasing operation.
     """
-    # Imported here: the library is written in the language, and takes a moment to be read.
-    from retrograd.library import bennett_calls
+    # Imported here: the advice reads the compiler, which takes a moment.
+    from retrograd.energy_advice import break_even, break_even_per_memory_unit
 
     figure, ax = _axes(ax)
-    ratios = [10 ** (e / 20) for e in range(-160, 1)]
+    ratios = [10 ** (e / 20) for e in range(-120, 1)]
     for (k, n), colour in zip(schemes, _cycle(len(schemes)), strict=True):
-        calls = bennett_calls(k, n)
-        ax.plot(ratios, [x * calls for x in ratios], label=f"k = {k}, n = {n}: {calls} calls", color=colour)
-        ax.plot([1 / calls], [1], "o", color=colour)
+        even, per_unit = break_even(k, n), break_even_per_memory_unit(k, n)
+        ax.plot(ratios, [x / even for x in ratios], label=f"k = {k}, n = {n}: equal at ξ = {even:.3g}", color=colour)
+        ax.plot([even], [1], "o", color=colour)
+        ax.plot([per_unit], [per_unit / even], "o", color=colour, markerfacecolor="white")
+    ax.plot([], [], "o", color="0.4", label="energy of the run: (2k − 1)ⁿ·ξ = kⁿ")
+    ax.plot([], [], "o", color="0.4", markerfacecolor="white", label="one unit of memory: (2k − 1)ⁿ·ξ = 1")
     ax.axhline(1, linestyle=":", color="0.4")
     ax.annotate("above: erase", (0.01, 1), xycoords=("axes fraction", "data"), va="bottom", fontsize="small")
     ax.annotate("below: uncompute", (0.01, 1), xycoords=("axes fraction", "data"), va="top", fontsize="small")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("ξ, energy of a reversible operation / of an erasing one")
-    ax.set_ylabel("(2k − 1)ⁿ · ξ")
+    ax.set_ylabel("energy of the scheme / of the erasing run")
     ax.legend(fontsize="small")
     return figure
 

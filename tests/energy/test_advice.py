@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from retrograd.examples.tradeoffs import forgetting_chain
 from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.ledger import Ledger
@@ -12,9 +13,9 @@ from retrograd.simulator.engines.choice import machine_for
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.energy_advice import EXPRESSIONS, erasing_wins
+from retrograd.energy_advice import EXPRESSIONS, break_even, break_even_per_memory_unit, erasing_wins
 from retrograd.execution import load
-from retrograd.library import bennett, bennett_calls, bennett_states
+from retrograd.library import bennett, bennett_calls, bennett_states, bennett_steps
 from retrograd.marshal import bind, types_of
 
 
@@ -186,11 +187,31 @@ def test_states_that_are_live(k: int, n: int) -> None:
     assert bennett_states(k, n) - 1 <= most <= bennett_states(k, n)
 
 
-@pytest.mark.parametrize(("k", "n"), [(4, 4), (2, 10)])
-def test_erasing_wins_from_the_number_of_calls_on(k: int, n: int) -> None:
-    calls = bennett_calls(k, n)
-    assert erasing_wins(k, n, 1.001 / calls)
-    assert not erasing_wins(k, n, 0.999 / calls)
+@pytest.mark.parametrize(("k", "n", "even"), [(2, 4, 0.198), (2, 10, 0.0173), (4, 4, 0.107), (8, 3, 0.152)])
+def test_erasing_wins_by_the_energy_of_both_runs(k: int, n: int, even: float) -> None:
+    """The erasing run takes kⁿ steps, the scheme (2k − 1)ⁿ calls: (2k − 1)ⁿ·ξ > kⁿ."""
+    assert break_even(k, n) == pytest.approx(bennett_steps(k, n) / bennett_calls(k, n)) == pytest.approx(even, rel=5e-3)
+    assert erasing_wins(k, n, 1.001 * break_even(k, n))
+    assert not erasing_wins(k, n, 0.999 * break_even(k, n))
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 4), (2, 10), (4, 4), (8, 3)])
+def test_one_unit_of_memory_is_another_criterion(k: int, n: int) -> None:
+    """(2k − 1)ⁿ·ξ = 1: the calls of the whole scheme against one erasure. The run pays long before."""
+    assert break_even_per_memory_unit(k, n) * bennett_calls(k, n) == pytest.approx(1)
+    assert break_even_per_memory_unit(k, n) == pytest.approx(break_even(k, n) / bennett_steps(k, n))
+    assert not erasing_wins(k, n, 2 * break_even_per_memory_unit(k, n))
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 2), (2, 3), (4, 2)])
+def test_the_criterion_is_that_of_runs(k: int, n: int) -> None:
+    """Products of the step, which are all that the two runs multiply: their ratio is 1 / `break_even`."""
+    start = [0.3] + [0.0] * (bennett_states(k, n) - 1)
+    scheme = rg.energy(bennett, logistic, k, n, start, baseline=False).counts
+    erasing = rg.energy(forgetting_chain, 0.0, 0.3, k**n, baseline=False).counts
+    ratio = scheme.operations["multiplier"] / erasing.operations["multiplier"]
+    assert ratio * break_even(k, n) == pytest.approx(1)
+    assert scheme.erased_bits == 0 < erasing.erased_bits
 
 
 def test_a_ledger_of_the_scheme() -> None:

@@ -150,6 +150,11 @@ def test_over_time() -> None:
 
 
 def test_the_crossover() -> None:
+    """Full marks where the energies of both runs are the same, hollow ones where one unit of memory pays."""
     ax = energy_plots.crossover([(4, 4), (2, 10)]).axes[0]
-    marks = [float(line.get_xdata()[0]) for line in ax.lines if line.get_marker() == "o"]
-    assert marks == pytest.approx([1 / 2401, 1 / 59049])
+    marks = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    points = [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in marks]
+    assert points == [
+        pytest.approx(p) for p in ((256 / 2401, 1), (1 / 2401, 1 / 256), (1024 / 59049, 1), (1 / 59049, 1 / 1024))
+    ]
+    assert [line.get_markerfacecolor() == "white" for line in marks] == [False, True, False, True]
