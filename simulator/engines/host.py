@@ -1,27 +1,21 @@
 """The host's compiler: LLVM IR to machine code in this process, kept on disk by what it was made from.
 
-What is compiled once is loaded in about a millisecond ever after. The cache holds object code under the digest of its
-source, of the processor and of LLVM's version; a file that is damaged, or cannot be written, only costs time.
+What is compiled once is loaded in about a millisecond ever after. The cache (code_cache.py) holds object code by its source,
+the processor and LLVM's version.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
-_MAGIC = b"RGOBJ1\n"
-
-#: what compiled code on disk may take
-CACHE_BYTES = 256 << 20
+from retrograd.simulator.engines import code_cache
 
 #: What pays most for straight integer code: half of what LLVM's own O2 gains, in a fraction of its time.
 PASSES = (
@@ -37,20 +31,6 @@ PASSES = (
     "dead_store_elimination",
     "aggressive_dce",
 )
-
-
-def cache_folder() -> Path | None:
-    """Where object code is kept; None where that is switched off (`RETROGRAD_CACHE` is empty) or there is no home."""
-    named = os.environ.get("RETROGRAD_CACHE")
-    if named is not None:
-        return Path(named) if named else None
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", "")
-    elif sys.platform == "darwin":
-        base = os.path.expanduser("~/Library/Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base, "retrograd") if base and not base.startswith("~") else None
 
 
 class Host:
@@ -72,6 +52,7 @@ class Host:
         self._machines: dict[int, Any] = {}
         self._linker: Any = None
         self._linked: dict[str, dict[str, int]] = {}
+        self._libraries = 0
         self._keep: list[Any] = []
         version = f"{llvmlite.__version__} {llvm.llvm_version_info} {self.triple} {self.cpu} {self._features}"
         self._digest = sha256(version.encode()).hexdigest()
@@ -143,48 +124,64 @@ class Host:
             self._optimise(module, machine, level)
             return str(machine.emit_assembly(module))
 
-    def kept(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """What `make` makes of what `key` names, made once and then kept on disk."""
-        digest = self._name(key, 0)
-        found = _read(digest)
-        if found is None:
-            found = make()
-            _write(digest, found)
-        return found
+    def kept(self, key: str, make: Callable[[], str]) -> str:
+        """The text that `make` returns for the key, made once and then kept on disk."""
+        full = self._key(key, 0)
+        found = code_cache.read(full)
+        if found is not None:
+            try:
+                return found.decode()
+            except UnicodeDecodeError:
+                pass  # no text of ours
+        made = make()
+        code_cache.write(full, made.encode())
+        return made
 
     def load(self, key: str, symbols: Iterable[str], emit: Callable[[], str], level: int = 2) -> dict[str, int]:
         """symbol -> address of its code, of the module that `emit` writes.
 
         `key` names all that the module is made from; a module of the same key is compiled once and then kept.
         """
-        digest = self._name(key, level)
+        full = self._key(key, level)
         with self._lock:
-            found = self._linked.get(digest)
+            found = self._linked.get(full)
             if found is None:
-                code = _read(digest)
-                if code is None:
-                    code = self.compile(emit(), level)
-                    _write(digest, code)
-                found = self._linked[digest] = self._link(digest, code, symbols)
+                found = self._linked[full] = self._read(full, symbols) or self._make(full, symbols, emit, level)
             return found
 
-    def _name(self, key: str, level: int) -> str:
+    def _read(self, key: str, symbols: Iterable[str]) -> dict[str, int] | None:
+        """The code that is kept for the key; None where there is none that LLVM can load."""
+        code = code_cache.read(key)
+        if code is None:
+            return None
+        try:
+            return self._link(code, symbols)
+        except RuntimeError:
+            return None
+
+    def _make(self, key: str, symbols: Iterable[str], emit: Callable[[], str], level: int) -> dict[str, int]:
+        code = self.compile(emit(), level)
+        code_cache.write(key, code)
+        return self._link(code, symbols)
+
+    def _key(self, key: str, level: int) -> str:
         return sha256(f"{self._digest} {level} {key}".encode()).hexdigest()
 
     def has(self, key: str, level: int = 2) -> bool:
         """Whether the module of that key need not be compiled."""
-        name, folder = self._name(key, level), cache_folder()
-        return name in self._linked or (folder is not None and (folder / name).is_file())
+        full = self._key(key, level)
+        return full in self._linked or code_cache.has(full)
 
-    def _link(self, name: str, code: bytes, symbols: Iterable[str]) -> dict[str, int]:
+    def _link(self, code: bytes, symbols: Iterable[str]) -> dict[str, int]:
         llvm = self._llvm
         if self._linker is None:
             self._linker = llvm.create_lljit_compiler(self._machine(2))
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         names = list(symbols)
+        self._libraries += 1  # the name of a library that could not be linked stays taken
         for symbol in names:
             library = library.export_symbol(symbol)
-        tracker = library.link(self._linker, name)
+        tracker = library.link(self._linker, str(self._libraries))
         # The code lives as long as its tracker.
         self._keep.append(tracker)
         return {symbol: tracker[symbol] for symbol in names}
@@ -216,58 +213,3 @@ def definition() -> str:
             for file in sorted(Path(folder).rglob("*.py")):
                 digest.update(file.read_bytes())
     return digest.hexdigest()
-
-
-def _read(digest: str) -> bytes | None:
-    folder = cache_folder()
-    if folder is None:
-        return None
-    try:
-        content = (folder / digest).read_bytes()
-    except OSError:
-        return None
-    head, checksum, code = content[: len(_MAGIC)], content[len(_MAGIC) : len(_MAGIC) + 32], content[len(_MAGIC) + 32 :]
-    return code if head == _MAGIC and sha256(code).digest() == checksum else None
-
-
-def _write(digest: str, code: bytes) -> None:
-    folder = cache_folder()
-    if folder is None:
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder)
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + sha256(code).digest() + code)
-        os.replace(name, folder / digest)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(name)
-        return
-    _prune(folder)
-
-
-@cache
-def _prune(folder: Path) -> None:
-    """Once in a process: what was longest unused goes, where there is more than CACHE_BYTES.
-
-    Code of every earlier version of this package is never asked for again.
-    """
-    found = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            with suppress(OSError):  # another process may have taken it away
-                about = entry.stat()
-                if not entry.is_file():
-                    continue
-                found.append((max(about.st_atime, about.st_mtime), about.st_size, entry.path))
-    size = sum(size for _, size, _ in found)
-    for _, bytes_, path in sorted(found):
-        if size <= CACHE_BYTES:
-            break
-        with suppress(OSError):
-            os.unlink(path)
-        size -= bytes_

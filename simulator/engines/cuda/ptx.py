@@ -49,13 +49,13 @@ def ptx(
     variant = _variant(backward, overflow, checks, cycles)
     level = 2 if len(program.code) < LARGE else 1
 
-    def make() -> bytes:
-        return host().device_assembly(_ir(program, variant), arch, level).encode()
+    def make() -> str:
+        return host().device_assembly(_ir(program, variant), arch, level)
 
     digest = sha256(repr(tuple(program.code)).encode()).hexdigest()
     known = program.table is TABLE
     key = f"{definition()} {program.format} {variant} {digest}" if known else _ir(program, variant)
-    return host().kept(f"ptx {arch} {level} {key}", make).decode()
+    return host().kept(f"ptx {arch} {level} {key}", make)
 
 
 def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool) -> Variant:

@@ -109,6 +109,6 @@ def processor() -> str:
 
 def compiled_code() -> Path | None:
     """The folder in which compiled code is kept; None: it is kept nowhere."""
-    from retrograd.simulator.engines.host import cache_folder
+    from retrograd.simulator.engines.code_cache import cache_folder
 
     return cache_folder()

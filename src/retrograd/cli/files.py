@@ -231,10 +231,10 @@ def read_arrays(path: str) -> dict[str, Any]:
 
 
 def cached_folder(name: str) -> Path:
-    """A folder beside compiled code on disk; where nothing is kept, one that this process alone has."""
-    from retrograd.simulator.engines.host import cache_folder
+    """A folder beside compiled code on disk; where nothing is kept, or others can write there, one that this process alone has."""
+    from retrograd.simulator.engines.code_cache import trusted_folder
 
-    kept = cache_folder()
+    kept = trusted_folder(make=True)
     return Path(tempfile.mkdtemp(prefix="retrograd-")) / name if kept is None else kept / name
 
 

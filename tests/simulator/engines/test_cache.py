@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -12,8 +14,9 @@ from typing import Any
 
 import pytest
 import retrograd.isa
-from retrograd.simulator.engines import handlers, host, translations
-from retrograd.simulator.engines.host import Host, cache_folder, definition
+from retrograd.simulator.engines import code_cache, handlers, host, translations
+from retrograd.simulator.engines.code_cache import cache_folder
+from retrograd.simulator.engines.host import Host, definition
 from retrograd.simulator.engines.native import NativeMachine
 
 import retrograd as rg
@@ -76,7 +79,7 @@ def test_other_code_is_other_code(folder: Path, other: str) -> None:
     assert len(list(folder.iterdir())) == 2
 
 
-def test_processes_at_once(folder: Path) -> None:
+def test_threads_at_once(folder: Path) -> None:
     """All write the same file, and each finds it whole or not at all."""
     for file in folder.iterdir():
         file.unlink()
@@ -89,6 +92,30 @@ def test_processes_at_once(folder: Path) -> None:
         thread.join()
     assert found == [42] * 4
     only_file(folder)
+
+
+def test_processes_at_once(tmp_path: Path) -> None:
+    """Processes that write and read the same few files, one of them damaged again and again, read whole code or none."""
+    script = """
+import random, sys
+from retrograd.simulator.engines import code_cache
+r, found = random.Random(int(sys.argv[1])), 0
+for _ in range(200):
+    key = f"key {r.randrange(3)}"
+    if r.random() < 0.5:
+        code_cache.write(key, key.encode() * 5000)
+    code = code_cache.read(key)
+    assert code in (None, key.encode() * 5000)
+    found += code is not None
+    if r.random() < 0.1:
+        for file in code_cache.cache_folder().glob("*"):
+            file.write_bytes(b"RGOBJ2 damaged")
+            break
+assert found
+"""
+    environment = {**os.environ, "RETROGRAD_CACHE": str(tmp_path)}
+    running = [subprocess.Popen([sys.executable, "-c", script, str(k)], env=environment) for k in range(3)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
 
 
 # ---------------------------------------------------------------- damaged
@@ -124,6 +151,38 @@ def test_a_folder_in_place_of_a_file(folder: Path) -> None:
     assert (one.load(), one.emitted) == (42, 1)
 
 
+def test_code_under_the_name_of_other_code(folder: Path) -> None:
+    """The checksum covers the key: the code of one program does not run as another's."""
+    one = Process()
+    assert one.load(43, "another") == 43
+    here, there = (folder / code_cache._digest(one.host._key(key, 2)) for key in ("number", "another"))
+    here.write_bytes(there.read_bytes())
+    other = Process()
+    assert (other.load(), other.emitted) == (42, 1)
+
+
+@pytest.mark.parametrize("code", [b"", b"garbage", b"\x7fELF" + bytes(300)], ids=["empty", "text", "header"])
+def test_a_right_checksum_over_garbage(folder: Path, code: bytes) -> None:
+    one = Process()
+    code_cache.write(one.host._key("number", 2), code)
+    assert (one.load(), one.emitted) == (42, 1)
+    other = Process()
+    assert (other.load(), other.emitted) == (42, 0)
+
+
+def test_a_right_checksum_over_code_without_the_function(folder: Path) -> None:
+    one = Process()
+    code_cache.write(one.host._key("number", 2), one.host.compile("define i64 @other() {\n  ret i64 1\n}\n", 2))
+    assert (one.load(), one.emitted) == (42, 1)
+
+
+def test_kept_text_is_text(folder: Path) -> None:
+    one = Process()
+    code_cache.write(one.host._key("text", 0), b"\xff\xff")
+    assert one.host.kept("text", lambda: "written anew") == "written anew"
+    assert Process().host.kept("text", lambda: "never asked for") == "written anew"
+
+
 # ---------------------------------------------------------------- not to be had
 
 
@@ -140,9 +199,9 @@ def test_a_cache_that_cannot_be_written(obstacle: str, tmp_path: Path, monkeypat
             place.mkdir(mode=0o500)
             if os.access(place, os.W_OK):
                 # For whom nothing is read-only, say so in the system's stead.
-                monkeypatch.setattr(host.tempfile, "mkstemp", refuse)
+                monkeypatch.setattr(code_cache.tempfile, "mkstemp", refuse)
         case "full":
-            monkeypatch.setattr(host.os, "replace", refuse)
+            monkeypatch.setattr(code_cache.os, "replace", refuse)
     monkeypatch.setenv("RETROGRAD_CACHE", str(place))
     for _ in range(2):
         one = Process()
@@ -152,22 +211,86 @@ def test_a_cache_that_cannot_be_written(obstacle: str, tmp_path: Path, monkeypat
         assert list(place.iterdir()) == []
 
 
-def test_the_cache_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
-    monkeypatch.setattr(host, "CACHE_BYTES", 2500)
-    for name, read, written in (("new", 40, 40), ("lately read", 30, 1), ("old", 20, 20), ("older", 10, 10)):
-        (tmp_path / name).write_bytes(bytes(1000))
-        os.utime(tmp_path / name, (read, written))
-    (tmp_path / "folder").mkdir()
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners and modes")
+@pytest.mark.parametrize("distrusted", ["group", "others", "owner"])
+def test_a_folder_in_which_others_can_write(distrusted: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code is not executed, nothing is written there, and a note says so once."""
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    if distrusted == "owner":
+        me = os.getuid()
+        monkeypatch.setattr(code_cache.os, "getuid", lambda: me + 1)
+    else:
+        folder.chmod(0o770 if distrusted == "group" else 0o702)
+    code_cache._note.cache_clear()
     one = Process()
-    one.load(1, "one")
-    assert {f.name for f in tmp_path.iterdir()} > {"new", "folder"}
-    assert not (tmp_path / "old").exists()
-    assert not (tmp_path / "older").exists()
-    # Once in a process: to look costs time, too.
-    (tmp_path / "more").write_bytes(bytes(5000))
-    one.load(2, "two")
-    assert (tmp_path / "more").exists()
+    with pytest.warns(RuntimeWarning, match="another user" if distrusted == "owner" else "other users"):
+        assert not one.host.has("number")
+    assert (one.load(), one.load(1, "another"), one.emitted) == (42, 1, 2)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    monkeypatch.undo()
+    code_cache._note.cache_clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners and modes")
+def test_a_new_folder_is_for_its_user_alone(folder: Path) -> None:
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+# ---------------------------------------------------------------- room
+
+
+def test_the_cache_does_not_grow_for_ever(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that were not used for the longest time go; to look costs time, so that is once in a process."""
+    only_file(folder).unlink()
+    monkeypatch.setattr(code_cache, "CACHE_BYTES", 2500)
+    for name, read, written in (("new", 40, 40), ("lately read", 30, 1), ("old", 20, 20), ("older", 10, 10)):
+        code_cache.write(name, bytes(1000))
+        os.utime(folder / code_cache._digest(name), (read, written))
+    old_family = folder / code_cache._digest("by an earlier version")
+    old_family.write_bytes(b"RGOBJ1\n" + bytes(1000))
+    abandoned = folder / f"{code_cache._digest('left behind')}.abcd_123.part"
+    abandoned.write_bytes(b"RGOBJ2\n")
+    for file in (old_family, abandoned):
+        os.utime(file, (5, 5))
+    unfinished = folder / f"{code_cache._digest('being written')}.abcd_123.part"
+    unfinished.write_bytes(b"RGOBJ2\n")
+    code_cache._prune.cache_clear()
+    code_cache.write("newest", bytes(10))
+    kept = {"new", "lately read", "newest"}
+    assert {file.name for file in folder.iterdir()} == {*map(code_cache._digest, kept), unfinished.name}
+    code_cache.write("more", bytes(5000))
+    assert len(list(folder.iterdir())) == 5
+
+
+def test_files_of_others_stay(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that is full, in a folder with a user's own files of every kind."""
+    monkeypatch.setattr(code_cache, "CACHE_BYTES", 0)
+    ours = only_file(folder)
+    digest = "0" * 64
+    others = {
+        "note.txt": b"a note",
+        "large": bytes(1 << 20),
+        digest: b"a file whose name happens to be a digest",
+        f"{digest}.abcdefgh.part": b"",
+        "RGOBJ2": b"RGOBJ2\n",
+        digest[1:]: b"RGOBJ2\n",
+        digest[1:] + "g": b"RGOBJ2\n",
+        digest + "\n": b"RGOBJ2\n",
+    }
+    for name, content in others.items():
+        (folder / name).write_bytes(content)
+        os.utime(folder / name, (1, 1))
+    (folder / ("1" * 64)).mkdir()
+    target = tmp_path / "elsewhere"
+    target.write_bytes(b"RGOBJ2\n")
+    (folder / ("2" * 64)).symlink_to(target)
+    code_cache._prune.cache_clear()
+    Process().load(1, "one")
+    assert not ours.exists()
+    assert {name: (folder / name).read_bytes() for name in others} == others
+    assert (folder / ("1" * 64)).is_dir()
+    assert (folder / ("2" * 64)).is_symlink()
+    assert target.exists()
 
 
 def refuse(*arguments: Any, **options: Any) -> Any:
@@ -204,7 +327,7 @@ def test_where_it_lies(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(host.sys, "platform", platform)
+    monkeypatch.setattr(code_cache.sys, "platform", platform)
     assert cache_folder() == (None if expected is None else Path(expected))
 
 

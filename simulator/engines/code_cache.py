@@ -1,0 +1,170 @@
+"""Object code on disk, by the digest of all that it was made from.
+
+    read(key) == code after write(key, code), in this process and in later ones; None where nothing sound is found
+
+A file holds a magic number, a checksum and the code; the checksum covers the key, so that a file under another file's name is
+not taken for it. Files appear whole or not at all. A file that is damaged, or that cannot be written, costs time only.
+
+The folder may hold files of others. Only files that this cache wrote are counted and removed: those whose name is a digest and
+which begin with the magic number. A folder in which another user can write is not used, since its contents are executed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+_FAMILY = b"RGOBJ"
+_MAGIC = _FAMILY + b"2\n"
+_CHECKSUM = 32
+#: the names of files of code, and of files that are still being written
+_NAME = re.compile(r"[0-9a-f]{64}")
+_UNFINISHED = re.compile(r"[0-9a-f]{64}\.\w{8}\.part")
+
+#: what compiled code on disk may take
+CACHE_BYTES = 256 << 20
+#: seconds after which a file that is still not finished was left behind by a process that ended
+ABANDONED = 3600.0
+
+
+def cache_folder() -> Path | None:
+    """Where object code is kept; None where that is switched off (`RETROGRAD_CACHE` is empty) or there is no home."""
+    named = os.environ.get("RETROGRAD_CACHE")
+    if named is not None:
+        return Path(named) if named else None
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base, "retrograd") if base and not base.startswith("~") else None
+
+
+def trusted_folder(make: bool = False) -> Path | None:
+    """The folder, if it is there and only this user can write in it; `make`: create it where it is missing."""
+    folder = cache_folder()
+    if folder is None:
+        return None
+    try:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        about = folder.stat()
+    except (OSError, ValueError):
+        return None
+    why = _distrust(about)
+    if why:
+        _note(folder, why)
+        return None
+    return folder
+
+
+def has(key: str) -> bool:
+    """Whether there is a file of code for the key."""
+    folder = trusted_folder()
+    return folder is not None and (folder / _digest(key)).is_file()
+
+
+def read(key: str) -> bytes | None:
+    """The code that was kept for the key, if it is there and sound."""
+    folder = trusted_folder()
+    if folder is None:
+        return None
+    try:
+        content = (folder / _digest(key)).read_bytes()
+    except OSError:
+        return None
+    begin = len(_MAGIC) + _CHECKSUM
+    code = content[begin:]
+    return code if content[:begin] == _head(key, code) else None
+
+
+def write(key: str, code: bytes) -> None:
+    """Keep the code for the key, where the folder allows that."""
+    folder = trusted_folder(make=True)
+    if folder is None:
+        return
+    try:
+        digest = _digest(key)
+        handle, name = tempfile.mkstemp(dir=folder, prefix=f"{digest}.", suffix=".part")
+    except OSError:
+        return
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_head(key, code) + code)
+        os.replace(name, folder / digest)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name)
+        return
+    _prune(folder)
+
+
+def _digest(key: str) -> str:
+    return sha256(key.encode()).hexdigest()
+
+
+def _head(key: str, code: bytes) -> bytes:
+    return _MAGIC + sha256(key.encode() + b"\0" + code).digest()
+
+
+def _distrust(about: os.stat_result) -> str:
+    """Why code from a folder is not executed; empty where it is."""
+    if not hasattr(os, "getuid"):
+        return ""  # where the system has no such owners and modes
+    if about.st_uid != os.getuid():
+        return "it belongs to another user"
+    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users can write in it (chmod go-w)"
+    return ""
+
+
+@cache
+def _note(folder: Path, why: str) -> None:
+    """Once in a process."""
+    message = f"compiled code is neither kept in nor read from {folder}: {why}. RETROGRAD_CACHE names another folder."
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+@cache
+def _prune(folder: Path) -> None:
+    """Once in a process: the files that were not used for the longest time go, where there is more than CACHE_BYTES.
+
+    Code of earlier versions of this package is never asked for again.
+    """
+    found = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):  # another process may have removed it
+                about = entry.stat(follow_symlinks=False)
+                if _has_our_name(entry.name, about):
+                    found.append((max(about.st_atime, about.st_mtime), about.st_size, entry.path))
+    size = sum(size for _, size, _ in found)
+    for _, bytes_, path in sorted(found):
+        if size <= CACHE_BYTES:
+            break
+        with suppress(OSError):
+            # Read only now: to read a file makes it one that was used lately.
+            with open(path, "rb") as file:
+                ours = file.read(len(_FAMILY)) == _FAMILY
+            if ours:
+                os.unlink(path)
+        size -= bytes_
+
+
+def _has_our_name(name: str, about: os.stat_result) -> bool:
+    """Whether it is a file named as this cache names its own, and no process is still writing it."""
+    if not stat.S_ISREG(about.st_mode):
+        return False
+    if _UNFINISHED.fullmatch(name):
+        return time.time() - about.st_mtime > ABANDONED
+    return _NAME.fullmatch(name) is not None
