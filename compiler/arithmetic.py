@@ -41,6 +41,10 @@ class ShapeMismatch(Exception):
     """Shapes that do not broadcast."""
 
 
+class NegativePower(ValueError):
+    """An int to the power of a negative int, which is no int."""
+
+
 def number_kind(value: Any) -> Kind | None:
     """The kind that a Python number has where nothing else decides: int, fixed, bool."""
     if isinstance(value, bool):
@@ -54,6 +58,11 @@ def number_kind(value: Any) -> Kind | None:
     if item is not None and getattr(value, "ndim", None) == 0:
         return number_kind(item())
     return None
+
+
+def _whole(value: Any) -> bool:
+    """Whether a number is an integer that a word of 64 bits may hold, in whatever type."""
+    return math.isfinite(value) and float(value).is_integer() and -(1 << 63) <= value < 1 << 64
 
 
 def _folded(op: str, x: Any, y: Any) -> Any:
@@ -200,16 +209,27 @@ class Arithmetic:
         return Scalar(apply(name, kind, a, b))
 
     def _power(self, x: Value, y: Value) -> Value:
-        if isinstance(y, Constant) and float(y.value) == int(y.value):
+        base = self.expression(x)
+        kind = FIXED if base.kind is FIXED else INT
+        if isinstance(y, Constant) and _whole(y.value):
             n = int(y.value)
-            kind = FIXED if n < 0 else self.expression(x).kind
-            base = self.expression(x, FIXED if kind is FIXED else INT)
+            if n < 0 and kind is INT:
+                raise NegativePower(f"the exponent of an int is {n}")
             if n == 0:
                 return Constant(1 if kind is INT else 1.0)
-            e = self._repeated(base, abs(n), base.kind)
+            e = self._repeated(self.expression(x, kind), abs(n), kind)
             return Scalar(e if n > 0 else apply("fdiv", FIXED, constant(1, FIXED, self.w), e))
         if isinstance(y, Constant) and y.value == 0.5:
             return Scalar(apply("fsqrt", FIXED, self.expression(x, FIXED)))
+        exponent = self.expression(y)
+        if exponent.kind in (INT, BOOL):
+            exponent = self.converted(exponent, INT)
+            if kind is INT:
+                return Scalar(E("power", INT, (self.converted(base, INT), exponent)))
+            # x^n = 1 / x^(−n) where n < 0
+            power, opposite = (E("power", FIXED, (base, n)) for n in (exponent, neg(exponent)))
+            inverse = apply("fdiv", FIXED, constant(1, FIXED, self.w), opposite)
+            return Scalar(choose(apply("slt", BOOL, exponent, const(0, INT)), inverse, power))
         # x^y = e^(y ln x)
         logarithm = apply("flog", FIXED, self.expression(x, FIXED))
         return Scalar(apply("fexp", FIXED, apply("fmul", FIXED, self.expression(y, FIXED), logarithm)))

@@ -193,13 +193,13 @@ class Bijections(Updates):
             self.fail("RG0705", f"`{shortened(args[1])}` lies in the stack itself", call)
         held = self.register(t, x.place, x.kind)
         count = Var("count", INT, span)
-        inner = Temporaries(self.w, span)
+        inner = Temporaries(self.w, span, self.module.powers)
         top = s.address.moved(1).shifted(read(count), 1)
         move = inner.wrap((inner.memory("exch", held, top),))
         room = Check(
             Test("ltu", count, Const(s.type.capacity)), "RG0806", f"the stack `{shortened(args[0])}` is {{full}}", span
         )
-        outer = Temporaries(self.w, span)
+        outer = Temporaries(self.w, span, self.module.powers)
         take = outer.memory("exch", count, s.address)
         # The word above the top is zero, and so x is when it was pushed, and must be before it is popped.
         empty = Check(

@@ -27,6 +27,7 @@ class E:
     | neg, not | x | |
     | apply | one or two | the name of a function in the instruction table |
     | product, quotient | x, y | (of lognums) |
+    | power | x, n | (n an int; x an int or a fixed) |
     | choose | condition, x, y | |
     | total | body | the index variables and their ranges: Σ body over all of them |
     """
@@ -221,7 +222,7 @@ def lazy(e: E) -> bool:
     """Whether computing it may trap or is dear, so that it must not be computed where its value is not used."""
     return any(
         (node.op == "load" and node.param.checks)
-        or node.op in ("total", "choose")
+        or node.op in ("total", "choose", "power")
         or (node.op == "apply" and node.param not in ("slt", "sltu", "seq", "and", "or", "min", "max", "abs", "mul"))
         for node in walk(e)
     )

@@ -8,9 +8,12 @@ their number, not twice to the power of their depth.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from retrograd.compiler.expressions import Address, E, variables
 from retrograd.compiler.ir import (
     Block,
+    Call,
     Check,
     Const,
     Delocal,
@@ -32,6 +35,8 @@ from retrograd.isa.words import Format
 #: update -> the update that undoes it
 OPPOSITE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul", "xor": "xor"}
 ZERO = Const(0)
+#: the procedure for `y += x ** n` of a kind, for an expression at this place
+PowerOf = Callable[[Kind, Span | None], str]
 
 
 class Temporaries:
@@ -40,9 +45,10 @@ class Temporaries:
     `wrap(body)` is the body within the computation of the temporaries that it asked for.
     """
 
-    def __init__(self, w: Format, span: Span | None, outer: Temporaries | None = None) -> None:
+    def __init__(self, w: Format, span: Span | None, power: PowerOf, outer: Temporaries | None = None) -> None:
         self.w = w
         self.span = span
+        self.power = power
         self.outer = outer
         self.compute: list[Node] = []
         self._known: dict[E, Operand] = {}
@@ -50,7 +56,7 @@ class Temporaries:
 
     def inner(self) -> Temporaries:
         """Temporaries for what is not always executed, or more than once."""
-        return Temporaries(self.w, self.span, self)
+        return Temporaries(self.w, self.span, self.power, self)
 
     def wrap(self, body: Block, checked: bool = False) -> Block:
         """(body,) within the temporaries; checked: the machine tests that they are zero when freed."""
@@ -205,12 +211,22 @@ class Temporaries:
             case "apply":
                 operands = [self.operand(x) for x in e.args]
                 out.append(self.op(e.param, update, d, *operands))
+            case "power" if update in ("add", "sub"):
+                self._power(out, d, update, e)
             case "choose":
                 self._choose(out, d, update, e, fresh)
             case "total":
                 self._total(out, d, update, e)
             case _:
                 out.append(self.op(move, update, d, self.operand(e)))
+
+    def _power(self, out: list[Node], d: Var, update: str, e: E) -> None:
+        base, exponent = (self.operand(x) for x in e.args)
+        if e.kind is Kind.INT:
+            message = "the exponent of an int is {a}"
+            self.compute.append(Check(Test("ge", exponent, ZERO), "RG0810", message, self.span))
+        procedure = self.power(e.kind, self.span)
+        out.append(Call(procedure, (d, base, exponent), (), update == "sub", self.span))
 
     def _choose(self, out: list[Node], d: Var, update: str, e: E, fresh: bool) -> None:
         test = self.test(e.args[0])

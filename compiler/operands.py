@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
-from retrograd.compiler.arithmetic import Arithmetic, ShapeMismatch, broadcast, number_kind
+from retrograd.compiler.arithmetic import Arithmetic, NegativePower, ShapeMismatch, broadcast, number_kind
 from retrograd.compiler.comparisons import shortened
 from retrograd.compiler.expressions import E, Ranges
 from retrograd.compiler.ir import Kind, Region
@@ -54,6 +54,8 @@ class Operands:
             self.fail("RG0703", message, node, hint.replace("(x)", f"({own})") or None)
         except ZeroDivisionError:
             self.fail("RG0714", f"`{shortened(node)}` divides by zero", node, "Divide by another number.")
+        except NegativePower as error:
+            self.fail("RG0810", f"{error}", node)
         except (OverflowError, ValueError) as error:
             self.fail("RG0714", f"{error}", node)
 

@@ -95,7 +95,7 @@ class Scope(Evaluator):
         self.enclosing: Temporaries | None = None
 
     def temporaries(self) -> Temporaries:
-        return Temporaries(self.w, self.source.span(self.node), self.enclosing)
+        return Temporaries(self.w, self.source.span(self.node), self.module.powers, self.enclosing)
 
     def emit(self, nodes: Sequence[Node], known: Var | None = None) -> None:
         """Append IR; note what it writes. `known`: a variable whose change is noted in its history by the caller."""

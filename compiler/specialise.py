@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from retrograd.compiler.ir import (
     Region,
     Var,
 )
+from retrograd.compiler.powers import Powers
 from retrograd.compiler.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
 from retrograd.compiler.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.types import (
@@ -108,6 +109,7 @@ class Specialiser:
         self._open: list[Any] = []
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[int, ...], Region] = {}
+        self.powers = Powers(w, self._power_region, self._power_procedure)
         self.footprints = self._fresh_footprints()
 
     def _fresh_footprints(self) -> Footprints:
@@ -136,6 +138,14 @@ class Specialiser:
         if words not in self._constants:
             self._constants[words] = self.static_region(name, len(words), None, words)
         return self._constants[words]
+
+    def _power_region(self, kind: Kind) -> Region:
+        return self.static_region(f"powers of {kind.value}", self.w.width, None)
+
+    def _power_procedure(self, procedure: Procedure) -> str:
+        name = self._name(procedure.name)
+        self.procedures[name] = replace(procedure, name=name)
+        return name
 
     def external(self, function: SourceFunction, node: ast.With, names: dict[str, Value]) -> int:
         """Keep statements for the host, with what the names in them stand for: their number."""
@@ -220,6 +230,7 @@ class Specialiser:
                 self.procedures.clear()
                 self.procedures.update(procedures)
                 del self.regions[regions:]
+                self.powers.keep(self.procedures, self.regions)
                 self._constants = {k: r for k, r in self._constants.items() if r in self.regions}
                 self._names = taken
                 self.footprints = self._fresh_footprints()

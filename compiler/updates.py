@@ -15,7 +15,7 @@ from retrograd.compiler.comparisons import shortened
 from retrograd.compiler.evaluate import OPERATORS
 from retrograd.compiler.expressions import Address, E, const, interval, loads, read, variables
 from retrograd.compiler.flatten import OPPOSITE, ZERO
-from retrograd.compiler.ir import Block, Const, For, Kind, Node, Op, Operand, Region, Var, children, with_children
+from retrograd.compiler.ir import Block, Call, Const, For, Kind, Node, Op, Operand, Region, Var, children, with_children
 from retrograd.compiler.operands import BOOL, FIXED, INT
 from retrograd.compiler.places import Places
 from retrograd.compiler.scope import Made
@@ -254,6 +254,8 @@ def _substituted(node: Node, old: Var, new: Var) -> Node:
 
     if isinstance(node, Op):
         return node._replace(d=operand(node.d), a=operand(node.a), b=operand(node.b))
+    if isinstance(node, Call):
+        return node._replace(args=tuple(operand(x) for x in node.args))
     blocks = children(node)
     return with_children(node, [tuple(_substituted(n, old, new) for n in b) for b in blocks]) if blocks else node
 

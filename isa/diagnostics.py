@@ -209,6 +209,8 @@ KINDS = _kinds(
      "Mend the statement; it sees the variables as Python numbers and NumPy arrays."),
     ("RG0809", "no room for cotangents", "A gradient that runs backward too keeps the cotangents of what was freed, and there is room for so many.",
      "Give it more room: `keep=…` says how many words."),
+    ("RG0810", "negative power of an int", "The power of an int is an int, and x⁻ⁿ = 1/xⁿ is a fraction.",
+     "Write `fixed(x) ** n`, which is a fixed number for every n; or test the exponent with a branch first."),
     ("RG0901", "not given back", "Undoing a run gives back every word it began with; this run did not.",
      "If the function erases nothing, this is a fault of Retrograd's: please report it with the function."),
     ("RG0902", "gradient is not the slope", "The gradient by running backward must agree with differences of the same program.",
