@@ -20,7 +20,7 @@ from retrograd.compiler.footprint import Footprint, locals_left, union
 from retrograd.compiler.ir import Block, Check, Const, Delocal, For, Local, Node, Region, Test, Var, Within
 from retrograd.compiler.operands import FIXED, INT
 from retrograd.compiler.source import SourceFunction
-from retrograd.compiler.types import ScalarType
+from retrograd.compiler.types import ScalarType, static
 from retrograd.compiler.values import ArrayView, Scalar, StackValue, Value
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Scope(Evaluator):
         #: variables that were made with a constant integer; those whose value was relied on may not change any more
         self.constants: dict[Var, int] = {}
         self.relied_on: dict[Var, ast.AST] = {}
-        self.changed = _changed_names(function.tree)
+        self.changed = _changed_names(function)
         self.node: ast.AST = function.tree
         self.freeing = False
         #: updates that may be undone in the same block: (block, place) -> (update, expression, what it read, versions around it)
@@ -218,6 +218,9 @@ class Scope(Evaluator):
         self.freeing = True
         self.emit(block)
         self.freeing = False
+        for p in made.parts:
+            # The block may be emitted again, as a part of the one around it.
+            self.relied_on.pop(p, None)  # type: ignore[arg-type]
         for name, value in list(self.names.items()):
             if value is made.value:
                 del self.names[name]
@@ -315,22 +318,33 @@ class Scope(Evaluator):
         raise NotImplementedError
 
 
-def _changed_names(tree: ast.FunctionDef) -> set[str]:
+def _changed_names(function: SourceFunction) -> set[str]:
     """The names that the function may change or frees: what is none of these and holds a constant is one."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(function.tree):
         match node:
             case ast.AugAssign(target=ast.Name(id=name)):
                 found.add(name)
             case ast.Delete(targets=targets):
                 found |= {x.id for x in targets if isinstance(x, ast.Name)}
             case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.UnaryOp(operand=ast.Call() as call)):
-                arguments = [*call.args, *(k.value for k in call.keywords)]
-                found |= {x.id for x in arguments if isinstance(x, ast.Name)}
+                found |= {x.id for x in _passed(call, function) if isinstance(x, ast.Name)}
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
                 if sorted(map(ast.unparse, targets)) == sorted(map(ast.unparse, values)):
                     found |= {x.id for x in targets if isinstance(x, ast.Name)}
     return found
+
+
+def _passed(call: ast.Call, function: SourceFunction) -> list[ast.expr]:
+    """The arguments of a call that the function called may change: not those for static parameters."""
+    called = function.found(call.func)
+    parameters = called.parameters if isinstance(called, SourceFunction) else ()
+    static_names = {p.name for p in parameters if p.annotation is static}
+    names = [p.name for p in parameters] + [""] * len(call.args)
+    return [
+        *(x for x, name in zip(call.args, names, strict=False) if name not in static_names),
+        *(k.value for k in call.keywords if k.arg not in static_names),
+    ]
 
 
 def _deletes(node: ast.AST, name: str) -> bool:

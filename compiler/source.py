@@ -223,6 +223,26 @@ class SourceFunction:
             return self.fn.__globals__[name]
         return vars(builtins)[name]
 
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """The names that the function gives a meaning of its own: its parameters, and what its body makes."""
+        found = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        found |= {n.arg for n in ast.walk(self.tree) if isinstance(n, ast.arg)}
+        found |= {n.name for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef) and n is not self.tree}
+        return frozenset(found)
+
+    def found(self, node: ast.expr) -> Any:
+        """What a name from around the function, or an attribute of a module, means; None for anything else."""
+        match node:
+            case ast.Name(id=name) if name not in self.own_names:
+                try:
+                    return self.lookup(name)
+                except KeyError:
+                    return None
+            case ast.Attribute(value=value, attr=attr) if is_module(module := self.found(value)):
+                return getattr(module, attr, None)
+        return None
+
     def globals(self) -> dict[str, Any]:
         """The names of the module that the function stands in."""
         found: dict[str, Any] = self.fn.__globals__
