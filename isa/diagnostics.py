@@ -261,6 +261,8 @@ KINDS = _kinds(
      "Let the hardware's synthesis write it anew."),
     ("RG1111", "not a store of sweeps", "The rows of sweeps are kept in a file of SQLite of their own, each under a hash of all that it follows from.",
      "Name a new file, or one that a sweep by this version has written."),
+    ("RG1112", "below a thermodynamic bound", "Erasing a bit dissipates at least kT ln 2 (Landauer), and carrying heat from a cold place to a warm one takes at least the work of Carnot's engine; a model with less would price what no machine can do.",
+     "Mend the figure, its low end too, or the temperatures that the model is for; `1 kT ln2` is the bound of erasing at any temperature."),
     ("RG1201", "no such workload", "`retrograd bench` runs workloads and measurements of the toolchain by their names.",
      "docs/benchmarks.md lists them; none runs all."),
     ("RG1202", "no such peer", "A peer is another system that workloads are written with, to be timed beside Retrograd.",

@@ -36,13 +36,15 @@ class Law:
     optional: frozenset[str] = frozenset()
     #: its energy depends on the clock
     timed: bool = False
+    #: it is that of erasing bits
+    of_bits: bool = False
 
 
 LAWS: dict[str, Law] = {
     law.name: law
     for law in (
-        Law("erased bit", {"energy": "energy"}),
-        Law("dropped charge", {"capacitance": "capacitance", "voltage": "voltage"}),
+        Law("erased bit", {"energy": "energy"}, of_bits=True),
+        Law("dropped charge", {"capacitance": "capacitance", "voltage": "voltage"}, of_bits=True),
         Law("instruction", {"energy": "energy"}),
         Law("operation", {"exponent": "number"}, frozenset({"unit", "sizes"})),
         Law("access", {}, frozenset({"sizes"})),

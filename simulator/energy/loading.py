@@ -1,6 +1,6 @@
 """Technology files: TOML to a `Technology`, or a diagnostic that says which line is wrong and why.
 
-    schema, id, version, title, doc;  [temperature] [frequency] [ambient];  [[charge]] cause, label, law, figures
+    schema, id, version, title, doc, covered;  [temperature] [frequency] [ambient];  [[charge]] cause, label, law, figures
 
 A figure is a table: value, unit, low and high (the value, if they are missing), source, evidence; or `open = true` and its
 unit. Nothing is guessed: what is missing, misspelt or impossible is an error.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ SCHEMA = "retrograd.technology/1"
 #: larger files are none of ours
 _LARGEST = 1 << 20
 _FIGURE = ("value", "low", "high", "unit", "source", "evidence", "open")
-_TOP = ("schema", "id", "version", "title", "doc", "temperature", "frequency", "ambient", "charge")
+_TOP = ("schema", "id", "version", "title", "doc", "covered", "temperature", "frequency", "ambient", "charge")
 
 #: where something stands: keys, and positions in arrays of tables
 Where = tuple[str | int, ...]
@@ -44,7 +44,7 @@ def shipped() -> list[str]:
 def technology(name: str | Path) -> Technology:
     """A model by its id, or from a file of one's own: whatever has a slash, or ends in .toml.
 
-    Raises InputError RG1101 for no such model, RG0501 for a file that cannot be read, RG1102 to RG1107 for one that is wrong.
+    Raises InputError RG1101 for no such model, RG0501 for a file that cannot be read, RG1102 to RG1107 and RG1112 for one that is wrong.
     """
     text = str(name)
     if isinstance(name, Path) or "/" in text or "\\" in text or text.endswith(".toml"):
@@ -75,7 +75,7 @@ def from_file(path: Path) -> Technology:
 
 
 def from_text(source: str, name: str) -> Technology:
-    """The model that a text describes. Raises InputError RG1102 to RG1107."""
+    """The model that a text describes. Raises InputError RG1102 to RG1107, RG1112."""
     return _Reader(source, name).technology()
 
 
@@ -162,10 +162,30 @@ class _Reader:
             raise self.error(
                 "RG1104", ("ambient",), "energy is spent on cooling, and there is no [ambient] temperature"
             )
-        return Technology(
+        made = Technology(
             **texts, temperature=temperature, charges=tuple(found), frequency=extra.get("frequency"),
-            ambient=extra.get("ambient"), file=self.name,
+            ambient=extra.get("ambient"), covered=self._covered(data, found), file=self.name,
         )  # fmt: skip
+        for kelvins in temperature.si:
+            for i, figure, message in made.below_bounds(kelvins):
+                where = ("charge", i, figure)
+                at = "low" if "low" in data["charge"][i][figure] else "value"
+                raise self.error("RG1112", (*where, at), message)
+        return made
+
+    def _covered(self, data: Mapping[str, Any], charges: Iterable[Charge]) -> tuple[str, ...]:
+        """Causes that have no charge, and of which nothing is missing."""
+        causes = data.get("covered", [])
+        if not isinstance(causes, list) or len(causes) > len(CAUSES):
+            raise self.error("RG1104", ("covered",), "`covered` is a list of causes")
+        charged = {charge.cause for charge in charges}
+        for cause in causes:
+            if cause not in CAUSES or cause == "cooling":
+                hint = f"those of: {', '.join(CAUSES[:-1])}"
+                raise self.error("RG1103", ("covered",), f"{cause!r:.40} is none of the causes that are covered", hint)
+            if cause in charged:
+                raise self.error("RG1107", ("covered",), f"`{cause}` is covered, and has a charge")
+        return tuple(causes)
 
     def _not_toml(self, error: Exception) -> InputError:
         """What tomllib says, at the line that it names."""

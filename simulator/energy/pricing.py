@@ -165,7 +165,7 @@ def price(
     """What these counts cost. `temperature` in K, `frequency` in Hz: those of the model unless given.
 
     `gates`: of the counts' format, for what depends on the datapath's cells. Raises InputError RG1108 for a temperature
-    or a clock for which the model has no figures.
+    or a clock for which the model has no figures, RG1112 for figures below a bound of thermodynamics.
     """
     kelvins = _within("temperature", temperature, technology.temperature, technology)
     hertz = None
@@ -175,6 +175,8 @@ def price(
         hertz = frequency
     if gates is not None and gates.format != counts.format:
         gates = None
+    for _, _, message in technology.below_bounds(kelvins):
+        raise InputError(Diagnostic("RG1112", f"`{technology.id}`: {message}"))
     items = [*_Pricing(counts, technology, kelvins, hertz, gates).items()]
     return Price(technology, kelvins, hertz, tuple(items))
 
@@ -215,23 +217,47 @@ class _Pricing:
         charges = [charge for charge in self.technology.charges if charge.cause != "cooling"]
         made = [item for charge in charges for item in self.charged(charge)]
         made += self.units_without_figures(charges)
-        for cause in CAUSES:
-            if cause not in {item.cause for item in made} | {c.cause for c in self.technology.charges}:
-                made.append(self.missing(cause, "all of it", 0, "", f"{self.technology.id} has no figure for it"))
+        made += [self.uncharged(cause) for cause in CAUSES[:-1] if cause not in {item.cause for item in made}]
         order = {cause: n for n, cause in enumerate(CAUSES)}
-        yield from sorted(made, key=lambda item: order[item.cause])
-        yield from self.cooling(made)
-        yield from self.hosts(charges)
+        made.sort(key=lambda item: order[item.cause])
+        hosts = [*self.hosts(charges)]
+        yield from made
+        yield from self.cooling([*made, *(item for item in hosts if item.cause == "program load")])
+        yield from hosts
 
-    def cooling(self, made: Iterable[Item]) -> Iterator[Item]:
-        """What it takes to carry the heat of the others away, as far as that is known."""
-        made = list(made)
+    def uncharged(self, cause: str) -> Item:
+        """A cause without a charge: what happened of it is in no sum, unless the model covers it by other figures."""
+        c, name = self.counts, self.technology.id
+        if cause in self.technology.covered:
+            return self.missing(cause, f"all {cause}", 0, "", f"{name} has no figure for it by itself")
+        count, of = {
+            "logic": (c.retired, "instructions"),
+            "leakage": (c.cycles, "cycles"),
+            "clock": (c.cycles, "cycles"),
+            "memory": (c.accesses.reads + c.accesses.writes, "reads and writes"),
+            "erasure": (c.erased_bits, "bits"),
+        }[cause]
+        return self.missing(cause, f"all {cause}", count, of, f"{name} has no figure for it")
+
+    def cooling(self, made: list[Item]) -> Iterator[Item]:
+        """What it takes to carry away the heat that arises in the cold, as far as that is known."""
+        if "cooling" not in {charge.cause for charge in self.technology.charges}:
+            # Below the temperature of the room, what is dissipated must be taken away.
+            heat = _total(item.energy for item in made if isinstance(item.energy, Range)).nominal
+            count = heat if self.kelvins < ROOM else 0
+            yield self.missing(
+                "cooling", "all cooling", count, "J taken away", f"{self.technology.id} has no figure for it"
+            )
+            return
         spent = _total(item.energy for item in made if isinstance(item.energy, Range))
         unknown = [item for item in made if isinstance(item.energy, NotModelled) and item.count]
         for charge in self.technology.charges:
             if charge.cause != "cooling":
                 continue
             overhead = charge.figures["overhead"]
+            if charge.open:
+                yield self.missing("cooling", charge.label, spent.nominal, "J taken away", _open(charge))
+                continue
             if spent.hi or not unknown:
                 energy = spent * overhead.si
                 yield Item("cooling", charge.label, spent.nominal, "J taken away", energy, self.outside, (overhead,))
@@ -246,6 +272,10 @@ class _Pricing:
     def charged(self, charge: Charge) -> Iterator[Item]:
         """What one charge of the model comes to."""
         c = self.counts
+        if charge.open and charge.law.name in ("instruction", "operation"):
+            n, of = (c.retired, "instructions") if charge.law.name == "instruction" else self.done(charge)
+            yield self.missing(charge.cause, charge.label, n, of, _open(charge))
+            return
         match charge.law.name:
             case "erased bit" | "dropped charge":
                 bits = {"erase": c.erase_bits, "cotangents dropped": c.dropped_bits}
@@ -267,14 +297,14 @@ class _Pricing:
 
     def of_bits(self, charge: Charge, cause: str, label: str, bits: int, kelvins: float) -> Item:
         """Bits lost, at the temperature of where they were."""
+        figures = tuple(charge.figures.values())
         if charge.open:
-            return self.missing(cause, label, bits, "bits", _open(charge))
-        if charge.law.name == "erased bit":
-            figure = charge.figures["energy"]
-            return Item(cause, label, bits, "bits", figure.at(kelvins) * bits, kelvins, (figure,))
-        c, v = charge.figures["capacitance"], charge.figures["voltage"]
-        each = c.si * v.si * v.si * 0.5
-        return Item(cause, label, bits, "bits", each * bits, kelvins, (c, v))
+            return Item(cause, label, bits, "bits", NotModelled(_open(charge)), kelvins)
+        if kelvins != self.kelvins and not all(figure.unit.thermal for figure in figures):
+            # In joules it is for the operating temperature, and may be less than kT ln 2 elsewhere.
+            why = f"{self.technology.id} has no figure for erasing a bit at {kelvins:g} K"
+            return Item(cause, label, bits, "bits", NotModelled(why), kelvins)
+        return Item(cause, label, bits, "bits", charge.of_a_bit(kelvins) * bits, kelvins, figures)
 
     def hosts(self, charges: Iterable[Charge]) -> Iterator[Item]:
         """What the host overwrote, priced as bits erased: the machine's where the machine is, its own where it is itself."""
@@ -284,17 +314,21 @@ class _Pricing:
             ("program load", "data", data, self.kelvins),
             ("copy-out", "results, over host memory", copied, self.outside),
         )
-        erasing = next((charge for charge in charges if charge.cause == "erasure"), None)
+        erasing = [charge for charge in charges if charge.cause == "erasure" and charge.law.of_bits]
         for cause, label, bits, kelvins in parts:
-            if erasing is None:
+            if not erasing:
                 yield self.missing(cause, label, bits, "bits", f"{self.technology.id} has no figure for erasing a bit")
-            else:
-                yield self.of_bits(erasing, cause, label, bits, kelvins)
+            for charge in erasing:
+                yield self.of_bits(charge, cause, label, bits, kelvins)
 
     # ------------------------------------------------------------------ by width, by size
 
+    def done(self, charge: Charge) -> tuple[int, str]:
+        """How many operations the unit of a charge did."""
+        return self.counts.operations.get(charge.unit or "", 0), f"operations of the {charge.unit}"
+
     def operations(self, charge: Charge) -> Item:
-        n = self.counts.operations.get(charge.unit or "", 0)
+        n, of = self.done(charge)
         width = self.counts.format.width
         size = _nearest_width(charge.sizes, width)
         exponent = charge.figures["exponent"]
@@ -303,7 +337,7 @@ class _Pricing:
         factor = exactly(1.0) if ratio == 1 else Range(scale[0], ratio**exponent.si.nominal, scale[-1])
         figures = (size.energy,) if ratio == 1 else (size.energy, exponent)
         energy = size.energy.at(self.kelvins) * factor * n
-        return Item(charge.cause, charge.label, n, f"operations of the {charge.unit}", energy, self.kelvins, figures)
+        return Item(charge.cause, charge.label, n, of, energy, self.kelvins, figures)
 
     def units_without_figures(self, charges: Iterable[Charge]) -> list[Item]:
         """Units that worked and whose operations no charge knows, of a model that charges operations."""

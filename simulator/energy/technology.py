@@ -10,7 +10,7 @@ from typing import Any
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.simulator.energy.figures import Figure, Range
 from retrograd.simulator.energy.laws import Law
-from retrograd.simulator.energy.units import SI
+from retrograd.simulator.energy.units import SI, thermal_energy, with_prefix
 
 #: what energy is spent on; the host's part is told apart, as `program load` and `copy-out`
 CAUSES = ("logic", "leakage", "clock", "memory", "erasure", "cooling")
@@ -51,10 +51,21 @@ class Charge:
         yield from (size.energy for size in self.sizes)
         yield from (self.cells or {}).values()
 
+    def of_a_bit(self, kelvins: float) -> Range:
+        """The energy of erasing one bit, by a law that prices bits. Trap: not of open figures, not by another law."""
+        if self.law.name == "erased bit":
+            return self.figures["energy"].at(kelvins)
+        c, v = self.figures["capacitance"].si, self.figures["voltage"].si
+        return c * v * v * 0.5
+
     @property
     def open(self) -> list[str]:
         """The figures that the model leaves to whoever prices."""
         return [name for name, figure in self.figures.items() if figure.written is None]
+
+
+#: what is written in decimal may differ from a bound in its last places
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,8 @@ class Technology:
     frequency: Figure | None = None
     #: where heat goes that cooling makes
     ambient: Figure | None = None
+    #: causes without a charge that no sum lacks: part of the figures of other charges, or nothing
+    covered: tuple[str, ...] = ()
     #: where it was read
     file: str = ""
 
@@ -82,6 +95,27 @@ class Technology:
     def open(self) -> dict[str, Figure]:
         """Figures that it leaves open, by name."""
         return {name: charge.figures[name] for charge in self.charges for name in charge.open}
+
+    def below_bounds(self, kelvins: float) -> Iterator[tuple[int, str, str]]:
+        """(index of the charge, name of the figure, message) of each figure that is less than physics allows at a temperature.
+
+        Erasing a bit dissipates at least kT ln 2 (Landauer). Taking Q away at T to T₀ takes at least Q·(T₀ − T)/T (Carnot).
+        The least value of a figure counts.
+        """
+        of_bits = [i for i, charge in enumerate(self.charges) if charge.law.of_bits]
+        if of_bits and not any(self.charges[i].open for i in of_bits):
+            each, least = sum(self.charges[i].of_a_bit(kelvins).lo for i in of_bits), thermal_energy(kelvins)
+            if each < least * (1 - _ROUNDING):
+                spent, bound = with_prefix(each, "J", 6), with_prefix(least, "J", 6)
+                message = f"erasing a bit takes {spent}, less than kT ln 2 at {kelvins:g} K, {bound}"
+                yield of_bits[0], next(iter(self.charges[of_bits[0]].figures)), message
+        for i, charge in enumerate(self.charges):
+            if charge.law.name == "cooling" and self.ambient is not None and not charge.open:
+                outside, overhead = self.ambient.si.nominal, charge.figures["overhead"].si.lo
+                least = (outside - kelvins) / kelvins
+                if overhead < least * (1 - _ROUNDING):
+                    message = f"cooling takes {overhead:g} W/W, less than Carnot's ({outside:g} K − {kelvins:g} K) / {kelvins:g} K = {least:.6g}"
+                    yield i, "overhead", message
 
     def with_figures(self, given: Mapping[str, Range]) -> Technology:
         """The model with figures that it left open, in their SI units; evidence: given. Raises InputError RG1109."""
@@ -113,6 +147,7 @@ class Technology:
             "id": self.id, "version": self.version, "title": self.title, "temperature": self.temperature.as_dict(),
             "frequency": None if self.frequency is None else self.frequency.as_dict(),
             "ambient": None if self.ambient is None else self.ambient.as_dict(),
+            "covered": list(self.covered),
             "charges": [
                 {
                     "cause": charge.cause, "label": charge.label, "law": charge.law.name, "unit": charge.unit,

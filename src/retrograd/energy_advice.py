@@ -23,9 +23,10 @@ from retrograd.execution import execute, load
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.marshal import bind, types_of
-from retrograd.simulator.energy.counting import host_traffic
+from retrograd.simulator.energy.counting import NOTHING, host_traffic
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.pricing import NotModelled, Price
+from retrograd.simulator.energy.technology import CAUSES
 from retrograd.simulator.energy.units import with_prefix
 from retrograd.tables import columns
 
@@ -142,7 +143,7 @@ def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int 
         erase, temporaries = _erasing(chosen)
         tried = trial.report(erase, temporaries)
         # What one by one is cheaper may not be so together, beside routines that share what they compute.
-        known, cheaper, _ = _cheaper(tried.price, before.price)
+        known, cheaper, _ = _cheaper(_without_host(tried), _without_host(before))
         if known and cheaper:
             after, options = tried, replace(plain.options, erase=erase, temporaries=temporaries)
     return Advice(f, tuple(verdicts), options, before, after)
@@ -179,15 +180,16 @@ def _verdict(name: str, base: EnergyReport, erased: EnergyReport) -> Verdict:
     bits = erased.counts.erased_bits - base.counts.erased_bits
     more = base.counts.retired - erased.counts.retired
     cycles = base.counts.cycles - erased.counts.cycles
-    known, cheaper, certain = _cheaper(erased.price, base.price)
+    price, price_erased = _without_host(base), _without_host(erased)
+    known, cheaper, certain = _cheaper(price_erased, price)
     if bits == 0:
         why = "it cannot be erased: what it changes is needed, or it is run backward"
         return Verdict(name, False, why, 0, 0, NotModelled("nothing differs"), 0, True)
-    energy = _uncomputing(base.price, erased.price)
+    energy = _uncomputing(price, price_erased)
     if not known:
         why = "the model has no figure for all of what differs: uncomputing loses nothing"
         return Verdict(name, False, why, more, cycles, energy, bits, False, False)
-    difference = _total(base.price) - _total(erased.price)
+    difference = _total(price) - _total(price_erased)
     if cheaper:
         why = f"erasing is cheaper by {_joules(difference)}"
     else:
@@ -227,7 +229,7 @@ def _joules(x: float) -> str:
 
 def _uncomputing(base: Price, erased: Price) -> Range | NotModelled:
     """What uncomputing takes more, erasure left out: what is spent on doing it."""
-    causes = [c for c in base.causes if c not in ("erasure", "program load", "copy-out")]
+    causes = [c for c in CAUSES if c != "erasure"]
     pairs = [(base.of(c), erased.of(c)) for c in causes]
     both = [(a, b) for a, b in pairs if isinstance(a, Range) and isinstance(b, Range)]
     if not both:
@@ -237,12 +239,13 @@ def _uncomputing(base: Price, erased: Price) -> Range | NotModelled:
 
 
 def _total(price: Price, end: int = 1) -> float:
-    """All that is modelled of what the program did, cooling among it, at one end of the figures' ranges."""
-    return sum(
-        item.energy[end]
-        for item in price.items
-        if isinstance(item.energy, Range) and item.cause not in ("program load", "copy-out")
-    )
+    """All that is modelled, cooling among it, at one end of the figures' ranges."""
+    return sum(item.energy[end] for item in price.items if isinstance(item.energy, Range))
+
+
+def _without_host(report: EnergyReport) -> Price:
+    """What the program alone costs, and its cooling: what the host loads is heat that must be taken away, too."""
+    return report.by.price(report.counts.with_host(NOTHING))
 
 
 def _cheaper(one: Price, other: Price) -> tuple[bool, bool, bool]:
@@ -256,8 +259,7 @@ def _cheaper(one: Price, other: Price) -> tuple[bool, bool, bool]:
     lacking: Counter[tuple[str, str]] = Counter()
     for price, sign in ((one, 1), (other, -1)):
         for item in price.missing:
-            if item.cause not in ("program load", "copy-out"):
-                lacking[item.cause, item.label] += sign * round(item.count)
+            lacking[item.cause, item.label] += sign * round(item.count)
     unknown = [n for n in lacking.values() if n]
     known = all(n < 0 for n in unknown) if less[1] else all(n > 0 for n in unknown)
     return known, less[1], len(set(less)) == 1

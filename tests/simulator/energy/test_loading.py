@@ -167,6 +167,98 @@ def test_the_fault_is_shown_in_the_right_table() -> None:
     assert text.splitlines()[found.line - 3] == "value = 100"
 
 
+COLD = (
+    GOOD.replace("value = 300\nlow = 250\nhigh = 350", "value = 4.2\nlow = 4\nhigh = 5")
+    + """
+[ambient]
+value = 300
+unit = "K"
+source = "a room"
+evidence = "assumed"
+
+[[charge]]
+cause = "erasure"
+label = "bits"
+law = "erased bit"
+
+[charge.energy]
+value = 100
+low = 50
+high = 200
+unit = "yJ"
+source = "made up"
+evidence = "assumed"
+
+[[charge]]
+cause = "cooling"
+label = "helium"
+law = "cooling"
+
+[charge.overhead]
+value = 400
+low = 75
+high = 1000
+unit = "W/W"
+source = "made up"
+evidence = "assumed"
+""".replace('"yJ"', '"zJ"').replace("100\nlow = 50\nhigh = 200", "0.1\nlow = 0.05\nhigh = 0.2")
+)
+
+#: (what is replaced, by what, a part of the message, the line that is shown)
+BELOW_BOUNDS = {
+    # kT ln 2 at 5 K is 0.0478 zJ: the model is for up to 5 K.
+    "low end of a bit": ("low = 0.05", "low = 0.047", "less than kT ln 2 at 5 K", "low = 0.047"),
+    "bit without a range": ("value = 0.1\nlow = 0.05\nhigh = 0.2", "value = 0.04", "less than kT ln 2 at 4.2 K", "value = 0.04"),
+    "bit for nothing": ("value = 0.1\nlow = 0.05\nhigh = 0.2", "value = 0", "less than kT ln 2", "value = 0"),
+    "share of kT ln 2": ('value = 0.1\nlow = 0.05\nhigh = 0.2\nunit = "zJ"', 'value = 0.9\nunit = "kT ln2"', "less than kT ln 2", "value = 0.9"),
+    "temperatures": ("high = 5\n", "high = 6\n", "less than kT ln 2 at 6 K", "low = 0.05"),
+    "dropped charge": (
+        'law = "erased bit"\n\n[charge.energy]\nvalue = 0.1\nlow = 0.05\nhigh = 0.2\nunit = "zJ"',
+        'law = "dropped charge"\n\n[charge.voltage]\nvalue = 1\nunit = "mV"\nsource = "x"\nevidence = "assumed"\n\n'
+        '[charge.capacitance]\nvalue = 0.09\nunit = "fF"',
+        "less than kT ln 2 at 5 K", "value = 0.09",
+    ),
+    # (300 − 4) / 4 = 74
+    "cooling": ("low = 75", "low = 73", "less than Carnot's (300 K − 4 K) / 4 K = 74", "low = 73"),
+    "cooling without a range": ("value = 400\nlow = 75\nhigh = 1000", "value = 70", "less than Carnot's", "value = 70"),
+    "cooling to less": ("low = 4\n", "low = 3\n", "(300 K − 3 K) / 3 K = 99", "low = 75"),
+}  # fmt: skip
+
+
+def test_bounds_of_thermodynamics_are_kept() -> None:
+    assert from_text(COLD, "cold.toml").id == "mine"
+    # A figure that is left open is compared when it is given, for a price.
+    left_open = from_text(COLD.replace("value = 0.1\nlow = 0.05\nhigh = 0.2", "open = true", 1), "cold.toml")
+    assert [*left_open.open] == ["energy"]
+
+
+@pytest.mark.parametrize("fault", BELOW_BOUNDS)
+def test_below_a_bound_of_thermodynamics(fault: str) -> None:
+    old, new, message, line = BELOW_BOUNDS[fault]
+    assert old in COLD
+    text = COLD.replace(old, new, 1)
+    error = refused(text)
+    found = error.diagnostics[0]
+    assert error.code == "RG1112"
+    assert message in found.message
+    assert found.span is not None
+    assert text.splitlines()[found.span.line - 1] == found.line == line
+
+
+@pytest.mark.parametrize(
+    ("covered", "code", "message"),
+    [
+        ('"leakage"', "RG1104", "is a list"), ('["leaks"]', "RG1103", "'leaks' is none"), ("[3]", "RG1103", "3 is none"),
+        ("[[]]", "RG1103", "[] is none"), ('["cooling"]', "RG1103", "'cooling' is none"), ('["leakage"]', "RG1107", "has a charge"),
+    ],
+)  # fmt: skip
+def test_what_is_covered(covered: str, code: str, message: str) -> None:
+    assert from_text(GOOD.replace("doc = ", 'covered = ["clock"]\ndoc = '), "mine.toml").covered == ("clock",)
+    error = refused(GOOD.replace("doc = ", f"covered = {covered}\ndoc = "))
+    assert (error.code, message in error.diagnostics[0].message) == (code, True)
+    assert error.diagnostics[0].line == f"covered = {covered}"
+
+
 @pytest.mark.parametrize("name", shipped())
 def test_shipped_models_say_where_their_figures_are_from(name: str) -> None:
     model = technology(name)

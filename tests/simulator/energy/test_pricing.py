@@ -15,6 +15,7 @@ from retrograd.simulator.energy.gates import Gates, gates_from
 from retrograd.simulator.energy.laws import optimum, ramp_energy
 from retrograd.simulator.energy.loading import from_text, shipped, technology
 from retrograd.simulator.energy.pricing import NotModelled, Price, price
+from retrograd.simulator.energy.technology import CAUSES, Technology
 from retrograd.simulator.energy.units import BOLTZMANN, thermal_energy, with_prefix
 from scipy.integrate import solve_ivp
 
@@ -199,6 +200,39 @@ def test_wider_words_than_the_figures() -> None:
     assert [f.unit.name for f in product.figures] == ["pJ", "1"]
 
 
+def test_cmos7_is_its_source() -> None:
+    """Jouppi et al., ISCA 2021, table 2: 7 nm."""
+    sums, products, memory = technology("cmos7").charges
+    assert [(s.bits, s.energy.si.nominal) for s in sums.sizes] == [(8, 0.007e-12), (32, pytest.approx(0.030e-12))]
+    assert [(s.bits, s.energy.si.nominal) for s in products.sizes] == [(8, 0.070e-12), (32, 1.48e-12)]
+    assert {(s.capacity, s.bits): s.energy.si.nominal for s in memory.sizes} == {
+        (8192, 64): 7.5e-12, (32768, 64): 8.5e-12, (1 << 20, 64): 14e-12, (None, 64): pytest.approx(1300e-12),
+    }  # fmt: skip
+    found = price(
+        ran(".format 32, 16\n.memory 2\nstart\nmul.add r2, r1, r1\nst.add [r0], r2\nfinish"), technology("cmos7")
+    )
+    items = {i.label: i.energy for i in found.items}
+    assert items["products"] == pytest.approx(exactly(1.48e-12))
+    assert items["data memory"] == pytest.approx(exactly(2 * 7.5e-12 / 2))
+    assert technology("cmos7").version == "1.1"
+
+
+@pytest.mark.parametrize("width", [4, 8, 16, 32, 64])
+@pytest.mark.parametrize("name", ["cmos45", "cmos7"])
+def test_prices_at_every_width(name: str, width: int) -> None:
+    """Of the widest figure that is no wider, else of the narrowest, times (W / bits)^exponent; the ends by those of the exponent."""
+    text = f".format {width}, {width // 2}\nstart\nadd r1, 1\nmul.add r2, r1, r1\nfinish"
+    items = {i.label: i for i in price(ran(text), technology(name)).items}
+    for charge in technology(name).charges[:2]:
+        size = {4: 8, 8: 8, 16: 8, 32: 32, 64: 32}[width]
+        figure = next(s.energy for s in charge.sizes if s.bits == size)
+        factors = [(width / size) ** e for e in charge.figures["exponent"].si]
+        item = items[charge.label]
+        expected = Range(min(factors), factors[1], max(factors)) * figure.si * item.count
+        assert item.count > 0
+        assert item.energy == pytest.approx(expected)
+
+
 def test_a_unit_without_a_figure_is_told() -> None:
     found = price(ran("start\nadd r2, 3\ndiv.add r1, r2, r2\nfinish"), technology("cmos45"))
     assert [(i.cause, i.of) for i in found.missing] == [("logic", "operations of the divider")]
@@ -216,7 +250,8 @@ def test_aqfp_by_hand() -> None:
     assert found.of("logic") == pytest.approx(exactly(counts.cycles * junctions * 1.4e-21))
     assert found.of("cooling") == pytest.approx(modelled(found.of("logic")) * Range(300, 400, 1000))
     assert [(i.cause, i.label) for i in found.missing] == [
-        ("logic", "junctions switched: DFF"), ("cooling", "helium refrigerator: junctions switched: DFF"),
+        ("logic", "junctions switched: DFF"), ("clock", "all clock"),
+        ("cooling", "helium refrigerator: junctions switched: DFF"), ("cooling", "helium refrigerator: all clock"),
     ]  # fmt: skip
     slow = price(counts, technology("aqfp"), gates=GATES, frequency=1e9)
     assert slow.of("logic") == pytest.approx(modelled(found.of("logic")) * 0.2)
@@ -244,6 +279,140 @@ def test_heat_arises_where_it_does() -> None:
     }  # fmt: skip
     assert found.of("erasure") == exactly(32 * thermal_energy(4.2))
     assert found.of("copy-out") == exactly(32 * thermal_energy(300.0))
+
+
+def test_what_is_loaded_into_the_cold_is_cooled() -> None:
+    """The heat of the bits that the host overwrites in the machine; what it overwrites in its own memory is in the room."""
+    counts = ran(".format 32, 16\nstart\nfinish")
+    without, beside = (price(c, technology("aqfp"), gates=GATES) for c in (counts, counts.with_host(Host(64, 32, 96))))
+    heat = 96 * thermal_energy(4.2)
+    more = [b - a for a, b in zip(modelled(without.of("cooling")), modelled(beside.of("cooling")), strict=True)]
+    assert more == pytest.approx([heat * w for w in (300, 400, 1000)], rel=1e-6)
+    assert beside.program == without.program
+    assert modelled(beside.total).nominal - modelled(without.total).nominal == pytest.approx(
+        heat * 401 + 96 * thermal_energy(300.0), rel=1e-6
+    )
+
+
+# ------------------------------------------------------------------ what no sum may hide
+
+
+def one_cause(cause: str, covered: str = "") -> Technology:
+    """A model of one cause, in the room or for the cold."""
+    law, figure = ("erased bit", "energy") if cause == "erasure" else ("instruction", "energy")
+    return from_text(
+        f"""
+schema = "retrograd.technology/1"
+id = "one"
+version = "1"
+title = "One cause"
+doc = "No other."
+{covered}
+[temperature]
+value = 300
+low = 4
+high = 300
+unit = "K"
+source = "made up"
+evidence = "assumed"
+[[charge]]
+cause = "{cause}"
+label = "it"
+law = "{law}"
+[charge.{figure}]
+value = 1
+unit = "pJ"
+source = "made up"
+evidence = "assumed"
+""",
+        "one.toml",
+    )
+
+
+EVENTFUL = ".format 32, 16\n.memory 2\nstart\nadd r1, 3\nst.add [r0], r1\nerase r1\nfinish"
+
+
+@pytest.mark.parametrize("cause", CAUSES[:-1])
+def test_a_sum_without_a_cause_that_happened_is_a_lower_bound(cause: str) -> None:
+    """Whatever of the causes has a charge, the others happened: steps, cycles, accesses, erased bits."""
+    counts = ran(EVENTFUL)
+    others = [c for c in CAUSES[:-1] if c != cause]
+    found = price(counts, one_cause(cause))
+    assert {i.cause: i.count for i in found.missing} == {
+        c: {"logic": counts.retired, "memory": 2, "erasure": 32}.get(c, counts.cycles) for c in others
+    }
+    assert not found.complete(program=True)
+    assert not found.complete()
+    for left in others:
+        all_but_one = ", ".join(f'"{c}"' for c in others if c != left)
+        assert not price(counts, one_cause(cause, f"covered = [{all_but_one}]")).complete(program=True)
+    every = price(counts, one_cause(cause, "covered = [{}]".format(", ".join(f'"{c}"' for c in others))))
+    assert every.complete(program=True)
+    assert every.program == found.program
+
+
+def test_a_sum_in_the_cold_without_cooling_is_a_lower_bound() -> None:
+    model = one_cause("logic", 'covered = ["leakage", "clock", "memory", "erasure"]')
+    for kelvins, complete in ((300.0, True), (4.2, False)):
+        found = price(ran(EVENTFUL), model, temperature=kelvins)
+        assert found.complete(program=True)
+        assert found.complete() is complete
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_shipped_models_are_complete_or_say_what_is_not(name: str) -> None:
+    """What has no charge and is not covered is missing in every eventful run's sum."""
+    model = technology(name)
+    found = price(ran(EVENTFUL), model.with_figures(DEVICE if name == "adiabatic_rc" else {}), gates=GATES)
+    open_causes = set(CAUSES[:-1]) - {c.cause for c in model.charges} - set(model.covered)
+    assert {i.cause for i in found.missing if i.label.startswith("all ")} == open_causes
+    assert found.complete(program=True) == (name in ("landauer", "cmos45"))
+
+
+# ------------------------------------------------------------------ what thermodynamics allows
+
+
+@pytest.mark.parametrize(("energy", "kelvins", "allowed"), [
+    (2.88e-21, 300.0, True), (2.86e-21, 300.0, False), (2.86e-21, 298.0, True), (4.1e-23, 4.2, True), (4.0e-23, 4.2, False), (0.0, 4.2, False),
+])  # fmt: skip
+def test_erasing_below_kt_ln2_is_refused_for_given_figures(energy: float, kelvins: float, allowed: bool) -> None:
+    model = technology("landauer").with_figures({"energy": Range(energy, 1e-20, 1e-20)})
+    if allowed:
+        assert modelled(price(erasing(1), model, temperature=kelvins).program).lo >= 64 * thermal_energy(kelvins)
+    else:
+        with pytest.raises(InputError, match=r"RG1112.*less than kT ln 2"):
+            price(erasing(1), model, temperature=kelvins)
+
+
+def test_a_charge_that_is_dropped_is_no_less_than_kt_ln2() -> None:
+    """½CV² of a small enough device is."""
+    device = {**DEVICE, "capacitance": exactly(1e-18)}
+    for volts, allowed in ((0.08, True), (0.07, False)):
+        model = technology("adiabatic_rc").with_figures({**device, "voltage": exactly(volts)})
+        if allowed:
+            price(erasing(1), model)
+        else:
+            with pytest.raises(InputError, match="RG1112"):
+                price(erasing(1), model)
+
+
+def test_cooling_below_carnot_is_refused_for_given_figures() -> None:
+    carnot = (300 - 4.2) / 4.2
+    for overhead, allowed in ((carnot * 1.001, True), (carnot * 0.999, False)):
+        model = technology("aqfp").with_figures({"overhead": Range(overhead, 400, 400)})
+        if allowed:
+            price(erasing(1), model)
+        else:
+            with pytest.raises(InputError, match=r"RG1112.*Carnot"):
+                price(erasing(1), model)
+
+
+def test_host_memory_in_the_room_is_not_priced_by_the_cold() -> None:
+    """A figure in joules is for its temperature: 100 zJ in the cold says nothing of a bit at 300 K."""
+    counts = ran(".format 32, 16\nstart\nfinish").with_host(Host(64, 32, 96))
+    model = technology("aqfp").with_figures({"energy": exactly(1e-22)})
+    assert isinstance(price(counts, model).of("copy-out"), NotModelled)
+    assert price(counts, model).of("program load") == pytest.approx(exactly(96 * 1e-22))
 
 
 @pytest.mark.parametrize("gates", [None, Gates(rg.Format(64, 32), {"logic unit": {"AND": 1}})])
@@ -314,9 +483,9 @@ def test_a_figure_that_the_model_has_not() -> None:
 
 
 def test_a_figure_that_is_given_is_in_si_units_whatever_the_file_has() -> None:
-    toll = technology("landauer").with_figures({"energy": exactly(2e-21)})
+    toll = technology("landauer").with_figures({"energy": exactly(3e-21)})
     found = price(erasing(1), toll)
-    assert found.program == exactly(64 * 2e-21)
+    assert found.program == exactly(64 * 3e-21)
     assert {(f.unit.name, f.evidence) for i in found.items for f in i.figures} == {("J", "given")}
     slow = technology("aqfp").with_figures({"at": exactly(2.5e9)})
     assert slow.charges[0].figures["at"].si == exactly(2.5e9)
@@ -337,6 +506,7 @@ def test_bits_of_memory_are_no_gates() -> None:
     assert with_rom.of("logic") == without.of("logic")
     assert [(i.label, i.count) for i in with_rom.missing] == [
         ("ramps: memory bits", 4096 * counts.cycles), ("devices that leak: memory bits", 4096 * counts.cycles),
+        ("all clock", counts.cycles),
     ]  # fmt: skip
 
 
