@@ -249,7 +249,7 @@ KINDS = _kinds(
      "Add it. A figure that is the device's, for whoever prices to give, is left open: `open = true`."),
     ("RG1105", "wrong unit in a technology file", "A figure's unit says what it measures, and the law says what must be measured.",
      "Give the figure in a unit of what is wanted, such as pJ, zJ, GHz, fF, kohm, K."),
-    ("RG1106", "impossible figure in a technology file", "Figures are finite and not negative, temperatures above zero, and a range holds its value: low ≤ value ≤ high.",
+    ("RG1106", "impossible figure in a technology file", "Figures are finite and not negative, temperatures and clocks above zero, each within limits that keep prices finite, and a range holds its value: low ≤ value ≤ high.",
      "Mend the number; look at its unit, too."),
     ("RG1107", "named twice in a technology file", "An id names one model, a label one charge of a cause, and a size one figure.",
      "Rename one of the two, or make one of them."),

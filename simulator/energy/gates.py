@@ -19,6 +19,8 @@ from retrograd.isa.words import Format
 SCHEMA = "retrograd.gates/1"
 #: the kind of cell that memories are made of: no gate, and none that `any` stands for
 MEMORY_BITS = "memory bits"
+#: cells of a kind in a unit: far more than any chip has
+_MOST = 1 << 50
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def gates_from(data: Any, name: str) -> Gates:
         if not isinstance(cells, dict):
             raise wrong(f"`{unit}` is no table of cells")
         for kind, n in cells.items():
-            if type(n) is not int or n < 0:
-                raise wrong(f"`{unit}` has {n!r:.40} cells of `{kind}`")
+            if type(n) is not int or not 0 <= n <= _MOST:
+                shown = f"{n!r:.40}" if type(n) is not int or abs(n) < 1 << 100 else "too many"
+                raise wrong(f"`{unit:.40}` has {shown} cells of `{kind:.40}`")
     return Gates(w, units, name)

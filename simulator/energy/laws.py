@@ -66,13 +66,28 @@ LAWS: dict[str, Law] = {
 }  # fmt: skip
 
 
+#: what a figure measures, or its name -> from where to where it may be, in SI units. So no price overflows, and none divides by zero.
+LIMITS: dict[str, tuple[float, float]] = {
+    "energy": (0, 1e9), "number": (0, 1e6), "frequency": (1e-9, 1e18), "resistance": (0, 1e18), "capacitance": (0, 1e6),
+    "voltage": (0, 1e9), "power": (0, 1e9), "temperature": (1e-9, 1e12), "ratio of powers": (0, 1e12),
+    "exponent": (0, 4), "ticks": (1, 1e6),
+}  # fmt: skip
+
+
+def limits(name: str, measures: str) -> tuple[float, float]:
+    """(least, most) of a figure, in SI units."""
+    return LIMITS.get(name) or LIMITS[measures]
+
+
 def ramp_energy(resistance: float, capacitance: float, voltage: float, duration: float) -> float:
     """Heat of charging C to V through R by one linear ramp: E = x(1 − x(1 − e^(−1/x)))·C·V², x = RC/τ.
 
     → (RC/τ)·CV² for slow ramps, ½CV² for fast ones; what is dissipated while the charge settles after the ramp is
-    part of it. Trap: for large x the formula cancels, and its series 1/2 − 1/6x + 1/24x² … is taken.
+    part of it. Trap: for large x the formula cancels, and its series 1/2 − 1/6x + 1/24x² … is taken; for x = 0 it is 0.
     """
     x = resistance * capacitance / duration
+    if not x:
+        return 0.0
     if x > 1e3:
         share = 1 / 2 - 1 / (6 * x) + 1 / (24 * x * x)
     else:

@@ -18,9 +18,9 @@ from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
 from retrograd.simulator.energy.figures import EVIDENCE, Figure, Range
-from retrograd.simulator.energy.laws import LAWS, Law
+from retrograd.simulator.energy.laws import LAWS, Law, limits
 from retrograd.simulator.energy.technology import CAUSES, Charge, Size, Technology
-from retrograd.simulator.energy.units import UNITS, Unit, units_of
+from retrograd.simulator.energy.units import SI, UNITS, Unit, thermal_energy, units_of
 
 SCHEMA = "retrograd.technology/1"
 #: larger files are none of ours
@@ -248,7 +248,7 @@ class _Reader:
         return tuple(out)
 
     def _capacity(self, text: Any, where: Where) -> float:
-        found = re.fullmatch(r"(\d+) (\w+)", text) if isinstance(text, str) else None
+        found = re.fullmatch(r"([1-9][0-9]{0,17}) (\w+)", text) if isinstance(text, str) else None
         unit = UNITS.get(found[2]) if found else None
         if found is None or unit is None or unit.measures != "memory":
             raise self.error("RG1105", where, f"{text!r:.40} is no size of a memory", 'For example "8 KiB".')
@@ -285,6 +285,12 @@ class _Reader:
             )
         if measures == "temperature" and low <= 0:
             raise self.error("RG1106", (*where, "low" if "low" in data else "value"), f"{low:g} K is no temperature")
+        least, most = limits(name, measures)
+        factor = thermal_energy(1.0) if unit.thermal else unit.factor
+        for key, number in (("low", low), ("value", value), ("high", high)):
+            if key in data and not least * (1 - 1e-9) <= number * factor <= most * (1 + 1e-9):
+                span = f"from {least:g} to {most:g} {SI[measures].name}".removesuffix(" 1")
+                raise self.error("RG1106", (*where, key), f"{key} = {number:g} {unit.name}: it may be {span}")
         source = self._text(data, "source", where)
         evidence = self._one_of(data, "evidence", where, [e for e in EVIDENCE if e != "given"])
         return Figure(name, unit, Range(low, value, high), source, evidence)

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.simulator.energy.figures import Figure, Range
-from retrograd.simulator.energy.laws import Law
+from retrograd.simulator.energy.laws import Law, limits
 from retrograd.simulator.energy.units import SI, thermal_energy, with_prefix
 
 #: what energy is spent on; the host's part is told apart, as `program load` and `copy-out`
@@ -121,15 +121,17 @@ class Technology:
         """The model with figures that it left open, in their SI units; evidence: given. Raises InputError RG1109."""
         left = {name: figure for charge in self.charges for name, figure in charge.figures.items()}
         for name, value in given.items():
+            shown = f"`{name:.40}` = {value.lo:g}:{value.nominal:g}:{value.hi:g}"
             if not 0 <= value.lo <= value.nominal <= value.hi < math.inf:
-                raise InputError(
-                    Diagnostic(
-                        "RG0507", f"`{name}` = {value.lo:g}:{value.nominal:g}:{value.hi:g} is no range of a figure"
-                    )
-                )
+                raise InputError(Diagnostic("RG0507", f"{shown} is no range of a figure"))
             if name not in left:
                 hint = nearest(name, left) or (f"its figures: {', '.join(left)}" if left else "it has none to be given")
                 raise InputError(Diagnostic("RG1109", f"`{self.id}` has no figure `{name:.40}`", hint=hint))
+            measures = left[name].unit.measures
+            least, most = limits(name, measures)
+            if not least <= value.lo <= value.hi <= most:
+                unit = SI[measures].name
+                raise InputError(Diagnostic("RG0507", f"{shown} {unit}: it may be from {least:g} to {most:g} {unit}"))
 
         def changed(charge: Charge) -> Charge:
             figures = dict(charge.figures)

@@ -110,7 +110,7 @@ def with_prefix(value: float, unit: str, digits: int = 4) -> str:
     return f"{shown:.{digits}g} {names[power]}{unit}"
 
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _QUANTITY = re.compile(rf"\s*({_NUMBER}(?::{_NUMBER})*)\s*([A-Za-zµΩ][\w /Ωµ]*)?\s*")
 
 
