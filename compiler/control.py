@@ -5,23 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
 
-from retrograd.compiler.arithmetic import number_kind
 from retrograd.compiler.comparisons import blanks, shortened
 from retrograd.compiler.expressions import E, add, apply, const, interval, loads, sub, variables
 from retrograd.compiler.flatten import ZERO
 from retrograd.compiler.footprint import Footprint
 from retrograd.compiler.ir import Block, Check, Delocal, For, If, Local, Node, Test, Var, While
-from retrograd.compiler.making import Making
+from retrograd.compiler.iterables import INDEX, MOST_COPIES, Item, Iterable, Iterables
 from retrograd.compiler.operands import BOOL, INT
-from retrograd.compiler.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
-
-#: constants that a loop may go through, with a copy of its body for each
-_MOST_COPIES = 10_000
+from retrograd.compiler.values import Constant, Scalar, describe, variable
 
 
-class Control(Making):
+class Control(Iterables):
     """Statements with blocks inside."""
 
     def condition_pair(self, test: ast.expr) -> tuple[ast.expr, ast.expr | None]:
@@ -156,66 +151,54 @@ class Control(Making):
         if node.orelse:
             hint = "Put these statements after the loop: it has no other way out."
             self.fail("RG0701", "`else` of a loop is not in the language", node.orelse[0], hint)
-        iterated = node.iter
-        if isinstance(iterated, ast.Call):
-            f = self.value(iterated.func)
-            callee = f.value if isinstance(f, Constant) else None
-            if callee is range:
-                self._for_range(node, iterated)
-                return
-            if callee is enumerate or callee is zip or callee is reversed:
-                given = [self.value(a) for a in iterated.args]
-                if not iterated.keywords and all(isinstance(v, Constant) for v in given):
-                    items = [v.value for v in given if isinstance(v, Constant)]
-                    self._for_constants(node, Constant(self.guarded(iterated, lambda: list(callee(*items)))))
-                    return
-                self._for_arrays(node, callee, iterated.args)
-                return
-        found = self.value(iterated)
+        found = self._iterable(node.iter)
         if isinstance(found, Constant):
             self._for_constants(node, found)
             return
-        self._for_arrays(node, None, [iterated])
+        if found.copied:
+            self._copies(node, [found.at(const(i, INT), self.w) for i in range(found.count.param)])
+            return
+        target = node.target
+        if found.bounds is not None and not isinstance(target, ast.Name):
+            self.fail("RG0701", f"`{shortened(target)}` is no name for an integer", target)
+        name = next(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+        start, stop, step = found.bounds or (const(0, INT), found.count, 1)
+
+        def body(index: Scalar) -> None:
+            self.bind_item(target, index if found.bounds is not None else found.item(index.e), node)
+            self.statements(node.body)
+
+        self._loop(name, start, stop, step, found, node, body)
 
     def _for_constants(self, node: ast.For, found: Constant) -> None:
         """Over constants: a copy of the body for each."""
         try:
-            items = list(islice(found.value, _MOST_COPIES + 1))
+            items = list(islice(found.value, MOST_COPIES + 1))
         except TypeError:
             self.fail("RG0703", f"{describe(found)} cannot be iterated over", node.iter)
-        if len(items) > _MOST_COPIES:
+        if len(items) > MOST_COPIES:
             hint = "Go through a range with `range(…)`, or make an array of the values: an argument, or a NumPy array at an index."
-            message = f"the body of this loop would be compiled more than {_MOST_COPIES} times, for each constant once"
+            message = f"the body of this loop would be compiled more than {MOST_COPIES} times, for each constant once"
             self.fail("RG0720", message, node.iter, hint)
+        self._copies(node, [self.wrap(item) for item in items])
+
+    def _copies(self, node: ast.For, items: Sequence[Item]) -> None:
         for item in items:
             with self.block() as inner:
-                self._bind(node.target, self.wrap(item), node)
+                self.bind_item(node.target, item, node)
                 self.statements(node.body)
             self.emit(inner)
 
-    def _for_range(self, node: ast.For, call: ast.Call) -> None:
-        if not 1 <= len(call.args) <= 3 or call.keywords:
-            self.fail("RG0715", "range takes one to three integers", call)
-        for a in call.args:
-            v = self.value(a)
-            if isinstance(v, Constant) and number_kind(v.value) is INT and not -self.w.sign <= v.value < self.w.sign:
-                self.fail("RG0714", f"the index of a loop cannot reach {v.value} in words of {self.w.width} bits", a)
-        bounds = [self.scalar(a, INT) for a in call.args]
-        step = self.static_int(call.args[2], "the step of a range") if len(bounds) == 3 else 1
-        if step == 0:
-            self.fail("RG0714", "the step of a range is zero", call)
-        start = bounds[0] if len(bounds) > 1 else const(0, INT)
-        stop = bounds[1] if len(bounds) > 1 else bounds[0]
-        target = node.target
-        if not isinstance(target, ast.Name):
-            self.fail("RG0701", f"`{shortened(target)}` is no name for an integer", target)
-        self._loop(target.id, start, stop, step, node, call, lambda: self.statements(node.body))
-
     def _loop(
-        self, name: str, start: E, stop: E, step: int, node: ast.For, call: ast.AST, body: Callable[[], None]
+        self,
+        name: str,
+        start: E,
+        stop: E,
+        step: int,
+        through: Iterable,
+        node: ast.For,
+        body: Callable[[Scalar], None],
     ) -> None:
-        if name in self.names:
-            self.fail("RG0706", f"`{name}` holds a value already", node.target)
         w = self.w
         span = self.source.span(node)
         var = Var(name, INT, self.source.span(node.target))
@@ -253,16 +236,18 @@ class Control(Making):
         t = self.temporaries()
         a, b = t.operand(start), t.operand(stop)
         with self.block() as inner:
-            self.names[name] = variable(var, "it is the index of a loop")
-            body()
+            body(variable(var, INDEX))
         changes = self._changes(tuple(inner))
-        clobbered = (variables(start) | variables(stop)) & changes.writes
+        read = variables(start).union(variables(stop), *map(variables, through.reads))
+        clobbered = read & changes.writes
         if clobbered:
             changed = min(v.name for v in clobbered)
             where = self._where_changed(node.body, changed)
-            self.fail("RG0708", f"the body changes `{changed}`{where}, on which the loop's bounds depend", call)
+            self.fail("RG0708", f"the body changes `{changed}`{where}, on which the loop's bounds depend", node.iter)
+        if through.bounds is None and any(self._loads_clobbered(e, changes) for e in through.reads):
+            self.fail("RG0708", "the body changes an array on which the loop's bounds depend", node.iter)
         checked = self._loads_clobbered(start, changes) or self._loads_clobbered(stop, changes)
-        self.emit(t.wrap((For(var, a, b, step, tuple(inner), False, some, span),), checked))
+        self.emit(t.wrap((For(var, a, b, step, tuple(inner), through.backward, some, span),), checked))
 
     def _reached(self, start: E, stop: E, step: int, ordered: bool) -> E:
         """The value that the index has after the last pass: start + step · ⌈max(0, stop − start) / step⌉.
@@ -272,55 +257,10 @@ class Control(Making):
         w = self.w
         if step in (1, -1):
             return stop if ordered else apply("max" if step > 0 else "min", INT, start, stop)
-        distance = sub(stop, start, w) if step > 0 else sub(start, stop, w)
-        size = abs(step)
-        rounded = apply("div", INT, add(distance, const(size - 1, INT), w), const(size, INT))
+        rounded = self.passes(start, stop, step)
         count = rounded if ordered else apply("max", INT, rounded, const(0, INT))
         travelled = apply("mul", INT, count, const(w.signed(step), INT))
         return add(start, travelled, w)
-
-    def _for_arrays(self, node: ast.For, how: Any, args: Sequence[ast.expr]) -> None:
-        """`for x in xs`, enumerate(xs), zip(xs, ys), reversed(xs): views of the elements."""
-        arrays = [self.value(a) for a in args]
-        for a, v in zip(args, arrays, strict=True):
-            if not isinstance(v, ArrayView | Lazy) or not v.shape:
-                self.fail("RG0703", f"`{shortened(a)}` is {describe(v)}, which cannot be iterated over", a)
-        lengths = {v.shape[0] for v in arrays if isinstance(v, ArrayView | Lazy)}
-        if len(lengths) != 1 or (how in (enumerate, reversed) and len(arrays) != 1):
-            self.fail("RG0712", f"arrays of the lengths {sorted(lengths)} are gone through together", node.iter)
-        (length,) = lengths
-        targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
-        wanted = len(arrays) + (how is enumerate)
-        if len(targets) != wanted or not all(isinstance(x, ast.Name) for x in targets):
-            self.fail("RG0703", f"`{shortened(node.target)}` names {len(targets)} values of {wanted}", node.target)
-        names = [x.id for x in targets if isinstance(x, ast.Name)]
-        index_name = names[0] if how is enumerate else f"{names[0]}.index"
-        own = names[1:] if how is enumerate else names
-
-        def body() -> None:
-            index = self.names[index_name]
-            assert isinstance(index, Scalar)
-            if how is not enumerate:
-                del self.names[index_name]
-            for x, v in zip(own, arrays, strict=True):
-                if x in self.names:
-                    self.fail("RG0706", f"`{x}` holds a value already", node.target)
-                self.names[x] = self.first_axis(v, index.e)
-            self.statements(node.body)
-
-        start, stop, step = (length - 1, -1, -1) if how is reversed else (0, length, 1)
-        w = self.w
-        self._loop(index_name, const(w.signed(start), INT), const(w.signed(stop), INT), step, node, node.iter, body)
-
-    def first_axis(self, v: Value, index: E) -> Value:
-        """v[index], the index being in range."""
-        if isinstance(v, ArrayView):
-            inner = v.without(0, v.at(index))
-            return inner if inner.shape else inner.item()
-        if isinstance(v, Lazy):
-            rest = v.shape[1:]
-            return Lazy(rest, lambda more: v.element((index, *more))) if rest else v.element((index,))
-        return v
 
     def _assert(self, test: ast.expr) -> None:
         found = self.value(test)

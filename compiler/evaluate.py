@@ -7,6 +7,8 @@ import builtins
 import contextlib
 from collections.abc import Sequence
 from math import prod
+from string import Formatter
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -287,12 +289,12 @@ class Evaluator(Indexing):
                 return self.wrap(callee(*(v.value for v in args if isinstance(v, Constant))))
             except (Exception, SystemExit) as error:
                 self.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node)
-        own = getattr(callee, "__name__", "")
-        if own in intrinsics.INTRINSICS:
-            hint = f"write `rg.{own}(…)`, which the machine has"
-        else:
-            hint = "decorate it with @reversible and call it on a line of its own, or write it as an expression"
-        self.fail("RG0701", f"`{shortened(node.func)}` is a Python function, which cannot run on a machine", node, hint)
+        self.fail(
+            "RG0701",
+            f"`{shortened(node.func)}` is a Python function, which cannot run on a machine",
+            node,
+            _instead_of(callee, node),
+        )
 
     def _arguments(self, node: ast.Call, count: int | None) -> list[Value]:
         if any(isinstance(a, ast.Starred) for a in node.args):
@@ -379,6 +381,32 @@ class Evaluator(Indexing):
                     self.fail("RG0715", f"`{t}` needs a value for `{name}`", node)
                 fields[name] = self.wrap(defaults[name])
         return StructValue(t, {name: fields[name] for name in names})
+
+
+def _instead_of(callee: Any, node: ast.Call) -> str:
+    """What to write in place of a call of a Python function on what is known only when the program runs."""
+    own = getattr(callee, "__name__", "")
+    if own in intrinsics.INTRINSICS:
+        return f"write `rg.{own}(…)`, which the machine has"
+    if callee in (range, enumerate, zip, reversed):
+        return f"{own} is what a loop goes through: `for … in {shortened(node)}:`"
+    foreign = not isinstance(callee, FunctionType) or (callee.__module__ or "").partition(".")[0] in ("math", "numpy")
+    if foreign and own in intrinsics.ALTERNATIVES:
+        template = intrinsics.ALTERNATIVES[own]
+        given = dict(zip("xyz", (_factor(a) for a in node.args), strict=False))
+        if {name for _, name, _, _ in Formatter().parse(template) if name} in ({*given}, set()):
+            return f"write `{template.format(**given)}`"
+    if foreign:
+        return (
+            "write it with the operators and functions of docs/language.md, or compute it outside and pass the result"
+        )
+    return "decorate it with @reversible and call it on a line of its own, or write it as an expression"
+
+
+def _factor(node: ast.expr) -> str:
+    """An argument as it stands within a larger expression."""
+    text = shortened(node)
+    return text if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Attribute | ast.Call) else f"({text})"
 
 
 def _makes(node: ast.AST, name: str) -> bool:

@@ -218,9 +218,10 @@ class Scope(Evaluator):
         self.freeing = True
         self.emit(block)
         self.freeing = False
-        for p in made.parts:
-            # The block may be emitted again, as a part of the one around it.
-            self.relied_on.pop(p, None)  # type: ignore[arg-type]
+        for part in made.parts:
+            if isinstance(part, Var):
+                # The block may be emitted again, as a part of the one around it.
+                self.relied_on.pop(part, None)
         for name, value in list(self.names.items()):
             if value is made.value:
                 del self.names[name]

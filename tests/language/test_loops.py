@@ -1,0 +1,125 @@
+"""What a `for` goes through: every nesting of range, enumerate, zip and reversed gives the items that Python gives."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd import Array, reversible
+
+WEIGHTS = np.array([5, 7, 11, 13])
+#: what each target stands for, and what is gone through; `a` and `b` have four elements
+LOOPS = {
+    "k": (
+        "reversed(range(n))",
+        "range(a[0], n, 3)",
+        "reversed(range(n, -5, -2))",
+        "reversed(range(-2, 9, 4))",
+        "reversed(range(0, n, 3))",
+        "reversed(b)",
+        "reversed(WEIGHTS)",
+    ),
+    "j, k": (
+        "enumerate(reversed(b))",
+        "enumerate(range(2, n))",
+        "enumerate(reversed(range(2, n, 2)))",
+        "enumerate(b, 3)",
+        "enumerate(b, start=-1)",
+        "zip(a, reversed(b))",
+        "zip(reversed(a), reversed(b))",
+        "zip(range(n), range(n))",
+        "zip(range(4), b)",
+        "zip(reversed(range(4, 12, 2)), b, strict=True)",
+        "zip((3, 1, 4, 1), b)",
+        "zip(WEIGHTS, reversed(a))",
+        "enumerate(range(3, 6))",
+    ),
+    "i, (j, k)": (
+        "enumerate(zip(a, b))",
+        "enumerate(zip(a, reversed(b)), 1)",
+        "zip(b, enumerate(a))",
+        "zip(reversed(b), enumerate(reversed(a)))",
+        "enumerate(zip(reversed(range(4)), b))",
+        "enumerate(zip((1, 2, 3, 4), (5, 6, 7, 8)))",
+        "zip(a, ((1, 2), (3, 4), (5, 6), (7, 8)))",
+    ),
+}
+CASES = [(target, through) for target, loops in LOOPS.items() for through in loops]
+
+
+def compiled(text: str, name: str = "f") -> Any:
+    """What a source text defines under a name; the text is where `inspect` finds it."""
+    file = f"<loop {hash(text)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"rg": rg, "reversible": reversible, "Array": Array, "WEIGHTS": WEIGHTS}
+    exec(compile(text, file, "exec"), names)
+    return names[name]
+
+
+def items_of(target: str, through: str, n: int, a: list[int], b: list[int]) -> list[int]:
+    """Σ 3ⁱ · itemᵢ for each pass of the loop, run by Python."""
+    names = target.replace("(", "").replace(")", "")
+    found: dict[str, Any] = {"WEIGHTS": WEIGHTS, "n": n, "a": a, "b": b, "out": []}
+    exec(f"for {target} in {through}: out.append(sum(3**i * int(x) for i, x in enumerate(({names},))))", found)
+    return list(found["out"])
+
+
+@pytest.mark.parametrize(("target", "through"), CASES)
+def test_a_loop_goes_through_what_python_goes_through(target: str, through: str) -> None:
+    """The items of each pass, one behind the other in an array."""
+    names = [x.strip() for x in target.replace("(", "").replace(")", "").split(",")]
+    total = " + ".join(f"{3**i} * {name}" for i, name in enumerate(names))
+    f = compiled(
+        f"""@reversible
+def f(s: Array[int, 20], p: int, n: int, a: Array[int, 4], b: Array[int, 4]):
+    for {target} in {through}:
+        s[p] += {total}
+        p += 1
+"""
+    )
+    for level, ns in ((0, (8,)), (1, (-3, 0, 5, 8) if "n" in re.findall(r"\w+", through) else (8,))):
+        g = f.with_options(level=level)
+        for n in ns:
+            a, b = [1, -2, 3, 9], [4, 0, 6, -7]
+            items = items_of(target, through, n, a, b)
+            out = g([0] * 20, 0, n, a, b)
+            assert out.s.tolist() == items + [0] * (20 - len(items))
+            assert out.p == len(items)
+            back = (~g)(*out)
+            assert (back.s.tolist(), back.p) == ([0] * 20, 0)
+
+
+@pytest.mark.parametrize(
+    ("loop", "code"),
+    [
+        ("for i, (j, k) in enumerate(a): y += j", "RG0703"),
+        ("for i, j, k in enumerate(zip(a, b)): y += j", "RG0703"),
+        ("for k in reversed(zip(a, b)): y += 1", "RG0703"),
+        ("for k in reversed(enumerate(a)): y += 1", "RG0703"),
+        ("for j, k in zip(range(n), b): y += k", "RG0717"),
+        ("for j, k in zip(range(3), b): y += k", "RG0712"),
+        ("for j, k in enumerate(range(n, n + 3)): n += 1", "RG0708"),
+        ("for j, k in enumerate(range(a[0], a[0] + 3)): a[j] += k", "RG0708"),
+        ("for k in reversed(range(n)): k += 1", "RG0709"),
+        ("for j, k in enumerate(range(n)): k += 1", "RG0709"),
+        ("for y, k in enumerate(b): k += 1", "RG0706"),
+        ("for j, k in enumerate(b, n): y += k", "RG0717"),
+        ("for j, k in enumerate(b, 1 << 80): y += k", "RG0714"),
+        ("for j, k in enumerate(b, stop=3): y += k", "RG0715"),
+        ("for j, k in zip(y, b): y += k", "RG0703"),
+        ("for k in enumerate(): y += k", "RG0715"),
+    ],
+)
+def test_a_loop_that_has_no_meaning_is_refused(loop: str, code: str) -> None:
+    f = compiled(
+        f"@reversible\ndef f(y: int, n: int, a: Array[int, 4], b: Array[int, 4]):\n    {loop.replace(': ', ':' + chr(10) + '        ')}\n"
+    )
+    with pytest.raises(rg.CompileError) as refused:
+        f.lower()
+    assert refused.value.code == code
+    assert refused.value.diagnostics[0].span is not None
