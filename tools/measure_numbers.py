@@ -643,6 +643,8 @@ How exact the functions on numbers are, and how that was measured. What each of 
 ## Conventions
 - A format Q*I*.*F* has words of W = *I* + *F* bits; a fixed-point number is its word divided by 2^F. A **unit** is the
   last place of the format, 2^-F. Of a lognum, it is the last place of log2|x|.
+- A float64 has 53 bits, and a word may have 64. `rg.fixed.to_words` rounds a float to the nearest word, ties to even; numbers that a
+  run or `to_reals` returned [remember their word](language.md#what-a-call-returns), and are that word.
 - `fdiv` and `fsqrt` are exact, then floored: their error stays below 1 unit. All other functions round once, at the end,
   to nearest. What they lose before that is a small part of a unit, except in `fexp` and `ltof`: their error is relative
   to the power, and reaches a quarter of a unit more where the power fills the word.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.source import SourceFunction
 from retrograd.compiler.types import ArrayType, ScalarType, StackAnnotation, StackType, StaticType, Type, static
+from retrograd.exact import as_array
 from retrograd.functions import Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
@@ -124,7 +125,10 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
             refuse(f"{what} takes a list of stacks, along axis 0")
         return value
     try:
-        array = np.asarray(_on_host(value, name))
+        array = as_array(_on_host(value, name))
+    except InputError as error:
+        d = error.diagnostics[0]
+        refuse(f"{what}: {d.message}", d.hint)
     except ValueError:
         refuse(f"{what} is given rows of different lengths", "Elements of a batch have one shape.")
     if not -array.ndim <= axis < array.ndim:

@@ -20,6 +20,7 @@ from retrograd.batch_runs import Counts, ElementTrap, Words, run_rows
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.types import struct_of
 from retrograd.differentiation.arguments import Batched, Derived, NotDifferentiable
+from retrograd.exact import as_array
 from retrograd.execution import ProgramTrap
 from retrograd.functions import Inverse, Reversible, results
 from retrograd.isa.diagnostics import InputError
@@ -236,5 +237,5 @@ def _stacked(found: list[Any]) -> Any:
         out[:] = found
         return out
     if isinstance(first, np.ndarray | np.generic | int | float | complex):
-        return np.stack([np.asarray(one) for one in found])
+        return np.stack([as_array(one) for one in found])
     return found

@@ -31,6 +31,7 @@ from retrograd.compiler.types import (
     static,
     struct_of,
 )
+from retrograd.exact import as_array, real_of, reals_of, word_of
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.numbers import fixed, lognum
@@ -154,10 +155,7 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
         assert inner is not None
         return ArrayType(inner, (len(value),))
     if isinstance(value, np.ndarray | list | tuple):
-        try:
-            array = np.asarray(value)
-        except ValueError:
-            refuse(f"{where} is given {_kind(value)}, whose rows have different lengths", _RAGGED)
+        array = _given(value, where, refuse)
         by_kind = {"f": FIXED, "i": INT, "u": INT, "b": BOOL}
         if array.dtype.kind not in by_kind:
             refuse(f"{where} is given an array of {_dtype(array)}", "Arrays hold real numbers, integers or bools.")
@@ -198,22 +196,60 @@ def _shape(
             return np.asarray(value, dtype=object).shape
         except (TypeError, ValueError):
             refuse(f"{where} is an array of {element}, not {_kind(value)}", None)
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        refuse(f"{where} is given {_kind(value)}, whose rows have different lengths", _RAGGED)
+    array = _given(value, where, refuse)
     if array.dtype.kind not in "iufb":
         refuse(f"{where} is an array of {element}, not of {_dtype(array)}", None)
     return array.shape
+
+
+def _given(value: Any, where: str, refuse: Callable[[str, str | None], NoReturn]) -> NDArray[Any]:
+    """The value as an array, refused where its rows differ in length or its elements are masked."""
+    try:
+        return as_array(value)
+    except InputError as error:
+        refuse(f"{where}: {error.diagnostics[0].message}", error.diagnostics[0].hint)
+    except ValueError:
+        refuse(f"{where} is given {_kind(value)}, whose rows have different lengths", _RAGGED)
 
 
 # ---------------------------------------------------------------------- values to words
 
 
 def to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
-    """The words of a value. Raises InputError RG0601, RG0602, RG0411 naming the argument and the element."""
+    """The words of a value: those that it remembers, else the nearest ones.
+
+    to_words(t, from_words(t, words, w), w, name) == words, bit for bit.
+    Raises InputError RG0601, RG0602, RG0411 naming the argument and the element.
+    """
+    if isinstance(t, ScalarType):
+        word = _word(t.kind, value, w)
+        if word is not None:
+            return [word]
     words: list[int] = word_array(t, value, w, name).tolist()
     return words
+
+
+def _word(kind: Kind, value: Any, w: Format) -> int | None:
+    """The word of a number, without NumPy; None for a number that it does not know, or that does not fit."""
+    match kind, value:
+        case Kind.FIXED | Kind.LOGNUM, float():
+            word = word_of(value, "fixed" if kind is Kind.FIXED else "lognum", w)
+            if word is not None or kind is Kind.LOGNUM:
+                return word
+            # Scaling by a power of two is exact; round() takes ties to even, as np.rint does.
+            scaled = float(value) * (1 << w.frac)
+            if not math.isfinite(scaled):
+                return None
+            integer = round(scaled)
+        case Kind.BOOL, bool():
+            return int(value)
+        case Kind.FIXED, int() if not isinstance(value, bool):
+            integer = value << w.frac if -w.sign <= value < w.sign else w.sign
+        case Kind.INT, int() if not isinstance(value, bool):
+            integer = value
+        case _:
+            return None
+    return integer & w.mask if -w.sign <= integer < w.sign else None
 
 
 def word_array(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
@@ -230,9 +266,9 @@ def word_array(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
 def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
     match t:
         case ScalarType(kind):
-            return _array_words(kind, np.asarray(value), w)
+            return _array_words(kind, _numbers(kind, value), w)
         case ArrayType(ScalarType(kind), shape):
-            return _array_words(kind, _of_shape(np.asarray(value), shape, name), w)
+            return _array_words(kind, _of_shape(_numbers(kind, value), shape, name), w)
         case ArrayType(StructType() as element, shape):
             if isinstance(value, np.ndarray) and value.dtype.kind == "c":
                 parts = np.stack([value.real, value.imag], axis=-1)
@@ -249,11 +285,19 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
             out = np.zeros(1 + capacity, dtype=np.uint64)
             out[0] = len(value)
             if len(value):
-                out[1 : 1 + len(value)] = _array_words(element.kind, np.asarray(value), w)
+                out[1 : 1 + len(value)] = _array_words(element.kind, _numbers(element.kind, value), w)
             return out
         case StaticType():
             return np.zeros(0, dtype=np.uint64)
     raise TypeError(t)
+
+
+def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
+    """The value as an array, with the words that it remembers; of integers as objects where NumPy would make floats of them."""
+    array = as_array(value)
+    if kind is Kind.INT and array.dtype.kind == "f" and isinstance(value, list | tuple):
+        array = np.asarray(value, dtype=object)
+    return array
 
 
 def _of_shape(array: np.ndarray[Any, Any], shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
@@ -282,6 +326,8 @@ def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[
             if array.ndim == 0
             else f"element {i if array.ndim == 1 else tuple(map(int, np.unravel_index(i, array.shape)))}: "
         )
+        if isinstance(v, np.generic):
+            v = v.item()  # noqa: PLW2901
         if not isinstance(v, bool | int | float):
             raise InputError(Diagnostic("RG0602", f"{at}{v!r:.40} is no number"))
         if kind is Kind.BOOL:
@@ -301,10 +347,16 @@ def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[
 
 
 def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Any:
-    """The value that words hold: floats, ints, bools, NumPy arrays, structs, lists for stacks."""
+    """The value that words hold: floats, ints, bools, NumPy arrays, structs, lists for stacks.
+
+    Floats and arrays of floats remember the words wherever they alone would not give them back: see `retrograd.exact`.
+    """
     match t:
         case ScalarType(kind):
-            return _array_of(kind, words, w)[0].item()
+            word = int(words[0])
+            if kind is Kind.FIXED or kind is Kind.LOGNUM:
+                return real_of(word, "fixed" if kind is Kind.FIXED else "lognum", w)
+            return word != 0 if kind is Kind.BOOL else w.signed(word)
         case ArrayType(ScalarType(kind), shape):
             return _array_of(kind, words, w).reshape(shape)
         case ArrayType(StructType() as element, shape):
@@ -327,11 +379,11 @@ def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
 
 
 def _array_of(kind: Kind, words: Sequence[int] | NDArray[np.uint64], w: Format) -> np.ndarray[Any, Any]:
-    if kind is Kind.FIXED:
-        return fixed.to_reals(np.asarray(words, dtype=np.uint64), w)
-    if kind is Kind.LOGNUM:
-        return lognum.to_reals(np.asarray(words, dtype=np.uint64), w)
     array = np.asarray(words, dtype=np.uint64)
+    if kind is Kind.FIXED:
+        return reals_of(array, "fixed", w)
+    if kind is Kind.LOGNUM:
+        return reals_of(array, "lognum", w)
     if kind is Kind.BOOL:
         truths: NDArray[np.bool_] = array != 0
         return truths

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from retrograd.exact import RealKind, as_array, plain, reals_of, remembered
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Q32_32, Format
 
@@ -23,11 +25,31 @@ def _fail(code: str, what: str, index: tuple[int, ...]) -> InputError:
     return InputError(Diagnostic(code, where + what))
 
 
-def _reals(values: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(values)
+def _reals(array: NDArray[Any]) -> NDArray[Any]:
+    """The array's values as floats: float64s, or longer ones as they are."""
+    array = plain(array)
     if array.dtype.kind not in "iufb":
         raise _fail("RG0602", f"{array.dtype} is no type of real numbers", ())
-    return array.astype(np.float64, copy=False)
+    longer = array.dtype.kind == "f" and array.dtype.itemsize > 8
+    return array if longer else array.astype(np.float64, copy=False)
+
+
+def _by_memory(
+    array: NDArray[Any],
+    kind: RealKind,
+    format: Format,
+    convert: Callable[[NDArray[Any]], NDArray[np.uint64]],
+    blank: float,
+) -> NDArray[np.uint64]:
+    """The words that an array remembers where they still round to its values, and of all other elements what `convert` makes of them."""
+    found = remembered(array, kind, format)
+    if found is None:
+        return convert(_reals(array))
+    words, valid = found
+    if valid.all():
+        return words.copy()
+    # `convert` has words for `blank`, which stands where it need not look.
+    return np.where(valid, words, convert(np.where(valid, blank, plain(array))))
 
 
 def _first(wrong: NDArray[np.bool_]) -> tuple[int, ...] | None:
@@ -89,38 +111,57 @@ class _Declared:
 
 
 class fixed(_Declared, metaclass=_NumberType):
-    """value = word / 2^F, word in two's complement: `to_words` and `to_reals` are inverse up to rounding."""
+    """value = word / 2^F, word in two's complement: `to_words` and `to_reals` are inverse."""
 
     #: what the compiler knows the type by
     retrograd_kind = "fixed"
 
     @staticmethod
     def to_words(values: ArrayLike, format: Format = Q32_32, rounding: Rounding = "nearest") -> NDArray[np.uint64]:
-        """round(value * 2^F), ties to even, or floored; an array of the same shape.
+        """round(value * 2^F), ties to even, or floored; an array of the same shape. Integers are exact.
 
+        to_words(to_reals(words)) == words: numbers that remember their word (see `retrograd.exact`) are that word.
         Raises InputError RG0601 naming the first element that does not fit, RG0602 for a NaN or another type.
-        Trap: a float64 has 53 bits, a word may have 64; integers beyond 2^53 lose their last bits before this.
+        Trap: an ordinary float64 has 53 bits, and a word may have 64.
         """
-        reals = _reals(values)
-        # Scaling by a power of two is exact, or overflows to an infinity that the range check finds.
-        with np.errstate(over="ignore"):
-            scaled = np.asarray(reals * 2.0**format.frac)
-        (np.rint if rounding == "nearest" else np.floor)(scaled, out=scaled)
-        low, high = -float(format.sign), float(format.sign)
-        # Two passes, not four: a NaN is neither at least one nor less than the other.
-        if scaled.size and not (scaled.min() >= low and scaled.max() < high):
-            at = _first(np.isnan(reals))
-            if at is not None:
-                raise _fail("RG0602", "NaN is not a number", at)
-            at = _first((scaled < low) | (scaled >= high))
-            raise _fail("RG0601", f"{reals[at]!s} does not fit {format}", at or ())
-        return _words(scaled, low, high)
+        array = as_array(values)
+        if array.dtype.kind in "iu":
+            return _shifted(array, format)
+
+        def convert(reals: NDArray[Any]) -> NDArray[np.uint64]:
+            # Scaling by a power of two is exact, or overflows to an infinity that the range check finds.
+            with np.errstate(over="ignore"):
+                scaled = np.asarray(reals * reals.dtype.type(2.0**format.frac))
+            (np.rint if rounding == "nearest" else np.floor)(scaled, out=scaled)
+            low, high = -float(format.sign), float(format.sign)
+            # Two passes, not four: a NaN is neither at least one nor less than the other.
+            if scaled.size and not (scaled.min() >= low and scaled.max() < high):
+                at = _first(np.isnan(reals))
+                if at is not None:
+                    raise _fail("RG0602", "NaN is not a number", at)
+                at = _first((scaled < low) | (scaled >= high))
+                raise _fail("RG0601", f"{reals[at]!s} does not fit {format}", at or ())
+            return _words(scaled, low, high)
+
+        return _by_memory(array, "fixed", format, convert, 0.0)
 
     @staticmethod
     def to_reals(words: ArrayLike, format: Format = Q32_32) -> NDArray[np.float64]:
-        """word / 2^F, as near as a float64 comes."""
-        reals: NDArray[np.float64] = _signed(words, format.width) * np.float64(2.0**-format.frac)
-        return reals
+        """word / 2^F, as near as a float64 comes; an array that remembers its words where that is not exact."""
+        return reals_of(words, "fixed", format)
+
+
+def _shifted(integers: NDArray[Any], format: Format) -> NDArray[np.uint64]:
+    """integer * 2^F, exactly. Raises InputError RG0601."""
+    most = (format.sign - 1) >> format.frac
+    # Of either sign: compared as Python's integers, since NumPy has no type that holds both int64 and uint64.
+    if integers.size and not (-most - 1 <= int(integers.min()) and int(integers.max()) <= most):
+        outside = (integers > most) if int(integers.max()) > most else np.zeros(integers.shape, dtype=bool)
+        if int(integers.min()) < -most - 1:
+            outside = outside | (integers < -most - 1)
+        at = _first(outside) or ()
+        raise _fail("RG0601", f"{integers[at]!s} does not fit {format}", at)
+    return (integers.astype(np.int64) << np.int64(format.frac)).view(np.uint64) & np.uint64(format.mask)
 
 
 class lognum(_Declared, metaclass=_NumberType):
@@ -132,38 +173,29 @@ class lognum(_Declared, metaclass=_NumberType):
     def to_words(values: ArrayLike, format: Format = Q32_32) -> NDArray[np.uint64]:
         """The sign bit over round(log2|value| * 2^F), for an array of the same shape.
 
+        to_words(to_reals(words)) == words, even where the float is 0 or an infinity: such numbers remember their word.
         Raises InputError RG0601 naming the first element whose logarithm does not fit (infinities among them),
         RG0411 for a zero, RG0602 for a NaN or another type.
         """
-        reals = _reals(values)
-        at = _first(np.isnan(reals))
-        if at is not None:
-            raise _fail("RG0602", "NaN is not a number", at)
-        at = _first(reals == 0)
-        if at is not None:
-            raise _fail("RG0411", "zero has no lognum", at)
-        scaled = np.rint(np.log2(np.abs(reals)) * 2.0**format.frac)
-        high = float(format.sign // 2)
-        at = _first((scaled < -high) | (scaled >= high))
-        if at is not None:
-            raise _fail("RG0601", f"{reals[at]!s} does not fit a lognum of {format}", at)
-        sign = np.where(reals < 0, np.uint64(format.sign), np.uint64(0))
-        return _words(scaled, -high, high) | sign
+
+        def convert(reals: NDArray[Any]) -> NDArray[np.uint64]:
+            at = _first(np.isnan(reals))
+            if at is not None:
+                raise _fail("RG0602", "NaN is not a number", at)
+            at = _first(reals == 0)
+            if at is not None:
+                raise _fail("RG0411", "zero has no lognum", at)
+            scaled = np.rint(np.log2(np.abs(reals)) * 2.0**format.frac)
+            high = float(format.sign // 2)
+            at = _first((scaled < -high) | (scaled >= high))
+            if at is not None:
+                raise _fail("RG0601", f"{reals[at]!s} does not fit a lognum of {format}", at)
+            sign = np.where(reals < 0, np.uint64(format.sign), np.uint64(0))
+            return _words(scaled, -high, high) | sign
+
+        return _by_memory(as_array(values), "lognum", format, convert, 1.0)
 
     @staticmethod
     def to_reals(words: ArrayLike, format: Format = Q32_32) -> NDArray[np.float64]:
-        """±2^(log / 2^F), as near as a float64 comes; beyond its range an infinity or 0."""
-        array = np.asarray(words).astype(np.uint64)
-        log = _signed(array, format.width - 1).astype(np.float64) / 2.0**format.frac
-        with np.errstate(over="ignore", under="ignore"):
-            size = np.exp2(log)
-        return np.where((array & np.uint64(format.sign)) != 0, -size, size)
-
-
-def _signed(words: ArrayLike, width: int) -> NDArray[np.int64]:
-    """The low `width` bits as signed integers."""
-    array: NDArray[Any] = np.asarray(words).astype(np.uint64, copy=False)
-    if width == 64:
-        return array.view(np.int64)
-    up = np.uint64(64 - width)
-    return (array << up).view(np.int64) >> np.int64(64 - width)
+        """±2^(log / 2^F), as near as a float64 comes, beyond its range an infinity or 0; an array that remembers its words."""
+        return reals_of(words, "lognum", format)

@@ -310,6 +310,10 @@ def lognum_of_infinity() -> None:
     lognum.to_words([1.0, float("inf")])
 
 
+def array_that_would_be_rounded() -> None:
+    np.save(io.BytesIO(), fixed.to_reals([(1 << 60) + 1]))
+
+
 def function_nested_too_deep() -> None:
     """A sum of more terms than the compiler has room for."""
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
@@ -483,6 +487,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         too_many_instructions, too_much_data, include_too_deep, include_too_often, include_too_large,
         include_without_a_file, include_of_a_looping_link, includes_of_one_name, instructions_without_source, number_too_large,
         number_that_is_none, numbers_of_another_type, lognum_of_zero, lognum_of_infinity, function_nested_too_deep,
+        array_that_would_be_rounded,
         cuda_without_a_driver, cuda_without_a_device, cuda_after_an_update, cuda_device_of_no_number, cuda_device_of_another_process,
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
         kernel_that_fails, buffer_that_was_given_back, array_on_another_device, array_that_is_transposed, array_of_another_type,

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.ir import Kind
 from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
+from retrograd.exact import nearest_reals
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.numbers import fixed, lognum
+from retrograd.numbers import fixed
 
 Which = int | str | Sequence[int | str] | None
 Reals = NDArray[np.float64]
@@ -196,7 +197,7 @@ def sizes(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Real
     out = np.ones(len(words))
     logs = _logs(t)
     if logs:
-        out[logs] = lognum.to_reals(np.array([words[i] for i in logs], dtype=np.uint64), w)
+        out[logs] = nearest_reals(np.array([words[i] for i in logs], dtype=np.uint64), "lognum", w)
     return out
 
 
@@ -216,7 +217,7 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
 
 def from_words(words: Sequence[int] | NDArray[np.uint64], size: Reals, scale: int, w: Format) -> Reals:
     """The machine's cotangents as ∂L/∂x; 0 over a lognum too small for floats stays 0."""
-    reals = fixed.to_reals(np.array(words, dtype=np.uint64), w) / 2.0**scale
+    reals = nearest_reals(np.array(words, dtype=np.uint64), "fixed", w) / 2.0**scale
     with np.errstate(divide="ignore", over="ignore"):
         return np.divide(reals, size, out=np.zeros_like(reals), where=reals != 0)
 

@@ -20,7 +20,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
 import retrograd as rg
-from retrograd.marshal import types_from_annotations
+from retrograd.marshal import from_words, to_words, types_from_annotations
 
 from .model import Model
 from .values import Many, Pile, Record, Scalar, Type, cells, make
@@ -214,6 +214,7 @@ def check(case: Case, words: list[Words], interpret: Interpret, fault: type[Exce
     erased = case.compiled(1, erase=True)
     finished(run(erased.program, memory_of(erased, words)), memory_of(erased, result), "erased")
     check_partial(optimised, words, rng)
+    check_values(optimised, words, result)
     return "ended"
 
 
@@ -252,6 +253,14 @@ def check_partial(compiled: Compiled, words: list[Words], rng: random.Random) ->
     machine.run_back()
     assert machine.at_origin
     assert machine.state() == before, "back from the middle"
+
+
+def check_values(compiled: Compiled, *states: Sequence[Words]) -> None:
+    """What Python sees of the arguments, before a run and after it, has their words."""
+    for words in states:
+        for a, block in zip(compiled.arguments, words, strict=True):
+            value = from_words(a.type, block, compiled.format)
+            assert to_words(a.type, value, compiled.format, a.name) == block, f"`{a.name}` as a value, {value!r}"
 
 
 def check_backward(case: Case, words: list[Words]) -> str:
