@@ -28,7 +28,7 @@ class Variant:
 
     differentiating: bool = False
     backward: bool = False
-    #: failed guards are noted; without it only memory is kept safe
+    #: failed guards are noted; without it only addresses out of range are
     checks: bool = True
     overflow: bool = True
     strict: bool = False

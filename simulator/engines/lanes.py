@@ -304,15 +304,13 @@ class LaneTranslation(Translation):
         if i.ra in self.zeros:
             # The same word for all.
             inside = let(f"icmp ult i64 {i.imm}, %n")
-            if self.modes:
-                outside = let(f"xor i1 {inside}, true")
-                self.failed.append(let(f"select i1 {outside}, {truth} {code.true}, {truth} {code.false}"))
+            outside = let(f"xor i1 {inside}, true")
+            self.failed.append(let(f"select i1 {outside}, {truth} {code.true}, {truth} {code.false}"))
             self.address, self.uniform = let(f"select i1 {inside}, i64 {i.imm}, i64 %n"), ""
             return
         address = let(f"add {t} {self._read(f'r{i.ra}')}, {code.number(i.imm)}")
         within = let(f"icmp ult {t} {address}, {self.beyond}")
-        if self.modes:
-            self.failed.append(let(f"xor {truth} {within}, {code.true}"))
+        self.failed.append(let(f"xor {truth} {within}, {code.true}"))
         self.address = let(f"select {truth} {within}, {t} {address}, {t} {self.beyond}")
         first = let(f"extractelement {t} {self.address}, i64 0")
         same = let(f"icmp eq {t} {self.address}, {self._splat(first)}")

@@ -62,6 +62,8 @@ class Translation:
         self.loses = sum(len(s.drops) + len(s.erases) for s in steps)
         self.erases = any(s.erases for s in steps)
         self.drops = any(s.drops for s in steps)
+        #: some instruction may fail: of those without checks, each that has an address
+        self.fails = bool(self.modes) or any(s.memory or s.unerases for s in steps)
         #: functions of long instructions
         self.defined: set[str] = set()
 
@@ -234,7 +236,7 @@ class Translation:
         code, let, do = self.code, self.code.let, self.code.do
         left = self._get("left")
         stop = let(f"icmp slt i64 {left}, {self.longest}")
-        if self.modes:
+        if self.fails:
             stop = let(f"or i1 {stop}, {self._get('bad', 'i1')}")
         if not self.variant.device:
             # Volatile: it changes behind the code's back.
@@ -373,8 +375,8 @@ class Translation:
         if self.w.width < 64:
             address = let(f"zext {self.t} {address} to i64")
         inside = let(f"icmp ult i64 {address}, %n")
-        if self.modes:
-            self.failed.append(let(f"xor i1 {inside}, true"))
+        # Noted without checks, too: the spare word holds what instances before this one left there.
+        self.failed.append(let(f"xor i1 {inside}, true"))
         self.address = let(f"select i1 {inside}, i64 {address}, i64 %n")
         if self.variant.device:
             self.address = let(f"mul i64 {self.address}, %stride")

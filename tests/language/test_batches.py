@@ -481,6 +481,22 @@ def test_without_checks_words_wrap(engine: str) -> None:
     assert back.values.y.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("engine", ["auto", "native", "translated"])
+def test_without_checks_memory_is_kept(engine: str) -> None:
+    """An index out of range, far enough to leave memory: the element traps, and no other element's word shows in its place."""
+
+    @reversible
+    def f(y: fixed, xs: Array[fixed, "n"], i: int):
+        y += xs[i]
+
+    xs, index = np.arange(1.0, 13.0).reshape(3, 4), np.array([1, 4000, 2])
+    found = rg.run_batch(f, np.zeros(3), xs, index, engine=engine, checks=False, traps="return")
+    assert found.values.y.tolist() == [2.0, 0.0, 11.0]
+    assert list(found.traps) == [1]
+    with pytest.raises(rg.ElementTrap, match="element 1"):
+        rg.run_batch(f, np.zeros(3), xs, index, engine=engine, checks=False)
+
+
 @pytest.mark.parametrize("engine", ["reference", "threaded"])
 def test_machines_make_every_check(engine: str) -> None:
     with pytest.raises(rg.InputError, match=f"the engine `{engine}` makes every check"):

@@ -666,3 +666,59 @@ def generate(
     data = [writer.word() for _ in range(int(rng.random() * DATA_WORDS))]
     program = Program(writer.code, data, DATA_WORDS + STACK_WORDS, w, table=table)
     return Case(seed, program, registers, memory, bound)
+
+
+#: words of memory, and registers, of a program of `hostile_addresses`
+HOSTILE_WORDS, HOSTILE_REGISTERS = 6, 5
+
+
+def hostile_addresses(seed: int, w: Format, rows: int) -> tuple[str, list[list[int]]]:
+    """(a program as text, words for as many instances of it): addresses are words of memory, some of them out of range.
+
+    Its arithmetic overflows, its loop goes round once to four times, and it halts unless it traps.
+    """
+    rng = random.Random(seed)
+    size, registers = HOSTILE_WORDS, range(1, 1 + HOSTILE_REGISTERS)
+
+    def place(written: int = 0) -> str:
+        base = rng.choice([r for r in (0, 1, 2) if not r or r != written])
+        return f"[r{base} + {rng.randrange(2 if base else size)}]"
+
+    def one() -> str:
+        # Two registers are mostly addresses, the others are mostly data.
+        a, b = rng.sample(registers if rng.random() < 0.1 else registers[2:], 2)
+        kinds = ("exch", "ld.add", "ld.xor", "st.add", "st.xor", "fmul.add", "fmul.sub", "add", "sub", "xor", "assertz")
+        kind = rng.choice(kinds)
+        match kind.split(".")[0]:
+            case "exch" | "ld":
+                return f"{kind} r{a}, {place(a)}"
+            case "st":
+                return f"{kind} {place()}, r{a}"
+            case "fmul":
+                return f"{kind} r{a}, r{b}, r{b}"
+            case "assertz":
+                return f"assertz r{a}"
+            case _:
+                return f"{kind} r{a}, r{b}"
+
+    load = [f"ld.add r{k}, [r0 + {k - 1}]" for k in registers]
+    before, looped, after = ([one() for _ in range(rng.randint(1, 6))] for _ in range(3))
+    loop = [
+        f"add r8, {rng.randint(1, 4)}",
+        "top: from.ne r9, r0, bottom",
+        "add r9, 1",
+        *looped,
+        "bottom: goto.ne r9, r8, top",
+    ]
+    if rng.random() < 0.5:
+        loop = looped
+    lines = [f".format {w.width}, {w.frac}", f".memory {size}", ".text", "start", *load, *before, *loop, *after]
+    lines += [f"st.xor [r0 + {k}], r{k + 1}" for k in range(HOSTILE_REGISTERS)]
+
+    def word() -> int:
+        x = rng.random()
+        if x < 0.9:
+            return rng.randrange(size)
+        return rng.choice([size, size + 1, w.mask, w.sign, w.sign - 1, rng.getrandbits(w.width)])
+
+    return "\n".join([*lines, "finish"]), [[word() for _ in range(size)] for _ in range(rows)]

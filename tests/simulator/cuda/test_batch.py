@@ -274,6 +274,20 @@ def test_without_checks_words_wrap(device: Any) -> None:
     assert not len(expected.failed)
 
 
+def test_hostile_addresses_without_checks(bare: Any, generator: ModuleType) -> None:
+    """A thread that leaves its memory fails; the next element that it runs does not find what it left there."""
+    failed = total = 0
+    for seed in range(8):
+        text, rows = generator.hostile_addresses(seed, rg.Format(64, 32), 20)
+        program, words = assemble(text), np.array(rows, dtype=np.uint64)
+        setting = Setting(block=(1, 4)[seed % 2], piece=(5, 20)[seed % 3 == 0])
+        modes = {"checks": False, "backward": seed % 3 == 1, "limit": 3000}
+        found = on_gpus.run_batch(program, words, setting=setting, **modes)
+        same(found, on_cores.run_batch(program, words, **modes))
+        failed, total = failed + len(found.failed), total + len(rows)
+    assert 0.1 < failed / total < 0.9
+
+
 # ---------------------------------------------------------------------- random programs
 
 

@@ -16,12 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from retrograd.examples import bessel, bundle_adjustment, graph_embedding
+from retrograd.isa.encoding import inverse
 from retrograd.simulator.engines import batch
 from retrograd.simulator.engines.batch import run_batch
 from retrograd.simulator.engines.flow import PROMOTED
 from retrograd.simulator.engines.host import host
 from retrograd.simulator.engines.instances import Columns, width
 from retrograd.simulator.engines.steps import step
+from retrograd.simulator.semantics import _compiled, handler_source
 
 import retrograd as rg
 
@@ -145,6 +147,94 @@ def test_many_random_programs_side_by_side(generator: ModuleType, lanes: int, fi
                 assert not ended or ran.steps[i] == steps, seed
             given_up += ran.given_up - len(ran.failed)
     assert lanes == 1 or 0 <= given_up < 50 * 20
+
+
+# ---------------------------------------------------------------- without checks
+
+#: M[0] is an address: the word there changes places with M[1], and goes to M[2]
+STRAY = """
+        .memory 4
+        .text
+        start
+        ld.add r2, [r0]
+        ld.add r1, [r0 + 1]
+        exch r1, [r2]
+        st.xor [r0 + 2], r1
+        finish
+"""
+
+
+class Unchecked(rg.Machine):
+    """The reference machine without the guards of instructions; those of branches and of memory stay."""
+
+    def _decode(self, cotangents: Any) -> Any:
+        code = {way: list(decoded) for way, decoded in super()._decode(cotangents).items()}
+        for way, decoded in code.items():
+            for pc, (_, *rest) in enumerate(decoded):
+                i = self.program.instructions[pc]
+                o = (i if way > 0 else inverse(i)).opcode
+                if "br" not in o.writes:
+                    lines = handler_source(o, self.format, frozenset()).splitlines()
+                    source = "\n".join(line for line in lines if not line.startswith("    if not "))
+                    decoded[pc] = (_compiled(source)["handler"], *rest)
+        return code
+
+
+def check_alone(program: rg.Program, rows: list[list[int]], checks: bool, backward: bool = False) -> int:
+    """Each row comes out as a machine makes it that knows of no other row; how many fail."""
+    # More than any of them takes, but for loops that have no end backward.
+    limit = 3000
+    ran = run_batch(program, np.array(rows, dtype=np.uint64), checks=checks, backward=backward, limit=limit)
+    for i, row in enumerate(rows):
+        machine = (rg.Machine if checks else Unchecked)(program, backward=backward)
+        machine.load(0, row)
+        try:
+            ended = machine.run(limit).stop is rg.Stop.HALTED
+        except rg.Trap:
+            ended = False
+        assert ended == (i not in ran.failed)
+        if not ended:
+            assert ran.rows[i].tolist() == row
+            continue
+        assert (ran.rows[i].tolist(), ran.steps[i]) == (list(machine.memory), machine.retired)
+    return len(ran.failed)
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_an_address_out_of_range_traps(checks: bool) -> None:
+    """The word that such an address reads is no neighbour's: nothing of the element is kept."""
+    rows = [[100 if k % 3 else k % 4, 111 * k, 0, 0] for k in range(30)]
+    assert check_alone(rg.assemble(STRAY), rows, checks) == 20
+
+
+def test_a_loop_ends_at_an_address_out_of_range() -> None:
+    """At the next look, and not at the limit of steps: this loop has no end."""
+    program = rg.assemble(
+        ".memory 2\n.text\nstart\ntop: from.ne r1, r0, bottom\nadd r1, 1\nst.add [r1], r1\nbottom: goto top\nfinish",
+        check=False,
+    )
+    assert check_alone(program, [[0, 0]] * 3, checks=False) == 3
+
+
+def test_hostile_addresses(generator: ModuleType) -> None:
+    """An element of a batch gives what it gives alone, whatever addresses its neighbours use."""
+    failed = 0
+    for seed in range(4):
+        text, rows = generator.hostile_addresses(seed, rg.Format(64, 32), 20)
+        failed += check_alone(rg.assemble(text), rows, checks=False)
+    assert 8 < failed < 72
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_many_hostile_addresses(generator: ModuleType, first: int) -> None:
+    """In words of some widths, and backward; where elements trap that fail another check, as well."""
+    for seed in range(first, first + 20):
+        w = (rg.Format(64, 32), rg.Format(8, 4), rg.Format(32, 16))[seed % 3]
+        text, rows = generator.hostile_addresses(seed, w, 20)
+        program = rg.assemble(text)
+        check_alone(program, rows, checks=False)
+        check_alone(program, rows, checks=seed % 2 == 0, backward=seed % 4 < 2)
 
 
 #: functions, arguments of many runs, and by which of them to differentiate
