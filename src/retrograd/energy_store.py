@@ -1,28 +1,35 @@
 """Where the rows of sweeps are kept: a file of SQLite, each row under the hash of all that it follows from.
 
     sweep   schema
-    rows    key, row as JSON;  program, format, arguments, technology, temperature, frequency, for whoever looks into the file
+    rows    key, row as JSON, digest of both;  program, format, arguments, technology, temperature, frequency, for people
 
-A file of something else, or of another schema, is refused and left as it is.
+A row whose digest is not that of its key and its text was damaged, and is refused. So is a file of something else, or of
+another schema; it is left as it is.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
-SCHEMA = "retrograd.energy-sweep/2"
-#: seconds that a store waits for another process that writes into it
+SCHEMA = "retrograd.energy-sweep/3"
+#: seconds that a store waits for another process that has locked it
 PATIENCE = 60.0
-#: what is kept of a row: all that follows from its key
-KEPT = frozenset({"technology", "version", "temperature", "frequency", "counts", "price"})
+#: seconds between two attempts: SQLite would wait by itself, but not look at signals meanwhile
+_PAUSE = 0.02
+#: what opening, reading and writing a file of SQLite may raise: any of them is a store that cannot be used
+_WRONG = (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError, MemoryError)
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 Kept = dict[str, Any]
+_T = TypeVar("_T")
 
 
 class Store:
@@ -34,26 +41,49 @@ class Store:
         if path is None:
             return
         try:
-            self._file = sqlite3.connect(path, timeout=PATIENCE)
-            problem = self._opened(self._file)
-        except sqlite3.Error as error:
+            # Absolute: SQLite has names that stand for no file, such as :memory:
+            place = Path(path).absolute()
+            if place.exists() and not place.is_file():
+                raise ValueError("it is no file")
+            self._file = sqlite3.connect(place, timeout=0)
+            problem = self._patiently(self._opened)
+        except _WRONG as error:
             problem = f"keeps no sweep: {error}"
+        except BaseException:
+            self.close()
+            raise
         if problem is not None:
             self.close()
-            raise InputError(Diagnostic("RG1111", f"{path} {problem}"))
+            raise self._refusal(problem)
+
+    def _refusal(self, problem: str) -> InputError:
+        return InputError(Diagnostic("RG1111", f"{self._path} {problem}"))
+
+    def _patiently(self, act: Callable[[sqlite3.Connection], _T]) -> _T:
+        """What `act` returns, as soon as no other process has locked the file. Raises sqlite3.OperationalError after `PATIENCE`."""
+        assert self._file is not None
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return act(self._file)
+            except sqlite3.OperationalError as error:
+                # The lowest byte is the kind of error, the others say more of it.
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _LOCKED or time.monotonic() >= end:
+                    raise
+            time.sleep(_PAUSE)
 
     def _opened(self, file: sqlite3.Connection) -> str | None:
         """Make what a new file lacks; what is wrong with an old one."""
         with file:
             # Two that begin at once: one makes the tables, the other finds them.
             file.execute("BEGIN IMMEDIATE")
-            tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            tables = {str(name) for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if not tables:
                 file.execute("CREATE TABLE sweep (schema TEXT NOT NULL)")
                 file.execute("INSERT INTO sweep VALUES (?)", (SCHEMA,))
                 file.execute(
                     "CREATE TABLE rows (key TEXT PRIMARY KEY, program TEXT, format TEXT, arguments INTEGER, technology TEXT,"
-                    " temperature REAL, frequency REAL, row TEXT NOT NULL)"
+                    " temperature REAL, frequency REAL, row TEXT NOT NULL, digest TEXT NOT NULL)"
                 )
                 return None
             if "sweep" not in tables:
@@ -71,31 +101,43 @@ class Store:
             self._file = None
 
     def row(self, key: str) -> Kept | None:
-        """What is kept under a key."""
+        """What is kept under a key. Raises InputError RG1111 for a row that was damaged."""
         if self._file is None:
             return None
+        query = "SELECT row, digest FROM rows WHERE key = ?"
         try:
-            found = self._file.execute("SELECT row FROM rows WHERE key = ?", (key,)).fetchone()
+            found = self._patiently(lambda file: file.execute(query, (key,)).fetchone())
             if found is None:
                 return None
-            row = json.loads(found[0])
-            if not isinstance(row, dict) or row.keys() != KEPT:
-                raise ValueError("it is no row")
-        except (sqlite3.Error, ValueError) as error:
-            message = f"{self._path}: the row {key[:12]}… cannot be read: {error}"
-            raise InputError(Diagnostic("RG1111", message)) from None
-        return row
+            text, digest = found
+            if digest != _digest(key, text):
+                raise ValueError("it is not what was written")
+            kept: Kept = json.loads(text)
+        except _WRONG as error:
+            raise self._refusal(f"has a row that cannot be read, {key[:12]}…: {error}") from None
+        return kept
 
     def keep(self, program: str, format: str, number: int, rows: Mapping[str, Kept]) -> None:
         """What a run has told, all of it or nothing, by key; beside the rows stands what they are, for whoever looks into the file."""
         if self._file is None:
             return
-        what = [
-            (key, program, format, number, row["technology"], row["temperature"], row["frequency"], json.dumps(row))
-            for key, row in rows.items()
-        ]
+        what = []
+        for key, row in rows.items():
+            text = json.dumps(row)
+            point = row["technology"], row["temperature"], row["frequency"]
+            what.append((key, program, format, number, *point, text, _digest(key, text)))
+
+        def write(file: sqlite3.Connection) -> None:
+            with file:
+                file.execute("BEGIN IMMEDIATE")
+                file.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", what)
+
         try:
-            with self._file:
-                self._file.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?)", what)
-        except sqlite3.Error as error:
-            raise InputError(Diagnostic("RG1111", f"{self._path}: a row cannot be kept: {error}")) from None
+            self._patiently(write)
+        except _WRONG as error:
+            raise self._refusal(f"cannot keep a row: {error}") from None
+
+
+def _digest(key: str, text: str) -> str:
+    """Of a row under its key: one that was moved to another is not what was written there."""
+    return hashlib.sha256(f"{key} {text}".encode()).hexdigest()
