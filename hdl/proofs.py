@@ -19,35 +19,37 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial, reduce
-from itertools import product
 from typing import Any
 
 import z3
 from retrograd.hdl import terms
+from retrograd.hdl.claims import Claim, Kind, claims, distinguishes, jumps, provable, trap_codes
 from retrograd.hdl.core import Core
 from retrograd.hdl.microcode import Microcode, dispatch_address
-from retrograd.hdl.microword import Operation
+from retrograd.hdl.microword import TRAPS, Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.sequencer import Phase
 from retrograd.hdl.symbolic import Symbolic
 from retrograd.hdl.terms import Term, Word
 from retrograd.hdl.unfolding import Definitions
-from retrograd.isa.description import group_title
-from retrograd.isa.entries import NOT_JUMPING, Opcode
+from retrograd.isa.entries import Opcode
 from retrograd.isa.lifted import lifted as lift
-from retrograd.isa.microprograms import microprograms
 from retrograd.isa.table import TABLE
-from retrograd.isa.timing import cycles
+from retrograd.isa.timing import cycles as table_cycles
 from retrograd.isa.words import Format
 
 #: the memories that an instruction changes
 _STORES = ("registers.words", "registers.cotangents", "memory.words", "memory.cotangents")
-#: how a place is written
-_PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "memory", "br": "BR"}
+#: more cycles than an instruction takes before its execution
+_BEFORE = 10
 
 
 class Undecided(Exception):
     """The solver did not find out in time."""
+
+
+class Stuck(Exception):
+    """No state comes to the end of the instruction: the core does not begin it, does not end it, or traps in all states."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,9 @@ class _Run:
     #: (what must hold, or nothing for what is assumed; that it does)
     facts: list[tuple[str, Word]] = field(default_factory=list)
     second: bool = False
+    #: where the instruction must trap: with one of these; and whether it came to the guards
+    traps: tuple[int, ...] = ()
+    trapped: bool = False
 
     @property
     def known(self) -> list[Word]:
@@ -164,6 +169,14 @@ class Prover:
         return terms.unknown(f"left{self._lefts}", self.w.width)
 
     def _guard(self, trap: Word) -> Word:
+        run = self._run
+        if run.traps and trap != 0:
+            width = len(self._core.guarded)
+            run.oblige(
+                "a trap of the table's", reduce(terms.disjunction, (terms.equal(trap, t, width) for t in run.traps))
+            )
+            run.trapped = True
+            return run.traps[0]
         if isinstance(trap, int):
             return trap
         self._follow("a trap", terms.equal(trap, 0, trap.width))
@@ -194,7 +207,8 @@ class Prover:
 
         With D = 1 an instruction that drops a cotangent is one of a strict machine, whose cotangents a host has just cleared.
 
-        Raises Undecided where time runs out, ValueError where the instruction always traps or loses words by its meaning.
+        Raises Undecided where time runs out, Stuck where no state comes to the end, ValueError where the instruction loses words
+        by its meaning.
         """
         if not provable(opcode):
             raise ValueError(f"{opcode.name} cannot be taken back")
@@ -203,10 +217,10 @@ class Prover:
         run = self._begin(backward, lifted, bool(lifted and lift(executed, self.w, False).drops))
         before = self._places()
         self._put(opcode, self._instruction(opcode), lifted, same)
-        cycles = self._step()
+        cycles = self._step(opcode)
         self._turn()
         run.second = True
-        self._step()
+        self._step(opcode)
         self._turn()
         wrong = self._compare(before)
         return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong)
@@ -226,7 +240,7 @@ class Prover:
         back = terms.subtract(0, terms.piece_of(there, 0, 32), 32)
         here = terms.joined([(back, 32), (terms.piece_of(there, 32, 24), 24), (partner.code, 8)])
         put = self._put(opcode, there, lifted, False)
-        cycles = self._step()
+        cycles = self._step(opcode)
         run.assume(terms.negation(terms.equal(hw.peek(core.br), 0, self.w.width)))
         # That there is a partner is what programs are verified for; all else must follow.
         pc, size = terms.term(hw.peek(core.pc), len(core.pc)), hw.inputs["code_size"]
@@ -236,16 +250,42 @@ class Prover:
         )
         run.second = True
         put_partner = self._put(partner, here, lifted, False)
-        cycles += self._step()
+        cycles += self._step(partner)
         run.oblige("BR after the partner", terms.equal(hw.peek(core.br), 0, self.w.width))
         self._turn()
         put_partner()
-        self._step()
+        self._step(partner)
         put()
-        self._step()
+        self._step(opcode)
         self._turn()
         wrong = self._compare(before)
         return Result(f"{opcode.name}, {partner.name}", not wrong, time.monotonic() - begun, cycles, wrong)
+
+    def prove_trap(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> Result:
+        """Whether an instruction that must always trap does so, by its own guards, and changes nothing. Raises as `prove`.
+
+        Where control is outside the code, or a jump under way, it traps for that, as any other does.
+        """
+        executed = TABLE.inverse(opcode) if backward else opcode
+        begun = time.monotonic()
+        run = self._begin(backward, lifted, False)
+        run.traps = tuple(TRAPS[code].value for code in trap_codes(executed, self.w))
+        before = self._places()
+        self._put(opcode, self._instruction(opcode), lifted, same)
+        cycles = self._step(opcode)
+        wrong = self._compare(before) if run.trapped else "it retires"
+        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong)
+
+    def prove_claim(self, claim: Claim) -> Result:
+        """Whether the hardware is as the table says. Raises as `prove`."""
+        opcode, backward, lifted = claim.opcode, claim.backward, claim.lifted
+        match claim.kind:
+            case Kind.INVERSE:
+                return self.prove(opcode, backward=backward, lifted=lifted, same=claim.same)
+            case Kind.JUMP:
+                return self.prove_pair(opcode, backward=backward, lifted=lifted)
+            case Kind.TRAP:
+                return self.prove_trap(opcode, backward=backward, lifted=lifted, same=claim.same)
 
     def _begin(self, backward: bool, lifted: bool, drops: bool) -> _Run:
         """Between two instructions."""
@@ -285,7 +325,7 @@ class Prover:
         width = (core.parameters.code_words - 1).bit_length()
         pc = terms.piece_of(hw.peek(core.pc), 0, width)
         rows = core.microcode.dispatch
-        if distinguishes(core.microcode, opcode, lifted):
+        if distinguishes(opcode, self.w, lifted):
             one = terms.equal(terms.piece_of(instruction, 40, 8), terms.piece_of(instruction, 32, 8), 8)
             self._run.assume(one if same else terms.negation(one))
 
@@ -327,21 +367,24 @@ class Prover:
             for name, signal in (("PC", core.pc), ("BR", core.br), ("DIR", core.backward))
         }
 
-    def _step(self) -> int:
-        """Execute one instruction; the cycles that it took."""
+    def _step(self, opcode: Opcode) -> int:
+        """Execute one instruction; the cycles that it took. Raises Stuck."""
+        pair = opcode, TABLE.inverse(opcode)
+        most = _BEFORE + max(table_cycles(o, self.w, True, same) for o in pair for same in (False, True))
         hw, core = self._hardware, self._core
         hw.settle(run=1)
         begun, cycles = False, 0
-        while True:
+        for _ in range(most):
             if hw.peek(core.begins):
                 begun = True
                 hw.settle(run=0)
             elif begun and hw.peek(core.idle):
                 return cycles
-            if hw.peek(core.traps):
-                raise ValueError("the instruction always traps")
+            if hw.peek(core.traps) and not self._run.trapped:
+                raise Stuck("traps in all states")
             self._tick()
             cycles += begun
+        raise Stuck("the instruction does not end" if begun else "the instruction does not begin")
 
     def _tick(self) -> None:
         """On to the next cycle, and what was asked of the units on to their next stage."""
@@ -371,10 +414,14 @@ class Prover:
                     case z3.ModelRef() as model:
                         return f"{what}: {model}"
                     case z3.unknown:
-                        raise Undecided(what)
+                        raise Undecided(f"undecided: {what}")
             known.append(holds)
-        if self._definitions.check(known, self.seconds) == z3.unsat:
-            raise ValueError("the instruction always traps")
+        # Of what no state comes to anything could be said.
+        match self._definitions.check(known, self.seconds):
+            case z3.unsat:
+                raise Stuck("traps in all states")
+            case z3.unknown:
+                raise Undecided("undecided: whether any state comes to the end")
         return ""
 
     def _evident(self, holds: Word) -> bool:
@@ -382,51 +429,13 @@ class Prover:
         return bool(self._definitions.check([terms.negation(holds)], self.seconds, 3) == z3.unsat)
 
 
-def provable(opcode: Opcode) -> bool:
-    """Whether there is anything to prove: an erasure comes back from nothing, and at an end the machine stays."""
-    pair = opcode, TABLE.inverse(opcode)
-    return not any(o.erased_words or o.halts for o in pair)
-
-
-def jumps(opcode: Opcode, w: Format, backward: bool) -> bool:
-    """Whether its execution may begin a jump, which its inverse, with the opposite constant, ends."""
-    executed = TABLE.inverse(opcode) if backward else opcode
-    return opcode.negates_immediate and NOT_JUMPING in executed.guards(w) and "br" in executed.writes
-
-
-def distinguishes(microcode: Microcode, opcode: Opcode, lifted: bool) -> bool:
-    """Whether the microcode is another where ra and rb are one register."""
-    rows = microcode.dispatch
-    return any(
-        rows[dispatch_address(opcode.code, backward, lifted, False)]
-        != rows[dispatch_address(opcode.code, backward, lifted, True)]
-        for backward in (False, True)
-    )
-
-
-def classes(w: Format) -> dict[str, list[Opcode]]:
-    """The opcodes that there is something to prove of, by what the hardware does for them; the shortest first.
-
-    A class is a group of the table, the places that are written, and the units that compute what is written there.
-    """
-    found: dict[str, list[Opcode]] = {}
-    for opcode in TABLE:
-        if provable(opcode):
-            programs = [microprograms(opcode.entry, w, lifted, False)[opcode.name] for lifted in (False, True)]
-            units = sorted({o.unit.value for program in programs for o in program.schedule.operations})
-            places = ", ".join(_PLACES[place] for place in opcode.writes) or "nothing"
-            name = f"{group_title(opcode.group)}: {places} by {', '.join(units) or 'no unit'}"
-            found.setdefault(name, []).append(opcode)
-    return {name: sorted(opcodes, key=lambda o: cycles(o, w, True, False)) for name, opcodes in found.items()}
-
-
 def prove_all(
     w: Format, opcodes: Collection[str], seconds: float = 60, executor: Executor | None = None
 ) -> Iterator[Result]:
-    """Proofs of these opcodes, in each mode and direction in which there is something to prove; one result for each.
+    """A result for each claim on these opcodes (`claims`), whose name is `opcode`: "mul.add D=1 DIR=-1".
 
-    `opcode` of a result names the mode, too: "mul.add D=1 DIR=-1". What the solver does not decide in time does not hold.
-    `executor`: proofs go there, an opcode at a time; they come back in the order of the table all the same.
+    What the solver does not decide in time does not hold. `executor`: proofs go there, an opcode at a time; they come back in the
+    order of the table all the same.
     """
     prove = partial(_proofs_of, w, seconds)
     for found in (map if executor is None else executor.map)(prove, [o.name for o in TABLE if o.name in opcodes]):
@@ -447,24 +456,9 @@ def _prover(w: Format) -> Prover:
 
 def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[Result]:
     """The same by a prover that there is already."""
-    for opcode in TABLE:
-        if opcode.name not in opcodes or not provable(opcode):
-            continue
-        for lifted, backward in product((False, True), (False, True)):
-            mode = f"D={int(lifted)} DIR={-1 if backward else 1}"
-            ways = {f"{opcode.name} {mode}": partial(prover.prove, opcode, backward=backward, lifted=lifted)}
-            if distinguishes(prover.microcode, opcode, lifted):
-                ways[f"{opcode.name} {mode} ra=rb"] = partial(next(iter(ways.values())), same=True)
-            if jumps(opcode, prover.w, backward):
-                partner = TABLE.inverse(opcode).name
-                ways[f"{opcode.name}, {partner} {mode}"] = partial(
-                    prover.prove_pair, opcode, backward=backward, lifted=lifted
-                )
-            for name, prove in ways.items():
-                begun = time.monotonic()
-                try:
-                    yield replace(prove(), opcode=name)
-                except Undecided as error:
-                    yield Result(name, False, time.monotonic() - begun, 0, f"undecided: {error}")
-                except ValueError:
-                    continue  # the format has no such function
+    for claim in claims(prover.w, opcodes):
+        begun = time.monotonic()
+        try:
+            yield replace(prover.prove_claim(claim), opcode=claim.name)
+        except (Undecided, Stuck) as error:
+            yield Result(claim.name, False, time.monotonic() - begun, 0, str(error))

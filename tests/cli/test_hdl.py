@@ -118,6 +118,8 @@ def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
         (["verilog", "--serial", "3"], "RG0507", "less than 4"),
         (["synth", "--mhz", "fast"], "RG0507", "no frequency"),
         (["formal", "mull.add"], "RG0507", "no opcode `mull.add`"),
+        (["formal", "neg", "erase"], "RG0507", "nothing to prove of `erase`"),
+        (["formal", "start"], "RG0507", "nothing to prove of `start`"),
         (["formal", "--classes", "mul.add"], "RG0512", "--classes chooses the opcodes"),
         (["formal", "--seconds", "0"], "RG0507", "`0` is no number of seconds"),
         (["formal", "--jobs", "few"], "RG0507", "`few` is no number of processes"),
@@ -141,22 +143,39 @@ def test_proofs(cli: Cli) -> None:
     _, by_two, _ = cli("hdl", "formal", "mul.add", "swap", "--jobs", "2")
     assert [line.split(",")[0] for line in by_two.splitlines()] == [line.split(",")[0] for line in out.splitlines()]
     found = json.loads(cli("hdl", "formal", "neg", "--json")[1])
-    assert (found["schema"], found["format"]) == ("retrograd.formal/1", {"width": 8, "frac": 4})
-    assert len(found["proofs"]) == 4
+    assert (found["schema"], found["format"]) == ("retrograd.formal/2", {"width": 8, "frac": 4})
+    assert (found["expected"], found["held"], len(found["proofs"])) == (4, 4, 4)
     assert all(proof["holds"] for proof in found["proofs"])
     assert {proof["class"] for proof in found["proofs"]} == {"Bijections: rd by logic unit"}
 
 
-def test_a_proof_that_fails_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [Result("neg D=0 DIR=1", True, 0.25, 5), Result("neg D=0 DIR=-1", False, 1.5, 5, "PC: [rd = 3]")]
+def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = [f"neg D={d} DIR={way}" for d in (0, 1) for way in (1, -1)]
+    found = [Result(modes[0], True, 0.25, 5), Result(modes[1], False, 1.5, 5, "PC: [rd = 3]")]
     monkeypatch.setattr("retrograd.hdl.proofs.prove_all", lambda *_: iter(found))
     code, out, _ = cli("hdl", "formal", "neg")
     assert code == REFUTED
     assert out.splitlines() == [
         "neg D=0 DIR=1                taken back, 0.2 s", "neg D=0 DIR=-1               NOT TAKEN BACK: PC: [rd = 3], 1.5 s",
-        "1 of 2 hold at Q4.4",
+        "neg D=1 DIR=1                NOT TAKEN BACK: there is no proof, 0.0 s",
+        "neg D=1 DIR=-1               NOT TAKEN BACK: there is no proof, 0.0 s",
+        "1 of 4 hold at Q4.4",
     ]  # fmt: skip
-    assert cli("hdl", "formal", "neg", "--json")[0] == REFUTED
+    code, out, _ = cli("hdl", "formal", "neg", "--json")
+    told = json.loads(out)
+    assert (code, told["expected"], told["held"]) == (REFUTED, 4, 1)
+    assert [proof["counterexample"] for proof in told["proofs"][2:]] == ["there is no proof"] * 2
+
+
+@pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)
+def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    monkeypatch.setattr("retrograd.hdl.proofs.prove_all", lambda *_: iter(()))
+    code, out, _ = cli("hdl", "formal", *arguments)
+    assert code == REFUTED
+    *rows, last = out.splitlines()
+    absent = sum("there is no proof" in row for row in rows)
+    assert absent >= 4
+    assert last == f"0 of {absent} hold at Q4.4"
 
 
 def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
@@ -61,3 +62,20 @@ def microcode() -> Callable[[Parameters], Microcode]:
 def simulate() -> Callable[[Format], Callable[[Sequence[Order]], list[Report]]]:
     """Carries out orders on a core of the format, each time from its reset on, in Amaranth's simulator."""
     return lambda w: _simulation(w).run
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
+    """planted("branch_unit", old, new): cores made from here on have this unit with the one place `old` of its source replaced."""
+
+    def plant(name: str, old: str, new: str) -> None:
+        unit = importlib.import_module(f"retrograd.hdl.{name}")
+        assert unit.__file__ is not None
+        source = Path(unit.__file__).read_text(encoding="utf-8")
+        assert source.count(old) == 1, f"{old} stands {source.count(old)} times in {name}"
+        changed = ModuleType(f"retrograd_tests_planted_{name}")
+        exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
+        component = "".join(word.capitalize() for word in name.split("_"))
+        monkeypatch.setattr(f"retrograd.hdl.core.{component}", getattr(changed, component))
+
+    return plant

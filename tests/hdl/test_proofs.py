@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
-from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode, dispatch_address
-from retrograd.hdl.microword import COMMIT, MICROWORD, Field, Operation
+from retrograd.hdl.claims import Claim, Kind, always_traps, claims, classes, distinguishes, jumps, provable, trap_codes
+from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, FORBIDDEN, Microcode, dispatch_address, microcode_for
+from retrograd.hdl.microword import COMMIT, MICROWORD, Field, Operation, Trap
 from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.proofs import Prover, classes, jumps, provable, prove_all, prove_with
+from retrograd.hdl.proofs import Prover, prove_all, prove_with
+from retrograd.isa import functions
+from retrograd.isa.expr import ZERO
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -50,7 +54,7 @@ def test_every_instruction_is_taken_back(w: Format, name: str) -> None:
     prover = prover_of(w)
     prover.seconds = 300
     found = list(prove_with(prover, {name}))
-    assert found
+    assert [result.opcode for result in found] == [claim.name for claim in claims(w, {name})]
     assert not [result for result in found if not result.holds]
 
 
@@ -62,6 +66,56 @@ def test_classes_are_of_the_table() -> None:
     assert {o.name for o in found["Branches: BR by logic unit"]} >= {"goto", "from.lt", "uncall"}
     assert [o.name for o in TABLE if jumps(o, Q8, False)] == [o.name for o in TABLE if o.name.startswith("goto")]
     assert [o.name for o in TABLE if jumps(o, Q8, True)] == [o.name for o in TABLE if o.name.startswith("from")]
+
+
+@pytest.mark.parametrize(
+    "w",
+    [
+        Q8,
+        Format(8, 0),
+        *(pytest.param(Format(*w), marks=pytest.mark.slow) for w in ((16, 8), (32, 16), (64, 32), (32, 31))),
+    ],
+    ids=str,
+)
+def test_claims_are_of_the_table(w: Format) -> None:
+    found = claims(w, [o.name for o in TABLE])
+    names = [claim.name for claim in found]
+    assert len(set(names)) == len(names)
+    modes = {(claim.opcode.name, claim.lifted, claim.backward) for claim in found if claim.kind is not Kind.JUMP}
+    assert modes == {(o.name, d, way) for o in TABLE if provable(o) for d in (False, True) for way in (False, True)}
+    # Every opcode of a format that has no room for its function traps, and no other.
+    traps = {claim.opcode.name for claim in found if claim.kind is Kind.TRAP}
+    refused = {
+        o.name for o in TABLE if provable(o) and any(g.predicate is ZERO and g.mode == "always" for g in o.guards(w))
+    }
+    assert traps == refused
+    assert bool(traps) == (not functions.available(w))
+    # Where ra = rb is a proof of its own is where the microcode makes a difference of it.
+    code = microcode_for(Parameters(w, code_words=8, data_words=4))
+    for opcode in filter(provable, TABLE):
+        for lifted in (False, True):
+            rows = [
+                [code.dispatch[dispatch_address(opcode.code, backward, lifted, same)] for backward in (False, True)]
+                for same in (False, True)
+            ]
+            assert (rows[0] != rows[1]) == distinguishes(opcode, w, lifted)
+
+
+def test_the_page_has_the_number_of_proofs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "coprocessor.md").read_text(encoding="utf-8")
+    opcodes = [o.name for o in TABLE if provable(o)]
+    assert f"All {len(claims(Q32, opcodes))} proofs of the {len(opcodes)} opcodes" in page
+
+
+NO_ROOM = Format(8, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [o.name for o in TABLE if provable(o) and always_traps(o, NO_ROOM)])
+def test_a_function_that_the_format_has_no_room_for_traps(name: str) -> None:
+    found = list(prove_with(prover_of(NO_ROOM), {name}))
+    assert [result.opcode for result in found] == [claim.name for claim in claims(NO_ROOM, {name})]
+    assert not [result for result in found if not result.holds]
 
 
 @pytest.mark.slow
@@ -169,3 +223,65 @@ def test_all_modes_of_some_opcodes() -> None:
         ),
     ]
     assert all(result.holds for result in found)
+
+
+# ---------------------------------------------------------------- hardware that does nothing
+
+
+def verdicts(w: Format, name: str) -> dict[str, str]:
+    """claim -> why it does not hold, by a core made now; or nothing."""
+    found = {result.opcode: result.counterexample for result in prove_with(Prover(w), {name}) if not result.holds}
+    assert set(found) <= {claim.name for claim in claims(w, {name})}
+    return found
+
+
+INSIDE = "(self.pc >= 0) & (self.pc < self.size)"
+#: (unit, what stands there, what is planted, why no opcode's proof holds then)
+DEAD = [
+    ("branch_unit", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)", "traps in all states"),
+    ("branch_unit", INSIDE, "Const(0)", "traps in all states"),
+    ("sequencer", "m.d.sync += self.phase.eq(Phase.FETCH)", "m.d.sync += self.phase.eq(Phase.IDLE)", "does not begin"),
+    ("sequencer", "Case(Phase.RUN), m.If(self.now.commit.last)", "Case(Phase.RUN), m.If(0)", "does not end"),
+]
+
+
+@pytest.mark.parametrize(
+    ("unit", "old", "new", "why"),
+    [pytest.param(*case, marks=pytest.mark.slow if k > 0 else []) for k, case in enumerate(DEAD)],
+)
+def test_dead_hardware_is_refuted(
+    planted: Callable[[str, str, str], None], unit: str, old: str, new: str, why: str
+) -> None:
+    planted(unit, old, new.replace("Const(0)", "(self.pc != self.pc)"))
+    found = verdicts(Q8, "neg")
+    assert list(found) == [claim.name for claim in claims(Q8, {"neg"})]
+    assert all(why in said for said in found.values()), found
+
+
+@pytest.mark.slow
+def test_dead_hardware_does_not_pass_for_a_function_without_room(planted: Callable[[str, str, str], None]) -> None:
+    planted("branch_unit", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
+    found = verdicts(NO_ROOM, "fexp.xor")
+    assert set(found.values()) == {"traps in all states"}
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "why"),
+    [
+        # Its guard is taken from it; the trap is another than its own.
+        ("valid", 1, "it retires"),
+        pytest.param("trap", Trap.DOMAIN.value ^ Trap.JUMP.value, "a trap of the table's", marks=pytest.mark.slow),
+    ],
+)
+def test_a_function_without_room_that_does_not_trap_is_refuted(
+    microcode: Plant, field: str, change: int, why: str
+) -> None:
+    code = microcode(Parameters(NO_ROOM, code_words=8, data_words=4))
+    claim = Claim(TABLE["fexp.xor"], Kind.TRAP)
+    assert trap_codes(claim.opcode, NO_ROOM) == ["RG0403"]
+    for same in (False, True):
+        at = dispatch_address(claim.opcode.code, False, False, same)
+        code.dispatch[at] ^= change << DISPATCH["forbidden"].offset + FORBIDDEN[field].offset
+    found = Prover(NO_ROOM, code).prove_claim(claim)
+    assert not found.holds
+    assert found.counterexample.startswith(why)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from retrograd.isa.words import Format
 from retrograd.progress import Bar
 
 if TYPE_CHECKING:
+    from retrograd.hdl.claims import Claim
     from retrograd.hdl.proofs import Result
 
 #: exit code of a proof that failed
@@ -26,7 +26,8 @@ REFUTED = 1
 
 def formal_command(options: argparse.Namespace) -> int:
     """Prove, tell each proof as it ends; returns the exit code."""
-    from retrograd.hdl.proofs import classes, prove_all
+    from retrograd.hdl.claims import claims, classes, provable
+    from retrograd.hdl.proofs import Result, prove_all
     from retrograd.isa.table import TABLE
 
     w = parse_format(options.format)
@@ -34,39 +35,52 @@ def formal_command(options: argparse.Namespace) -> int:
     for name in options.opcodes:
         if name not in known:
             raise fail("RG0507", f"there is no opcode `{name[:40]}`", nearest(name, known))
+        if not provable(TABLE[name]):
+            hint = "an erasure loses words by its meaning, and at `start` and `finish` the machine stays"
+            raise fail("RG0507", f"there is nothing to prove of `{name}`", hint)
     if options.classes and options.opcodes:
         raise fail("RG0512", "--classes chooses the opcodes", "leave out the opcodes, or --classes")
     seconds, jobs = _seconds(options.seconds), parse_jobs(options.jobs)
     class_of = {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
     wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
-    rows: list[tuple[str, Result]] = []
-    proved: set[str] = set()
+    # What is expected follows from the table: a proof that is absent fails like one that is refuted.
+    expected = {claim.name: claim for claim in claims(w, wanted)}
+    rows: list[tuple[Claim, str, Result]] = []
+    told: set[str] = set()
+
+    def tell(found: Result) -> None:
+        claim = expected[found.opcode]
+        kind = class_of[claim.opcode.name]
+        if not options.json:
+            _tell(found, claim, kind if options.classes and kind not in told else None)
+        told.add(kind)
+        rows.append((claim, kind, found))
+
     try:
         # Where each proof is told as it ends, that is progress enough.
-        with processes(jobs) as executor, Bar(len(wanted), None if options.json else False, "proving") as bar:
+        with processes(jobs) as executor, Bar(len(expected), None if options.json else False, "proving") as bar:
             for found in prove_all(w, wanted, seconds, executor):
-                opcode = re.split("[ ,]", found.opcode)[0]
-                kind = class_of[opcode]
-                if not options.json:
-                    _tell(found, kind if options.classes and kind not in (told for told, _ in rows) else None)
-                rows.append((kind, found))
-                bar(opcode not in proved)
-                proved.add(opcode)
+                tell(found)
+                bar(1)
     except BrokenExecutor:
         print("error: a process that proved was ended from outside", file=sys.stderr)
         return BAD_INPUT
-    held = sum(found.holds for _, found in rows)
+    proved = {found.opcode for _, _, found in rows}
+    for name in expected:
+        if name not in proved:
+            tell(Result(name, False, 0.0, 0, "there is no proof"))
+    held = sum(found.holds for _, _, found in rows)
     if options.json:
-        print(json.dumps(_as_dict(w, rows), indent=2))
+        print(json.dumps(_as_dict(w, len(expected), rows), indent=2))
     else:
-        print(f"{held} of {len(rows)} hold at {w}")
-    return OK if held == len(rows) else REFUTED
+        print(f"{held} of {len(expected)} hold at {w}")
+    return OK if held == len(expected) == len(rows) else REFUTED
 
 
-def _tell(found: Result, kind: str | None) -> None:
+def _tell(found: Result, claim: Claim, kind: str | None) -> None:
     if kind is not None:
         print(kind)
-    said = "taken back" if found.holds else f"NOT TAKEN BACK: {found.counterexample}"
+    said = claim.kind.value if found.holds else f"NOT {claim.kind.value.upper()}: {found.counterexample}"
     print(f"{found.opcode:<28} {said}, {found.seconds:.1f} s", flush=True)
 
 
@@ -76,12 +90,15 @@ def _seconds(text: str) -> int:
     return int(text)
 
 
-def _as_dict(w: Format, rows: list[tuple[str, Result]]) -> dict[str, object]:
+def _as_dict(w: Format, expected: int, rows: list[tuple[Claim, str, Result]]) -> dict[str, object]:
     proofs = [
         {
-            "what": found.opcode, "class": kind, "holds": found.holds, "seconds": round(found.seconds, 3),
-            "counterexample": found.counterexample,
+            "what": found.opcode, "claim": claim.kind.value, "class": kind, "holds": found.holds,
+            "seconds": round(found.seconds, 3), "counterexample": found.counterexample,
         }
-        for kind, found in rows
+        for claim, kind, found in rows
     ]  # fmt: skip
-    return {"schema": "retrograd.formal/1", "format": {"width": w.width, "frac": w.frac}, "proofs": proofs}
+    return {
+        "schema": "retrograd.formal/2", "format": {"width": w.width, "frac": w.frac}, "expected": expected,
+        "held": sum(found.holds for _, _, found in rows), "proofs": proofs,
+    }  # fmt: skip

@@ -75,7 +75,7 @@ def add_commands(p: argparse.ArgumentParser, program: Callable[[argparse.Argumen
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
     p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
     p.add_argument("--jobs", metavar="N", default="1", help="processes that prove (default: 1)")
-    p.add_argument("--json", action="store_true", help="print it as JSON (schema retrograd.formal/1)")
+    p.add_argument("--json", action="store_true", help="print it as JSON (schema retrograd.formal/2)")
 
     p = command("stat", "count the gates of each function unit")
     built_for(p)
