@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.exact import RealKind, WordArray, as_array, plain, remembered, with_words
+from retrograd.exact import RealKind, WordArray, WordFloat, WordFloat64, as_array, plain, remembered, with_words
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.numbers import fixed, lognum
@@ -39,6 +39,19 @@ def _needed(value: Any) -> tuple[Any, RealKind, Format] | None:
     except InputError:
         pass  # a value that has no word by itself
     return words, kind, format
+
+
+def needs_words(value: Any) -> bool:
+    """Whether a value of the language has numbers in it that would not give their words back if they were plain floats."""
+    if isinstance(value, WordFloat | WordFloat64 | WordArray):
+        return _needed(as_array(value)) is not None
+    if isinstance(value, list | tuple):
+        return any(map(needs_words, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(map(needs_words, value.ravel().tolist()))
+    return hasattr(value, "__retrograd_fields__") and any(
+        needs_words(getattr(value, name)) for name in value.__retrograd_fields__
+    )
 
 
 def split_words(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +103,9 @@ def saving(save: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, 
     if save is not np.save:
         file, *positional = args
         named = {f"arr_{i}": value for i, value in enumerate(positional)}
-        return save(file, **split_words({**named, **keywords}))
+        option = {name: value for name, value in keywords.items() if name == "allow_pickle"}
+        arrays = {name: value for name, value in keywords.items() if name not in option}
+        return save(file, **split_words({**named, **arrays}), **option)
     bound = dict(zip(("file", "arr"), args, strict=False)) | keywords
     if _needed(as_array(bound["arr"])) is not None:
         hint = (

@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 from retrograd.simulator.engines.choice import VARIABLE
 from retrograd.simulator.engines.cuda import driver as drivers
 
+import retrograd as rg
 from retrograd import progress
 from retrograd.cli.files import write_arrays
+from retrograd.cli.functions import load_function
+from retrograd.lossless import join_words
 
 Cli = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -692,3 +695,89 @@ def test_a_gpu_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(ctypes, "CDLL", missing)
     save(r=np.zeros(3), xs=XS)
     refused(cli("run", "f.py:norm", "--batch", "in.npz", "--engine", "cuda"), "RG1002")
+
+
+# ---------------------------------------------------------------------- words beyond 53 bits
+
+
+@pytest.mark.parametrize("name", ["mix", "pile", "fling"])
+def test_files_bring_back_every_bit(cli: Cli, name: str) -> None:
+    """Numbers, lognums beyond floats, stacks of different lengths, structs in structs: there and back by files alone."""
+    Path("g.py").write_text(EXACT)
+    w = rg.Format()
+    rng = np.random.default_rng(1)
+    words = {n: rng.integers(0, 1 << 63, 3, dtype=np.uint64) * 2 + 1 for n in ("x", "y", "z")}
+    words["y"] &= np.uint64((1 << 50) - 1)
+    fixed, lognum = (lambda x, n=n: n.to_reals(x, w) for n in (rg.fixed, rg.lognum))
+    files: dict[str, Arrays] = {
+        "mix": {"x": fixed(words["x"]), "y": fixed(words["y"]), "l": lognum(words["z"])},
+        "pile": {
+            "s": fixed(np.stack([words["x"]] * 2, axis=1)),
+            "s.length": np.array([0, 1, 2]),
+            "x": fixed(words["z"]),
+        },
+        "fling": {
+            "b.at": fixed(np.stack([words["x"], words["z"]], axis=1)),
+            "b.speed.re": fixed(words["y"]),
+            "b.speed.im": fixed(words["z"]),
+            "k": np.array([5, 6, 7]),
+        },
+    }
+    save("in.npz", **files[name])
+    assert any(member.endswith(".words") for member in load("in.npz"))
+    options = ["--engine", "native", "--no-overflow"]
+    assert cli("run", f"g.py:{name}", "--batch", "in.npz", "-o", "there.npz", *options)[0] == OK
+    assert cli("run", f"g.py:~{name}", "--batch", "there.npz", "-o", "back.npz", *options)[0] == OK
+    assert cli("run", f"g.py:{name}", "--batch", "back.npz", "-o", "again.npz", *options)[0] == OK
+    given, back = join_words(load("in.npz")), join_words(load("back.npz"))
+    for member in files[name]:
+        number = rg.lognum if member == "l" else rg.fixed
+        if member in ("s", "s.length", "k"):
+            continue  # a stack's rows are as wide as the longest; integers have no words
+        assert number.to_words(back[member]).tolist() == number.to_words(given[member]).tolist(), member
+    assert Path("again.npz").read_bytes() == Path("there.npz").read_bytes()
+
+
+EXACT = """\
+import retrograd as rg
+from retrograd import Array, Stack, fixed, lognum, reversible
+from retrograd.library import Complex
+
+@reversible
+def mix(x: fixed, y: fixed, l: lognum):
+    x += y * 3
+    y += x * 5
+    l *= 3.0
+
+@reversible
+def pile(s: Stack[fixed, 4], x: fixed):
+    x += 7
+    rg.push(s, x)
+
+@rg.struct
+class Ball:
+    at: Array[fixed, 2]
+    speed: Complex
+
+@reversible
+def fling(b: Ball, k: int):
+    b.at[0] += b.speed.re * k
+    b.speed.im += b.at[1]
+"""
+
+
+def test_words_in_a_file_that_are_none(cli: Cli) -> None:
+    members = {"r": np.zeros(2), "r.words": np.zeros(3, dtype=np.uint64), "r.format": np.array("fixed Q32.32")}
+    save("in.npz", **members, xs=np.ones((2, 2)))
+    said = refused(cli("run", "f.py:norm", "--batch", "in.npz"), "RG0504")
+    assert "in.npz: `r.words` is an array of uint64 and shape (3,)" in said
+
+
+def test_json_has_words_where_floats_round(cli: Cli) -> None:
+    Path("g.py").write_text(EXACT)
+    save("in.npz", x=[1e8, 1.5], y=[0.1, 0.2], l=[1e308, 1.0])
+    each = json.loads(cli("run", "g.py:mix", "--batch", "in.npz", "--json")[1])["each"]
+    found = rg.run_batch(load_function("g.py:mix"), [1e8, 1.5], [0.1, 0.2], [1e308, 1.0]).words
+    assert each["words"] == {name: found[name].tolist() for name in ("x", "y", "l")}
+    save("in.npz", x=[1.0, 1.5], y=[0.1, 0.2], l=[2.0, 1.0])
+    assert "words" not in json.loads(cli("run", "g.py:mix", "--batch", "in.npz", "--json")[1])["each"]

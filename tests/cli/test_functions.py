@@ -163,3 +163,51 @@ def test_a_program_takes_no_arguments(cli: Cli) -> None:
     code, _, err = cli("run", "empty.rga", "1.0")
     assert code == BAD_INPUT
     assert "RG0510" in err
+
+
+MIX = """\
+from retrograd import Array, fixed, lognum, reversible
+
+@reversible
+def mix(x: fixed, y: fixed):
+    x += y * 1000000
+    y += x * 1000
+
+@reversible
+def scale(x: lognum, ys: Array[lognum, "n"], k: int):
+    for y in ys:
+        x *= y
+"""
+
+
+def test_numbers_that_are_printed_come_back(cli: Cli) -> None:
+    """A number that a float would round has its word behind it, and `word(N)` is that number."""
+    Path("mix.py").write_text(MIX)
+    out = cli("run", "mix.py:mix", "0.1", "0.3")[1].splitlines()
+    assert out[:2] == ["x = 300000.1000465662", "y = 300000100.3465662 = word(1288490619785220189)"]
+    back = cli("run", "mix.py:~mix", *(line.split(" = ")[-1] for line in out[:2]))[1].splitlines()
+    assert back[:2] == ["x = 0.10000000009313226", "y = 0.30000000004656613"]
+    report = json.loads(cli("run", "mix.py:mix", "0.1", "0.3", "--json")[1])
+    assert report["words"] == {"y": [1288490619785220189]}
+    back = cli("run", "mix.py:~mix", "y=word(1288490619785220189)", "x=300000.1000465662")[1].splitlines()
+    assert back[0] == "x = 0.10000000009313226"
+    # Beyond the range of floats.
+    out = cli("run", "mix.py:scale", "5e-324", "[5e-324, 0.5]", "1")[1].splitlines()
+    assert out[0] == "x  = 0.0 = word(9223362806970056704)"
+    back = cli("run", "mix.py:~scale", "word(9223362806970056704)", "[5e-324, word(9223372032559808512)]", "1")[1]
+    assert back.splitlines()[:2] == ["x  = 5e-324", "ys = [5.e-324, 5.e-001]"]
+
+
+def test_words_for_what_is_no_real_number(cli: Cli) -> None:
+    Path("mix.py").write_text(MIX)
+    for arguments, said in (
+        (["1.0", "[2.0]", "word(7)"], "word(7) stands for a number of a parameter that is declared fixed or lognum"),
+        (["1.0", "[2.0]", "1", "word(7)"], "word(7) stands for"),
+        ([f"word({1 << 64})", "[2.0]", "1"], f"word({1 << 64}) does not fit in 64 bits"),
+        (["word(1.5)", "[2.0]", "1"], "`word(1.5)` is no value"),
+        (["word()", "[2.0]", "1"], "`word()` is no value"),
+        (["word(-1)", "[2.0]", "1"], "`word(-1)` is no value"),
+    ):
+        code, out, err = cli("run", "mix.py:scale", *arguments)
+        assert (code, out) == (BAD_INPUT, "")
+        assert f"error[RG0510]: {said}" in err

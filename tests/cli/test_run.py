@@ -180,6 +180,18 @@ def test_npy_by_columns_is_read_by_rows(outcome: Outcome, folder: Path) -> None:
         assert list(outcome("add.rga", "--mem", name)["memory"]["nonzero"].values()) == [1, 2, 3, 4, 5, 6]
 
 
+def test_npyq_refuses_words_that_it_would_round(outcome: Outcome, cli: Cli, folder: Path) -> None:
+    """The same words come back by every other type."""
+    words = [1 << 53, (1 << 53) + 1, (1 << 63) - 1]
+    (folder / "in.txt").write_text("\n".join(map(str, words)))
+    code, out, err = cli("run", "add.rga", "--mem", "in.txt", "--out", "0:3=out.npy,npyq")
+    assert (code, out) == (2, "")
+    assert f"error[RG0606]: out.npy: word 1 is {words[1]}, which a float64 would round" in err
+    for file in ("out.npy,npy", "out.txt,textq", "out.bin,word"):
+        outcome("add.rga", "--mem", "in.txt", "--out", f"0:3={file}")
+        assert outcome("add.rga", "--mem", file)["memory"] == outcome("add.rga", "--mem", "in.txt")["memory"]
+
+
 def test_npyq_reads_integers_as_real_numbers(outcome: Outcome, folder: Path) -> None:
     """As textq does: `1` is one, not the smallest number."""
     np.save(folder / "in.npy", np.array([1, -2]))

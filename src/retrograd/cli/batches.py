@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.files import check_output, fail, read_arrays, write_arrays
-from retrograd.cli.functions import function_and_direction, parse_arguments, plain, step_limit
+from retrograd.cli.functions import function_and_direction, parse_arguments, plain, rounded_words, step_limit
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.cli.report import as_dict
-from retrograd.isa.diagnostics import nearest
+from retrograd.isa.diagnostics import InputError, nearest
 from retrograd.tables import columns
 
 if TYPE_CHECKING:
@@ -73,11 +73,17 @@ def run_batch_command(options: argparse.Namespace) -> int:
 
 def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[list[Any], list[int | None]]:
     """(the arguments of a batch, which of them have an element for each run): of --batch, --shared and the command line."""
+    from retrograd.lossless import join_words
     from retrograd.marshal import bind
 
-    arrays = {name: array for name, array in read_arrays(options.batch).items() if not name.startswith(_OURS)}
+    found = {name: array for name, array in read_arrays(options.batch).items() if not name.startswith(_OURS)}
+    try:
+        arrays = join_words(found)
+    except InputError as error:
+        d = error.diagnostics[0]
+        raise fail(d.code, f"{options.batch}: {d.message}", d.hint) from None
     given = _arguments(function, arrays, options.batch)
-    args, keywords = parse_arguments(options.args)
+    args, keywords = parse_arguments(options.args, function)
     alone = {*keywords, *[p.name for p in function.parameters[: len(args)]]}
     for name in given:
         if name in alone:
@@ -195,6 +201,8 @@ def _as_arrays(result: BatchResult) -> dict[str, Any]:
     """What is written: the arguments afterwards, and what is told of each element."""
     import numpy as np
 
+    from retrograd.lossless import split_words
+
     out: dict[str, Any] = {}
     for a, value in zip(result.compiled.arguments, result.values, strict=True):
         out |= _flat(a.name, a.type, value)
@@ -203,7 +211,7 @@ def _as_arrays(result: BatchResult) -> dict[str, Any]:
         traps[i] = trap.code
     if result.cycles is not None:
         out[_CYCLES] = result.cycles
-    return {**out, _STEPS: result.steps, _ERASED: result.erased_bits, _TRAPS: traps}
+    return {**split_words(out), _STEPS: result.steps, _ERASED: result.erased_bits, _TRAPS: traps}
 
 
 def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
@@ -211,13 +219,14 @@ def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
     import numpy as np
 
     from retrograd.compiler.types import ArrayType, StackType, StaticType, StructType
+    from retrograd.exact import as_array
 
     match t:
         case StackType():
             longest = max(map(len, value), default=0)
             rows = [[*row, *[0] * (longest - len(row))] for row in value]
             lengths = np.array([len(row) for row in value], dtype=np.int64)
-            return {name: np.array(rows).reshape(len(value), longest), name + _LENGTH: lengths}
+            return {name: as_array(rows).reshape(len(value), longest), name + _LENGTH: lengths}
         case StructType() | ArrayType(StructType()):
             struct = t if isinstance(t, StructType) else t.element
             assert isinstance(struct, StructType)
@@ -229,7 +238,7 @@ def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
                     found[:] = parts
                     out |= _flat(f"{name}.{field}", inner, found.reshape(value.shape))
                 else:
-                    stacked = np.array(parts)
+                    stacked = as_array(parts)
                     out[f"{name}.{field}"] = stacked.reshape((*value.shape, *stacked.shape[1:]))
             return out
         case StaticType():
@@ -246,6 +255,9 @@ def _as_json(name: str, backward: bool, result: BatchResult, path: str | None) -
         "steps": result.steps.tolist(),
         "erased_bits": result.erased_bits.tolist(),
     }
+    words = rounded_words(result.values, result.words) if path is None else {}
+    if words:
+        each["words"] = {name: rows.tolist() for name, rows in words.items()}
     if result.cycles is not None:
         each["cycles"] = result.cycles.tolist()
     return {

@@ -296,6 +296,10 @@ def write_words(region: Region, words: Sequence[int], w: Format) -> None:
         if kind == "npy":
             array = np.array([w.signed(word) for word in words], dtype=np.int64)
         else:
+            for index, word in enumerate(words):
+                if Fraction(float(w.to_real(word))) != w.to_real(word):
+                    message = f"{path}: word {index} is {w.signed(word)}, which a float64 would round"
+                    raise fail("RG0606", message, "The types npy, textq and word hold it.")
             array = np.array([float(w.to_real(word)) for word in words], dtype=np.float64)
         stream = io.BytesIO()
         np.save(stream, array, allow_pickle=False)

@@ -10,6 +10,8 @@ import linecache
 import re
 import sys
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,24 +101,30 @@ def _place_of(error: BaseException, path: Path) -> tuple[Span | None, str | None
     return Span(str(path), found.lineno, begin + 1, end + 1), text
 
 
-def parse_arguments(texts: list[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments as written: Python literals, NAME=LITERAL, and @FILE.npy for arrays. Raises InputError RG0510."""
+def parse_arguments(texts: list[str], function: Reversible | None = None) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments as written: Python literals, NAME=LITERAL, and @FILE.npy for arrays. Raises InputError RG0510.
+
+    With the function that takes them, `word(N)` is the fixed number or lognum of word N, exactly.
+    """
     args: list[Any] = []
     keywords: dict[str, Any] = {}
-    for text in texts:
+    declared = {} if function is None else {p.name: p.annotation for p in function.parameters}
+    for i, text in enumerate(texts):
         named = re.match(r"([A-Za-z_]\w*)=(.*)", text, re.DOTALL)
         if named is not None and named[1] in keywords:
             raise fail("RG0510", f"`{named[1]}` is given twice", "Give each argument once.")
+        literal, name = (text, next(iter(list(declared)[i:]), "")) if named is None else (named[2], named[1])
+        value = _literal(literal, text, partial(_number_of, function, declared.get(name)))
         if named is not None:
-            keywords[named[1]] = _literal(named[2], text)
+            keywords[named[1]] = value
         elif keywords:
             raise fail("RG0510", f"`{text}`: an argument without a name comes after one with a name")
         else:
-            args.append(_literal(text, text))
+            args.append(value)
     return args, keywords
 
 
-def _literal(text: str, whole: str) -> Any:
+def _literal(text: str, whole: str, number: Callable[[int], float]) -> Any:
     if text.startswith("@"):
         import numpy as np
 
@@ -127,19 +135,47 @@ def _literal(text: str, whole: str) -> Any:
         except (ValueError, EOFError):
             raise fail("RG0504", f"{text[1:]} is no array of numbers that numpy.save has written") from None
     try:
-        value = ast.literal_eval(text)
+        value = _evaluated(ast.parse(text.strip(), mode="eval").body, number)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         hint = "write numbers such as 1.5, lists such as [1.0, 2.0], or @FILE.npy"
         raise fail("RG0510", f"`{whole[:60]}` is no value", hint) from None
     if isinstance(value, list | tuple):
-        import numpy as np
+        from retrograd.exact import as_array
 
         try:
-            array = np.asarray(value)
+            array = as_array(value)
         except ValueError:
             raise fail("RG0510", f"`{whole[:60]}`: its rows have different lengths") from None
         return array if array.dtype.kind in "iufb" else value
     return value
+
+
+def _evaluated(node: ast.expr, number: Callable[[int], float]) -> Any:
+    """The value of a literal in which words may stand for numbers. Raises ValueError."""
+    match node:
+        case ast.List(elts=elements):
+            return [_evaluated(e, number) for e in elements]
+        case ast.Tuple(elts=elements):
+            return tuple(_evaluated(e, number) for e in elements)
+        case ast.Call(func=ast.Name(id="word"), args=[ast.Constant(value=int(word))], keywords=[]):
+            return number(word)
+    return ast.literal_eval(node)
+
+
+def _number_of(function: Reversible | None, annotation: Any, word: int) -> float:
+    """The number of a word, for a parameter of this annotation. Raises InputError RG0510."""
+    from retrograd.compiler.types import ArrayAnnotation, ScalarType, StackAnnotation, element_of
+    from retrograd.exact import real_of
+
+    element = annotation.element if isinstance(annotation, ArrayAnnotation | StackAnnotation) else annotation
+    t = None if function is None else element_of(element)
+    if function is None or not isinstance(t, ScalarType) or t.kind.value not in ("fixed", "lognum"):
+        hint = "Annotate the parameter, or write the value itself: integers and bools are exact."
+        raise fail("RG0510", f"word({word}) stands for a number of a parameter that is declared fixed or lognum", hint)
+    w = function.format_for()
+    if word > w.mask:
+        raise fail("RG0510", f"word({word}) does not fit in {w.width} bits")
+    return real_of(word, "fixed" if t.kind.value == "fixed" else "lognum", w)
 
 
 #: what `retrograd run` takes for programs only
@@ -183,7 +219,7 @@ def _run_once(options: argparse.Namespace) -> int:
     from retrograd.marshal import bind
 
     function, backward = function_and_direction(options)
-    args, keywords = parse_arguments(options.args)
+    args, keywords = parse_arguments(options.args, function)
     limit = step_limit(options)
     try:
         given = bind(function, args, keywords)
@@ -212,6 +248,9 @@ def _run_once(options: argparse.Namespace) -> int:
             "schema": "retrograd.call/1", "function": function.__name__, "backward": backward, "values": as_json,
             "steps": result.steps, "erased_bits": result.erased_bits, "engine": result.engine,
         }  # fmt: skip
+        words = rounded_words(result.values, result.words)
+        if words:
+            out["words"] = words
         if options.cycles:
             from retrograd.cli.cycles import cycles_dict
 
@@ -251,8 +290,21 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, int | float | bool | str) or value is None else str(value)
 
 
+def rounded_words(values: Any, words: dict[str, Any]) -> dict[str, Any]:
+    """The words of the arguments whose values as floats would not give them back."""
+    from retrograd.lossless import needs_words
+
+    named = values._asdict().values()  # parameters may have names that no field has
+    return {name: words[name] for name, value in zip(words, named, strict=True) if needs_words(value)}
+
+
 def shown(value: Any) -> str:
-    """A value as a person reads it."""
+    """A value as a person reads it; with the word behind it, as `parse_arguments` takes it, where the float is rounded."""
+    if isinstance(value, float):
+        from retrograd.exact import WordFloat
+        from retrograd.lossless import needs_words
+
+        return f"{value!r} = word({value.word})" if isinstance(value, WordFloat) and needs_words(value) else repr(value)
     if hasattr(value, "tolist"):
         import numpy as np
 

@@ -29,7 +29,7 @@ def gradient_command(options: argparse.Namespace) -> int:
         plain_function = ~function if isinstance(function, Inverse) else function
         changed = plain_function.with_options(format=w)
         function = ~changed if inverse else changed
-    args, keywords = parse_arguments(options.args)
+    args, keywords = parse_arguments(options.args, ~function if isinstance(function, Inverse) else function)
     wrt = None if options.wrt is None else [_which(text) for text in options.wrt]
     loss, scale = _which(options.loss), _integer(options.scale)
     try:
