@@ -28,7 +28,7 @@ from retrograd.isa.encoding import (
 from retrograd.isa.entries import Opcode
 from retrograd.isa.program import MAX_CODE, MAX_DATA, Program, SourceMap
 from retrograd.isa.table import TABLE, Table
-from retrograd.isa.words import Q32_32, WIDTHS, Format
+from retrograd.isa.words import Q32_32, WIDTHS, Format, format_of
 
 MAX_ERRORS = 50
 
@@ -833,7 +833,7 @@ def assemble(
     path: Path | None = None,
     include: Iterable[Path] = (),
     table: Table = TABLE,
-    format: Format = Q32_32,
+    format: Format | str = Q32_32,
     check: bool = True,
 ) -> Program:
     """The program that the text denotes, verified unless `check` is off. Inverse: `disassemble`.
@@ -842,7 +842,7 @@ def assemble(
     Raises AssemblyError or VerificationError with every fault found.
     """
     roots = tuple(p.resolve() for p in ([] if path is None else [path.parent]) + list(include))
-    assembler = _Assembler(table, format, roots)
+    assembler = _Assembler(table, format_of(format), roots)
     if path is not None:
         path = path.resolve()
         assembler.open.append(path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from retrograd.isa.microcode import Unit
 from retrograd.isa.program import MAX_CODE, MAX_DATA
 from retrograd.isa.table import TABLE, Table
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, format_of
 
 #: registers, each a word and its cotangent
 REGISTERS = 256
@@ -24,6 +24,7 @@ class Parameters:
     Raises ValueError for memories of impossible size, and for words too short or long for the hardware.
     """
 
+    #: a name, such as "Q16.16", becomes the format
     format: Format = field(default_factory=lambda: Format(32, 16))
     #: instructions that fit
     code_words: int = 1024
@@ -33,6 +34,7 @@ class Parameters:
     table: Table = field(default=TABLE, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "format", format_of(self.format))
         if self.format.width < 8:
             raise ValueError(f"the hardware has words of 8 to 64 bits, not {self.format.width}")
         if not 2 <= self.code_words <= MAX_CODE:

@@ -159,6 +159,8 @@ KINDS = _kinds(
      "Convert or replace the element."),
     ("RG0603", "wrong argument", "The function takes other arguments: another number of them, other types, or other shapes.",
      "Pass what the parameter is declared to take."),
+    ("RG0604", "no such format", "A format names the bits before and after the binary point, which together make a word of 4, 8, 16, 32 or 64 bits.",
+     "Write it as in Q16.48 or Q32.32, or make one: rg.Format(width=64, frac=48)."),
     ("RG0606", "words would be rounded", "A word may have more bits than the 53 of a float64; written as float64s, the words could not be had again.",
      "Write them in a form that holds words: numpy.savez does, and of files of memory the types npy, textq and word."),
     ("RG0701", "not in the language", "A reversible function is compiled, not executed by Python: it is made of statements that have an inverse.",

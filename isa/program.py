@@ -10,7 +10,7 @@ from types import MappingProxyType
 from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
 from retrograd.isa.encoding import Instruction, decode, encode, inverse
 from retrograd.isa.table import TABLE, Table
-from retrograd.isa.words import Q32_32, Format
+from retrograd.isa.words import Q32_32, Format, format_of
 
 #: More than any program; what an image or a text may ask for without being asked back.
 MAX_CODE = 1 << 24
@@ -51,6 +51,7 @@ class Program:
     code: Sequence[int]
     data: Sequence[int] = ()
     memory: int = 0
+    #: a name, such as "Q16.48", becomes the format
     format: Format = Q32_32
     labels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     data_labels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -58,6 +59,7 @@ class Program:
     table: Table = field(default=TABLE, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "format", format_of(self.format))
         object.__setattr__(self, "code", tuple(self.code))
         object.__setattr__(self, "data", tuple(self.data))
         object.__setattr__(self, "memory", max(self.memory, len(self.data)))

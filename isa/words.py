@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from retrograd.isa.diagnostics import Diagnostic, InputError
+
 #: Widths the definition is parameterised over. 4 and 8 are for exhaustive laws, 16 for SMT,
 #: 32 for small hardware, 64 for real programs. Powers of two, so that a shift amount is a bit field.
 WIDTHS = (4, 8, 16, 32, 64)
@@ -49,7 +51,7 @@ class Format:
         """
         found = re.fullmatch(r"(Q?)([0-9]{1,4})[,.]([0-9]{1,4})", text)
         if found is None:
-            raise ValueError("a format is written WIDTH,FRACTION")
+            raise ValueError("a format is written as in Q16.48, or WIDTH,FRACTION")
         first, fraction = int(found[2]), int(found[3])
         return Format(first + fraction if found[1] else first, fraction)
 
@@ -74,6 +76,22 @@ class Format:
         if not -self.sign <= scaled < self.sign:
             raise OverflowError(f"{value} is outside the range of {self}")
         return scaled & self.mask
+
+
+def format_of(format: Format | str) -> Format:
+    """The format of that name, see `Format.named`; a format stands for itself. Raises InputError RG0604.
+
+    >>> format_of("Q16.48") == format_of(Format(64, 48))
+    True
+    """
+    if isinstance(format, Format):
+        return format
+    try:
+        if not isinstance(format, str):
+            raise ValueError("a format is a rg.Format, or its name")
+        return Format.named(format)
+    except ValueError as error:
+        raise InputError(Diagnostic("RG0604", f"{format!r:.40} is no format: {error}")) from None
 
 
 #: Q32.32, the format of programs that name no other

@@ -115,7 +115,7 @@ def plan(
     keywords: dict[str, Any],
     in_axes: Axes,
     summed: bool,
-    format: Format | None = None,
+    format: Format | str | None = None,
     options: Options | None = None,
 ) -> Plan:
     """What is run for the gradients of a batch. Raises CompileError, InputError, NotDifferentiable."""

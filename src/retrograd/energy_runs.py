@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
     gates: str | Path | Gates | None
     engine: str
     max_steps: int | None
-    format: Format | None
+    format: Format | str | None
     options: Options | None
     baseline: bool
     timeline: bool
@@ -52,7 +52,7 @@ def energy(
     gates: str | Path | Gates | None = None,
     engine: str = "auto",
     max_steps: int | None = None,
-    format: Format | None = None,
+    format: Format | str | None = None,
     options: Options | None = None,
     baseline: bool = True,
     timeline: bool = False,

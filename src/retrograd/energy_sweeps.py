@@ -26,7 +26,7 @@ from retrograd.execution import ProgramTrap, execute, load, loaded_words
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, RetrogradError, nearest
 from retrograd.isa.program import Program
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, format_of
 from retrograd.marshal import bind, types_of
 from retrograd.progress import Bar
 from retrograd.simulator.energy.counting import Counts, counts_of, host_traffic
@@ -247,7 +247,7 @@ def _runs(
     if isinstance(formats, str | Format) or not isinstance(formats, Iterable):
         _refuse(f"formats = {formats!r:.40}", "a list of them")
     given = [_of_one_run(i, one) for i, one in enumerate(arguments)]
-    widths = [_format(one) for one in formats]
+    widths = [None if one is None else format_of(one) for one in formats]
     by_format: dict[Format, tuple[_Place, ...]] = {}
     hashes: dict[Any, str] = {}
 
@@ -299,15 +299,6 @@ def _of_one_run(number: int, given: Any) -> tuple[tuple[Any, ...], dict[str, Any
     except TypeError:
         hint = "one tuple, or one mapping by name, for each run: [(0.0, 3.0), …]"
         _refuse(f"arguments {number} of the sweep are {given!r:.40}", hint)
-
-
-def _format(given: Format | str | None) -> Format | None:
-    if given is None or isinstance(given, Format):
-        return given
-    try:
-        return Format.named(given)
-    except (ValueError, TypeError) as error:
-        raise InputError(Diagnostic("RG0507", f"format {given!r:.40}: {error}", hint="for example Q16.16")) from None
 
 
 def _place(t: Terms, w: Format) -> _Place:

@@ -56,7 +56,7 @@ def run(
     engine: str = "auto",
     backward: bool = False,
     max_steps: int | None = None,
-    format: Format | None = None,
+    format: Format | str | None = None,
     options: Options | None = None,
     overflow: bool = True,
     **keywords: Any,

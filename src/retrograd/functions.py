@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from retrograd.compiler.compiled import Compiled, Options, compile_function, dropping_cotangents
 from retrograd.compiler.source import SourceFunction
 from retrograd.compiler.types import StaticType, Type
-from retrograd.isa.words import Q32_32, Format
+from retrograd.isa.words import Q32_32, Format, format_of
 from retrograd.marshal import bind, from_words, to_words, types_from_annotations, types_of
 
 if TYPE_CHECKING:
@@ -23,10 +23,13 @@ _KEPT = 64
 _default_format = Q32_32
 
 
-def use_format(format: Format) -> Format:
-    """Make a format the one of all functions that name no other; the previous one is returned."""
+def use_format(format: Format | str) -> Format:
+    """Make a format, or the one of that name, the format of all functions that name no other; the previous one is returned.
+
+    Raises InputError RG0604.
+    """
     global _default_format
-    previous, _default_format = _default_format, format
+    previous, _default_format = _default_format, format_of(format)
     return previous
 
 
@@ -36,9 +39,11 @@ class Reversible(SourceFunction):
     `~~f is f`. The function is compiled when it is first called with arguments of these types and shapes, and kept.
     """
 
-    def __init__(self, fn: Callable[..., Any], format: Format | None = None, options: Options | None = None) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], format: Format | str | None = None, options: Options | None = None
+    ) -> None:
         super().__init__(fn)
-        self.format = format
+        self.format = None if format is None else format_of(format)
         self.options = options or Options()
         self._compiled: dict[Any, Compiled] = {}
         self._inverse = Inverse(self)
@@ -79,12 +84,12 @@ class Reversible(SourceFunction):
             types = types_from_annotations(self)
         return self.compiled_for(types)
 
-    def format_for(self, format: Format | None = None) -> Format:
-        """The format that it is compiled in: the one asked for, its own, or that of all functions."""
-        return format or self.format or _default_format
+    def format_for(self, format: Format | str | None = None) -> Format:
+        """The format that it is compiled in: the one asked for, its own, or that of all functions. Raises InputError RG0604."""
+        return self.format or _default_format if format is None else format_of(format)
 
     def compiled_for(
-        self, types: tuple[Type, ...], format: Format | None = None, options: Options | None = None
+        self, types: tuple[Type, ...], format: Format | str | None = None, options: Options | None = None
     ) -> Compiled:
         """The program for these types, compiled at most once."""
         w, chosen = self.format_for(format), options or self.options
@@ -191,7 +196,7 @@ def reversible(fn: Callable[..., Any], /) -> Reversible: ...
 
 @overload
 def reversible(
-    *, format: Format | None = None, level: int = 1, erase: bool | frozenset[str] = False, stack: int = 1 << 16
+    *, format: Format | str | None = None, level: int = 1, erase: bool | frozenset[str] = False, stack: int = 1 << 16
 ) -> Callable[[Callable[..., Any]], Reversible]: ...
 
 
@@ -199,14 +204,14 @@ def reversible(
     fn: Callable[..., Any] | None = None,
     /,
     *,
-    format: Format | None = None,
+    format: Format | str | None = None,
     level: int = 1,
     erase: bool | frozenset[str] = False,
     stack: int = 1 << 16,
 ) -> Reversible | Callable[[Callable[..., Any]], Reversible]:
     """Read a function as reversible source: it is checked and compiled when first called, never executed by Python.
 
-    `format`: of its numbers; `level`, `erase`, `stack`: see `Options`.
+    `format`: of its numbers, as rg.Format(64, 48) or "Q16.48"; `level`, `erase`, `stack`: see `Options`.
     """
     options = Options(level, erase, stack)
     if fn is not None:

@@ -61,7 +61,7 @@ class _Ran:
 def run_on_hardware(
     f: Reversible | Inverse,
     *args: Any,
-    format: Format | None = None,
+    format: Format | str | None = None,
     loss: int | str | None = None,
     scale: int = 0,
     device: Device | None = None,

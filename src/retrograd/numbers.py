@@ -12,7 +12,7 @@ import numpy as np
 
 from retrograd.exact import RealKind, as_array, plain, reals_of, remembered
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.words import Q32_32, Format
+from retrograd.isa.words import Q32_32, Format, format_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -117,38 +117,40 @@ class fixed(_Declared, metaclass=_NumberType):
     retrograd_kind = "fixed"
 
     @staticmethod
-    def to_words(values: ArrayLike, format: Format = Q32_32, rounding: Rounding = "nearest") -> NDArray[np.uint64]:
+    def to_words(
+        values: ArrayLike, format: Format | str = Q32_32, rounding: Rounding = "nearest"
+    ) -> NDArray[np.uint64]:
         """round(value * 2^F), ties to even, or floored; an array of the same shape. Integers are exact.
 
         to_words(to_reals(words)) == words: numbers that remember their word (see `retrograd.exact`) are that word.
         Raises InputError RG0601 naming the first element that does not fit, RG0602 for a NaN or another type.
         Trap: an ordinary float64 has 53 bits, and a word may have 64.
         """
-        array = as_array(values)
+        w, array = format_of(format), as_array(values)
         if array.dtype.kind in "iu":
-            return _shifted(array, format)
+            return _shifted(array, w)
 
         def convert(reals: NDArray[Any]) -> NDArray[np.uint64]:
             # Scaling by a power of two is exact, or overflows to an infinity that the range check finds.
             with np.errstate(over="ignore"):
-                scaled = np.asarray(reals * reals.dtype.type(2.0**format.frac))
+                scaled = np.asarray(reals * reals.dtype.type(2.0**w.frac))
             (np.rint if rounding == "nearest" else np.floor)(scaled, out=scaled)
-            low, high = -float(format.sign), float(format.sign)
+            low, high = -float(w.sign), float(w.sign)
             # Two passes, not four: a NaN is neither at least one nor less than the other.
             if scaled.size and not (scaled.min() >= low and scaled.max() < high):
                 at = _first(np.isnan(reals))
                 if at is not None:
                     raise _fail("RG0602", "NaN is not a number", at)
                 at = _first((scaled < low) | (scaled >= high))
-                raise _fail("RG0601", f"{reals[at]!s} does not fit {format}", at or ())
+                raise _fail("RG0601", f"{reals[at]!s} does not fit {w}", at or ())
             return _words(scaled, low, high)
 
-        return _by_memory(array, "fixed", format, convert, 0.0)
+        return _by_memory(array, "fixed", w, convert, 0.0)
 
     @staticmethod
-    def to_reals(words: ArrayLike, format: Format = Q32_32) -> NDArray[np.float64]:
+    def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
         """word / 2^F, as near as a float64 comes; an array that remembers its words where that is not exact."""
-        return reals_of(words, "fixed", format)
+        return reals_of(words, "fixed", format_of(format))
 
 
 def _shifted(integers: NDArray[Any], format: Format) -> NDArray[np.uint64]:
@@ -170,13 +172,15 @@ class lognum(_Declared, metaclass=_NumberType):
     retrograd_kind = "lognum"
 
     @staticmethod
-    def to_words(values: ArrayLike, format: Format = Q32_32) -> NDArray[np.uint64]:
+    def to_words(values: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.uint64]:
         """The sign bit over round(log2|value| * 2^F), for an array of the same shape.
 
         to_words(to_reals(words)) == words, even where the float is 0 or an infinity: such numbers remember their word.
         Raises InputError RG0601 naming the first element whose logarithm does not fit (infinities among them),
         RG0411 for a zero, RG0602 for a NaN or another type.
         """
+
+        w = format_of(format)
 
         def convert(reals: NDArray[Any]) -> NDArray[np.uint64]:
             at = _first(np.isnan(reals))
@@ -185,17 +189,17 @@ class lognum(_Declared, metaclass=_NumberType):
             at = _first(reals == 0)
             if at is not None:
                 raise _fail("RG0411", "zero has no lognum", at)
-            scaled = np.rint(np.log2(np.abs(reals)) * 2.0**format.frac)
-            high = float(format.sign // 2)
+            scaled = np.rint(np.log2(np.abs(reals)) * 2.0**w.frac)
+            high = float(w.sign // 2)
             at = _first((scaled < -high) | (scaled >= high))
             if at is not None:
-                raise _fail("RG0601", f"{reals[at]!s} does not fit a lognum of {format}", at)
-            sign = np.where(reals < 0, np.uint64(format.sign), np.uint64(0))
+                raise _fail("RG0601", f"{reals[at]!s} does not fit a lognum of {w}", at)
+            sign = np.where(reals < 0, np.uint64(w.sign), np.uint64(0))
             return _words(scaled, -high, high) | sign
 
-        return _by_memory(as_array(values), "lognum", format, convert, 1.0)
+        return _by_memory(as_array(values), "lognum", w, convert, 1.0)
 
     @staticmethod
-    def to_reals(words: ArrayLike, format: Format = Q32_32) -> NDArray[np.float64]:
+    def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
         """±2^(log / 2^F), as near as a float64 comes, beyond its range an infinity or 0; an array that remembers its words."""
-        return reals_of(words, "lognum", format)
+        return reals_of(words, "lognum", format_of(format))

@@ -55,17 +55,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _format(value: str | Format) -> Format:
     """Q32.32 as Format(64, 32). Raises UsageError."""
-    from retrograd.isa.words import Format
+    from retrograd.isa.diagnostics import InputError
+    from retrograd.isa.words import format_of
 
-    if isinstance(value, Format):
-        return value
-    found = re.fullmatch(r"Q(\d{1,2})\.(\d{1,2})", value)
     try:
-        if found is None:
-            raise ValueError("it is written Q, places before the point, a point, places after it")
-        return Format(int(found[1]) + int(found[2]), int(found[2]))
-    except ValueError as error:
-        raise pytest.UsageError(f"{_OPTION}: {value!r} is no format: {error}") from None
+        return format_of(value)
+    except InputError as error:
+        raise pytest.UsageError(f"{_OPTION}: {error.diagnostics[0].message}") from None
 
 
 @pytest.fixture

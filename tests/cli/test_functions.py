@@ -99,7 +99,7 @@ def test_traps_and_limits_have_exit_codes(cli: Cli) -> None:
         (("run", "norm.py:norm", "0", "@none.npy"), "RG0501"),
         (("compile", "norm.py:norm"), "`xs` is open"),
         (("compile", "norm.py:divide", "--dump-ir", "nothing"), "RG0511"),
-        (("compile", "norm.py:divide", "--format", "33,1"), "RG0507"),
+        (("compile", "norm.py:divide", "--format", "33,1"), "RG0604"),
     ],
 )  # fmt: skip
 def test_wrong_input(cli: Cli, arguments: tuple[str, ...], found: str) -> None:

@@ -112,7 +112,7 @@ def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
         (["run", "f.py:square", "0", "1", "--grad", "z"], "RG0603", "no argument 'z'"),
         (["run", "f.py:square", "0", "1", "--format", "4,2"], "RG1007", "8 to 64 bits"),
         (["run", "f.py:cube", "0"], "RG0509", "cube"),
-        (["verilog", "--format", "3,1"], "RG0507", "not 3"),
+        (["verilog", "--format", "3,1"], "RG0604", "not 3"),
         (["verilog", "--format", "4,2"], "RG0507", "8 to 64 bits"),
         (["verilog", "--code", "1"], "RG0507", "less than 2"),
         (["verilog", "--serial", "3"], "RG0507", "less than 4"),

@@ -140,7 +140,7 @@ def test_two_programs_of_one_name() -> None:
         ({"f": print}, "`print` is no reversible function"),
         ({"arguments": [0.0, 4.0]}, "arguments 0 of the sweep are 0.0"),
         ({"arguments": [(0.0,)]}, "called without `x`"),
-        ({"formats": ["Q7"]}, "RG0507"),
+        ({"formats": ["Q7"]}, "RG0604"),
         ({"formats": "Q16.16"}, "a list of them"),
         ({"techs": "landauer"}, "a list of them"),
         ({"techs": ["landaur"]}, "RG1101"),

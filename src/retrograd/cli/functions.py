@@ -377,13 +377,10 @@ def _by_energy(
 
 
 def parse_format(text: str) -> Format:
-    """A format as written: 32,16 (width, fraction) or Q16.16 (before and after the point). Raises InputError RG0507."""
-    from retrograd.isa.words import Format
+    """A format as written: 32,16 (width, fraction) or Q16.16 (before and after the point). Raises InputError RG0604."""
+    from retrograd.isa.words import format_of
 
-    try:
-        return Format.named(text)
-    except ValueError as error:
-        raise fail("RG0507", f"--format {text[:40]}: {error}", "for example 32,16") from None
+    return format_of(text)
 
 
 def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: str) -> int:

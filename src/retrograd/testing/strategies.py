@@ -29,7 +29,7 @@ from retrograd.compiler.types import (
 from retrograd.execution import ProgramTrap
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, format_of
 from retrograd.testing.garbage import assert_no_garbage
 from retrograd.testing.gradients import check_gradient
 from retrograd.testing.inverse import check_inverse
@@ -69,22 +69,22 @@ def _hypothesis() -> ModuleType:
     return hypothesis
 
 
-def words(format: Format | None = None) -> SearchStrategy[int]:
+def words(format: Format | str | None = None) -> SearchStrategy[int]:
     """0 … 2^W − 1: all words of a format, those at its borders often. Raises ImportError without hypothesis."""
-    st, w = _hypothesis().strategies, format or default_format()
+    st, w = _hypothesis().strategies, default_format() if format is None else format_of(format)
     corners = [0, 1, w.mask, w.sign, w.sign - 1, 1 << w.frac]
     drawn: SearchStrategy[int] = st.one_of(st.integers(0, w.mask), st.sampled_from(corners))
     return drawn
 
 
 def fixed_numbers(
-    format: Format | None = None, low: float | None = None, high: float | None = None
+    format: Format | str | None = None, low: float | None = None, high: float | None = None
 ) -> SearchStrategy[float]:
     """word / 2^F in [low, high], by default all that the format holds: whole numbers often, and never a float that would be rounded.
 
     Raises ImportError without hypothesis, InputError RG0601 for an empty range.
     """
-    st, w = _hypothesis().strategies, format or default_format()
+    st, w = _hypothesis().strategies, default_format() if format is None else format_of(format)
     first = -w.sign if low is None else max(-w.sign, math.ceil(low * 2.0**w.frac))
     last = w.sign - 1 if high is None else min(w.sign - 1, math.floor(high * 2.0**w.frac))
     if first > last:
