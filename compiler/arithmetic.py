@@ -15,8 +15,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from retrograd.compiler.expressions import E, add, apply, choose, const, constant, lazy, neg, negated, sub
 from retrograd.compiler.ir import Kind
+from retrograd.compiler.pure import need_plain
 from retrograd.compiler.values import ArrayView, Constant, Lazy, Scalar, Value, describe
 from retrograd.isa.words import Format
 
@@ -54,10 +56,7 @@ def number_kind(value: Any) -> Kind | None:
     if isinstance(value, float | Fraction):
         return FIXED
     # NumPy's scalars are numbers too.
-    item = getattr(value, "item", None)
-    if item is not None and getattr(value, "ndim", None) == 0:
-        return number_kind(item())
-    return None
+    return number_kind(value.item()) if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else None
 
 
 def _whole(value: Any) -> bool:
@@ -67,6 +66,8 @@ def _whole(value: Any) -> bool:
 
 def _folded(op: str, x: Any, y: Any) -> Any:
     """An operation on constants, done now. Raises OverflowError before it takes all memory, and what Python raises."""
+    need_plain(x)
+    need_plain(y)
     if isinstance(x, int) and isinstance(y, int):
         bits = {"**": x.bit_length() * max(0, y), "<<": x.bit_length() + max(0, y)}.get(op, 0)
         if bits > _BITS and abs(x) > 1:
@@ -95,12 +96,15 @@ class Arithmetic:
         """The scalar's expression, converted to a kind where that loses nothing. Raises TypeError, OverflowError."""
         match value:
             case Constant(number):
+                need_plain(number)
                 own = number_kind(number)
                 if own is None:
                     raise TypeError(f"{describe(value)} is no number")
                 wanted = kind or own
                 if wanted is INT and own is FIXED:
                     raise TypeError(f"{number} is no integer")
+                if isinstance(number, np.generic | np.ndarray):
+                    number = number.item()
                 if isinstance(number, float) and math.isnan(number):
                     raise ValueError("NaN is not a number")
                 return constant(number, wanted, self.w)
@@ -285,6 +289,7 @@ class Arithmetic:
 
     def _unary(self, op: str, x: Value) -> Value:
         if isinstance(x, Constant):
+            need_plain(x.value)
             return Constant(_PYTHON_UNARY[op](x.value))
         e = self.expression(x)
         match op:

@@ -102,8 +102,10 @@ class Elaborator(Routines):
                 constants[name] = value.value
             elif isinstance(value, FunctionValue):
                 constants[name] = value.function
-        inner = InnerFunction(node, self.function, constants)
+        inner = InnerFunction(node, self.function, constants, self.static)
         constants[node.name] = inner
+        # What is wrong with its head is found here, where its names mean what they do now.
+        _ = inner.parameters
         self.names[node.name] = FunctionValue(inner)
 
     def _expression_statement(self, node: ast.expr) -> None:
@@ -196,6 +198,7 @@ class Elaborator(Routines):
             if p.name not in found:
                 if p.default is NOTHING:
                     self.fail("RG0715", f"{called} is called without `{p.name}`", call, of)
+                self.captures.contents(p.default)
                 found[p.name] = (self.wrap(p.default), call)
         return {name: found[name] for name in names}
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import builtins
-import contextlib
 from collections.abc import Sequence
 from math import prod
 from string import Formatter
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
-from retrograd.compiler import intrinsics
+from retrograd.compiler import intrinsics, pure
 from retrograd.compiler.arithmetic import COMPARISONS, element
 from retrograd.compiler.comparisons import shortened
 from retrograd.compiler.expressions import E, const
@@ -20,6 +19,7 @@ from retrograd.compiler.indexing import Indexing
 from retrograd.compiler.intrinsics import Intrinsic
 from retrograd.compiler.ir import Kind, Var
 from retrograd.compiler.operands import BOOL, INT
+from retrograd.compiler.pure import Impure, attribute, need_container, need_plain
 from retrograd.compiler.types import ScalarType, scalar_of, struct_of
 from retrograd.compiler.values import ArrayView, Constant, FunctionValue, Lazy, Scalar, StructValue, Value, describe
 from retrograd.isa.diagnostics import CompileError, nearest
@@ -100,7 +100,7 @@ class Evaluator(Indexing):
             hint = f"Free `{name}` later, or compute it again."
             self.fail("RG0702", f"`{name}` was freed in line {self.freed[name].line}", node, hint)
         try:
-            return self.wrap(self.function.lookup(name))
+            return self.wrap(self.function.lookup(name, self.captures))
         except KeyError:
             pass
         made = next((n for n in ast.walk(self.function.tree) if _makes(n, name)), None)
@@ -125,12 +125,11 @@ class Evaluator(Indexing):
             case StructValue(t, fields):
                 if name in fields:
                     return fields[name]
-                method = getattr(t.cls, name, None)
-                if method is not None:
-                    found = self.wrap(method)
-                    if isinstance(found, FunctionValue):
-                        return FunctionValue(found.function, found.backward, x)
-                    return found
+                if hasattr(type(t.cls), name) or any(name in vars(c) for c in t.cls.__mro__):
+                    wrapped = self._read(t.cls, name, node)
+                    if isinstance(wrapped, FunctionValue):
+                        return FunctionValue(wrapped.function, wrapped.backward, x)
+                    return wrapped
                 known = [*fields, *(n for n in dir(t.cls) if not n.startswith("_"))]
                 near = nearest(name, known) or f"its fields are {', '.join(fields)}"
                 self.fail("RG0702", f"a {t} has no field `{name}`", node, near)
@@ -140,7 +139,7 @@ class Evaluator(Indexing):
                 return Constant(getattr(v, name))
             case Constant(v):
                 try:
-                    return self.wrap(getattr(v, name))
+                    return self._read(v, name, node)
                 except AttributeError:
                     self.fail(
                         "RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, nearest(name, dir(v))
@@ -148,6 +147,12 @@ class Evaluator(Indexing):
             case FunctionValue(f, backward, receiver) if name == "inverse":
                 return FunctionValue(f, not backward, receiver)
         self.fail("RG0702", f"{describe(x)} has no attribute `{name}`", node)
+
+    def _read(self, owner: Any, name: str, node: ast.AST) -> Value:
+        """The attribute of a Python object. Raises AttributeError."""
+        found = self.guarded(node, attribute, owner, name)
+        self.captures.attribute(owner, name, found)
+        return self.wrap(found)
 
     def _array_attribute(self, x: ArrayView | Lazy, name: str, node: ast.Attribute) -> Value:
         match name:
@@ -212,6 +217,8 @@ class Evaluator(Indexing):
                     if isinstance(op, ast.Is | ast.IsNot):
                         found = one is other
                     else:
+                        self.guarded(node, need_plain, one)
+                        self.guarded(node, need_plain, other)
                         found = self.guarded(node, lambda one=one, other=other: bool(one in other))
                     parts.append(Constant(found is isinstance(op, ast.Is | ast.In)))
                     continue
@@ -247,9 +254,9 @@ class Evaluator(Indexing):
         if not isinstance(f, Constant):
             self.fail("RG0703", f"{describe(f)} cannot be called", node)
         callee = f.value
-        with contextlib.suppress(TypeError):  # it may have no hash
+        if isinstance(callee, BuiltinFunctionType):
             callee = intrinsics.FOREIGN.get(callee, callee)
-        if node.keywords and callee not in (range,) and not isinstance(callee, Intrinsic) and struct_of(callee) is None:
+        if node.keywords and callee is not range and not isinstance(callee, Intrinsic) and struct_of(callee) is None:
             self.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node)
         if isinstance(callee, Intrinsic):
             return self._intrinsic(callee, node)
@@ -264,8 +271,10 @@ class Evaluator(Indexing):
             x = self._arguments(node, 1)[0]
             if isinstance(x, ArrayView | Lazy) and x.shape:
                 return Constant(x.shape[0])
-            if isinstance(x, Constant) and hasattr(type(x.value), "__len__") and getattr(x.value, "ndim", True):
-                return Constant(len(x.value))
+            if isinstance(x, Constant) and hasattr(type(x.value), "__len__"):
+                self.guarded(node, need_container, x.value, "the length of", "__len__")
+                if getattr(x.value, "ndim", True):
+                    return Constant(len(x.value))
             self.fail("RG0703", f"{describe(x)} has no length", node)
         if callee is abs:
             return self._value(node, self.arithmetic.function, "abs", self._arguments(node, 1))
@@ -273,20 +282,24 @@ class Evaluator(Indexing):
             args = self._arguments(node, None)
             if args and all(isinstance(v, Constant) for v in args):
                 values = [v.value for v in args if isinstance(v, Constant)]
-                return self._value(node, lambda: Constant(callee(*values)))
+                return self._value(node, lambda: Constant(pure.call(callee, tuple(values), callee.__name__)))
             if len(args) < 2:
                 self.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
             return self._value(node, self.arithmetic.function, callee.__name__, args)
         return self._host_call(callee, node)
 
     def _host_call(self, callee: Any, node: ast.Call) -> Value:
-        """A Python function of constants only is called now: it is a constant."""
+        """A Python function of constants only is called now, if it is known to be pure: it is a constant."""
         if not callable(callee):
             self.fail("RG0703", f"`{shortened(node.func)}` is no function", node)
         args = self._arguments(node, None)
         if all(isinstance(v, Constant) for v in args):
             try:
-                return self.wrap(callee(*(v.value for v in args if isinstance(v, Constant))))
+                return self.wrap(
+                    pure.call(callee, tuple(v.value for v in args if isinstance(v, Constant)), shortened(node.func))
+                )
+            except Impure as error:
+                self.refuse_impure(error, node)
             except (Exception, SystemExit) as error:
                 self.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node)
         self.fail(
@@ -325,6 +338,8 @@ class Evaluator(Indexing):
             import math
 
             values = [v.value for v in args if isinstance(v, Constant)]
+            for value in values:
+                self.guarded(node, need_plain, value)
             try:
                 return self._value(node, lambda: Constant(getattr(math, name)(*values)))
             except CompileError as error:
@@ -379,6 +394,7 @@ class Evaluator(Indexing):
             if name not in fields:
                 if name not in defaults:
                     self.fail("RG0715", f"`{t}` needs a value for `{name}`", node)
+                self.captures.contents(defaults[name])
                 fields[name] = self.wrap(defaults[name])
         return StructValue(t, {name: fields[name] for name in names})
 
@@ -388,7 +404,7 @@ def _instead_of(callee: Any, node: ast.Call) -> str:
     own = getattr(callee, "__name__", "")
     if own in intrinsics.INTRINSICS:
         return f"write `rg.{own}(…)`, which the machine has"
-    if callee in (range, enumerate, zip, reversed):
+    if any(callee is f for f in (range, enumerate, zip, reversed)):
         return f"{own} is what a loop goes through: `for … in {shortened(node)}:`"
     foreign = not isinstance(callee, FunctionType) or (callee.__module__ or "").partition(".")[0] in ("math", "numpy")
     if foreign and own in intrinsics.ALTERNATIVES:

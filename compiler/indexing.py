@@ -13,6 +13,7 @@ import numpy as np
 from retrograd.compiler.comparisons import shortened
 from retrograd.compiler.expressions import Address, E, InRange, add, const, interval, linear, sub, word_of
 from retrograd.compiler.operands import BOOL, FIXED, INT, Operands
+from retrograd.compiler.pure import need_container, need_plain
 from retrograd.compiler.types import ScalarType
 from retrograd.compiler.values import ArrayView, Constant, Lazy, Scalar, Value, describe, row_major
 
@@ -24,6 +25,7 @@ class Indexing(Operands):
         x = self.value(node.value)
         keys = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if isinstance(x, Constant):
+            self.guarded(node.value, need_container, x.value)
             if isinstance(x.value, np.ndarray | list | tuple):
                 found = self._constant_item(x.value, keys, node)
                 if found is not None:
@@ -31,7 +33,10 @@ class Indexing(Operands):
                 x = self._constant_array(x.value, node)
             else:
                 index = self.static(node.slice, "an index into a constant")
+                self.guarded(node.slice, need_plain, index)
                 try:
+                    if isinstance(x.value, dict) and index not in x.value:
+                        raise KeyError(index)  # a defaultdict would make the item
                     return self.wrap(x.value[index])
                 except Exception as error:
                     self.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__} {error}", node)
@@ -156,6 +161,7 @@ class Indexing(Operands):
             value = self.value(key)
             if not isinstance(value, Constant):
                 return None
+            self.guarded(key, need_plain, value.value)
             index.append(value.value)
         try:
             found = array[index[0]] if len(index) == 1 else np.asarray(array)[tuple(index)]

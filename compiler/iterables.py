@@ -22,6 +22,7 @@ from retrograd.compiler.expressions import E, add, apply, const, sub
 from retrograd.compiler.ir import Var
 from retrograd.compiler.making import Making
 from retrograd.compiler.operands import INT
+from retrograd.compiler.pure import need_iterable, need_plain
 from retrograd.compiler.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
 from retrograd.isa.words import Format
 
@@ -66,6 +67,7 @@ class Iterables(Making):
                 return self._combined(callee, node)
         found = self.value(node)
         if isinstance(found, Constant):
+            self.guarded(node, need_iterable, found.value)
             return found
         if not isinstance(found, ArrayView | Lazy) or not found.shape:
             self.fail("RG0703", f"`{shortened(node)}` is {describe(found)}, which cannot be iterated over", node)
@@ -123,7 +125,10 @@ class Iterables(Making):
         keywords: dict[str, Any] = {str(k.arg): self.static(k.value, f"`{k.arg}`") for k in call.keywords}
         args = list(call.args)
         if callee is enumerate and len(args) == 2:
-            keywords["start"] = self.static(args.pop(), "where enumerate starts")
+            keywords["start"] = self.static(args[1], "where enumerate starts")
+            self.guarded(args.pop(), need_plain, keywords["start"])
+        for k in call.keywords:
+            self.guarded(k.value, need_plain, keywords[str(k.arg)])
         if not args or (callee is not zip and len(args) != 1):
             self.fail("RG0715", f"{name} goes through {'one thing' if args else 'something'}", call)
         if callee is reversed and self._called(args[0]) in (enumerate, zip, reversed):

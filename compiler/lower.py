@@ -6,15 +6,16 @@ entry = within (each scalar argument exchanged into a variable) do (call of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from retrograd.compiler.captures import Captures, static_key
 from retrograd.compiler.flatten import ZERO
 from retrograd.compiler.gradient_calls import expand_gradients
 from retrograd.compiler.ir import Block, Call, Local, Module, Node, Op, Operand, Region, Var, Within
 from retrograd.compiler.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
 from retrograd.compiler.source import SourceFunction
-from retrograd.compiler.specialise import Specialiser, static_key
+from retrograd.compiler.specialise import Specialiser
 from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, leaves
 from retrograd.compiler.values import FunctionValue, row_major
 from retrograd.isa.table import TABLE
@@ -38,6 +39,8 @@ class Lowered:
     arguments: tuple[Argument, ...]
     #: statements for the host: (function, `with` block, what its names stand for)
     externals: tuple[Any, ...] = ()
+    #: the values from around the functions that the module was made from
+    captures: Captures = field(default_factory=Captures, compare=False, repr=False)
 
 
 def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int = 1 << 16) -> Lowered:
@@ -59,9 +62,10 @@ def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int
         arguments.append(Argument(p.name, t, s.memory))
         if isinstance(t, StaticType):
             value = t.value
-            inverse_of = getattr(value, "__retrograd_inverse_of__", None)
-            if isinstance(value, SourceFunction) or inverse_of is not None:
-                f = FunctionValue(inverse_of or value, inverse_of is not None)
+            s.captures.contents(value)
+            backward = getattr(type(value), "__retrograd_inverse__", False)
+            if isinstance(value, SourceFunction) or backward:
+                f = FunctionValue(value.__retrograd_inverse_of__ if backward else value, backward)
                 shapes.append(StaticShape((id(f.function), f.backward), f))
             else:
                 shapes.append(StaticShape(static_key(value), value))
@@ -102,7 +106,7 @@ def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int
     )
     if s.gradients:
         module = expand_gradients(module, s.gradients)
-    return Lowered(module, tuple(arguments), tuple(s.externals))
+    return Lowered(module, tuple(arguments), tuple(s.externals), s.captures.freeze())
 
 
 def _shape_of(t: Type) -> Shape:

@@ -22,6 +22,7 @@ from retrograd.compiler.flatten import OPPOSITE, allocate, release
 from retrograd.compiler.intrinsics import Intrinsic
 from retrograd.compiler.ir import SP, Block, Const, Delocal, Kind, Local, Op, Region, Var, invert
 from retrograd.compiler.operands import BOOL, FIXED, INT
+from retrograd.compiler.pure import need_iterable
 from retrograd.compiler.scope import Made
 from retrograd.compiler.types import ScalarType, StackType, StructType, element_of, scalar_of
 from retrograd.compiler.values import (
@@ -88,6 +89,7 @@ class Making(Bijections):
                     self.fail("RG0706", f"`{name}` holds a value already", target)
                 self.names[name] = value
             case ast.Tuple(elts=targets) if isinstance(value, Constant) and isinstance(value.value, tuple | list):
+                self.guarded(node, need_iterable, value.value)
                 if len(targets) != len(value.value):
                     self.fail("RG0703", f"{len(targets)} names for {len(value.value)} values", target)
                 for x, v in zip(targets, value.value, strict=True):

@@ -8,9 +8,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 from retrograd.compiler.arithmetic import Arithmetic, NegativePower, ShapeMismatch, broadcast, number_kind
+from retrograd.compiler.captures import Captures
 from retrograd.compiler.comparisons import shortened
 from retrograd.compiler.expressions import E, Ranges
 from retrograd.compiler.ir import Kind, Region
+from retrograd.compiler.pure import Impure, need_operators, need_plain
 from retrograd.compiler.source import SourceFunction, fail
 from retrograd.compiler.types import struct_of
 from retrograd.compiler.values import Constant, FunctionValue, StructValue, Value, describe
@@ -23,13 +25,18 @@ INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 class Operands:
     """Values of expressions in one function; `names` are its local ones.
 
-    `constant_region(words, name)` gives the memory where a constant array lies.
+    `captures` records what they mean in Python; `constant_region(words, name)` gives the memory where a constant array lies.
     """
 
     def __init__(
-        self, function: SourceFunction, w: Format, constant_region: Callable[[tuple[int, ...], str], Region]
+        self,
+        function: SourceFunction,
+        w: Format,
+        captures: Captures,
+        constant_region: Callable[[tuple[int, ...], str], Region],
     ) -> None:
         self.function = function
+        self.captures = captures
         self.source = function.source
         self.w = w
         self.arithmetic = Arithmetic(w)
@@ -52,12 +59,18 @@ class Operands:
             message, _, hint = str(error).partition("; ")
             own = shortened(node) if isinstance(node, ast.expr) else "x"
             self.fail("RG0703", message, node, hint.replace("(x)", f"({own})") or None)
+        except Impure as error:
+            self.refuse_impure(error, node)
         except ZeroDivisionError:
             self.fail("RG0714", f"`{shortened(node)}` divides by zero", node, "Divide by another number.")
         except NegativePower as error:
             self.fail("RG0810", f"{error}", node)
         except (OverflowError, ValueError) as error:
             self.fail("RG0714", f"{error}", node)
+
+    def refuse_impure(self, error: Impure, node: ast.AST) -> NoReturn:
+        """Raise RG0721: Python code would run while the function is compiled, and its result be part of the program."""
+        self.fail("RG0721", str(error), node)
 
     def _value(self, node: ast.AST, function: Callable[..., Value], *args: Any) -> Value:
         result: Value = self.guarded(node, function, *args)
@@ -77,7 +90,10 @@ class Operands:
     def decided(self, c: Constant, node: ast.expr) -> bool:
         """Whether a constant counts as true."""
         try:
+            need_operators(c.value)
             return bool(c.value)
+        except Impure as error:
+            self.refuse_impure(error, node)
         except (TypeError, ValueError):
             self.fail("RG0703", f"{describe(c)} is neither true nor false", node)
 
@@ -102,9 +118,9 @@ class Operands:
         """A Python object from around the function."""
         if isinstance(found, SourceFunction):
             return FunctionValue(found)
-        inverse_of = getattr(found, "__retrograd_inverse_of__", None)
-        if inverse_of is not None:
-            return FunctionValue(inverse_of, backward=True)
+        # Asked of the class: an object of a user's class may run code to answer.
+        if getattr(type(found), "__retrograd_inverse__", False):
+            return FunctionValue(found.__retrograd_inverse_of__, backward=True)
         if struct_of(type(found)) is not None:
             t = struct_of(type(found))
             assert t is not None
@@ -113,6 +129,7 @@ class Operands:
 
     def _numbers(self, array: Any, node: ast.AST) -> np.ndarray[Any, Any]:
         """A constant as an array of numbers."""
+        self.guarded(node, need_plain, array)
         try:
             values = np.asarray(array)
         except ValueError:

@@ -70,7 +70,7 @@ class Scope(Evaluator):
     """A function under compilation: `out` receives the IR, `made` is what it has to free."""
 
     def __init__(self, function: SourceFunction, module: Specialiser, recursive: bool) -> None:
-        super().__init__(function, module.w, module.constant_region)
+        super().__init__(function, module.w, module.captures, module.constant_region)
         self.module = module
         self.recursive = recursive
         self.out: list[Node] = []

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
+from retrograd.compiler.captures import Captures, steady
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
 
 #: a parameter without default or annotation
@@ -211,17 +212,28 @@ class SourceFunction:
             shown.append(p.name if p.annotation is NOTHING else f"{p.name}: {annotation}")
         return f"{self.__name__}({', '.join(shown)})"
 
-    def lookup(self, name: str) -> Any:
-        """What a name means where the function was defined. Raises KeyError."""
-        code = self.fn.__code__
+    def lookup(self, name: str, captures: Captures | None = None) -> Any:
+        """What a name means where the function was defined; it is recorded in `captures`. Raises KeyError."""
+        code, around = self.fn.__code__, self.fn.__globals__
+        if captures is not None and steady(self.__module__ or ""):
+            captures = None
         if name in code.co_freevars:
+            cell = self.fn.__closure__[code.co_freevars.index(name)]
             try:
-                return self.fn.__closure__[code.co_freevars.index(name)].cell_contents
+                value = cell.cell_contents
             except ValueError:
                 raise KeyError(name) from None
-        if name in self.fn.__globals__:
-            return self.fn.__globals__[name]
-        return vars(builtins)[name]
+            if captures is not None:
+                captures.cell(cell, value)
+            return value
+        if name in around:
+            if captures is not None:
+                captures.binding(around, around, name, around[name])
+            return around[name]
+        value = vars(builtins)[name]
+        if captures is not None:
+            captures.binding(around, around, name)
+        return value
 
     @cached_property
     def own_names(self) -> frozenset[str]:
@@ -256,11 +268,19 @@ class SourceFunction:
 class InnerFunction(SourceFunction):
     """A `def` inside a reversible function: its names mean constants of the function around it, or what they mean there."""
 
-    def __init__(self, tree: ast.FunctionDef, outer: SourceFunction, constants: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        tree: ast.FunctionDef,
+        outer: SourceFunction,
+        constants: dict[str, Any],
+        static: Callable[[ast.expr, str], Any],
+    ) -> None:
+        """`static`: the value of an expression in the function around, which must be known."""
         self.__name__ = tree.name
         self.__qualname__ = f"{outer.__qualname__}.{tree.name}"
         self.__doc__ = ast.get_docstring(tree)
         self._tree, self._outer, self._constants = tree, outer, constants
+        self._static = static
         self._around: dict[str, Any] = {}
         self.read_from = None
         self.owner = None
@@ -283,15 +303,28 @@ class InnerFunction(SourceFunction):
         every = [*a.args, *a.kwonlyargs]
         defaults = [*[None] * (len(a.args) - len(a.defaults)), *a.defaults, *a.kw_defaults]
         for p, default in zip(every, defaults, strict=True):
-            annotation = NOTHING if p.annotation is None else self._annotation(p.arg, ast.unparse(p.annotation))
-            value = NOTHING if default is None else self._annotation(p.arg, ast.unparse(default))
-            found.append(Parameter(p.arg, annotation, value))
+            # Both are expressions of the function around, where they are known when it is compiled.
+            annotation = NOTHING if p.annotation is None else self._static(p.annotation, f"the annotation of `{p.arg}`")
+            if isinstance(annotation, str) and p.annotation is not None:
+                annotation = self._static(self._parsed_text(annotation, p.annotation), f"the annotation of `{p.arg}`")
+            value = NOTHING if default is None else self._static(default, f"the default of `{p.arg}`")
+            found.append(Parameter(p.arg, NOTHING if annotation is Any else annotation, value))
         return tuple(found)
 
-    def lookup(self, name: str) -> Any:
+    def _parsed_text(self, text: str, node: ast.expr) -> ast.expr:
+        """The expression in an annotation that is a text; messages point at the text."""
+        try:
+            found = ast.parse(text, mode="eval").body
+        except SyntaxError as error:
+            fail("RG0702", f"the annotation {text!r:.40} cannot be read: {error.msg}", self.source, node)
+        for inner in ast.walk(found):
+            ast.copy_location(inner, node)
+        return found
+
+    def lookup(self, name: str, captures: Captures | None = None) -> Any:
         if name in self._constants:
             return self._constants[name]
-        return self._outer.lookup(name)
+        return self._outer.lookup(name, captures)
 
     def globals(self) -> dict[str, Any]:
         return self._outer.globals()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from retrograd.compiler.arithmetic import number_kind
+from retrograd.compiler.captures import Captures, static_key
 from retrograd.compiler.comparisons import shortened
 from retrograd.compiler.elaborate import Elaborator
 from retrograd.compiler.expressions import Address, E, loads
@@ -98,6 +99,7 @@ class Specialiser:
 
     def __init__(self, w: Format) -> None:
         self.w = w
+        self.captures = Captures()
         self.procedures: dict[str, Procedure] = {}
         self.regions: list[Region] = []
         self.memory = 0
@@ -525,14 +527,6 @@ def _interleave(a: ArrayView, b: ArrayView) -> bool:
 
 def describe_argument(leaf: Leaf) -> str:
     return f"`{shortened(leaf.where)}`"
-
-
-def static_key(value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        return (id(value), type(value).__name__)
-    return (type(value).__name__, value)
 
 
 def _axes(count: int) -> str:

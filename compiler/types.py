@@ -173,7 +173,7 @@ def scalar_of(annotation: Any) -> ScalarType | None:
         return INT
     if annotation is float:
         return FIXED
-    kind = getattr(annotation, "retrograd_kind", None)
+    kind = getattr(annotation, "retrograd_kind", None) if isinstance(annotation, type) else None
     return None if kind is None else ScalarType(Kind(kind))
 
 

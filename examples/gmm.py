@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent / "data" / "gmm"
 
 
+@rg.pure
 def columns(d: int) -> list[tuple[int, int, int]]:
     """(i, first, last + 1): where in lⱼ the part of column i lies that is below the diagonal."""
     starts = np.cumsum([0, *range(d - 1, 0, -1)]).tolist()
     return [(i, starts[i], starts[i + 1]) for i in range(d - 1)]
 
 
+@rg.pure
 def wishart_constant(d: int, gamma: float, m: int) -> float:
     """C = N d (ln γ − ln 2 / 2) − ln Γ_d(N/2), N = d + m + 1, with the multivariate gamma function Γ_d."""
     n = d + m + 1

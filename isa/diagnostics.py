@@ -198,6 +198,8 @@ KINDS = _kinds(
      "Let the recursion end by a condition on static values, or make the argument dynamic."),
     ("RG0720", "function too large", "The compiler works through nested expressions and blocks by recursion, which has an end.",
      "Split the expression, or make functions of its parts."),
+    ("RG0721", "impure Python", "Python in a reversible function runs once, when the function is compiled, and its result becomes part of the program. So only Python that is known to be pure is run: docs/language.md lists it.",
+     "Compute it outside and pass it as an argument; declare a function of your own with `@rg.pure`; or leave it to the host, `with rg.external():`."),
     ("RG0801", "index out of range", "The array has no such element.", "Test the index with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or the value it was made with: anything else would be erased.",
      "Uncompute it with `~r`, or erase it with `rg.erase` and pay for the bits."),

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
+    from retrograd.compiler.pure import pure
     from retrograd.compiler.structs import struct
     from retrograd.compiler.types import static
     from retrograd.differentiation import (
@@ -143,6 +144,7 @@ _HOMES = {
     "zeros_like": "compiler.intrinsics",
     "Compiled": "compiler.compiled",
     "Options": "compiler.compiled",
+    "pure": "compiler.pure",
     "struct": "compiler.structs",
     "Array": "compiler.types",
     "Stack": "compiler.types",
@@ -266,6 +268,7 @@ __all__ = [
     "mean",
     "neg",
     "pop",
+    "pure",
     "push",
     "reversible",
     "rol",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, overload
 
+from retrograd.compiler.captures import static_key
 from retrograd.compiler.compiled import Compiled, Options, compile_function, dropping_cotangents
 from retrograd.compiler.source import SourceFunction
 from retrograd.compiler.types import StaticType, Type
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from retrograd.compiler.lower import Lowered
     from retrograd.isa.program import Program
 
-#: compiled versions that one function keeps
+#: combinations of types, format and options that one function keeps compiled code for; versions of each, by what they captured
 _KEPT = 64
+_VARIANTS = 4
 _default_format = Q32_32
 
 
@@ -36,7 +38,8 @@ def use_format(format: Format | str) -> Format:
 class Reversible(SourceFunction):
     """A function of the language: `f(*args)` runs it, `(~f)(*args)` runs it backward; both return all arguments.
 
-    `~~f is f`. The function is compiled when it is first called with arguments of these types and shapes, and kept.
+    `~~f is f`. The function is compiled when it is first called with arguments of these types and shapes, and kept
+    as long as what it captured is the same.
     """
 
     def __init__(
@@ -45,7 +48,8 @@ class Reversible(SourceFunction):
         super().__init__(fn)
         self.format = None if format is None else format_of(format)
         self.options = options or Options()
-        self._compiled: dict[Any, Compiled] = {}
+        #: by types, format and options; several where what they captured differs, the newest first
+        self._compiled: dict[Any, tuple[Compiled, ...]] = {}
         self._inverse = Inverse(self)
 
     # ------------------------------------------------------------------ calls
@@ -91,19 +95,25 @@ class Reversible(SourceFunction):
     def compiled_for(
         self, types: tuple[Type, ...], format: Format | str | None = None, options: Options | None = None
     ) -> Compiled:
-        """The program for these types, compiled at most once."""
+        """The program for these types and for what is captured now, compiled at most once."""
         w, chosen = self.format_for(format), options or self.options
         key = (tuple(_key(t) for t in types), w, chosen)
-        found = self._compiled.get(key)
-        if found is None:
-            if chosen.cotangents:
-                found = dropping_cotangents(self.compiled_for(types, w, replace(chosen, cotangents=False)))
-            else:
-                found = compile_function(self, types, w, chosen)
-            if len(self._compiled) >= _KEPT:
-                del self._compiled[next(iter(self._compiled))]
-            self._compiled[key] = found
+        kept = self._compiled.get(key, ())
+        for found in kept:
+            if found.lowered.captures.hold():
+                return found
+        if chosen.cotangents:
+            found = dropping_cotangents(self.compiled_for(types, w, replace(chosen, cotangents=False)))
+        else:
+            found = compile_function(self, types, w, chosen)
+        if key not in self._compiled and len(self._compiled) >= _KEPT:
+            del self._compiled[next(iter(self._compiled))]
+        self._compiled[key] = (found, *kept[: _VARIANTS - 1])
         return found
+
+    def latest(self) -> Compiled | None:
+        """What was compiled last, of all types, formats and options that are kept."""
+        return next(reversed(self._compiled.values()))[0] if self._compiled else None
 
     def program(self, *args: Any, **keywords: Any) -> Program:
         """What machines run."""
@@ -134,6 +144,9 @@ class Reversible(SourceFunction):
 
 class Inverse:
     """A reversible function, run backward."""
+
+    #: for the compiler, which cannot import this class
+    __retrograd_inverse__ = True
 
     def __init__(self, of: Reversible) -> None:
         self.__retrograd_inverse_of__ = of
@@ -181,13 +194,7 @@ class Listing:
 
 
 def _key(t: Type) -> Any:
-    if isinstance(t, StaticType):
-        try:
-            hash(t.value)
-        except TypeError:
-            return ("static", id(t.value), type(t.value).__name__)
-        return ("static", type(t.value).__name__, t.value)
-    return t
+    return ("static", static_key(t.value)) if isinstance(t, StaticType) else t
 
 
 @overload

@@ -21,17 +21,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@rg.pure
 def _bit_reversed(n: int) -> NDArray[Any]:
     """The numbers below n, a power of two, with their bits in opposite order."""
     bits = int(log2(n))
     return np.array([int(f"{i:0{bits}b}"[::-1], 2) if bits else 0 for i in range(n)])
 
 
+@rg.pure
 def _angles(half: int) -> NDArray[Any]:
     """−πj/half for all j < half: the turns of one stage."""
     return -pi * np.arange(half) / half
 
 
+@rg.pure
 def _stages(n: int) -> list[int]:
     """1, 2, 4, …, n/2. Raises ValueError where n is no power of two."""
     if n < 1 or n & (n - 1):

@@ -11,16 +11,19 @@ import retrograd as rg
 from retrograd import Array, Reversible, fixed, reversible
 
 
+@rg.pure
 def bennett_steps(k: int, levels: int) -> int:
     """kⁿ: the steps that are simulated."""
     return int(k**levels)
 
 
+@rg.pure
 def bennett_calls(k: int, levels: int) -> int:
     """(2k − 1)ⁿ: the calls of the step, forward and backward together. k are made, k − 1 taken back, on each level."""
     return int((2 * k - 1) ** levels)
 
 
+@rg.pure
 def bennett_states(k: int, levels: int) -> int:
     """n(k − 1) + 2: the states that exist at most at one time, the first and the last among them."""
     return levels * (k - 1) + 2

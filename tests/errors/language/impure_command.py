@@ -1,0 +1,9 @@
+from retrograd import reversible
+
+
+@reversible
+def f(x: int):
+    x += __import__("os").system("true")
+
+
+f(0)
