@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 from retrograd.isa.diagnostics import AssemblyError, Diagnostic, Span
+from retrograd.isa.files import read_file
 
 #: bytes of one file, depth of includes, files in all: beyond any program, short of harm
 MAX_BYTES = 64 << 20
@@ -45,7 +46,7 @@ def read_include(path: str, including: Path, roots: tuple[Path, ...]) -> tuple[P
                 return Diagnostic("RG0110", f"`{path}` is not a regular file")
             if status.st_size > MAX_BYTES:
                 return Diagnostic("RG0110", f"`{path}` has {status.st_size} bytes; the limit is {MAX_BYTES}")
-            return candidate, decode_text(candidate.read_bytes(), path)
+            return candidate, decode_text(read_file(candidate, MAX_BYTES), path)
         except AssemblyError as error:
             return error.diagnostics[0]
         except FileNotFoundError:

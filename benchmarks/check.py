@@ -17,6 +17,7 @@ from typing import Any
 
 from retrograd.benchmarks.run import SCHEMA
 from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.files import read_file
 
 #: how much worse a ratio of times may be: they differ by a third from run to run on a machine that others use
 ALLOWED = 1.5
@@ -49,9 +50,9 @@ class Comparison:
 def read(path: Path) -> dict[str, Any]:
     """A document of a run. Raises InputError RG0501, RG1203."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(Diagnostic("RG0501", f"{path}: {getattr(error, 'strerror', None) or error}")) from None
+        text = read_file(path).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(Diagnostic("RG0501", f"{path}: {error}")) from None
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:

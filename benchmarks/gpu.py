@@ -45,6 +45,7 @@ from retrograd.benchmarks.references import adbench, complex_step
 from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding
 from retrograd.isa.diagnostics import DeviceError
+from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.simulator.engines import batch as on_cores
@@ -143,7 +144,7 @@ def main() -> None:
     report.machine |= {"python": platform.python_version(), "numpy": np.__version__, "processor": platform.machine()}
     print(markdown(report))
     if options.json:
-        options.json.write_text(json.dumps({"schema": SCHEMA, **asdict(report)}, indent=2, default=str) + "\n")
+        write_file(options.json, json.dumps({"schema": SCHEMA, **asdict(report)}, indent=2, default=str) + "\n")
     if report.failed or not all(row["same"] for row in report.identical):
         sys.exit("Bits differ, or something failed: see above.")
 
@@ -593,7 +594,7 @@ def _counted(program: Program, arch: str, tools: dict[str, str | None]) -> dict[
         return found
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(text)
+        write_file(source, text)
         command = [tools["ptxas"], "-v", "-arch", arch, str(source), "-o", str(binary)]
         said = subprocess.run(command, capture_output=True, text=True, check=True)
         registers = re.search(r"Used (\d+) registers", said.stdout + said.stderr)

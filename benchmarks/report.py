@@ -27,6 +27,7 @@ from retrograd.benchmarks.table import (
     stream_rows,
     system_cells,
 )
+from retrograd.isa.files import is_input, replacing, write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,10 +106,12 @@ def write(document: dict[str, Any], docs: Path) -> list[Path]:
     folder = docs / "benchmarks"
     folder.mkdir(exist_ok=True)
     figures = folder / FIGURES
-    figures.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     text = docs / "benchmarks.md"
-    text.write_text(page(document), encoding="utf-8")
-    out = [figures, text]
+    out = [text]
+    if not is_input(figures):  # `--from` that very file: its figures stay as they are
+        write_file(figures, json.dumps(document, indent=1) + "\n")
+        out.insert(0, figures)
+    write_file(text, page(document))
     import matplotlib as mpl
 
     # The same figures make the same file: ids by a fixed seed, no date.
@@ -120,7 +123,8 @@ def write(document: dict[str, Any], docs: Path) -> list[Path]:
             ("memory", _draw_memory),
         ):
             path = folder / f"{name}.svg"
-            draw(document).savefig(path, metadata={"Date": None})
+            with replacing(path) as file:
+                draw(document).savefig(file, format="svg", metadata={"Date": None})
             out.append(path)
     return out
 

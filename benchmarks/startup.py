@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from retrograd.benchmarks.measure import Row, seconds
+from retrograd.isa.files import write_file
 
 from retrograd import examples
 from retrograd.execution import ENGINES
@@ -21,7 +22,7 @@ def measure(quick: bool) -> list[Row]:
     """Whole processes, beside an empty Python in the same run. The first run of an engine, which fills its cache, is not timed."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "small.rga"
-        program.write_text("start\nadd r1, 2\nmul.add r2, r1, r1\nfinish\n")
+        write_file(program, "start\nadd r1, 2\nmul.add r2, r1, r1\nfinish\n")
 
         processes: dict[str, tuple[str, ...]] = {
             "an empty Python process": ("-c", "pass"),

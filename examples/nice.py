@@ -24,9 +24,11 @@ import argparse
 import time
 from collections.abc import Callable
 from math import log, tau
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from retrograd.isa.files import replacing
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -205,7 +207,8 @@ def plot(file: str, pictures: dict[str, NDArray[Any]]) -> None:
     for axis, (name, points) in zip(axes, pictures.items(), strict=True):
         axis.scatter(points[:, 0], points[:, 1], s=3)
         axis.set(title=name, aspect="equal", xlim=(-3, 3), ylim=(-3, 3))
-    figure.savefig(file)
+    with replacing(file) as out:
+        figure.savefig(out, format=Path(file).suffix[1:] or "png")
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ Addresses are in bytes. What the hardware refuses raises BusError, and has chang
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 from amaranth.sim import Simulator
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.top import Coprocessor
 from retrograd.isa.diagnostics import DeviceError, Diagnostic
+from retrograd.isa.files import replacing_text
 
 
 class BusError(DeviceError):
@@ -55,15 +57,14 @@ class SimulatedBus:
         self._simulator = Simulator(self._coprocessor)
         self._simulator.add_clock(1e-6)
         self._simulator.add_testbench(self._bench)
-        self._writing = None if vcd is None else self._simulator.write_vcd(vcd)
-        if self._writing is not None:
-            self._writing.__enter__()
+        self._waveforms = ExitStack()
+        if vcd is not None:
+            file = self._waveforms.enter_context(replacing_text(vcd))
+            self._waveforms.enter_context(self._simulator.write_vcd(file))
 
     def close(self) -> None:
         """Finish the waveforms."""
-        if self._writing is not None:
-            self._writing.__exit__(None, None, None)
-            self._writing = None
+        self._waveforms.close()
 
     def __enter__(self) -> SimulatedBus:
         return self

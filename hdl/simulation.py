@@ -12,6 +12,7 @@ from retrograd.hdl.microword import Trap
 from retrograd.hdl.orders import Change, Order, Record, Report
 from retrograd.hdl.ports import Space
 from retrograd.hdl.waves import Watched
+from retrograd.isa.files import replacing_text
 
 #: more than any instruction takes
 _PATIENCE = 2000
@@ -35,7 +36,11 @@ class Simulation:
         if vcd is not None:
             watched = Watched(self.core)
             simulator = self._new(watched)
-            with simulator.write_vcd(vcd, str(Path(vcd).with_suffix(".gtkw")), traces=watched.traces):
+            with (
+                replacing_text(vcd, keep_partial=True) as waveforms,
+                replacing_text(Path(vcd).with_suffix(".gtkw"), keep_partial=True) as saved,
+                simulator.write_vcd(waveforms, saved, traces=watched.traces),
+            ):
                 simulator.run()
             return self._reports
         if self._simulator is None:

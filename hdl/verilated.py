@@ -29,6 +29,7 @@ from retrograd.hdl.orders import Change, Order, Record, Report
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.retirement import WRITTEN
 from retrograd.hdl.verilog import convert
+from retrograd.isa.files import write_file
 
 _SHIM = Path(__file__).with_name("verilated.cpp")
 
@@ -202,8 +203,8 @@ def _build(text: str, folder: Path) -> Path:
 
 def _compile(verilator: str, work: Path, text: str, shim: str) -> None:
     """Make core.so of probe.v and shim.cpp."""
-    (work / "probe.v").write_text(text, encoding="utf-8")
-    (work / "shim.cpp").write_text(shim, encoding="utf-8")
+    write_file(work / "probe.v", text)
+    write_file(work / "shim.cpp", shim)
 
     def run(*command: str | Path) -> str:
         return subprocess.run([*map(str, command)], cwd=work, check=True, capture_output=True, text=True).stdout

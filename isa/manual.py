@@ -37,6 +37,7 @@ from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Entry, Function, Opcode, opcodes_of
 from retrograd.isa.expr import OPERATIONS, Expr, place
+from retrograd.isa.files import write_file
 from retrograd.isa.notation import write
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import WIDTHS, Format
@@ -418,7 +419,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, text in (("isa.md", manual()), ("errors.md", errors())):
         path: Path = options.docs / name
         if not options.check:
-            path.write_text(text, encoding="utf-8", newline="\n")
+            write_file(path, text)
         elif not path.is_file() or path.read_text(encoding="utf-8") != text:
             print(f"{path} is stale: run python -m retrograd.isa.manual {options.docs}", file=sys.stderr)
             stale = True

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from retrograd.isa.description import group_title
 from retrograd.isa.entries import Entry, Function, Opcode, opcodes_of
+from retrograd.isa.files import write_file
 from retrograd.isa.microcode import DEFAULT_UNITS
 from retrograd.isa.microprograms import microprograms
 from retrograd.isa.phases import ACCESS, ADDRESS, DECODE, FETCH, READ
@@ -191,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     path: Path = options.docs / "timing.md"
     if not options.check:
-        path.write_text(page(), encoding="utf-8", newline="\n")
+        write_file(path, page())
     elif not path.is_file() or path.read_text(encoding="utf-8") != page():
         print(f"{path} is stale: run python -m retrograd.isa.timing {options.docs}", file=sys.stderr)
         return 1

@@ -21,6 +21,7 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment
 from retrograd.examples.tradeoffs import forgetting_chain, product_by_fixed, product_by_lognum, squared_error
 from retrograd.isa.encoding import Instruction, encode
+from retrograd.isa.files import replacing, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.simulator.energy.circuits import cuccaro_adder, gate_counts
@@ -527,14 +528,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{path} is stale: run python tools/analyse_energy.py {options.docs}", file=sys.stderr)
             return 1
         return 0
-    path.write_text(text, encoding="utf-8", newline="\n")
+    write_file(path, text)
     folder: Path = options.docs / "energy"
     folder.mkdir(exist_ok=True)
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "retrograd"}):
         for name, figure in pictures.items():
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            with replacing(folder / f"{name}.svg") as file:
+                figure.savefig(file, format="svg", metadata={"Date": None})
     return 0
 
 

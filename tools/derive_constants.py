@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from retrograd.isa.files import write_file
+
 PLACES = 128
 #: segments of a table are 2^-6 of its range; smaller formats take every 2^k-th entry
 BITS = 6
@@ -76,7 +78,7 @@ def main(arguments: list[str]) -> int:
     (name,) = [a for a in arguments if a != "--check"]
     path, text = Path(name), derive()
     if not check:
-        path.write_text(text, "utf-8")
+        write_file(path, text)
     elif path.read_text("utf-8") != text:
         print(f"{path} is stale: python tools/derive_constants.py {path}", file=sys.stderr)
         return 1

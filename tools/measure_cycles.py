@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from retrograd.examples import bessel, bundle_adjustment, hypot
 from retrograd.isa.description import group_title
 from retrograd.isa.entries import opcodes_of
+from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.timing import cycles
@@ -190,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     page = path.read_text(encoding="utf-8")
     fresh = put(page)
     if not options.check:
-        path.write_text(fresh, encoding="utf-8", newline="\n")
+        write_file(path, fresh)
     elif page != fresh:
         print(f"{path} is stale: run python tools/measure_cycles.py {options.docs}", file=sys.stderr)
         return 1

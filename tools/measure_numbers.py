@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa import functions
 from retrograd.isa.expr import Expr, nodes, place
+from retrograd.isa.files import write_file
 from retrograd.isa.python_source import emit
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -345,7 +346,7 @@ class Compiled:
         # The truth's text has brackets and commas of its own, which a macro takes as they are.
         macros += [f"#define {name} {text}" for name, text in {**pieces, "TRUTH": case.truth}.items()]
         text = "\n".join([*macros, _PRELUDE, c_source(case.roots(w), w), _KERNEL])
-        path.write_text(text, "utf-8")
+        write_file(path, text)
         library = path.with_suffix(".so")
         command = ["cc", "-O3", "-march=native", "-shared", "-fPIC", "-o", library, path, "-lquadmath", "-lm"]
         subprocess.run(list(map(str, command)), check=True)
@@ -736,7 +737,7 @@ def main(arguments: list[str]) -> int:
             return 1
         return 0
     if options.page:
-        page.write_text(render(json.loads(facts.read_text("utf-8"))), "utf-8")
+        write_file(page, render(json.loads(facts.read_text("utf-8"))))
         return 0
     data = run_all(options.quick)
     wrong = [r for r in data["results"] if r["worst"] > r["bound"] or r.get("falls")]
@@ -746,8 +747,8 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
     if not options.quick:
-        facts.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        page.write_text(render(data), "utf-8")
+        write_file(facts, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        write_file(page, render(data))
     return 1 if wrong else 0
 
 

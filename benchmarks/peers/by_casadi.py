@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from retrograd.benchmarks.data import Embeddings, Measurements
 from retrograd.benchmarks.peers import Prepared
+from retrograd.isa.files import write_file
 
 #: as one compiles numerical code for the machine at hand
 FLAGS = ("-march=native", "-fPIC", "-shared")
@@ -45,15 +46,15 @@ def _prepared(
     source, library = _folder() / f"{name}.c", _folder() / f"{name}.so"
     sizes = [part.numel() for part in inputs]
     given = "".join(f"arg[{i}] = in{i} + {size} * row; " for i, size in enumerate(sizes))
-    with source.open("a", encoding="utf-8") as text:
-        text.write(
-            f"CASADI_SYMBOL_EXPORT void rows(casadi_int n, {', '.join(f'const casadi_real* in{i}' for i in range(len(sizes)))}, "
-            f"casadi_real* out) {{\n"
-            f"  const casadi_real* arg[{f.sz_arg() + 1}]; casadi_real* res[{f.sz_res() + 1}];\n"
-            f"  static casadi_int iw[{f.sz_iw() + 1}]; static casadi_real w[{f.sz_w() + 1}];\n"
-            f"  for (casadi_int row = 0; row < n; row++) {{ {given}res[0] = out + {f.nnz_out(0)} * row; "
-            f"{name}(arg, res, iw, w, 0); }}\n}}\n"
-        )
+    loop = (
+        f"CASADI_SYMBOL_EXPORT void rows(casadi_int n, {', '.join(f'const casadi_real* in{i}' for i in range(len(sizes)))}, "
+        f"casadi_real* out) {{\n"
+        f"  const casadi_real* arg[{f.sz_arg() + 1}]; casadi_real* res[{f.sz_res() + 1}];\n"
+        f"  static casadi_int iw[{f.sz_iw() + 1}]; static casadi_real w[{f.sz_w() + 1}];\n"
+        f"  for (casadi_int row = 0; row < n; row++) {{ {given}res[0] = out + {f.nnz_out(0)} * row; "
+        f"{name}(arg, res, iw, w, 0); }}\n}}\n"
+    )
+    write_file(source, source.read_text(encoding="utf-8") + loop)
     effort = "-O1" if source.stat().st_size > LONG else "-O3"
     subprocess.run(["cc", effort, *FLAGS, str(source), "-o", str(library), "-lm"], check=True)
     rows = ctypes.CDLL(str(library)).rows

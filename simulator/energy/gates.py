@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.files import read_file
 from retrograd.isa.words import Format
 
 SCHEMA = "retrograd.gates/1"
+#: bytes: larger files are none of ours
+_LARGEST = 1 << 20
 #: the kind of cell that memories are made of: no gate, and none that `any` stands for
 MEMORY_BITS = "memory bits"
 #: cells of a kind in a unit: far more than any chip has
@@ -44,9 +47,7 @@ class Gates:
 def load_gates(path: Path) -> Gates:
     """The counts in a file. Raises InputError RG0501, RG1110."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(Diagnostic("RG0501", f"{path}: {error.strerror}")) from None
+        data = json.loads(read_file(path, _LARGEST))
     except (ValueError, RecursionError) as error:
         raise InputError(Diagnostic("RG1110", f"{path} is not JSON: {error}")) from None
     return gates_from(data, str(path))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
+from retrograd.isa.files import read_file
 from retrograd.simulator.energy.figures import EVIDENCE, Figure, Range
 from retrograd.simulator.energy.laws import LAWS, Law, limits
 from retrograd.simulator.energy.technology import CAUSES, Charge, Size, Technology
@@ -44,7 +45,8 @@ def shipped() -> list[str]:
 def technology(name: str | Path) -> Technology:
     """A model by its id, or from a file of one's own: whatever has a slash, or ends in .toml.
 
-    Raises InputError RG1101 for no such model, RG0501 for a file that cannot be read, RG1102 to RG1107 and RG1112 for one that is wrong.
+    Raises InputError RG1101 for no such model, RG0501 or RG0514 for a file that cannot be read or is too large, RG1102 to RG1107 and RG1112
+    for one that is wrong.
     """
     text = str(name)
     if isinstance(name, Path) or "/" in text or "\\" in text or text.endswith(".toml"):
@@ -60,11 +62,7 @@ def technology(name: str | Path) -> Technology:
 def from_file(path: Path) -> Technology:
     """The model in a file. Raises InputError."""
     try:
-        if path.stat().st_size > _LARGEST:
-            raise InputError(Diagnostic("RG1102", f"{path}: more than {_LARGEST} bytes, and no technology model"))
-        source = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise InputError(Diagnostic("RG0501", f"{path}: {error.strerror}")) from None
+        source = read_file(path, _LARGEST).decode()
     except UnicodeDecodeError as error:
         raise InputError(Diagnostic("RG1102", f"{path} is not UTF-8: byte {error.start}")) from None
     found = from_text(source, str(path))

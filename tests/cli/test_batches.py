@@ -23,7 +23,7 @@ from retrograd.simulator.engines.cuda import driver as drivers
 
 import retrograd as rg
 from retrograd import progress
-from retrograd.cli.files import write_arrays
+from retrograd.cli.arrays import write_arrays
 from retrograd.cli.functions import load_function
 from retrograd.lossless import join_words
 
@@ -164,11 +164,10 @@ def test_there_and_back(cli: Cli, engine: str) -> None:
         assert load("back.npz")["r"].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_file_may_be_read_and_written(cli: Cli) -> None:
+def test_what_a_batch_reads_is_not_replaced(cli: Cli) -> None:
     save(r=np.zeros(3), xs=XS)
-    assert cli("run", "f.py:norm", "--batch", "in.npz", "-o", "in.npz")[0] == OK
-    assert load("in.npz")["r"].tolist() == [5.0, 13.0, 17.0]
-    assert cli("run", "f.py:~norm", "--batch", "in.npz", "-o", "in.npz")[0] == OK
+    code, _, err = cli("run", "f.py:norm", "--batch", "in.npz", "-o", "in.npz")
+    assert (code, err.startswith("error[RG0513]: in.npz is read by this command")) == (BAD_INPUT, True)
     assert load("in.npz")["r"].tolist() == [0.0, 0.0, 0.0]
 
 
@@ -514,8 +513,8 @@ def test_progress_on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> No
         ({"r": np.zeros(3), "xs": np.zeros((3, 2), complex)}, "RG0603", "array of fixed, not of complex numbers"),
         ({"r": np.array(["a", "b", "c"]), "xs": XS}, "RG0603", "`r` of `norm` is one fixed"),
         ({"r": np.array([b"a", b"b", b"c"]), "xs": XS}, "RG0603", "`r` of `norm` is one fixed"),
-        ({"r": np.zeros(3, "M8[D]"), "xs": XS}, "RG0603", "`r` of `norm` is one fixed"),
-        ({"r": np.zeros(3, [("a", "i4")]), "xs": XS}, "RG0603", "`r` of `norm` is one fixed"),
+        ({"r": np.zeros(3, "M8[D]"), "xs": XS}, "RG0504", "`r.npy` cannot be read: it holds datetime64[D]"),
+        ({"r": np.zeros(3, [("a", "i4")]), "xs": XS}, "RG0504", "`r.npy` cannot be read: it holds [('a', '<i4')]"),
         ({"r": np.array([0, np.nan, 0]), "xs": XS}, "RG0602", "`r`: element 1: NaN"),
         ({"r": np.array([0, np.inf, 0]), "xs": XS}, "RG060", "`r`: element 1: "),
         ({"r": np.array([0, 1e30, 0]), "xs": XS}, "RG0601", "`r`: element 1: "),

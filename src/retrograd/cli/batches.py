@@ -13,11 +13,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.files import check_output, fail, read_arrays, write_arrays
+from retrograd.cli.arrays import read_arrays, write_arrays
+from retrograd.cli.files import fail
 from retrograd.cli.functions import function_and_direction, parse_arguments, plain, rounded_words, step_limit
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.cli.report import as_dict
 from retrograd.isa.diagnostics import InputError, nearest
+from retrograd.isa.files import check_output
 from retrograd.tables import columns
 
 if TYPE_CHECKING:
@@ -41,11 +43,11 @@ def run_batch_command(options: argparse.Namespace) -> int:
 
     function, backward = function_and_direction(options)
     limit = step_limit(options)
-    if options.output is not None:
-        if options.output == "-":
-            raise fail("RG0512", "-o -: arrays are written to a file; `--json` prints them")
-        check_output(options.output)
+    if options.output == "-":
+        raise fail("RG0512", "-o -: arrays are written to a file; `--json` prints them")
     values, in_axes = batch_values(function, options)
+    if options.output is not None:
+        check_output(options.output)
     result = run_batch(
         function,
         *values,

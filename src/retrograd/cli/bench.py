@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from retrograd.cli.files import fail, write_bytes
+from retrograd.cli.files import fail
 from retrograd.cli.main import OK, WRONG
 from retrograd.isa.diagnostics import nearest
+from retrograd.isa.files import check_output, write_file
 
 
 def bench_command(options: argparse.Namespace) -> int:
@@ -27,12 +28,14 @@ def bench_command(options: argparse.Namespace) -> int:
         raise fail(
             "RG0501", f"{options.report}: no such folder", "--report takes the folder that the page is written to"
         )
+    if options.json not in (None, "-"):
+        check_output(options.json)
     document = check.read(Path(options.from_)) if options.from_ is not None else _measured(options)
     if options.json == "-":
         print(json.dumps(document, indent=1))
     else:
         if options.json is not None:
-            write_bytes(options.json, (json.dumps(document, indent=1) + "\n").encode())
+            write_file(options.json, json.dumps(document, indent=1) + "\n")
         from retrograd.benchmarks.table import table
 
         print(table(document))

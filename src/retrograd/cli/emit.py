@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from retrograd import __version__
-from retrograd.cli.files import fail, load_program, write_bytes
+from retrograd.cli.files import fail, load_program
 from retrograd.cli.main import OK
+from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 
 #: options of `retrograd compile` that say how a function is compiled
@@ -40,7 +41,7 @@ def emit(program: Program, options: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return OK
     data = text.encode()
-    write_bytes(options.output, data)
+    write_file(options.output, data)
     print(f"{options.output}: {len(program.code)} instructions, {len(data)} bytes")
     return OK
 

@@ -12,6 +12,7 @@ from retrograd.cli.files import fail
 from retrograd.cli.functions import function_and_direction, is_function, parse_arguments, step_limit
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.isa.diagnostics import Diagnostic
+from retrograd.isa.files import check_output, replacing
 from retrograd.simulator.energy.counting import host_traffic
 from retrograd.simulator.energy.loading import shipped, technology
 from retrograd.tables import columns
@@ -34,6 +35,8 @@ def energy_command(options: argparse.Namespace) -> int:
             "RG0512", "nothing to run", "write FILE.py:FUNCTION, an assembly text or an image; --models lists models"
         )
     _check(options)
+    if options.plot is not None:
+        check_output(options.plot)
     techs = options.compare.split(",") if options.compare else [options.tech or "landauer"]
     how = _how(options)
     if options.advise:
@@ -168,6 +171,8 @@ def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any])
     program = machine.program
     by = terms(tech, program.format, **how)
     outputs = [Region.parse(text, program, "--out") for text in options.out]
+    for region in outputs:
+        check_output(region.path)
     copied = sum(extent(machine, region) - region.address for region in outputs)
     ledger = Ledger(machine) if _look(options) else None
     try:
@@ -238,7 +243,5 @@ def _comparison(documents: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _save(figure: Any, path: str) -> None:
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise fail("RG0501", f"{path}: {error.strerror}") from None
+    with replacing(path) as file:
+        figure.savefig(file, dpi=150, format=Path(path).suffix.removeprefix("."))

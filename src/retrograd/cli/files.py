@@ -1,26 +1,22 @@
-"""Files in and out: programs as text or image, memory as text, NumPy arrays or raw words."""
+"""What files hold: programs as text or image, memory as text, NumPy arrays or raw words."""
 
 from __future__ import annotations
 
-import errno
-import io
-import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
 from pathlib import Path
-from tokenize import TokenError
-from typing import Any, BinaryIO
 
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.constants import BadConstant, evaluate
 from retrograd.assembler.image import MAGIC, from_image
 from retrograd.assembler.sources import decode_text
+from retrograd.cli.arrays import read_array, write_array
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.isa.files import read_file, read_stream, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
@@ -31,8 +27,6 @@ _RAW = {
 }  # fmt: skip
 TYPES = ("text", "textq", "npy", "npyq", "word", *_RAW)
 _SUFFIXES = {".npy": "npy", ".txt": "text"}
-#: bytes that one data file may have: far more than the largest memory
-_MAX_FILE = 1 << 30
 
 
 def fail(code: str, message: str, hint: str | None = None) -> InputError:
@@ -41,23 +35,15 @@ def fail(code: str, message: str, hint: str | None = None) -> InputError:
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of a file, of standard input for "-". Raises InputError RG0501."""
+    """The bytes of a file, of standard input for "-". Raises InputError RG0501, RG0514."""
+    if path != "-":
+        return read_file(path)
+    if sys.stdin is None:
+        raise fail("RG0501", "standard input is closed")
     try:
-        if path == "-":
-            return sys.stdin.buffer.read(_MAX_FILE)
-        if Path(path).stat().st_size > _MAX_FILE:
-            raise fail("RG0501", f"{path} is larger than {_MAX_FILE} bytes")
-        return Path(path).read_bytes()
+        return read_stream(sys.stdin.buffer, "standard input")
     except (OSError, ValueError) as error:
-        raise fail("RG0501", f"{path}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def write_bytes(path: str, data: bytes) -> None:
-    """Write a file. Raises InputError RG0501."""
-    try:
-        Path(path).write_bytes(data)
-    except (OSError, ValueError) as error:
-        raise fail("RG0501", f"{path}: {getattr(error, 'strerror', None) or error}") from None
+        raise fail("RG0501", f"standard input: {getattr(error, 'strerror', None) or error}") from None
 
 
 def load_program(path: str, include: Sequence[str] = (), *, check: bool = True) -> Program:
@@ -156,80 +142,6 @@ def read_words(region: Region, w: Format) -> list[int]:
     return words
 
 
-#: The header of an array is Python text of somebody's, which NumPy parses as a literal: whatever that may raise.
-_FLAWED = (ValueError, EOFError, SyntaxError, TokenError, TypeError, OverflowError, MemoryError, RecursionError)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).splitlines()[0][:100] if str(error) else type(error).__name__
-
-
-def _array(data: bytes, refuse: Callable[[Any], None]) -> Any:
-    """The array that is written in NumPy's format, unless `refuse(dtype)` raises.
-
-    Its length is checked against its header before anything is made of it. Raises one of _FLAWED.
-    """
-    import numpy as np
-
-    stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in read_header:
-        raise ValueError(f"version {version} of the format is not read")
-    shape, by_columns, dtype = read_header[version](stream)
-    refuse(dtype)
-    rest = stream.read()
-    count = prod(shape)
-    if count < 0 or count * dtype.itemsize != len(rest):
-        raise ValueError(f"its header speaks of {count} elements, and {len(rest)} bytes follow")
-    return np.frombuffer(rest, dtype, count).reshape(shape, order="F" if by_columns else "C")
-
-
-def _load_npy(path: str) -> Any:
-    """The numbers in a .npy file."""
-
-    def refuse(dtype: Any) -> None:
-        if dtype.kind not in "iuf" or dtype.itemsize > 8:
-            raise fail("RG0504", f"{path} holds {dtype}, neither integers nor real numbers of up to 64 bits")
-
-    try:
-        return _array(read_bytes(path), refuse).ravel()
-    except _FLAWED as error:
-        raise fail("RG0504", f"{path} is not a NumPy array file: {_reason(error)}") from None
-
-
-def _opened(path: str) -> BinaryIO:
-    """A file for reading, or standard input. Raises InputError RG0501."""
-    try:
-        return io.BytesIO(read_bytes(path)) if path == "-" else open(path, "rb")
-    except (OSError, ValueError) as error:
-        raise fail("RG0501", f"{path}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def read_arrays(path: str) -> dict[str, Any]:
-    """The arrays in a .npz file by name, of any type but Python objects. Raises InputError RG0501, RG0504."""
-    import zipfile
-    import zlib
-
-    def refuse(dtype: Any) -> None:
-        if dtype.hasobject:
-            raise ValueError("it holds Python objects, which are not read from files")
-
-    hint = "numpy.savez writes such a file: arrays of numbers by name"
-    out: dict[str, Any] = {}
-    member = ""
-    try:
-        with _opened(path) as file, zipfile.ZipFile(file) as archive:
-            for member in archive.namelist():
-                if not member.endswith(".npy"):
-                    raise ValueError("it is no array")
-                out[member.removesuffix(".npy")] = _array(archive.read(member), refuse)
-    except (*_FLAWED, zipfile.BadZipFile, zlib.error, OSError, NotImplementedError, RuntimeError) as error:
-        message = f"{path}: `{member}` cannot be read" if member else f"{path} is no archive of arrays"
-        raise fail("RG0504", f"{message}: {_reason(error)}", hint) from None
-    return out
-
-
 def cached_folder(name: str) -> Path:
     """A folder beside compiled code on disk; where nothing is kept, or others can write there, one that this process alone has."""
     from retrograd.simulator.engines.code_cache import trusted_folder
@@ -238,41 +150,9 @@ def cached_folder(name: str) -> Path:
     return Path(tempfile.mkdtemp(prefix="retrograd-")) / name if kept is None else kept / name
 
 
-def check_output(path: str) -> None:
-    """Raise InputError RG0501 early, before hours of work, where it is plain that a file cannot be written."""
-    place = Path(path)
-    code = 0
-    try:
-        if place.is_dir():
-            code = errno.EISDIR
-        elif not place.parent.is_dir():
-            code = errno.ENOENT
-        elif not os.access(place if place.exists() else place.parent, os.W_OK):
-            code = errno.EACCES
-    except (OSError, ValueError) as error:
-        raise fail("RG0501", f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    if code:
-        raise fail("RG0501", f"{path}: {os.strerror(code)}")
-
-
-def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
-    """Write a .npz file, as numpy.savez does; any name will do. Raises InputError RG0501."""
-    import zipfile
-
-    import numpy as np
-
-    try:
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
-    except OSError as error:
-        raise fail("RG0501", f"{path}: {error.strerror or error}") from None
-
-
 def _read_npy(path: str, kind: str, w: Format) -> list[int]:
     out = []
-    for index, value in enumerate(_load_npy(path).tolist()):
+    for index, value in enumerate(read_array(path, "iuf").ravel().tolist()):
         try:
             word = w.from_real(value) if isinstance(value, float) or kind == "npyq" else value
         except (OverflowError, ValueError):
@@ -287,9 +167,9 @@ def write_words(region: Region, words: Sequence[int], w: Format) -> None:
     """Write words to a data file: numbers signed, `q` types as real numbers. Raises InputError."""
     path, kind = region.path, region.type
     if kind == "text":
-        write_bytes(path, "".join(f"{w.signed(word)}\n" for word in words).encode())
+        write_file(path, "".join(f"{w.signed(word)}\n" for word in words))
     elif kind == "textq":
-        write_bytes(path, "".join(f"{real_text(w.to_real(word))}\n" for word in words).encode())
+        write_file(path, "".join(f"{real_text(w.to_real(word))}\n" for word in words))
     elif kind in ("npy", "npyq"):
         import numpy as np
 
@@ -301,16 +181,14 @@ def write_words(region: Region, words: Sequence[int], w: Format) -> None:
                     message = f"{path}: word {index} is {w.signed(word)}, which a float64 would round"
                     raise fail("RG0606", message, "The types npy, textq and word hold it.")
             array = np.array([float(w.to_real(word)) for word in words], dtype=np.float64)
-        stream = io.BytesIO()
-        np.save(stream, array, allow_pickle=False)
-        write_bytes(path, stream.getvalue())
+        write_array(path, array)
     else:
         size, order = _RAW.get(kind, (max(1, w.width // 8), "little"))
         for index, word in enumerate(words):
             if word >= 1 << 8 * size:
                 message = f"{path}: word {index} is {word}, more than the {8 * size} bits of {kind}"
                 raise fail("RG0504", message, "choose a wider type")
-        write_bytes(path, b"".join(word.to_bytes(size, order) for word in words))  # type: ignore[arg-type]
+        write_file(path, b"".join(word.to_bytes(size, order) for word in words))  # type: ignore[arg-type]
 
 
 def real_text(value: Fraction) -> str:

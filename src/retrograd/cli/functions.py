@@ -15,9 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.files import fail, write_bytes
+from retrograd.cli.arrays import read_array
+from retrograd.cli.files import fail
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span, nearest
+from retrograd.isa.files import record_input, write_file
 
 if TYPE_CHECKING:
     from retrograd.compiler.compiled import Compiled
@@ -62,6 +64,7 @@ def load_function(text: str) -> Reversible | Inverse:
 def _load_module(path: Path) -> Any:
     if not path.is_file():
         raise fail("RG0501", f"{path}: there is no such file")
+    record_input(path)
     spec = importlib.util.spec_from_file_location(f"_retrograd_user_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise fail("RG0501", f"{path}: cannot be read as Python")
@@ -126,14 +129,7 @@ def parse_arguments(texts: list[str], function: Reversible | None = None) -> tup
 
 def _literal(text: str, whole: str, number: Callable[[int], float]) -> Any:
     if text.startswith("@"):
-        import numpy as np
-
-        try:
-            return np.load(text[1:], allow_pickle=False)
-        except OSError as error:
-            raise fail("RG0501", f"{text[1:]}: {error.strerror or error}") from None
-        except (ValueError, EOFError):
-            raise fail("RG0504", f"{text[1:]} is no array of numbers that numpy.save has written") from None
+        return read_array(text[1:])
     try:
         value = _evaluated(ast.parse(text.strip(), mode="eval").body, number)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -146,6 +142,8 @@ def _literal(text: str, whole: str, number: Callable[[int], float]) -> Any:
             array = as_array(value)
         except ValueError:
             raise fail("RG0510", f"`{whole[:60]}`: its rows have different lengths") from None
+        if array.dtype.kind == "f":
+            _refuse_rounding(value, whole)
         return array if array.dtype.kind in "iufb" else value
     return value
 
@@ -176,6 +174,21 @@ def _number_of(function: Reversible | None, annotation: Any, word: int) -> float
     if word > w.mask:
         raise fail("RG0510", f"word({word}) does not fit in {w.width} bits")
     return real_of(word, "fixed" if t.kind.value == "fixed" else "lognum", w)
+
+
+def _refuse_rounding(values: Any, whole: str) -> None:
+    """An integer beside real numbers becomes a float64. Raises InputError RG0510 where that is another number."""
+    if isinstance(values, list | tuple):
+        for value in values:
+            _refuse_rounding(value, whole)
+    elif isinstance(values, int) and abs(values) > 1 << 53:
+        try:
+            exact = int(float(values)) == values
+        except OverflowError:
+            exact = False
+        if not exact:
+            hint = "beside real numbers an integer has 53 bits: write integers alone, or pass @FILE.npy"
+            raise fail("RG0510", f"`{whole[:60]}`: {str(values)[:40]} would be rounded", hint)
 
 
 #: what `retrograd run` takes for programs only
@@ -357,7 +370,7 @@ def compile_command(options: argparse.Namespace) -> int:
     from retrograd.assembler.image import to_image
 
     image = to_image(program)
-    write_bytes(options.output, image)
+    write_file(options.output, image)
     print(f"{options.output}: {len(program.code)} instructions, {program.memory} words of memory, {len(image)} bytes")
     return OK
 

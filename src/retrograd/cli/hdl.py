@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.files import cached_folder, check_output, constant, fail, load_program
+from retrograd.cli.files import cached_folder, constant, fail, load_program
 from retrograd.cli.formal import formal_command
 from retrograd.cli.functions import is_function, load_function, parse_arguments, parse_format, plain, shown, step_limit
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.isa.diagnostics import DeviceError, Diagnostic, nearest
+from retrograd.isa.files import check_output, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.tables import columns
@@ -52,6 +53,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.verilator:
             raise fail("RG0512", "--vcd is for Amaranth's simulator", "leave out --verilator")
         check_output(options.vcd)
+        check_output(Path(options.vcd).with_suffix(".gtkw"))
     if is_function(options.program):
         return _run_function(options)
     if options.args:
@@ -241,7 +243,7 @@ def _verilog(options: argparse.Namespace) -> int:
     if options.output is None:
         print(text)
         return OK
-    Path(options.output).write_text(text, encoding="utf-8")
+    write_file(options.output, text)
     print(f"{options.output}: the co-processor for {p.format}, {len(text)} bytes of Verilog")
     return OK
 
@@ -289,7 +291,7 @@ def _stat(options: argparse.Namespace) -> int:
     found = units(p)
     told = json.dumps(as_dict(p, found), indent=2)
     if options.output is not None:
-        Path(options.output).write_text(told + "\n", encoding="utf-8")
+        write_file(options.output, told + "\n")
     if options.json:
         print(told)
         return OK

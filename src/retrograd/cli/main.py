@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import io
-import os
 import sys
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from retrograd import __version__
+from retrograd.cli.streams import discard, standard_streams
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 #: exit codes, also in --help: what a script can act on
 OK, WRONG, BAD_INPUT, TRAPPED, LIMIT = 0, 1, 2, 3, 4
@@ -19,10 +22,18 @@ exit codes: 0 ok, 1 wrong or worse (bench), 2 bad input (usage, assembly, image,
 `retrograd explain CODE` explains any error; `retrograd demo` shows the whole in a minute."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse drops what it cannot print, and a full disk would pass for a success."""
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if message:
+            (file or sys.stderr).write(message)
+
+
 @cache
 def parser() -> argparse.ArgumentParser:
     """The command line's grammar. Made once: whoever calls `main` again and again would pay for little else."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="retrograd",
         description="Programs that run backward, exactly: assemble, run and inspect reversible programs.",
         epilog=_EPILOG,
@@ -36,6 +47,11 @@ def parser() -> argparse.ArgumentParser:
             name, help=text, description=text[0].upper() + text[1:] + ".", epilog=_EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
+
+    def limited(p: argparse.ArgumentParser, *, arrays: bool = True) -> None:
+        p.add_argument("--max-input", metavar="SIZE", help="refuse larger input files (default: 256M)")
+        if arrays:
+            p.add_argument("--max-expanded", metavar="SIZE", help="refuse .npz files that unpack to more (default: 1G)")
 
     def program(p: argparse.ArgumentParser, more: str = "") -> None:
         p.add_argument(
@@ -117,6 +133,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--json", action="store_true", help="print the outcome as JSON (schema retrograd.run/1, call/1 or batch/1)"
     )
+    limited(p)
 
     p = command("energy", "count what a run does, and price it by a technology model")
     p.add_argument("program", metavar="PROG", nargs="?", help="FILE.py:FUNCTION, assembly text or an image")
@@ -156,6 +173,7 @@ def parser() -> argparse.ArgumentParser:
         "--json", action="store_true",
         help="as JSON (schema retrograd.energy/1, energy-comparison/1, energy-advice/1 or technologies/1)",
     )  # fmt: skip
+    limited(p)
 
     p = command("sweep", "price functions at many points: models, temperatures, clocks, formats, arguments")
     p.add_argument("functions", metavar="FILE.py:FUNCTION", nargs="+", help="~FUNCTION for its inverse")
@@ -178,6 +196,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--max-steps", metavar="N", help="stop each run after N steps")
     p.add_argument("--quiet", action="store_true", help="no progress on the terminal")
     p.add_argument("--json", action="store_true", help="as JSON (schema retrograd.energy-sweep/2)")
+    limited(p, arrays=False)
 
     p = command("compile", "compile a reversible function to an image, assembly text, IR, LLVM IR or PTX")
     p.add_argument(
@@ -218,6 +237,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--tech", metavar="MODEL", help="the technology model of --strategy energy (default: landauer)")
     p.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
     p.add_argument("--format", metavar="W,F", help="word width and fraction, such as 32,16 or Q16.16")
+    limited(p, arrays=False)
 
     p = command("grad", "differentiate a reversible function: run it forward, and back with cotangents")
     p.add_argument("function", metavar="FILE.py:FUNCTION", help="~FUNCTION for its inverse")
@@ -234,20 +254,24 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--scale", metavar="K", default="0", help="run with the loss's cotangent at 2^K, and divide by it")
     p.add_argument("--format", metavar="W,F", help="word width and fraction, such as 32,16 or Q16.16")
     p.add_argument("--json", action="store_true", help="print the gradients as JSON (schema retrograd.gradient/1)")
+    limited(p, arrays=False)
 
     p = command("asm", "assemble text into a binary image")
     program(p)
     p.add_argument("-o", "--output", metavar="FILE", required=True, help="the image to write")
+    limited(p, arrays=False)
 
     p = command("dis", "print a program as assembly text that assembles to the same program")
     program(p)
     p.add_argument("--addresses", action="store_true", help="add addresses and encodings as comments")
     p.add_argument("--inverse", action="store_true", help="print the inverse program")
+    limited(p, arrays=False)
 
     p = command("verify", "check that a program can run backward everywhere, without running it")
     program(p)
     p.add_argument("--strict", action="store_true", help="refuse erase too")
     p.add_argument("--json", action="store_true", help="print the findings as JSON (schema retrograd.findings/1)")
+    limited(p, arrays=False)
 
     p = command("isa", "describe the instruction set, or one instruction")
     p.add_argument("name", nargs="?", help="an instruction, such as mul, mul.add or goto.lt")
@@ -275,6 +299,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--check", metavar="FILE", help="compare ratios and counts with such a file; exit code 1 if any is worse"
     )
+    limited(p, arrays=False)
 
     p = command("devices", "list what there is to run on: the processor, and CUDA devices")
     p.add_argument("--json", action="store_true", help="print it as JSON (schema retrograd.devices/1)")
@@ -291,10 +316,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. No input shows a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a sign shows another in its place; that is no reason to fail.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    with standard_streams():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     from retrograd.isa.diagnostics import RetrogradError
 
     options = argparse.Namespace()
@@ -303,33 +329,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser().parse_args(arguments, options)
         finally:
             sys.stdout.flush()  # --help ends here
-        code = _dispatch(options)
+        try:
+            code = _dispatch_within_limits(options)
+        except RetrogradError as error:
+            from retrograd.cli.report import show_errors
+
+            code = show_errors(error, as_json=getattr(options, "json", False) in (True, "-"))
         sys.stdout.flush()
         return code
-    except RetrogradError as error:
-        from retrograd.cli.report import show_errors
-
-        return show_errors(error, as_json=getattr(options, "json", False) in (True, "-"))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader of our output went away; stop without a word, as other tools do.
-        _discard_output()
+        discard(sys.stdout)
         return OK
     except OSError as error:
         # Files have their own diagnostics: what is left is the output itself, on a full disk for one.
-        _discard_output()
-        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        discard(sys.stdout)
+        print(f"error: the output cannot be written: {error.strerror or error}", file=sys.stderr)
         return BAD_INPUT
     except (RecursionError, MemoryError):
         print("error: the input is too large for this machine", file=sys.stderr)
         return BAD_INPUT
 
 
-def _discard_output() -> None:
-    """Let nothing more be written, so that the interpreter's last flush does not fail in its turn."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _dispatch_within_limits(options: argparse.Namespace) -> int:
+    """Run the command; its outputs may not replace its inputs, and those have the sizes that the options allow."""
+    from retrograd.isa.diagnostics import Diagnostic, InputError
+    from retrograd.isa.files import Limits, command, parse_size
+
+    given: dict[str, int] = {}
+    for name in ("input", "expanded"):
+        text = getattr(options, f"max_{name}", None)
+        if text is not None:
+            try:
+                given[name] = parse_size(text)
+            except ValueError as error:
+                raise InputError(Diagnostic("RG0507", f"--max-{name}: {error}")) from None
+    with command(Limits(**given)):
+        return _dispatch(options)
 
 
 def _dispatch(options: argparse.Namespace) -> int:

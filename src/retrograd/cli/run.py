@@ -14,6 +14,7 @@ from retrograd.cli.files import Region, constant, fail, load_program, read_words
 from retrograd.cli.main import LIMIT, OK, TRAPPED
 from retrograd.cli.report import Tracer, engine_text, memory_table, outcome_dict, registers_table
 from retrograd.isa.diagnostics import Diagnostic, nearest
+from retrograd.isa.files import check_output
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.choice import engine_named, machine_for
 from retrograd.simulator.machine import MEMORY_LIMIT, Machine, Stop, Trap
@@ -33,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
     outputs = [Region.parse(text, program, "--out") for text in options.out]
     for region in outputs:
         extent(machine, region)
+        check_output(region.path)
     breakpoints = frozenset(_breakpoint(text, program) for text in options.breaks)
     max_steps = _count(options.max_steps, "--max-steps", program)
     observe = Tracer(machine) if options.trace else None

@@ -9,16 +9,17 @@ import sys
 from retrograd.assembler.disassemble import disassemble
 from retrograd.assembler.image import to_image
 from retrograd.assembler.verify import findings
-from retrograd.cli.files import load_program, write_bytes
+from retrograd.cli.files import load_program
 from retrograd.cli.main import BAD_INPUT, OK
 from retrograd.cli.report import as_dict
+from retrograd.isa.files import write_file
 
 
 def asm(options: argparse.Namespace) -> int:
     """Text -> image."""
     program = load_program(options.program, options.include)
     image = to_image(program)
-    write_bytes(options.output, image)
+    write_file(options.output, image)
     print(f"{options.output}: {len(program.code)} instructions, {len(program.data)} words of data, {len(image)} bytes")
     return OK
 

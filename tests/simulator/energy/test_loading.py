@@ -369,7 +369,7 @@ def test_what_is_no_text(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="RG1102"):
         from_file(path)
     path.write_bytes(b"#" * (1 << 21))
-    with pytest.raises(InputError, match="RG1102"):
+    with pytest.raises(InputError, match="RG0514"):
         from_file(path)
 
 

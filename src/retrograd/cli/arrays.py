@@ -1,0 +1,166 @@
+"""Arrays in files: .npy and .npz, read with one list of what can go wrong, and written as a whole.
+
+    read_array(path)     one array, as numpy.save writes it
+    read_arrays(path)    arrays by name, as numpy.savez writes them
+
+Nothing in a file is believed: the length of the data is compared with the header before an array is made, members are counted
+before any is unpacked, and objects, which unpickling would execute, are refused.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+import zipfile
+import zlib
+from collections.abc import Mapping
+from math import prod
+from tokenize import TokenError
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.files import limits, read_stream, record_input, replacing, too_large
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+#: All that NumPy, zipfile and zlib raise for damaged files. The header of an array is a Python literal, hence SyntaxError and its like.
+DAMAGED = (
+    ValueError, EOFError, SyntaxError, TokenError, TypeError, LookupError, AttributeError, AssertionError, OverflowError, MemoryError,
+    RecursionError, zlib.error, zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, Warning,
+)  # fmt: skip
+#: kind of an element -> the most bytes that one has: what NumPy computes with on every machine. Texts have any length.
+_KINDS = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16, "U": 1 << 30, "S": 1 << 30}
+#: how members are stored by numpy.savez and numpy.savez_compressed; bzip2 and LZMA may unpack without a bound
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_HINT = "numpy.savez writes such a file: arrays of numbers by name"
+
+
+def _fail(message: str, hint: str | None = None) -> InputError:
+    return InputError(Diagnostic("RG0504", message, hint=hint))
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).splitlines()[0][:100] if str(error) else type(error).__name__
+
+
+def _open(path: str) -> BinaryIO:
+    """A file whose length is known: pipes and standard input are read first. Raises InputError RG0501, RG0514."""
+    try:
+        if path == "-":
+            if sys.stdin is None:
+                raise OSError("standard input is closed")
+            return io.BytesIO(read_stream(sys.stdin.buffer, "standard input"))
+        file = io.BufferedReader(io.FileIO(path))
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            with file:
+                return io.BytesIO(read_stream(file, path))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            Diagnostic("RG0501", f"{path}: {getattr(error, 'strerror', None) or _reason(error)}")
+        ) from None
+    record_input(file.fileno(), path)
+    return file
+
+
+def _length(file: BinaryIO) -> int:
+    length = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return length
+
+
+def _read(file: BinaryIO, length: int) -> Array:
+    """The array that `length` bytes of a file hold. Raises one of DAMAGED, OSError."""
+    import warnings
+
+    import numpy as np
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        version = np.lib.format.read_magic(file)
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        if version not in read_header:
+            raise ValueError(f"version {version} of the format is not read")
+        shape, by_columns, dtype = read_header[version](file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are not read from files")
+    if not 0 < dtype.itemsize <= _KINDS.get(dtype.kind, 0):
+        raise ValueError(f"it holds {dtype}, neither numbers of up to 64 bits nor texts")
+    if not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"its header has the shape {str(shape)[:40]}")
+    count, rest = prod(shape), length - file.tell()
+    if count * dtype.itemsize != rest:
+        raise ValueError(f"its header describes {count} elements, and {rest} bytes follow")
+    data = file.read(rest)
+    if len(data) != rest:
+        raise EOFError("it ends before its last element")
+    return np.frombuffer(data, dtype, count).reshape(shape, order="F" if by_columns else "C")
+
+
+def read_array(path: str, kinds: str = "biuf") -> Array:
+    """The numbers in a .npy file, of NumPy's kinds of types that are named. Raises InputError RG0501, RG0504, RG0514."""
+    with _open(path) as file:
+        try:
+            length = _length(file)
+            if length > limits().input:
+                raise too_large(path, length, limits().input, "--max-input")
+            found = _read(file, length)
+        except (*DAMAGED, OSError) as error:
+            raise _fail(f"{path} cannot be read as an array: {_reason(error)}") from None
+    if found.dtype.kind not in kinds:
+        raise _fail(f"{path} holds {found.dtype}, neither integers nor real numbers")
+    return found
+
+
+def read_arrays(path: str) -> dict[str, Array]:
+    """The arrays in a .npz file by name: numbers, and texts. Raises InputError RG0501, RG0504, RG0514."""
+    out: dict[str, Array] = {}
+    member = ""
+    with _open(path) as file:
+        try:
+            if _length(file) > limits().input:
+                raise too_large(path, _length(file), limits().input, "--max-input")
+            with zipfile.ZipFile(file) as archive:
+                entries = archive.infolist()
+                expanded, most = sum(entry.file_size for entry in entries), limits().expanded
+                if expanded > most:
+                    raise too_large(path, expanded, most, "--max-expanded", " once it is unpacked")
+                for entry in entries:
+                    member = entry.filename
+                    name = member.removesuffix(".npy")
+                    if name == member:
+                        raise ValueError("it is no array")
+                    if entry.compress_type not in _METHODS:
+                        raise ValueError(
+                            f"it is compressed by method {entry.compress_type}, which NumPy does not write"
+                        )
+                    if name in out:
+                        raise ValueError("there are two of this name")
+                    with archive.open(entry) as stream:
+                        out[name] = _read(stream, entry.file_size)  # type: ignore[arg-type]
+        except (*DAMAGED, OSError) as error:
+            message = f"{path}: `{member}` cannot be read" if member else f"{path} is no archive of arrays"
+            raise _fail(f"{message}: {_reason(error)}", _HINT) from None
+    return out
+
+
+def write_array(path: str, array: Array) -> None:
+    """Write a .npy file, as numpy.save does. Raises InputError RG0501, RG0513."""
+    import numpy as np
+
+    with replacing(path) as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
+    """Write a .npz file, as numpy.savez does; any name will do. Raises InputError RG0501, RG0513."""
+    import numpy as np
+
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)

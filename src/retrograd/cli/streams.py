@@ -1,0 +1,100 @@
+"""Standard streams that are closed or full: no traceback, the documented exit code, and diagnostics on standard error or nowhere.
+
+stdout closed or full        what is printed is lost: a short error, exit code 2
+its reader has gone away     exit code 0, without a word, as other tools do
+stderr closed or full        diagnostics are lost: the exit code is that of the command
+stdin closed                 RG0501 for a command that reads it
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+
+class _Diagnostics:
+    """Standard error that loses what it cannot write: a full disk is no reason for another exit code."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except (OSError, ValueError):
+            discard(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except (OSError, ValueError):
+            discard(self._stream)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def discard(stream: TextIO) -> None:
+    """Lead a stream nowhere, so that the interpreter's last flush of what it still holds does not fail in its turn."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        stream.flush()
+
+
+def _occupy(number: int) -> bool:
+    """Open the null device under a descriptor that is closed, so that no file of ours gets the number of a standard stream.
+
+    Standard output is opened for reading: what is printed there fails, as it would have on the closed descriptor.
+    """
+    try:
+        os.fstat(number)
+        return False
+    except OSError:
+        opened = os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        os.set_inheritable(number, True)
+        return True
+
+
+def _text_stream(number: int) -> TextIO:
+    return io.TextIOWrapper(io.BufferedWriter(io.FileIO(number, "w", closefd=False)), "utf-8")
+
+
+@contextmanager
+def standard_streams() -> Iterator[None]:
+    """`sys.stdout` and `sys.stderr` that can be printed to, whatever the shell has closed."""
+    before = sys.stdout, sys.stderr
+    for number in range(3):
+        _occupy(number)
+    # Python has None for a stream that is closed when it starts, and `print` to None is silence on the other stream.
+    if sys.stdout is None:
+        sys.stdout = _text_stream(1)
+    if sys.stderr is None:
+        sys.stderr = _text_stream(2)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a sign shows another in its place; that is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    sys.stderr = _Diagnostics(sys.stderr)
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            discard(sys.stdout)
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = before

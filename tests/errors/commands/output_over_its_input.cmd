@@ -1,0 +1,1 @@
+retrograd asm add.rga -o ./add.rga
