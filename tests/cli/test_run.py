@@ -21,6 +21,12 @@ SIGNED = [1, -2, 3]
 WORDS = [w & (1 << 64) - 1 for w in SIGNED]
 
 
+@pytest.fixture(autouse=True)
+def _by_the_reference_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` would go by what this process has run before."""
+    monkeypatch.setenv("RETROGRAD_ENGINE", "reference")
+
+
 @pytest.fixture
 def outcome(cli: Cli) -> Callable[..., dict[str, Any]]:
     """The outcome of a run as JSON, with its exit code under "exit"."""

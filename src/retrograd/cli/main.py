@@ -6,13 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 from retrograd import __version__
 from retrograd.cli.streams import discard, standard_streams
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
 
 #: exit codes, also in --help: what a script can act on
 OK, WRONG, BAD_INPUT, TRAPPED, LIMIT = 0, 1, 2, 3, 4
@@ -25,7 +22,7 @@ exit codes: 0 ok, 1 wrong or worse (bench), 2 bad input (usage, assembly, image,
 class _Parser(argparse.ArgumentParser):
     """argparse drops what it cannot print, and a full disk would pass for a success."""
 
-    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+    def _print_message(self, message: str, file: Any = None) -> None:
         if message:
             (file or sys.stderr).write(message)
 
