@@ -19,6 +19,7 @@ import numpy as np
 from retrograd.compiler.expressions import E, add, apply, choose, const, constant, lazy, neg, negated, sub
 from retrograd.compiler.ir import Kind
 from retrograd.compiler.pure import need_plain
+from retrograd.compiler.sizes import check_operator, check_result
 from retrograd.compiler.values import ArrayView, Constant, Lazy, Scalar, Value, describe
 from retrograd.isa.words import Format
 
@@ -34,8 +35,6 @@ _PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 #: factors that a power of a lognum is made of
 _MOST_FACTORS = 1000
-#: bits that constants may have on the way to a word
-_BITS = 4096
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -65,22 +64,16 @@ def _whole(value: Any) -> bool:
 
 
 def _folded(op: str, x: Any, y: Any) -> Any:
-    """An operation on constants, done now. Raises OverflowError before it takes all memory, and what Python raises."""
+    """An operation on constants, done now. Raises TooLarge before it takes all memory, and what Python raises."""
     need_plain(x)
     need_plain(y)
-    if isinstance(x, int) and isinstance(y, int):
-        bits = {"**": x.bit_length() * max(0, y), "<<": x.bit_length() + max(0, y)}.get(op, 0)
-        if bits > _BITS and abs(x) > 1:
-            raise OverflowError(
-                f"{x} {op} {y} is far outside the range of a word"
-                if abs(y) < 1 << 64
-                else "the constant is far outside the range of a word"
-            )
-    elif op == "*" and any(isinstance(v, str | bytes | tuple | list) for v in (x, y)):
+    check_operator(op, x, y)
+    if op == "*" and any(isinstance(v, str | bytes | tuple | list) for v in (x, y)):
         raise TypeError(f"* is not defined for {describe(Constant(x))} and {describe(Constant(y))}")
+    if op == "%" and isinstance(x, str | bytes):
+        raise TypeError(f"% is not defined for {describe(Constant(x))}")
     found = _PYTHON[op](x, y)
-    if isinstance(found, int) and found.bit_length() > _BITS:
-        raise OverflowError("the constant is far outside the range of a word")
+    check_result(found)
     return found
 
 

@@ -20,6 +20,7 @@ from retrograd.compiler.intrinsics import Intrinsic
 from retrograd.compiler.ir import Kind, Var
 from retrograd.compiler.operands import BOOL, INT
 from retrograd.compiler.pure import Impure, attribute, need_container, need_plain
+from retrograd.compiler.sizes import TooLarge
 from retrograd.compiler.types import ScalarType, scalar_of, struct_of
 from retrograd.compiler.values import ArrayView, Constant, FunctionValue, Lazy, Scalar, StructValue, Value, describe
 from retrograd.isa.diagnostics import CompileError, nearest
@@ -300,6 +301,8 @@ class Evaluator(Indexing):
                 )
             except Impure as error:
                 self.refuse_impure(error, node)
+            except TooLarge as error:
+                self.fail("RG0723", f"{error}", node)
             except (Exception, SystemExit) as error:
                 self.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node)
         self.fail(

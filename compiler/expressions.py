@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from retrograd.compiler.ir import Kind, Region, Var
 from retrograd.isa.diagnostics import Span
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, brief
 
 
 class E:
@@ -289,12 +289,14 @@ def word_of(value: int | float | Fraction, kind: Kind, w: Format) -> int:
                 raise ValueError("zero has no lognum")
             exponent = round(Fraction(log2(float(abs(Fraction(value))))) * (1 << w.frac))
             if not -(w.sign >> 1) <= exponent < w.sign >> 1:
-                raise OverflowError(f"{value} is outside the range of a lognum of {w}")
+                raise OverflowError(f"{brief(value)} is outside the range of a lognum of {w}")
             return (exponent & (w.sign - 1)) | (w.sign if value < 0 else 0)
         case Kind.BOOL:
             return int(bool(value))
         case Kind.INT | Kind.ADDRESS:
             number = int(value)
             if number != value or not -w.sign <= number <= w.mask:
-                raise OverflowError(f"{value} is no integer of {w.width} bits")
+                raise OverflowError(
+                    f"{brief(value)} {'is no integer of' if number != value else 'does not fit in'} {w.width} bits"
+                )
             return number & w.mask

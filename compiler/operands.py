@@ -13,6 +13,7 @@ from retrograd.compiler.comparisons import shortened
 from retrograd.compiler.expressions import E, Ranges
 from retrograd.compiler.ir import Kind, Region
 from retrograd.compiler.pure import Impure, need_operators, need_plain
+from retrograd.compiler.sizes import TooLarge
 from retrograd.compiler.source import SourceFunction, fail
 from retrograd.compiler.types import struct_of
 from retrograd.compiler.values import Constant, FunctionValue, StructValue, Value, describe
@@ -63,6 +64,8 @@ class Operands:
             self.refuse_impure(error, node)
         except ZeroDivisionError:
             self.fail("RG0714", f"`{shortened(node)}` divides by zero", node, "Divide by another number.")
+        except TooLarge as error:
+            self.fail("RG0723", f"{error}", node)
         except NegativePower as error:
             self.fail("RG0810", f"{error}", node)
         except (OverflowError, ValueError) as error:

@@ -32,6 +32,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
+from retrograd.compiler.sizes import check_call
 
 F = TypeVar("F")
 
@@ -395,6 +396,7 @@ def call(callee: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
             raise Impure(f"`{name}` is not known to be pure")
         for value in (*args, getattr(callee, "__self__", None)):
             need_plain(value)
+        check_call(callee, args)
     found = callee(*args)
     if not hasattr(type(found), "__next__"):
         return found

@@ -11,6 +11,7 @@ from retrograd.compiler.expressions import Address, E, InRange, const, load, rea
 from retrograd.compiler.ir import Kind, Var
 from retrograd.compiler.source import SourceFunction
 from retrograd.compiler.types import ArrayType, ScalarType, StackType, StructType
+from retrograd.isa.words import brief
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,8 @@ def describe(value: Value) -> str:
                 return f"the module {v.__name__}"
             if isinstance(v, type) or callable(v):
                 return f"`{getattr(v, '__name__', v)}`"
+            if isinstance(v, int):
+                return f"the constant {brief(v)}"
             return f"the constant {getattr(v, 'item', lambda: v)() if getattr(v, 'ndim', 1) == 0 else v!r}"[:60]
         case Scalar():
             return f"{'an' if value.kind is Kind.INT else 'a'} {value.kind.value}"

@@ -74,7 +74,7 @@ class Format:
         """
         scaled = round(Fraction(value) * (1 << self.frac))
         if not -self.sign <= scaled < self.sign:
-            raise OverflowError(f"{value} is outside the range of {self}")
+            raise OverflowError(f"{brief(value)} is outside the range of {self}")
         return scaled & self.mask
 
 
@@ -92,6 +92,13 @@ def format_of(format: Format | str) -> Format:
         return Format.named(format)
     except ValueError as error:
         raise InputError(Diagnostic("RG0604", f"{format!r:.40} is no format: {error}")) from None
+
+
+def brief(value: object) -> str:
+    """A number for a message: a long integer by its length, since its digits may be millions."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)
 
 
 #: Q32.32, the format of programs that name no other

@@ -33,7 +33,7 @@ from retrograd.compiler.types import (
 )
 from retrograd.exact import as_array, real_of, reals_of, word_of
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, brief
 from retrograd.numbers import fixed, lognum
 
 
@@ -312,6 +312,8 @@ def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 
 
 def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[np.uint64]:
+    if kind in (Kind.FIXED, Kind.LOGNUM) and array.dtype.kind == "O":
+        array = _as_floats(array)
     if kind is Kind.FIXED:
         return fixed.to_words(array, w).ravel()
     if kind is Kind.LOGNUM:
@@ -335,12 +337,22 @@ def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[
                 raise InputError(Diagnostic("RG0602", f"{at}{v!r} is no bool"))
             out.append(int(v))
             continue
-        if not math.isfinite(v) or v != int(v):
+        if isinstance(v, float) and not v.is_integer():
             raise InputError(Diagnostic("RG0602", f"{at}{v!r} is no integer"))
         if not -w.sign <= int(v) < w.sign:
-            raise InputError(Diagnostic("RG0601", f"{at}{int(v)} does not fit in {w.width} bits"))
+            raise InputError(Diagnostic("RG0601", f"{at}{brief(int(v))} does not fit in {w.width} bits"))
         out.append(int(v) & w.mask)
     return np.array(out, dtype=np.uint64)
+
+
+def _as_floats(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array of Python integers beyond 64 bits as floats; of anything else the array itself."""
+    if not all(isinstance(v, int) for v in array.flat):
+        return array
+    largest = max(array.flat, key=abs)
+    if largest.bit_length() > 1000:
+        raise InputError(Diagnostic("RG0601", f"{brief(largest)} is out of range"))
+    return array.astype(np.float64)
 
 
 # ---------------------------------------------------------------------- words to values

@@ -1,0 +1,9 @@
+from retrograd import reversible
+
+
+@reversible
+def shift(x: int):
+    x += 1 << 10**12
+
+
+shift(0)

@@ -1,0 +1,6 @@
+import retrograd as rg
+
+
+@rg.struct
+class Count(int):
+    steps: int

@@ -1,0 +1,7 @@
+import retrograd as rg
+
+
+@rg.struct
+class Node:
+    value: int
+    next: "Node"
