@@ -156,6 +156,8 @@ class Routines(Control):
         self._open(name, compute, outer, before, fresh, versions, histories, node)
 
     def _external(self, node: ast.With) -> None:
+        for statement in node.body:
+            self._stays(statement, False)
         used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         for n in ast.walk(node):
             if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load) and n.id in self.names:
@@ -181,6 +183,32 @@ class Routines(Control):
         seen = {n: view(v) for n, v in self.names.items() if n in used and _visible(v)}
         number = self.module.external(self.function, node, seen)
         self.emit(t.wrap((External(number, self.source.span(node), tuple(args)),)))
+
+    def _stays(self, node: ast.AST, loop: bool) -> None:
+        """Refuse what would leave a block for the host. `loop`: a loop of the block's own stands around."""
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef():
+                return  # what stands in these leaves them, and not the block
+            case (
+                ast.Return()
+                | ast.Yield()
+                | ast.YieldFrom()
+                | ast.Await()
+                | ast.AsyncFor()
+                | ast.AsyncWith()
+                | ast.Nonlocal()
+            ):
+                leaves = True
+            case ast.Break() | ast.Continue():
+                leaves = not loop
+            case _:
+                leaves = False
+        if leaves:
+            hint = "The block is run from its beginning to its end, and the reversible function goes on behind it."
+            self.fail("RG0701", f"`{shortened(node)}` would leave a block for the host", node, hint)
+        own = node.body if isinstance(node, ast.For | ast.While) else []
+        for inner in ast.iter_child_nodes(node):
+            self._stays(inner, loop or inner in own)
 
 
 def _visible(value: Value) -> bool:

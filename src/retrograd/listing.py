@@ -31,7 +31,7 @@ def assembly(compiled: Compiled) -> str:
 
 
 def html(function: Reversible) -> str:
-    """Signature, documentation, and the IR that a call without options runs, for the types of the latest call."""
+    """Signature, documentation, and the IR that a call without options runs."""
     out = [f"<div><code><b>{escape_html.escape(function.signature)}</b></code>"]
     if function.__doc__:
         out.append(f"<p>{escape_html.escape(function.__doc__.strip())}</p>")

@@ -62,6 +62,9 @@ _RAGGED = "Make the rows equally long, or pass them one after the other in one r
 
 def bind(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:
     """The arguments in the order of the parameters, defaults filled in. Raises InputError RG0603."""
+    if not isinstance(function, SourceFunction):
+        name = getattr(function, "__name__", None) or _kind(function)
+        _fail(f"`{name}` is no reversible function", "Use @reversible: what runs here is a function of the language.")
     names = [p.name for p in function.parameters]
     of = f"It is declared as {function.signature}."
     called = f"`{function.__name__}`"

@@ -53,26 +53,29 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(name, formats, indirect=True)
 
 
-def _format(value: str | Format) -> Format:
-    """Q32.32 as Format(64, 32). Raises UsageError."""
+def _format(value: str | Format, where: str = _OPTION) -> Format:
+    """Q32.32 as Format(64, 32). Raises UsageError, naming where it stands."""
     from retrograd.isa.diagnostics import InputError
     from retrograd.isa.words import format_of
 
     try:
         return format_of(value)
     except InputError as error:
-        raise pytest.UsageError(f"{_OPTION}: {error.diagnostics[0].message}") from None
+        raise pytest.UsageError(f"{where}: {error.diagnostics[0].message}") from None
 
 
 @pytest.fixture
 def retrograd_format(request: pytest.FixtureRequest) -> Iterator[Format]:
-    """The format of functions that name no other: that of a parameter (`"Q16.16"` or a Format, indirect), or of the command line, or as it is."""
+    """The format of functions that name no other: that of a parameter (`"Q16.16"` or a Format, indirect), or of the command line, or as it is.
+
+    The parameter None leaves it as it is.
+    """
     from retrograd.functions import use_format
     from retrograd.testing.laws import default_format
 
     before = default_format()
-    if hasattr(request, "param"):
-        use_format(_format(request.param))
+    if getattr(request, "param", None) is not None:
+        use_format(_format(request.param, "retrograd_format"))
     yield default_format()
     use_format(before)
 

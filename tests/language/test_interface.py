@@ -184,6 +184,35 @@ def test_notebooks_show_the_code() -> None:
     assert "<b>total(" in total._repr_html_()
 
 
+def test_notebooks_show_what_a_call_runs() -> None:
+    """Whatever was compiled since: for a price in erase mode, in another format, for a gradient."""
+
+    @reversible
+    def f(xs: Array[fixed, "n"], y: fixed):
+        with rg.routine() as r:
+            t = rg.sum(xs * xs)
+        y += rg.sqrt(t)
+        ~r
+
+    assert "details" not in f._repr_html_(), "nothing says yet for which shapes"
+    f([1.0, 2.0], 0.0)
+    shown = f._repr_html_()
+    assert "for xs: Array[fixed, 2], y: fixed; Q32.32, level 1<" in shown
+    assert "erase" not in shown
+    rg.energy(f, [1.0, 2.0], 0.0, baseline=True)
+    rg.run(f, [1.0, 2.0], 0.0, format=rg.Format(32, 16), options=rg.Options(level=0))
+    rg.grad(f, loss="y")([1.0, 2.0], 0.0)
+    assert f._repr_html_() == shown
+    f([1.0, 2.0, 3.0], 0.0)
+    assert "Array[fixed, 3]" in f._repr_html_()
+    other = f.with_options(erase=frozenset({"r"}), level=0, format=rg.Format(32, 16), stack=64)
+    other([1.0], 0.0)
+    assert "Q16.16, level 0, erase mode of r, stack of 64 words<" in other._repr_html_()
+    annotated = complex_log.with_options(erase=True)
+    rg.run(annotated, 0.0, 0.0, 3.0, 4.0, options=rg.Options())
+    assert "; Q32.32, level 1, erase mode<" in annotated._repr_html_()
+
+
 def test_the_host_looks_on_in_both_directions(capsys: pytest.CaptureFixture[str]) -> None:
     @reversible
     def count(xs: Array[fixed, "n"], p: Point, k: int):

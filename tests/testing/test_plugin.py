@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+# After each run of its own, `pytester` unloads what that run loaded, and NumPy cannot be loaded twice. What is loaded before stays.
+import numpy as np  # noqa: F401
 import pytest
+
+import retrograd.testing  # noqa: F401
 
 pytest_plugins = ["pytester"]
 
@@ -108,6 +112,51 @@ def test_a_test_can_say_which_formats(pytester: pytest.Pytester) -> None:
 """
     run(pytester, tests).assert_outcomes(passed=2)
     run(pytester, tests, "--retrograd-format", "Q16.16").assert_outcomes(passed=2)
+
+
+def test_a_parameter_that_is_none_leaves_the_format(pytester: pytest.Pytester) -> None:
+    tests = """
+    import pytest
+
+    @pytest.mark.parametrize("retrograd_format", [None, "Q16.16"], indirect=True)
+    def test_format(retrograd_format, check_inverse):
+        assert rg.run(root, 0.0, 2.0).compiled.format == retrograd_format
+        check_inverse(root, 0.0, 2.0)
+        print("format", retrograd_format)
+"""
+    result = run(pytester, tests, "-s")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*format Q32.32*", "*format Q16.16*"])
+
+
+@pytest.mark.parametrize("value", ["3", "'Q1'", "[]"])
+def test_a_parameter_that_is_no_format_is_named(pytester: pytest.Pytester, value: str) -> None:
+    tests = f"""
+    import pytest
+
+    @pytest.mark.parametrize("retrograd_format", [{value}], indirect=True)
+    def test_format(retrograd_format):
+        pass
+"""
+    result = run(pytester, tests)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*UsageError: retrograd_format: * is no format*"])
+
+
+@pytest.mark.parametrize("law", ["check_inverse", "check_gradient", "assert_no_garbage"])
+def test_what_is_no_function_is_refused(pytester: pytest.Pytester, law: str) -> None:
+    tests = f"""
+    def test_none({law}):
+        {law}(None, 1.0)
+
+    def test_plain({law}):
+        {law}(len, 1.0)
+"""
+    result = run(pytester, tests)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        ["*error?RG0603?: `None` is no reversible function*", "*error?RG0603?: `len` is no reversible function*"]
+    )
 
 
 @pytest.mark.parametrize("text", ["Q16", "16.16", "Q10.10", "Q0.64x"])

@@ -1,0 +1,8 @@
+import retrograd as rg
+
+
+def f(y):
+    return y
+
+
+rg.run(f, 0.0)
