@@ -29,6 +29,8 @@ from retrograd.benchmarks.table import (
 )
 from retrograd.isa.files import is_input, replacing, write_file
 
+from retrograd.charts import counts_by_decades, new_figure, two_decades
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -116,12 +118,7 @@ def write(document: dict[str, Any], docs: Path) -> list[Path]:
 
     # The same figures make the same file: ids by a fixed seed, no date.
     with mpl.rc_context({"svg.hashsalt": "retrograd", "font.size": 9}):
-        for name, draw in (
-            ("times", _draw_times),
-            ("ratios", _draw_ratios),
-            ("growth", _draw_growth),
-            ("memory", _draw_memory),
-        ):
+        for name, draw in PICTURES.items():
             path = folder / f"{name}.svg"
             with replacing(path) as file:
                 draw(document).savefig(file, format="svg", metadata={"Date": None})
@@ -244,12 +241,6 @@ def _missing(document: dict[str, Any]) -> str:
 _SHOWN = ("translated", "threaded")
 
 
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure as Made
-
-    return Made(figsize=(width, height), layout="constrained")
-
-
 def _cells(document: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
     """(workload and task, seconds of each evaluation by system) of each workload's first problem."""
     out = []
@@ -277,7 +268,7 @@ def _systems(document: dict[str, Any]) -> dict[str, Any]:
 def _draw_times(document: dict[str, Any]) -> Figure:
     """Points, logarithmic: each workload's task a column, each system a colour."""
     cells, colours = _cells(document), _systems(document)
-    figure = _figure(max(7.0, 0.55 * len(cells) + 2), 4.5)
+    figure = new_figure(max(7.0, 0.55 * len(cells) + 2), 4.5)
     axes = figure.add_subplot()
     for name, colour in colours.items():
         places = [(i, times[name]) for i, (_, times) in enumerate(cells) if name in times]
@@ -299,17 +290,20 @@ def _draw_ratios(document: dict[str, Any]) -> Figure:
     found = [(w["name"], ratios(w["problems"][0])) for w in document["workloads"] if w["problems"]]
     found = [(name, {s: r for s, r in by.items() if s in _systems(document)}) for name, by in found if by]
     colours = _systems(document)
-    figure = _figure(7.5, 3.8)
+    figure = new_figure(7.5, 3.8)
     axes = figure.add_subplot()
     width = 0.8 / max(1, len(colours))
     for k, (system, colour) in enumerate(colours.items()):
         places = [(i + (k - len(colours) / 2) * width, by[system]) for i, (_, by) in enumerate(found) if system in by]
         if places:
             xs, ys = zip(*places, strict=True)
-            axes.bar(xs, ys, width, color=colour, label=system)
-    axes.set_xticks(range(len(found)), [name for name, _ in found])
+            # From 1 on, upward and downward: there the gradient takes as long as the value.
+            axes.bar(xs, [y - 1 for y in ys], width, bottom=1, color=colour, label=system)
+    axes.set_xticks(range(len(found)), [name.replace("-", "-\n") for name, _ in found])
     axes.set_ylabel("gradient (or Jacobian) over value, time")
     axes.set_yscale("log")
+    axes.axhline(1, color="black", linewidth=0.8)
+    two_decades(axes.yaxis)
     if found:
         figure.legend(loc="outside right upper")
     return figure
@@ -321,10 +315,12 @@ _TASKS = {"value": "#0072B2", "gradient": "#E69F00", "jacobian": "#D55E00", "hes
 
 def _curves(document: dict[str, Any], of: str, label: str) -> Figure:
     """A small picture for each workload, one line for each task."""
+    from matplotlib.ticker import MaxNLocator
+
     shown = [w for w in document["workloads"] if w["curve"]]
     columns = 4
     lines = max(1, -(-len(shown) // columns))
-    figure = _figure(10.0, 2.4 * lines)
+    figure = new_figure(10.0, 2.4 * lines)
     drawn: dict[str, Any] = {}
     for i, w in enumerate(shown):
         axes = figure.add_subplot(lines, columns, i + 1)
@@ -336,11 +332,14 @@ def _curves(document: dict[str, Any], of: str, label: str) -> Figure:
         axes.set_xlabel(w["curve"]["axis"])
         if max(extents) > 30 * min(extents):
             axes.set_xscale("log")
+            two_decades(axes.xaxis)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         if of == "extra_words":
-            axes.set_yscale("symlog", linthresh=10)
-            axes.set_ylim(bottom=-1)
+            counts_by_decades(axes)
         else:
             axes.set_yscale("log")
+            two_decades(axes.yaxis)
         axes.minorticks_off()
         if i % columns == 0:
             axes.set_ylabel(label)
@@ -355,6 +354,10 @@ def _draw_growth(document: dict[str, Any]) -> Figure:
 
 def _draw_memory(document: dict[str, Any]) -> Figure:
     return _curves(document, "extra_words", "words besides the arguments")
+
+
+#: name of the file -> what draws it
+PICTURES = {"times": _draw_times, "ratios": _draw_ratios, "growth": _draw_growth, "memory": _draw_memory}
 
 
 def main() -> None:

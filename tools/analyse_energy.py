@@ -34,7 +34,7 @@ from retrograd.simulator.energy.units import thermal_energy, with_prefix
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
-from retrograd import energy_plots, fixed, library, reversible
+from retrograd import charts, energy_plots, fixed, library, reversible
 from retrograd.energy_advice import break_even, break_even_per_memory_unit
 from retrograd.energy_report import EnergyReport, program_text, report_of, terms, total_text
 from retrograd.execution import load, loaded_words
@@ -236,10 +236,7 @@ def chain(found: Sequence[tuple[str, EnergyReport]]) -> str:
 
 
 def chain_figure(found: Sequence[tuple[str, EnergyReport]]) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = charts.axes_of(None, 7, 4)
     states = [library.bennett_states(k, n) for k, n in SCHEMES]
     for (name, report), held in zip(found, [*states, 2], strict=True):
         bennetts = report.name == "bennett"
@@ -294,9 +291,7 @@ def products_table(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> s
 
 
 def products_figure(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 3.5), layout="constrained")
+    figure = charts.new_figure(8, 3.5)
     left, right = figure.subplots(1, 2)
     by_fixed, by_lognum = [row[1] for row in found], [row[2] for row in found]
     for name, colour, reports in (("fixed", "#0072B2", by_fixed), ("lognum", "#D55E00", by_lognum)):
@@ -306,7 +301,7 @@ def products_figure(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> 
         ax.set_xlabel("numbers multiplied")
         ax.set_ylabel(what)
         ax.set_ylim(0)
-        ax.legend(fontsize="small")
+    charts.legend(right)
     return figure
 
 
@@ -390,14 +385,13 @@ def gradients_table(adjoint: EnergyReport, tape: EnergyReport) -> str:
 
 
 def gradients_figure(adjoint: EnergyReport, tape: EnergyReport) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 3.5), layout="constrained")
+    figure = charts.new_figure(8.5, 3.5)
     axes = figure.subplots(1, 2, sharey=True)
     for ax, report in zip(axes, (adjoint, tape), strict=True):
         assert report.ledger is not None
-        energy_plots.over_time(report.ledger, report.back, ax)
+        energy_plots.over_time(report.ledger, report.back, ax, with_legend=ax is axes[-1])
         ax.set_title(report.name, fontsize="medium")
+    axes[-1].set_ylabel("")
     return figure
 
 
@@ -468,10 +462,7 @@ def ledgers() -> tuple[Ledger, Ledger]:
 
 
 def ramp_figure() -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = charts.axes_of(None, 7, 4)
     xs = [10 ** (e / 20) for e in range(-40, 81)]
     ax.loglog(xs, [ramp_energy(1, 1, 1, x) for x in xs], label="E / CV²")
     ax.loglog(xs, [min(1 / x, 10) for x in xs], ":", color="0.4", label="RC/τ")
@@ -479,7 +470,7 @@ def ramp_figure() -> Any:
     ax.set_ylim(5e-5, 2)
     ax.set_xlabel("τ / RC")
     ax.set_ylabel("E / CV²")
-    ax.legend()
+    charts.legend(ax)
     return figure
 
 

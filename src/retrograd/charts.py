@@ -1,0 +1,208 @@
+"""What all pictures share: colours, legends beside the axes, logarithmic axes; and `faults`, which measures what a reader could not read.
+
+    faults(figure) = []    of a picture whose labels, legends, curves and ticks keep out of each other's way
+
+It draws the figure and compares the boxes of all texts, as matplotlib's renderer has them, so that a test can fail.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.transforms import BboxBase
+
+#: distinguishable also by those who see no red or green (Okabe and Ito, 2008)
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+#: a linear axis hides what is so many times smaller than the largest
+HIDDEN = 1e3
+#: pixels by which boxes may touch
+_TOUCH = 1.0
+
+
+def colours(n: int) -> list[str]:
+    """n colours, in turn."""
+    return [COLOURS[i % len(COLOURS)] for i in range(n)]
+
+
+def axes_of(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> tuple[Figure, Axes]:
+    """The axes and their figure; a figure of its own where none are given."""
+    if ax is not None:
+        figure: Any = ax.figure
+        return figure, ax
+    made = new_figure(width, height)
+    return made, made.add_subplot()
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of this size in inches whose parts make room for each other."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def legend(ax: Axes) -> None:
+    """To the right of the axes, where no curve is; none where nothing has a label."""
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, fontsize="small")
+
+
+def two_decades(axis: Axis) -> None:
+    """Let a logarithmic axis hold two powers of ten at least, which have labels: from one to another, where it holds fewer."""
+    from matplotlib.ticker import NullFormatter
+
+    axis.set_minor_formatter(NullFormatter())
+    lo, hi = sorted(float(x) for x in axis.get_view_interval())
+    if lo <= 0:
+        return  # nothing is drawn that this axis has a place for
+    if math.floor(math.log10(hi) + 1e-9) - math.ceil(math.log10(lo) - 1e-9) >= 1:
+        return
+    begin, end = math.floor(math.log10(lo) + 1e-9), math.ceil(math.log10(hi) - 1e-9)
+    limits = 10.0**begin, 10.0 ** max(end, begin + 1)
+    if axis is axis.axes.xaxis:
+        axis.axes.set_xlim(*limits)
+    else:
+        axis.axes.set_ylim(*limits)
+
+
+def counts_by_decades(ax: Axes) -> None:
+    """A vertical axis for the counts that are drawn, from 0: linear to 1, logarithmic above, ticks at 0, 1, 10, 100 …"""
+    from matplotlib.ticker import FixedLocator, FuncFormatter
+
+    most = max((float(np.max(_ys(line))) for line in ax.lines), default=0.0)
+    top = max(1, math.ceil(math.log10(max(most, 1) * 1.2)))
+    ax.set_yscale("symlog", linthresh=1)
+    ax.set_ylim(-0.3, 10.0**top)
+    step = 1 if top <= 4 else 2
+    ax.yaxis.set_major_locator(FixedLocator([0, *(10.0**e for e in range(0, top + 1, step))]))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    ax.yaxis.set_minor_locator(FixedLocator([]))
+
+
+# ---------------------------------------------------------------------- what a reader could not read
+
+
+def faults(figure: Figure) -> list[str]:
+    """What is wrong with a picture: texts over each other or cut off, legends and labels over curves, ticks and axes that hide.
+
+    Trap: of rotated texts the boxes are compared, which are larger than the texts, unless they stand upright.
+    """
+    figure.draw_without_rendering()
+    boxes = list(_boxes(figure))
+    out = [f"{a!r} over {b!r}" for (a, box), (b, other) in combinations(boxes, 2) if _overlap(box, other)]
+    out += [f"{name!r} is cut off" for name, box in boxes if not _inside(box, figure.bbox)]
+    for ax in figure.axes:
+        out += _over_curves(ax, [*_floating(ax), *((name, box) for name, box in boxes if name == "legend")])
+        out += [fault for axis in (ax.xaxis, ax.yaxis) for fault in _of_ticks(axis)]
+        out += _hidden(ax)
+    return out
+
+
+def _boxes(figure: Figure) -> Iterator[tuple[str, BboxBase]]:
+    """Every text that is shown, a legend as a whole, with its box in pixels."""
+    texts = [*figure.texts, *(text for ax in figure.axes for text in _texts(ax))]
+    for text in texts:
+        if text.get_visible() and text.get_text().strip():
+            yield text.get_text(), text.get_window_extent()
+    legends = [*figure.legends, *(found for ax in figure.axes if (found := ax.get_legend()) is not None)]
+    for found in legends:
+        yield "legend", found.get_window_extent()
+
+
+def _texts(ax: Axes) -> Iterator[Any]:
+    yield from (ax.title, ax.xaxis.label, ax.yaxis.label, *ax.texts)
+    for axis in (ax.xaxis, ax.yaxis):
+        yield axis.get_offset_text()
+        yield from _tick_labels(axis)
+
+
+def _tick_labels(axis: Axis) -> Iterator[Any]:
+    lo, hi = sorted(axis.get_view_interval())
+    slack = 1e-9 * (hi - lo) if axis.get_scale() == "linear" else 0.0
+    for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+        if lo * (1 - 1e-9) - slack <= tick.get_loc() <= hi * (1 + 1e-9) + slack and tick.label1.get_text():
+            yield tick.label1
+
+
+def _floating(ax: Axes) -> Iterator[tuple[str, BboxBase]]:
+    """Texts inside the axes."""
+    for text in ax.texts:
+        if text.get_visible() and text.get_text().strip():
+            yield text.get_text(), text.get_window_extent()
+
+
+def _overlap(a: BboxBase, b: BboxBase) -> bool:
+    return (
+        min(a.x1, b.x1) - max(a.x0, b.x0) > _TOUCH and min(a.y1, b.y1) - max(a.y0, b.y0) > _TOUCH
+    )  # more than the edges
+
+
+def _inside(box: BboxBase, whole: BboxBase) -> bool:
+    return (
+        box.x0 >= whole.x0 - _TOUCH and box.y0 >= whole.y0 - _TOUCH and box.x1 <= whole.x1 + _TOUCH
+        and box.y1 <= whole.y1 + _TOUCH
+    )  # fmt: skip
+
+
+def _over_curves(ax: Axes, boxes: Sequence[tuple[str, BboxBase]]) -> Iterator[str]:
+    """Texts and legends that lie on curves, points or bars."""
+    for name, box in boxes:
+        inner = box.padded(-_TOUCH)
+        for line in ax.lines:
+            path = line.get_transform().transform_path(line.get_path())
+            if line.get_visible() and np.size(path.vertices) and path.intersects_bbox(inner, filled=False):
+                yield f"{name!r} over the curve {line.get_label()!r}"
+        for points in ax.collections:
+            places = points.get_offset_transform().transform(points.get_offsets())
+            if any(inner.contains(x, y) for x, y in places):
+                yield f"{name!r} over points"
+        for bar in ax.patches:
+            if _overlap(inner, bar.get_window_extent()):
+                yield f"{name!r} over a bar"
+
+
+def _of_ticks(axis: Axis) -> Iterator[str]:
+    """Ticks that are hard to read: a factor for all of the axis at its end, 3.15·10⁰, one label alone."""
+    if axis.get_offset_text().get_text().strip():
+        yield f"an axis times {axis.get_offset_text().get_text()}"
+    labels = [label.get_text() for label in _tick_labels(axis)]
+    for text in labels:
+        if re.search(r"[2-9.]\S*\s*(\\times|×)", text) or (
+            re.search(r"-\D*10\^", text) and "symlog" in axis.get_scale()
+        ):
+            yield f"the tick {text!r}"
+    if axis.get_scale() != "linear" and len(labels) < 2:
+        yield f"{len(labels)} ticks on a logarithmic axis"
+
+
+def _hidden(ax: Axes) -> Iterator[str]:
+    """Bars or curves on a linear axis that are far smaller than the largest."""
+    from matplotlib.patches import Rectangle
+
+    if ax.get_yscale() != "linear":
+        return
+    tops: dict[float, float] = {}
+    for bar in ax.patches:
+        if isinstance(bar, Rectangle):
+            middle = round(bar.get_x() + bar.get_width() / 2, 6)
+            tops[middle] = max(tops.get(middle, 0.0), float(bar.get_y() + bar.get_height()))
+    sizes = [top for top in tops.values() if top > 0]
+    # Lines across the axes, such as those of axvline, have no data.
+    drawn = [line for line in ax.lines if line.get_transform() == ax.transData]
+    sizes += [most for line in drawn if (most := float(np.max(np.abs(_ys(line)), initial=0.0))) > 0]
+    if sizes and max(sizes) > HIDDEN * min(sizes):
+        yield f"a linear axis for {min(sizes):.3g} beside {max(sizes):.3g}"
+
+
+def _ys(line: Line2D) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.asarray(line.get_ydata(), dtype=np.float64)
