@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,8 +72,16 @@ def run(
     compiled = function.compiled_for(types_of(function, values), format, options)
     machine = load(compiled, values, backward=backward, overflow=overflow, engine=engine)
     execute(compiled, machine, max_steps)
-    after = read(compiled, machine, values)
-    return Result(results(function, after), machine.retired, machine.erased_bits, machine, compiled)
+    return Result(results(function, read(compiled, machine)), machine.retired, machine.erased_bits, machine, compiled)
+
+
+def call(function: Reversible, args: Sequence[Any], keywords: dict[str, Any], backward: bool) -> Any:
+    """`run(…).values`, without the counts: what `f(*args)` and `(~f)(*args)` are. Parameters may have the names of options."""
+    values = bind(function, args, keywords)
+    compiled = function.compiled_for(types_of(function, values))
+    machine = load(compiled, values, backward=backward)
+    execute(compiled, machine)
+    return results(function, read(compiled, machine))
 
 
 def uncomputing_level(function: Reversible, *args: Any, **keywords: Any) -> float:
@@ -106,13 +114,10 @@ def loaded_words(compiled: Compiled, values: list[Any]) -> Iterator[tuple[int, l
             raise InputError(located(error.diagnostics[0], compiled.function, argument.name)) from None
 
 
-def read(compiled: Compiled, machine: Machine, values: list[Any]) -> list[Any]:
+def read(compiled: Compiled, machine: Machine) -> list[Any]:
     """The arguments as they stand in the machine's memory."""
-    out = []
-    for argument in compiled.arguments:
-        words = machine.memory[argument.address : argument.address + argument.type.size]
-        out.append(from_words(argument.type, words, compiled.format))
-    return out
+    memory, w = machine.memory, compiled.format
+    return [from_words(a.type, memory[a.address : a.address + a.type.size], w) for a in compiled.arguments]
 
 
 def execute(

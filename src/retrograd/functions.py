@@ -55,9 +55,9 @@ class Reversible(SourceFunction):
     # ------------------------------------------------------------------ calls
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        from retrograd.execution import run
+        from retrograd.execution import call
 
-        return run(self, *bind(self, args, keywords)).values
+        return call(self, args, keywords, backward=False)
 
     def __invert__(self) -> Inverse:
         return self._inverse
@@ -154,10 +154,9 @@ class Inverse:
         self.__doc__ = f"The inverse of {of.__name__}."
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        from retrograd.execution import run
+        from retrograd.execution import call
 
-        function = self.__retrograd_inverse_of__
-        return run(function, *bind(function, args, keywords), backward=True).values
+        return call(self.__retrograd_inverse_of__, args, keywords, backward=True)
 
     def __invert__(self) -> Reversible:
         return self.__retrograd_inverse_of__

@@ -115,7 +115,7 @@ def learn_by_consistency(
     for i in range(steps):
         with _noting(i, "forward"):
             execute(compiled, machine)
-        after = results(function, read(compiled, machine, values))
+        after = results(function, read(compiled, machine))
         for a, _ in targets:
             history[a.name].append(after[compiled.arguments.index(a)])
         put(targets)
@@ -129,7 +129,7 @@ def learn_by_consistency(
         if period or stopped:
             break
     converged = all(_near(history[name][-1], target, tolerance) for name, target in outputs.items())
-    arguments = results(function, read(compiled, machine, values))
+    arguments = results(function, read(compiled, machine))
     return Consistency(arguments, {name: np.array(found) for name, found in history.items()}, converged, period)
 
 

@@ -66,6 +66,8 @@ def bind(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]
         name = getattr(function, "__name__", None) or _kind(function)
         _fail(f"`{name}` is no reversible function", "Use @reversible: what runs here is a function of the language.")
     names = [p.name for p in function.parameters]
+    if len(args) == len(names) and not keywords:
+        return list(args)
     of = f"It is declared as {function.signature}."
     called = f"`{function.__name__}`"
     if len(args) > len(names):

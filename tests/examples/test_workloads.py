@@ -45,7 +45,7 @@ def checked(function: Any, *args: Any) -> Any:
     assert not any(machine.registers)
     assert machine.br == 0
     assert machine.erased_bits == 0
-    ended, after = machine.memory[:], read(compiled, machine, values)
+    ended, after = machine.memory[:], read(compiled, machine)
     machine.run_back()
     assert machine.state() == begun
 

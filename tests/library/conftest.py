@@ -66,6 +66,6 @@ def roundtrip(routes: ModuleType) -> Callable[..., Any]:
             done[id(compiled)] = compiled
             for keep in (0, KEPT):
                 routes.compare(compiled.module, regions, before[: compiled.module.memory], keep=keep)
-        return results(function, read(compiled, machine, values))
+        return results(function, read(compiled, machine))
 
     return run

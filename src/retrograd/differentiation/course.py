@@ -72,7 +72,7 @@ class Course:
         self.machine: Machine
         ran = self._start()
         #: results and steps of the way forward
-        self.results = results(self.function, read(self.compiled, ran, self.values))
+        self.results = results(self.function, read(self.compiled, ran))
         self.steps = ran.retired
 
     @property

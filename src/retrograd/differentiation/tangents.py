@@ -77,7 +77,7 @@ def jvp(
         inside = from_words(_at(machine, a, program.tangents), np.ones(a.type.size), k, compiled.format)
         # Zero stays zero even where a lognum is beyond the range of floats.
         out[a.name] = shaped(a.type, np.multiply(inside, size, out=np.zeros_like(inside), where=inside != 0))
-    return results(function, read(compiled, machine, values)), by_choice(None, out)
+    return results(function, read(compiled, machine)), by_choice(None, out)
 
 
 def hvp(
