@@ -33,6 +33,7 @@ from retrograd.isa.table import Table
 from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents, Fault, Store
 from retrograd.simulator.semantics import Handler, handler, lifted_handler
+from retrograd.simulator.stores import Words, integer_of, limit_of, words_of
 
 if TYPE_CHECKING:
     from retrograd.isa.timing import Execution
@@ -97,17 +98,19 @@ class Machine:
         keep_dropped: bool = False,
         memory_limit: int = MEMORY_LIMIT,
     ) -> None:
-        size = max(program.memory, memory or 0)
+        size = max(program.memory, limit_of(memory, "memory") or 0)
         if size > memory_limit:
             message = f"the program needs {size} words of memory; this machine grants {memory_limit}"
             raise InputError(Diagnostic("RG0421", message))
         self.program = program
         self.format = program.format
-        self.registers: Store = [0] * REGISTERS
-        self.memory: Store = list(program.data) + [0] * (size - len(program.data))
-        self.br = 0
-        self.direction = -1 if backward else 1
-        self.pc = program.finish if backward else program.start
+        #: what instructions read and write; its users have the views below
+        self._registers: Store = [0] * REGISTERS
+        self._memory: Store = list(program.data) + [0] * (size - len(program.data))
+        self._views: dict[str, Words] = {}
+        self._br = 0
+        self._direction = -1 if backward else 1
+        self._pc = program.finish if backward else program.start
         modes = {"overflow"} if overflow else set()
         modes |= {"strict"} if strict else set()
         self._modes = frozenset(modes)
@@ -123,7 +126,7 @@ class Machine:
 
     def _new_cotangents(self) -> Cotangents:
         return Cotangents(
-            [0] * REGISTERS, [0] * len(self.memory), keep=self._keep_dropped, strict="strict" in self._modes
+            [0] * REGISTERS, [0] * len(self._memory), keep=self._keep_dropped, strict="strict" in self._modes
         )
 
     @property
@@ -144,24 +147,69 @@ class Machine:
 
     # ---------------------------------------------------------------- state
 
+    @property
+    def registers(self) -> Words:
+        """R[0..255]. Integers are stored mod 2^W."""
+        return self._shown("registers", self._registers)
+
+    @registers.setter
+    def registers(self, words: Iterable[int]) -> None:
+        self.registers[:] = words
+
+    @property
+    def memory(self) -> Words:
+        """M[0..N). Integers are stored mod 2^W."""
+        return self._shown("memory", self._memory)
+
+    @memory.setter
+    def memory(self, words: Iterable[int]) -> None:
+        self.memory[:] = words
+
+    @property
+    def pc(self) -> int:
+        """The address of the next instruction; beyond the code, the next step traps."""
+        return self._pc
+
+    @pc.setter
+    def pc(self, address: int) -> None:
+        self._pc = integer_of(address, "pc")
+
+    @property
+    def br(self) -> int:
+        """The branch register, a signed number. Integers are stored mod 2^W."""
+        return self._br
+
+    @br.setter
+    def br(self, distance: int) -> None:
+        self._br = self.format.signed(integer_of(distance, "br"))
+
+    @property
+    def direction(self) -> int:
+        """DIR: +1 forward, −1 backward. `turn` faces the other way; this alone leaves the PC."""
+        return self._direction
+
+    @direction.setter
+    def direction(self, direction: int) -> None:
+        found = integer_of(direction, "direction")
+        if found not in (1, -1):
+            raise InputError(Diagnostic("RG0603", f"direction = {found} is neither 1 nor -1"))
+        self._direction = found
+
     def load(self, address: int, words: Iterable[int]) -> None:
         """M[address…] = words. Raises InputError RG0505 where they do not fit."""
-        block = list(words)
-        # To look takes a fifth of the time of masking words that need it not.
-        if block and not (min(block) >= 0 and max(block) <= self.format.mask):
-            block = [word & self.format.mask for word in block]
-        if address < 0 or address + len(block) > len(self.memory):
+        address, block = integer_of(address, "address"), words_of(words, self.format.mask, "memory")
+        if address < 0 or address + len(block) > len(self._memory):
             end = address + len(block) - 1
-            message = f"words {address} to {end} do not fit in a memory of {len(self.memory)} words"
+            message = f"words {address} to {end} do not fit in a memory of {len(self._memory)} words"
             raise InputError(Diagnostic("RG0505", message))
-        self.memory[address : address + len(block)] = block
+        self._memory[address : address + len(block)] = block
 
     def state(self) -> State:
         """(registers, memory, PC, BR, DIR): equal states behave alike for ever.
 
         Once there are cotangents, D and those of registers and memory follow. Cotangents kept from freed ancillas are not told.
         """
-        state = tuple(self.registers), tuple(self.memory), self.pc, self.br, self.direction
+        state = tuple(self._registers), tuple(self._memory), self._pc, self._br, self._direction
         if self._companions is None:
             return state
         return *state, self.differentiating, tuple(self._companions.registers), tuple(self._companions.memory)
@@ -169,18 +217,18 @@ class Machine:
     @property
     def at_end(self) -> bool:
         """Standing where the next step in this direction halts."""
-        return self._meets(self.direction)
+        return self._meets(self._direction)
 
     @property
     def at_origin(self) -> bool:
         """Standing where there is no step to take back."""
-        return self._meets(-self.direction)
+        return self._meets(-self._direction)
 
     def _meets(self, direction: int) -> bool:
         code = self.program.instructions
-        if self.br or not 0 <= self.pc < len(code):
+        if self._br or not 0 <= self._pc < len(code):
             return False
-        met = code[self.pc].opcode
+        met = code[self._pc].opcode
         return (met if direction > 0 else self.program.table.inverse(met)).halts
 
     def counts(self, direction: int | None = None) -> dict[str, int]:
@@ -254,14 +302,22 @@ class Machine:
         self._differentiating = on
 
     @property
-    def cotangents(self) -> Store:
-        """The companions of the registers, as words; none before D is first set."""
-        return [] if self._companions is None else self._companions.registers
+    def cotangents(self) -> Words:
+        """The companions of the registers, as words; none before D is first set. Integers are stored mod 2^W."""
+        return self._shown("cotangents", None if self._companions is None else self._companions.registers)
 
     @property
-    def memory_cotangents(self) -> Store:
+    def memory_cotangents(self) -> Words:
         """The companions of the memory words."""
-        return [] if self._companions is None else self._companions.memory
+        return self._shown("memory_cotangents", None if self._companions is None else self._companions.memory)
+
+    def _shown(self, name: str, store: Store | None) -> Words:
+        """What users see of a store, the same object for as long as the machine lives."""
+        view = self._views.get(name)
+        if view is None:
+            view = self._views[name] = Words([], self.format.mask, name)
+        view.store = [] if store is None else store
+        return view
 
     def clear_cotangents(self) -> None:
         """All cotangents zero, those forgotten that were kept when their ancillas were freed."""
@@ -277,11 +333,11 @@ class Machine:
 
     def turn(self) -> None:
         """Face the other way: the next step takes back the last. An involution."""
-        self.pc -= self.direction * (self.br or 1)
+        self._pc -= self._direction * (self._br or 1)
         self._face_about()
 
     def _face_about(self) -> None:
-        self.direction = -self.direction
+        self._direction = -self._direction
         if self._companions is not None:
             self._companions.way = -self._companions.way
 
@@ -297,19 +353,19 @@ class Machine:
         """
         if self.at_origin:
             return False
-        direction, pc = self.direction, self.pc - self.direction * (self.br or 1)
+        direction, pc = self._direction, self._pc - self._direction * (self._br or 1)
         execute, d, a, b, imm, kind = self._fetch(pc, -direction)
         self._face_about()
         try:
-            self.br = execute(self.registers, self.memory, self.br, d, a, b, imm)
+            self._br = execute(self._registers, self._memory, self._br, d, a, b, imm)
         except Fault as fault:
             raise self._trap(fault, pc, -direction) from None
         finally:
             self._face_about()
         self.executed[-direction][pc] += 1
-        self.pc = pc
+        self._pc = pc
         if kind == _TURNS:
-            self.direction = -direction
+            self._direction = -direction
         return True
 
     def run(
@@ -325,6 +381,7 @@ class Machine:
         `until(machine)` and the breakpoints are looked at after every step; `observe(machine, pc)` is called
         after the instruction at `pc` has executed. Raises Trap; the machine can go on from there, either way.
         """
+        max_steps = limit_of(max_steps)
         if not breakpoints and until is None and observe is None:
             taken = self._loop(max_steps)
             return Outcome(Stop.LIMIT if taken == max_steps and not self.at_end else Stop.HALTED, taken)
@@ -339,6 +396,7 @@ class Machine:
         observe: Callable[[Machine, int], None] | None = None,
     ) -> Outcome:
         """Take back steps until there are no more: `run` with `step_back` for `step`."""
+        max_steps = limit_of(max_steps)
         if not breakpoints and until is None and observe is None:
             if self.at_origin:
                 return Outcome(Stop.HALTED, 0)
@@ -353,7 +411,7 @@ class Machine:
                 if halted and taken != max_steps:
                     # Met backward, `start` does nothing; to take it back is only to stand on it again.
                     self._face_about()
-                    self.executed[-self.direction][self.pc] += 1
+                    self.executed[-self._direction][self._pc] += 1
                     taken += 1
                 else:
                     self.turn()
@@ -370,13 +428,13 @@ class Machine:
     ) -> Outcome:
         steps = 0
         while steps != max_steps:
-            executed_at = self.pc if move == self.step else self.pc - self.direction * (self.br or 1)
+            executed_at = self._pc if move == self.step else self._pc - self._direction * (self._br or 1)
             if not move():
                 return Outcome(Stop.HALTED, steps)
             steps += 1
             if observe is not None:
                 observe(self, executed_at)
-            if self.pc in breakpoints:
+            if self._pc in breakpoints:
                 return Outcome(Stop.BREAKPOINT, steps)
             if until is not None and until(self):
                 return Outcome(Stop.CONDITION, steps)
@@ -385,8 +443,8 @@ class Machine:
 
     def _loop(self, max_steps: int | None) -> int:
         """The step, over and over, with the state in local variables."""
-        registers, memory = self.registers, self.memory
-        pc, br, direction = self.pc, self.br, self.direction
+        registers, memory = self._registers, self._memory
+        pc, br, direction = self._pc, self._br, self._direction
         decoded = self._decoded
         code, hits = decoded[direction], self.executed[direction]
         size = len(code)
@@ -407,10 +465,10 @@ class Machine:
                 pc += direction * br if br else direction
                 left -= 1
         except Fault as fault:
-            self.pc, self.br, self.direction = pc, br, direction  # the message tells of them
+            self._pc, self._br, self._direction = pc, br, direction  # the message tells of them
             raise self._trap(fault, pc, direction) from None
         finally:
-            self.pc, self.br, self.direction = pc, br, direction
+            self._pc, self._br, self._direction = pc, br, direction
         return limit - left
 
     def _fetch(self, pc: int, direction: int) -> _Decoded:

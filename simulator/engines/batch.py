@@ -32,6 +32,7 @@ from retrograd.simulator.engines.llvm_module import Module
 from retrograd.simulator.engines.translate import translate
 from retrograd.simulator.engines.translations import level_for
 from retrograd.simulator.engines.words import DTYPES, zeros
+from retrograd.simulator.stores import limit_of
 
 #: more than any run takes
 UNLIMITED = 1 << 62
@@ -196,7 +197,8 @@ def run_batch(
     status = np.full(count, PENDING, dtype=np.uint8)
     stop = np.zeros(1, dtype=np.int64)
     total = np.zeros(2 * width(found.columns.summed), dtype=np.int64)
-    most = UNLIMITED if limit is None else min(limit, UNLIMITED)
+    given_limit = limit_of(limit, "limit")
+    most = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
 
     def work(first: int, last: int, steps: int = most) -> NDArray[np.int64]:
         memory, sums = zeros(n + 1, w), np.zeros_like(total)

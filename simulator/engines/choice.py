@@ -50,9 +50,9 @@ class StartingMachine(Machine):
             self._left -= taken
             StartingMachine.all_taken += taken
             return taken
-        stores = self.registers, self.memory, self.executed[+1], self.executed[-1]
+        stores = self._registers, self._memory, self.executed[+1], self.executed[-1]
         # What cotangents were dropped is not wound back: with them, compiled code goes on from where it is.
-        before = self.pc, self.br, self.direction, [store[:] for store in stores if self._companions is None]
+        before = self._pc, self._br, self._direction, [store[:] for store in stores if self._companions is None]
         taken = super()._loop(self._left)
         self._left -= taken
         StartingMachine.all_taken += taken
@@ -60,7 +60,7 @@ class StartingMachine(Machine):
             return taken
         if self._companions is None:
             taken = 0
-            self.pc, self.br, self.direction, words = before
+            self._pc, self._br, self._direction, words = before
             for store, old in zip(stores, words, strict=True):
                 store[:] = old
         self._become_native()
@@ -69,7 +69,7 @@ class StartingMachine(Machine):
     def _become_native(self) -> None:
         from retrograd.simulator.engines.native import NativeMachine
 
-        fresh = NativeMachine(self.program, at_once=True, memory_limit=len(self.memory))
+        fresh = NativeMachine(self.program, at_once=True, memory_limit=len(self._memory))
         # What a NativeMachine has of its own, and the state of this one.
         self.__dict__ = {**vars(fresh), **vars(self)}
         self.__class__ = NativeMachine  # type: ignore[assignment]
@@ -88,10 +88,7 @@ def engine_named(name: str) -> str:
 
 
 def machine_for(program: Program, engine: str = "auto", **modes: Any) -> Machine:
-    """A machine of that engine, with `modes` as Machine takes them. Raises InputError RG1001, and what Machine raises.
-
-    Trap: of a machine in compiled code, registers and memory are sequences of ints, not lists.
-    """
+    """A machine of that engine, with `modes` as Machine takes them. Raises InputError RG1001, and what Machine raises."""
     found = engine_named(engine)
     if found == "reference":
         return Machine(program, **modes)

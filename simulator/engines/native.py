@@ -55,7 +55,6 @@ class NativeMachine(Machine):
     one of its ends, and the interpreter elsewhere; "auto", translated if that was done before or if the run is long, and Python
     for the first ten thousand steps unless `at_once`.
     `level`: how hard LLVM works on the program, 0 to 2; by its size unless given.
-    Trap: `registers`, `memory` and their cotangents are sequences of ints, not lists.
     """
 
     def __init__(
@@ -87,12 +86,15 @@ class NativeMachine(Machine):
         self._control = control = np.zeros(CONTROL_WORDS, dtype=np.int64)
         flags = Flag.OVERFLOW * ("overflow" in self._modes) | Flag.STRICT * ("strict" in self._modes)
         control[Slot.FLAGS], control[Slot.WAY] = flags | Flag.KEEP * self._keep_dropped, 1
-        self.registers, self.memory = self._shared(self.registers), self._shared(self.memory)
+        self._registers, self._memory = self._shared(self._registers), self._shared(self._memory)
         self._hits = np.array([self.executed[+1], self.executed[-1][::-1]], dtype=np.int64)
         self.executed = {+1: Words(self._hits[0]), -1: Words(self._hits[1][::-1])}
         if self._companions is not None:
             self._companions = self._shared_cotangents(self._companions)
             self._code.pop(True, None)  # it was bound to the old ones
+        # Views that a user holds already show the words where they are now.
+        for name in self._views:
+            getattr(self, name)
         return control
 
     def _shared(self, words: Store) -> Words:
@@ -183,10 +185,10 @@ class NativeMachine(Machine):
         account = None if companions is None else (companions.way, companions.dropped, dict(companions.kept))
         crossed = None if companions is None else (companions._crossed, companions._lost)
         words = [store.array.copy() if isinstance(store, Words) else store[:] for store in self._stores()]
-        return self.pc, self.br, self.direction, words, account, crossed
+        return self._pc, self._br, self._direction, words, account, crossed
 
     def _restore(self, before: tuple[Any, ...]) -> None:
-        self.pc, self.br, self.direction, words, account, crossed = before
+        self._pc, self._br, self._direction, words, account, crossed = before
         for store, old in zip(self._stores(), words, strict=True):
             if isinstance(store, Words) and isinstance(old, np.ndarray):
                 store.array[:] = old
@@ -197,7 +199,7 @@ class NativeMachine(Machine):
             self._companions._crossed, self._companions._lost = crossed
 
     def _stores(self) -> list[Store]:
-        stores = [self.registers, self.memory, self.executed[+1], self.executed[-1]]
+        stores = [self._registers, self._memory, self.executed[+1], self.executed[-1]]
         if self._companions is not None:
             stores += [self._companions.registers, self._companions.memory]
         return stores
@@ -207,7 +209,7 @@ class NativeMachine(Machine):
     def _variant(self) -> Variant:
         return Variant(
             differentiating=self._differentiating,
-            backward=self.direction < 0,
+            backward=self._direction < 0,
             overflow="overflow" in self._modes,
             strict="strict" in self._modes,
             promoted=len(self.program.code) <= PROMOTED,
@@ -215,8 +217,8 @@ class NativeMachine(Machine):
 
     def _can_translate(self, left: int) -> bool:
         """Whether the machine stands at an end of its program, with steps enough, and nothing that only the interpreter knows."""
-        end = self.program.finish if self.direction < 0 else self.program.start
-        if self.br or self.pc not in (end, end + self.direction) or left <= len(self.program.code) * 4:
+        end = self.program.finish if self._direction < 0 else self.program.start
+        if self._br or self._pc not in (end, end + self._direction) or left <= len(self.program.code) * 4:
             return False
         if not self._differentiating:
             return True
@@ -231,7 +233,7 @@ class NativeMachine(Machine):
         It stops at the other end, where the interpreter must go on, or before the steps are used up.
         """
         main = threading.current_thread() is threading.main_thread()
-        if main and left > BRIEF and len(self.memory) <= FEW_WORDS:
+        if main and left > BRIEF and len(self._memory) <= FEW_WORDS:
             # To begin a thread takes as long as a short run. One that turns out to be long begins anew.
             before = self._snapshot()
             taken, why = self._translated_steps(BRIEF, at_once=True)
@@ -244,10 +246,10 @@ class NativeMachine(Machine):
         """(steps taken, why it returned). `at_once`: in this thread, deaf to Ctrl-C."""
         n = len(self.program.code)
         steps = left
-        if self.pc == (self.program.finish if self.direction < 0 else self.program.start):
+        if self._pc == (self.program.finish if self._direction < 0 else self.program.start):
             # It stands on what marks the end, which does nothing: no reason to decode the program.
-            self.executed[self.direction][self.pc] += 1
-            self.pc += self.direction
+            self.executed[self._direction][self._pc] += 1
+            self._pc += self._direction
             left -= 1
         found = translation(self.program, self._variant(), self._level)
         control = self._share()
@@ -261,9 +263,9 @@ class NativeMachine(Machine):
             Translated(found.address),
             (
                 control.ctypes.data,
-                _address(self.registers),
-                _address(self.memory),
-                len(self.memory),
+                _address(self._registers),
+                _address(self._memory),
+                len(self._memory),
                 None if companions is None else _address(companions.registers),
                 None if companions is None else _address(companions.memory),
                 counts.ctypes.data,
@@ -271,12 +273,12 @@ class NativeMachine(Machine):
         )
         interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, run, *arguments)
         left = int(control[Slot.LEFT])
-        self.br = int(control[Slot.BR])
+        self._br = int(control[Slot.BR])
         node = int(control[Late.NODE])
-        self.direction = 1 if node < n else -1
-        self.pc = node if node < n else 2 * n - 1 - node
+        self._direction = 1 if node < n else -1
+        self._pc = node if node < n else 2 * n - 1 - node
         if why == Exit.ASTRAY:
-            self.pc += self.direction * self.br
+            self._pc += self._direction * self._br
         places, blocks = found.executed
         np.add.at(self._hits.reshape(-1), places, counts[blocks])
         window = int(control[Late.WINDOW])
@@ -311,7 +313,7 @@ class NativeMachine(Machine):
     def _enters(self) -> bool:
         """Whether compiled code can go on from here: what it jumps to takes a jump."""
         code = self.program.instructions
-        return 0 <= self.pc < len(code) and (not self.br or "br" in code[self.pc].opcode.writes)
+        return 0 <= self._pc < len(code) and (not self._br or "br" in code[self._pc].opcode.writes)
 
     def _run_threaded(self, steps: int) -> tuple[int, int]:
         """(why it returned, steps taken)"""
@@ -322,8 +324,8 @@ class NativeMachine(Machine):
         entries = self._code_for(self._differentiating)
         n, base = len(self.program.code), entries.ctypes.data
         forward, backward = base, base + (n + 1) * ENTRY_BYTES
-        at = forward + self.pc * ENTRY_BYTES if self.direction > 0 else backward + (n - 1 - self.pc) * ENTRY_BYTES
-        control[Slot.IP], control[Slot.BR], control[Slot.LEFT] = at, self.br, steps
+        at = forward + self._pc * ENTRY_BYTES if self._direction > 0 else backward + (n - 1 - self._pc) * ENTRY_BYTES
+        control[Slot.IP], control[Slot.BR], control[Slot.LEFT] = at, self._br, steps
         control[Slot.FORWARD], control[Slot.BACKWARD], control[Slot.BYTES] = forward, backward, n * ENTRY_BYTES
         control[Slot.MIRROR] = forward + backward + (n - 1) * ENTRY_BYTES
         companions = self._companions
@@ -331,21 +333,21 @@ class NativeMachine(Machine):
         try:
             run(
                 control.ctypes.data,
-                _address(self.registers),
-                _address(self.memory),
-                len(self.memory),
+                _address(self._registers),
+                _address(self._memory),
+                len(self._memory),
                 None if companions is None else _address(companions.registers),
                 None if companions is None else _address(companions.memory),
             )
         finally:
             # Ctrl-C is raised as the call returns: what was run is kept.
-            self.br = int(control[Slot.BR])
+            self._br = int(control[Slot.BR])
             at = int(control[Slot.IP])
-            self.direction = -1 if at >= backward else 1
-            self.pc = n - 1 - (at - backward) // ENTRY_BYTES if at >= backward else (at - forward) // ENTRY_BYTES
+            self._direction = -1 if at >= backward else 1
+            self._pc = n - 1 - (at - backward) // ENTRY_BYTES if at >= backward else (at - forward) // ENTRY_BYTES
             why = int(control[Slot.WHY])
             if why == Exit.ASTRAY:
-                self.pc += self.direction * self.br
+                self._pc += self._direction * self._br
             self._collect(entries, n)
         return why, steps - int(control[Slot.LEFT])
 

@@ -22,6 +22,7 @@ from retrograd.progress import Bar
 from retrograd.simulator.engines.choice import engine_named, engine_of, machine_for
 from retrograd.simulator.engines.instances import Columns, Range, width
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
+from retrograd.simulator.stores import limit_of
 
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
@@ -84,7 +85,7 @@ def run_rows(
     `kept`, `summed`: the memory that is handed back of each element, and that is added up over all. `limit`: steps for each row. `progress`: a bar, or none; None shows one where a terminal waits for more than a second.
     `counted` is shown every row's machine as it has come to its end: rows are then run by machines, which keep all counts, one by one.
     """
-    found = engine_named(engine)
+    found, limit = engine_named(engine), limit_of(limit)
     if not checks:
         found = _unchecked(found, compiled)
     rows, columns = loaded.rows, Columns(loaded.given, tuple(kept), tuple(summed))
@@ -213,8 +214,9 @@ class _Alone:
             begin = blank.copy()
             for place, word in zip(given, self.rows[i].tolist(), strict=True):
                 begin[place] = word
-            machine.memory[:] = begin
-            machine.registers[:] = [0] * REGISTERS
+            # Words already: not looked at once more.
+            machine.memory.store[:] = begin
+            machine.registers.store[:] = [0] * REGISTERS
             machine.pc, machine.br, machine.direction = origin, 0, -1 if self.backward else 1
             for hits in machine.executed.values():
                 hits[:] = [0] * len(hits)

@@ -36,6 +36,7 @@ from retrograd.simulator.energy.pricing import Price
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Stop, Trap
+from retrograd.simulator.stores import limit_of
 
 Function = Reversible | Inverse
 #: a number of the arguments, or of the program, has no word in the format
@@ -147,6 +148,7 @@ def energy_sweep(
         _refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
     if executor is not None and not hasattr(executor, "submit"):
         _refuse(f"executor = {executor!r:.40}", "one of concurrent.futures, or of Dask's client.get_executor()")
+    max_steps = limit_of(max_steps)
     runs = list(_runs(_named(f), arguments, formats, _points(techs, temperatures, frequencies, figures, gates)))
     outside = [place.outside for run in runs for place in run.points]
     if any(outside) and (traps == "raise" or all(outside)):

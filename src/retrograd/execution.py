@@ -14,6 +14,7 @@ from retrograd.isa.words import Format
 from retrograd.marshal import bind, from_words, located, to_words, types_of
 from retrograd.simulator.engines.choice import ENGINES, engine_of, machine_for
 from retrograd.simulator.machine import Machine, Stop, Trap
+from retrograd.simulator.stores import limit_of
 from retrograd.traps import explain
 
 __all__ = ["ENGINES", "ProgramTrap", "Result", "execute", "load", "read", "run", "uncomputing_level"]
@@ -130,7 +131,7 @@ def execute(
 
     `observe` looks at every step, as in `Machine.run`; statements for the host are then not shown.
     """
-    marks = compiled.emitted.externals
+    marks, max_steps = compiled.emitted.externals, limit_of(max_steps)
     try:
         if marks and observe is None:
             from retrograd.externals import run_with_externals

@@ -20,6 +20,7 @@ from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
 from retrograd.marshal import bind, located, to_words, types_of
 from retrograd.marshal import from_words as values_of
+from retrograd.simulator.stores import limit_of
 
 if TYPE_CHECKING:
     from retrograd.hdl.device import Device
@@ -76,6 +77,7 @@ def run_on_hardware(
     nothing installed and takes seconds to begin. `vcd`: a file for its waveforms. Raises CompileError, InputError, BusError where
     a run traps or takes more than `max_steps` instructions.
     """
+    max_steps = limit_of(max_steps) or 0
     function, backward = direction_of(f)
     values = bind(function, args, keywords)
     types = types_of(function, values)

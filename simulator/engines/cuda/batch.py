@@ -25,6 +25,7 @@ from retrograd.simulator.engines.cuda.kernels import Kernel, Module
 from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
 from retrograd.simulator.engines.instances import REPORT, WARP, Columns, width
 from retrograd.simulator.engines.words import DTYPES
+from retrograd.simulator.stores import limit_of
 
 #: pieces of a batch that are under way at once: one arrives, one runs, one leaves
 LANES = 3
@@ -76,7 +77,8 @@ def run_batch(
     wanted = range(len(found.devices)) if setting.devices is None else setting.devices
     devices = [found.device(index) for index in wanted]
     memory = memory_of(program, rows, columns, shared)
-    limited = UNLIMITED if limit is None else min(limit, UNLIMITED)
+    given_limit = limit_of(limit, "limit")
+    limited = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
     batch = _Batch(program, rows, memory, limited, setting, progress, timed)
     modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles}
     if longest_stretch(program, backward) > limited:

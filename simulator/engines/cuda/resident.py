@@ -23,6 +23,7 @@ from retrograd.simulator.engines.cuda.kernels import Module
 from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
 from retrograd.simulator.engines.instances import REPORT, Columns, exact_sums, width
 from retrograd.simulator.engines.words import DTYPES
+from retrograd.simulator.stores import limit_of
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ class ResidentBatch:
         else:
             kept = device_array(out, context, name="the array of results", dtypes=words, writable=True)
             _check_shape("the array of results", kept, *shape[::-1])
-        most = UNLIMITED if limit is None else min(limit, UNLIMITED)
+        given_limit = limit_of(limit, "limit")
+        most = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
         report = np.zeros((count, REPORT), dtype=np.int64)
         status = np.ones(count, dtype=np.uint8)
         sums = np.zeros(2 * width(columns.summed), dtype=np.int64)

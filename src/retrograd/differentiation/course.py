@@ -89,19 +89,19 @@ class Course:
         # Memory is watched in Python.
         ran = load(self._plain, self.values, backward=self.backward, engine="reference" if self._watched else "auto")
         if self._watched:
-            ran.memory = _Watched(ran.memory)
+            ran._memory = _Watched(ran._memory)
         self._initial = {a.name: ran.memory[a.address : a.address + a.type.size] for a in self.arguments}
         execute(self._plain, ran)
         engine = "reference" if self._watched else "auto"
         self.machine = machine_for(self.compiled.program, engine, backward=not self.backward)
         if self._watched:
-            self.machine.memory = _Watched(self.machine.memory)
+            self.machine._memory = _Watched(self.machine._memory)
         self.machine.load(0, ran.memory[: self._plain.module.memory])
         self._final = {a.name: self.words(a) for a in self.arguments}
         self._trapped, self._at_end = False, True
         #: whether the machine stands at the end as if it had come from there
         self._facing_back = True
-        self._highest = _reached(ran.memory)
+        self._highest = _reached(ran._memory)
         return ran
 
     def back(self, seeds: Mapping[int, int]) -> None:
@@ -179,7 +179,7 @@ class Course:
     @property
     def highest_memory(self) -> int:
         """Words of memory in use where they were most, the stack of calls among them."""
-        return max(self.compiled.module.memory, self._highest, _reached(self.machine.memory))
+        return max(self.compiled.module.memory, self._highest, _reached(self.machine._memory))
 
     def seeds(self, addresses: Iterable[int]) -> dict[int, int]:
         """The cotangent 1 at each of these addresses."""

@@ -223,7 +223,7 @@ class _Point:
     def columns(self) -> dict[str, dict[str, Reals]]:
         """H times each unit vector, as rows: by argument, and by the argument of which the vector is an element."""
         p = self.program
-        memory = np.array(load(p.compiled, self.values).memory, dtype=np.uint64)
+        memory = np.array(load(p.compiled, self.values).memory[:], dtype=np.uint64)
         ranges = {z.name: (z.address + p.tangents, z.type.size) for z in self.wanted}
         kept = [(a.address + p.cotangents + offset, a.type.size) for offset in (p.tangents, 0) for a in self.wanted]
         width = sum(z.type.size for z in self.wanted)
