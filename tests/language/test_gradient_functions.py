@@ -955,3 +955,21 @@ def test_vectors_of_the_library() -> None:
 
     out = rg.gradient(length)(0.0, Vector3(2.0, 3.0, 6.0), Vector3(0.0, 0.0, 0.0))
     assert [out.d_v.x, out.d_v.y, out.d_v.z] == pytest.approx([2 / 7, 3 / 7, 6 / 7], abs=2e-9)
+
+
+@pytest.mark.parametrize("x", [5e-324, 1e-320, -1e-308, 1.0, -3.0, 1e300, -1.7e308])
+@pytest.mark.parametrize("y", [5e-324, -1e-200, 7.0, 1.7e308])
+def test_jacobians_of_lognums_at_the_ends_of_floats(x: float, y: float) -> None:
+    """∂(xy)/∂x = y and ∂(xy)/∂y = x, also where xy or 1/x have no float."""
+
+    @reversible
+    def times(x: lognum, y: lognum):
+        x *= y
+
+    near = {name: float(v[0]) for name, v in (("x", rg.lognum.to_reals(rg.lognum.to_words([x]))),
+                                             ("y", rg.lognum.to_reals(rg.lognum.to_words([y]))))}  # fmt: skip
+    with np.errstate(all="raise", under="ignore"):
+        dense = rg.jacobian(times, ("x", "y"), "x")(x, y)
+        sparse = rg.jacobian(times, ("x", "y"), "x", pattern=np.ones((1, 2)))(x, y)
+    assert dense == pytest.approx((near["y"], near["x"]), rel=1e-12, abs=0)
+    assert sparse.data.tolist() == list(dense)

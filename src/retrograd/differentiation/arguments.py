@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.ir import Kind
 from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
-from retrograd.exact import nearest_reals
+from retrograd.exact import nearest_reals, signed
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
@@ -199,6 +199,17 @@ def sizes(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Real
     if logs:
         out[logs] = nearest_reals(np.array([words[i] for i in logs], dtype=np.uint64), "lognum", w)
     return out
+
+
+def logarithms(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> tuple[Reals, Reals]:
+    """(s, l) with s·2^l = x where a word holds the lognum x, (1, 0) where it is fixed: `sizes` beyond the range of floats."""
+    signs, logs = np.ones(len(words)), np.zeros(len(words))
+    places = _logs(t)
+    if places:
+        held = np.array([words[i] for i in places], dtype=np.uint64)
+        signs[places] = np.where(held & np.uint64(w.sign), -1.0, 1.0)
+        logs[places] = signed(held, w.width - 1) / 2.0**w.frac
+    return signs, logs
 
 
 def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, what: str = "cotangent") -> list[int]:

@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.lower import Argument
-from retrograd.differentiation.arguments import Reals, direction_of, from_words, need_scale, sizes
+from retrograd.differentiation.arguments import Reals, direction_of, from_words, logarithms, need_scale, sizes
 from retrograd.differentiation.programs import gradient_program, kept
 from retrograd.execution import ProgramTrap, execute, load, read
 from retrograd.functions import Inverse, Reversible, results
@@ -171,6 +173,14 @@ class Course:
         return from_words(
             self._cotangents[a.name], sizes(a.type, self._initial[a.name], self.format), self.scale, self.format
         )
+
+    def inside(self, a: Argument) -> Reals:
+        """What the machine keeps, flat, after `back`: ∂L/∂x for fixed x, ∂L/∂ln|x| for lognums."""
+        return from_words(self._cotangents[a.name], np.ones(a.type.size), self.scale, self.format)
+
+    def logarithms(self, a: Argument, *, final: bool) -> tuple[Reals, Reals]:
+        """(signs, log₂ of the sizes) of the argument's numbers before or after the run; (1, 0) for fixed ones."""
+        return logarithms(a.type, (self._final if final else self._initial)[a.name], self.format)
 
     def final_sizes(self, a: Argument) -> Reals:
         """The argument's lognums after the run, and 1 for its fixed numbers."""

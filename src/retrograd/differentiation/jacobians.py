@@ -100,20 +100,28 @@ def _shape(t: Type) -> tuple[int, ...]:
 
 def _dense(course: Course, y: Argument, wanted: list[Argument]) -> dict[str, Any]:
     found = {a.name: np.zeros((y.type.size, a.type.size)) for a in wanted}
-    # A lognum's derivative is its size times that of its logarithm: the machine goes back with 1 for either.
-    for i, size in enumerate(course.final_sizes(y)):
+    outputs = course.logarithms(y, final=True)
+    inputs = {a.name: course.logarithms(a, final=False) for a in wanted}
+    for i in range(y.type.size):
         course.back(course.seeds([y.address + i]))
         for a in wanted:
-            found[a.name][i] = _times(size, course.gradient(a))
+            found[a.name][i] = _by_sizes(course.inside(a), [x[i] for x in outputs], inputs[a.name])
     shapes = {a.name: (*_shape(y.type), *_shape(a.type)) for a in wanted}
     return {
         name: rows.reshape(shapes[name]) if shapes[name] else float(rows.reshape(())) for name, rows in found.items()
     }
 
 
-def _times(size: float, row: Reals) -> Reals:
-    """size · row, where zero stays zero: a lognum may be beyond floats."""
-    return np.multiply(row, size, out=np.zeros_like(row), where=row != 0)
+def _by_sizes(inside: Reals, of: Sequence[Any], by: Sequence[Reals]) -> Reals:
+    """∂y/∂x = (y/x)·∂ln y/∂ln x for lognums; `of`, `by`: signs and logarithms of y and of each x, (1, 0) for fixed.
+
+    The quotient is that of logarithms: it may have a float where y and x have none. Zero stays zero.
+    """
+    (sign, log), (signs, logs) = of, by
+    with np.errstate(over="ignore", under="ignore"):
+        quotient = sign * signs * np.exp2(log - logs)
+        row: Reals = np.multiply(inside, quotient, out=np.zeros_like(inside), where=inside != 0)
+    return row
 
 
 # ---------------------------------------------------------------------- sparse
@@ -124,17 +132,21 @@ def _sparse(course: Course, y: Argument, wanted: list[Argument], pattern: Any) -
     indptr, indices = _rows_of(pattern, shape, y, wanted)
     rows = [indices[indptr[i] : indptr[i + 1]] for i in range(shape[0])]
     groups = colour(rows, shape[1])
-    sizes = course.final_sizes(y)
+    outputs = course.logarithms(y, final=True)
+    by = [course.logarithms(a, final=False) for a in wanted]
+    inputs = [np.concatenate(part) for part in zip(*by, strict=True)] or [np.zeros(0), np.zeros(0)]
     data = np.zeros(len(indices))
     for group in groups:
         course.back(course.seeds(y.address + i for i in group))
-        parts = [course.gradient(a) for a in wanted]
-        flat = np.concatenate(parts) if parts else np.zeros(0)
+        parts = [course.inside(a) for a in wanted]
+        inside = np.concatenate(parts) if parts else np.zeros(0)
         for i in group:
-            data[indptr[i] : indptr[i + 1]] = _times(sizes[i], flat[rows[i]])
-            flat[rows[i]] = 0.0
-        stray = np.flatnonzero(flat)
+            own = rows[i]
+            data[indptr[i] : indptr[i + 1]] = _by_sizes(inside[own], [x[i] for x in outputs], [x[own] for x in inputs])
+            inside[own] = 0.0
+        stray = np.flatnonzero(inside)
         if len(stray):
+            flat = np.where(inside != 0, np.concatenate([course.gradient(a) for a in wanted]), 0.0)
             _refuse_stray(course, y, wanted, group, int(stray[0]), flat)
     return SparseJacobian(data, indices, indptr, shape, len(groups))
 
