@@ -6,6 +6,7 @@ Every error of a text is reported in one go.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retrograd.assembler.constants import BadConstant, escape, evaluate
-from retrograd.assembler.sources import MAX_DEPTH, MAX_FILES, decode_text, read_include
+from retrograd.assembler.sources import MAX_BYTES, MAX_DEPTH, MAX_FILES, decode_text, read_include
 from retrograd.assembler.verify import verify
 from retrograd.isa.diagnostics import AssemblyError, Diagnostic, Span, nearest
 from retrograd.isa.encoding import (
@@ -26,6 +27,7 @@ from retrograd.isa.encoding import (
     RD_SHIFT,
 )
 from retrograd.isa.entries import Opcode
+from retrograd.isa.files import read_stream
 from retrograd.isa.program import MAX_CODE, MAX_DATA, Program, SourceMap
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Q32_32, WIDTHS, Format, format_of
@@ -39,6 +41,7 @@ _REGISTERS_ONLY = re.compile(r"\s*([a-z][\w.]*)\s+(\w+)(?:\s*,\s*(\w+)(?:\s*,\s*
 _MEMORY = re.compile(r"\[\s*([A-Za-z_][\w.]*)\s*")
 _DISTANCE = re.compile(r"\.([+-]\d{1,10})$")
 _OPERAND = re.compile(r"((?:'(?:\\.|[^\\])'|[^,])*),")
+_LABEL = re.compile(r'\s*("(?:\\.|[^"\\])*"|[A-Za-z_][\w.]*)\s*(?:,(.*))?', re.DOTALL)
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 _IN_A_REGISTER = "compute with registers in instructions: a constant is known when the program is assembled"
 _REGISTERS = {f"r{i}": i for i in range(256)}
@@ -181,6 +184,7 @@ class _Assembler:
             ".zero": self._zero,
             ".ascii": self._ascii,
             ".include": self._include,
+            ".label": self._label,
         }
         self.sugar: dict[str, Callable[[str, int], None]] = {
             "proc": self._proc,
@@ -302,7 +306,7 @@ class _Assembler:
             self.sugar[word](rest, column)
         elif word.startswith("."):
             raise _Wrong(
-                "RG0109", f"unknown directive `{word}`", start, start + len(word), nearest(word, self.directives)
+                "RG0109", f"unknown directive `{word}`", start, start + len(word), nearest(word, self.directives, 0.7)
             )
         else:
             if rest.lstrip().startswith(":"):
@@ -572,6 +576,37 @@ class _Assembler:
         self.format = Format(bits, fraction)
         self.format_fixed = True
 
+    def _label(self, rest: str, column: int) -> None:
+        """.label NAME, ADDRESS: a word of memory, of which .data need not say the value; .label "TEXT": here, under any name."""
+        found = _LABEL.fullmatch(rest)
+        if found is None:
+            at = column + len(rest) - len(rest.lstrip())
+            hint = 'write `.label NAME, ADDRESS`, or `.label "TEXT"` for what is no name'
+            raise _Wrong("RG0113", "expected the name of a label", at, column + max(len(rest.rstrip()), 1), hint)
+        text, constant = found.groups()
+        at = column + found.start(1)
+        in_data = self.in_data or constant is not None
+        address = len(self.data) if in_data else len(self.code)
+        if constant is not None:
+            where = column + found.start(2)
+            self.format_fixed = True
+            address = self._value(constant, where)
+            if not 0 <= address <= MAX_DATA:
+                raise _size(address, where, constant)
+        labels = self.data_labels if in_data else self.labels
+        if text[0] == '"':
+            name = self._unescaped(text[1:-1], at + 1)
+            if not name:
+                raise _Wrong("RG0113", "a label without a name", at, at + 2)
+            # It is written in no operand, so a label of the other section may have the same name.
+            if name in labels:
+                raise _Wrong("RG0107", f"the label {text} is already defined", at, at + len(text))
+            self.defined_at.setdefault(name, (self.file.index, self.line_number))
+        else:
+            name = text
+            self._claim(name, at)
+        labels[name] = address
+
     def _memory(self, rest: str, column: int) -> None:
         ((text, at),) = self._arguments(rest, column, 1, ".memory WORDS")
         size = self._value(text, at)
@@ -633,21 +668,21 @@ class _Assembler:
     def _ascii(self, rest: str, column: int) -> None:
         self._need_data(column)
         body, at = self._quoted(rest, column)
-        out = bytearray()
-        i = 0
-        while i < len(body):
-            if body[i] == "\\":
-                value = escape(body[i + 1])
-                if value is None:
-                    raise _Wrong("RG0113", f"unknown escape `{body[i : i + 2]}`", at + i, at + i + 2)
-                out.append(value)
-                i += 2
-            else:
-                out += body[i].encode("utf-8", "surrogatepass")
-                i += 1
+        out = self._unescaped(body, at).encode("utf-8", "surrogatepass")
         widest = max(out, default=0)
         self._fits_word(widest, at, len(body))
         self._store(out, column)
+
+    def _unescaped(self, body: str, at: int) -> str:
+        """The text that a string in quotes denotes."""
+
+        def character(found: re.Match[str]) -> str:
+            value = escape(found[1])
+            if value is None:
+                raise _Wrong("RG0113", f"unknown escape `{found[0]}`", at + found.start(), at + found.end())
+            return chr(value)
+
+        return re.sub(r"\\(.)", character, body, flags=re.DOTALL)
 
     def _include(self, rest: str, column: int) -> None:
         body, at = self._quoted(rest, column)
@@ -853,7 +888,8 @@ def assemble(
     return program
 
 
-def assemble_file(path: Path, **options: object) -> Program:
-    """`assemble` for a file. Raises AssemblyError RG0118 for what is not text, OSError if unreadable."""
-    text = decode_text(path.read_bytes(), str(path))
-    return assemble(text, name=str(path), path=path, **options)  # type: ignore[arg-type]
+def assemble_file(path: str | os.PathLike[str], **options: object) -> Program:
+    """`assemble` for a file. Raises AssemblyError RG0118 for what is not text, InputError RG0514 for too much, OSError if unreadable."""
+    with open(path, "rb", buffering=0) as file:
+        data = read_stream(file, os.fspath(path), MAX_BYTES)
+    return assemble(decode_text(data, os.fspath(path)), name=os.fspath(path), path=Path(path), **options)  # type: ignore[arg-type]

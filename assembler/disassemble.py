@@ -31,16 +31,29 @@ def disassemble(
     for name, pc in names.items():
         by_address.setdefault(pc, []).append(name)
     first = {pc: found[0] for pc, found in by_address.items()}
+    quoted: dict[int, list[str]] = {}
+    for name, pc in program.labels.items():
+        if name and name not in names and 0 <= pc <= len(program.code):
+            quoted.setdefault(pc, []).append(f".label {_quoted(name)}")
     for pc, i in enumerate(program.instructions):
-        out += [f"{name}:" for name in by_address.get(pc, ())]
+        out += [f"{name}:" for name in by_address.get(pc, ())] + quoted.get(pc, [])
         text = write(i, lambda distance, pc=pc: first.get(pc + distance, f".{distance:+d}"))  # type: ignore[misc]
         notes = [f"{pc}: {program.code[pc]:016x}"] if addresses else []
         said = comment(pc) if comment is not None else None
         if said:
             notes.append(said)
         out.append(f"    {text:<40} ; {'  '.join(notes)}" if notes else f"    {text}")
-    out += [f"{name}:" for name in by_address.get(len(program.code), ())]
+    end = len(program.code)
+    out += [f"{name}:" for name in by_address.get(end, ())] + quoted.get(end, [])
     return "\n".join(out) + "\n"
+
+
+def _quoted(name: str) -> str:
+    """A name as a string of the assembler."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    for written, character in (("\\n", "\n"), ("\\r", "\r"), ("\\0", "\0")):
+        escaped = escaped.replace(character, written)
+    return f'"{escaped}"'
 
 
 def _code_names(program: Program) -> dict[str, int]:
@@ -66,12 +79,15 @@ def _code_names(program: Program) -> dict[str, int]:
 
 
 def _data(program: Program) -> list[str]:
-    """The data section: labels, words, and runs of zeros in one line."""
+    """The data section: labels, words, and runs of zeros in one line; then the labels of words that have no value yet."""
     out: list[str] = []
     at: dict[int, list[str]] = {}
+    apart: list[str] = []
     for name, address in program.data_labels.items():
         if _NAME.fullmatch(name) and 0 <= address <= len(program.data):
             at.setdefault(address, []).append(name)
+        elif name:
+            apart.append(f".label {name if _NAME.fullmatch(name) else _quoted(name)}, {address}")
     stops = sorted({0, len(program.data), *at})
     for begin, end in zip(stops, [*stops[1:], len(program.data)], strict=True):
         out += [f"{name}:" for name in at.get(begin, ())]
@@ -87,4 +103,4 @@ def _data(program: Program) -> list[str]:
                 continue
             out.append("    .word " + ", ".join(str(x) for x in block[i : i + _DATA_PER_LINE]))
             i += _DATA_PER_LINE
-    return out
+    return out + apart

@@ -61,7 +61,7 @@ KINDS = _kinds(
      "`r1 += r1` cannot be undone, since the old r1 is needed to know what was added.",
      "Copy the value to a zero register first, use that, and uncompute the copy."),
     ("RG0109", "unknown directive", "No directive has this name.",
-     "Directives: .equ .reg .format .memory .data .text .word .zero .ascii .include."),
+     "Directives: .equ .reg .format .memory .data .text .word .zero .ascii .label .include."),
     ("RG0110", "include cannot be read", "The file named by .include is not there, is not a regular text file, or is too large.",
      "Give a path relative to the including file."),
     ("RG0111", "include loop", "A file includes itself, directly or through others.",
@@ -377,9 +377,9 @@ class DeviceError(RetrogradError):
     """A device that is not there, or that did not do what it was asked for."""
 
 
-def nearest(word: str, names: Iterable[str]) -> str | None:
+def nearest(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """`did you mean …`, or None where nothing is near."""
     if len(word) > 64:  # the comparison takes quadratic time
         return None
-    found = get_close_matches(word, list(names), n=1, cutoff=0.6)
+    found = get_close_matches(word, list(names), n=1, cutoff=cutoff)
     return f"did you mean `{found[0]}`?" if found else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -114,3 +115,16 @@ class Program:
             labels={name: pc if pc > last else last - pc for name, pc in self.labels.items()},
             source=replace(self.source, spans=spans),
         )
+
+
+#: Reads the program in a file. `retrograd.machines` sets it: what reads text and images is no part of the definition.
+reader: Callable[[str | os.PathLike[str]], Program] | None = None
+
+
+def program_of(source: Program | str | os.PathLike[str]) -> Program:
+    """A program, or the one in the file at a path. Raises TypeError for anything else, and what the reader raises."""
+    if isinstance(source, Program):
+        return source
+    if reader is not None and isinstance(source, str | os.PathLike):
+        return reader(source)
+    raise TypeError(f"expected a Program, or for `retrograd.Machine` the path of one, not {type(source).__name__}")

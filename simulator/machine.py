@@ -17,6 +17,7 @@ With D = 1 every word has a cotangent, and a step moves these too (`cotangents`)
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import Opcode
-from retrograd.isa.program import Program
+from retrograd.isa.program import Program, program_of
 from retrograd.isa.syntax import write
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
@@ -81,7 +82,7 @@ class Trap(RetrogradError):
 class Machine:
     """R[0..255], M[0..N), PC, BR, DIR, and a program.
 
-    `memory` gives it more words than the program asks for. `backward=True` starts at `finish` with DIR = −1. `overflow=False` lets fixed-point results wrap;
+    As `retrograd.Machine` it also takes the path of a program, text or image. `memory` gives it more words than the program asks for. `backward=True` starts at `finish` with DIR = −1. `overflow=False` lets fixed-point results wrap;
     `strict=True` erases nothing: it refuses `erase`. `keep_dropped=True` keeps the cotangents of freed ancillas, so that gradients
     can be undone. Raises InputError RG0421 where the program wants more memory than `memory_limit`, ImageError RG0306 for an
     illegal encoding, VerificationError without one start and finish.
@@ -89,7 +90,7 @@ class Machine:
 
     def __init__(
         self,
-        program: Program,
+        program: Program | str | os.PathLike[str],
         *,
         backward: bool = False,
         memory: int | None = None,
@@ -98,6 +99,7 @@ class Machine:
         keep_dropped: bool = False,
         memory_limit: int = MEMORY_LIMIT,
     ) -> None:
+        program = program_of(program)
         size = max(program.memory, limit_of(memory, "memory") or 0)
         if size > memory_limit:
             message = f"the program needs {size} words of memory; this machine grants {memory_limit}"

@@ -193,7 +193,7 @@ _HOMES = {
     "learn_by_consistency": "learning",
     "fixed": "numbers",
     "lognum": "numbers",
-    "Machine": "simulator.machine",
+    "Machine": "machines",
     "Outcome": "simulator.machine",
     "Stop": "simulator.machine",
     "Trap": "simulator.machine",

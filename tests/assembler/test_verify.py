@@ -192,6 +192,13 @@ def test_a_good_program_runs_and_comes_back(name: str) -> None:
         assert machine.state() == initial
 
 
+def test_of_two_labels_at_one_address_the_first_is_named() -> None:
+    (fault, *_) = found("start\nadd r1, 1\ngoto end\nfinish\nend:\nlast:")
+    assert fault.message == "`goto end` reaches address 4, outside the code of 4 instructions"
+    (fault, *_) = found("start\nlast:\nend: uncall end\ngoto last\nfinish")
+    assert fault.message == "`uncall` reaches `uncall last`, not a `swapbr`"
+
+
 def test_a_subroutine_written_the_mirror_way() -> None:
     # The inverse of a subroutine: `neg` before the `swapbr`, and what was popped is pushed.
     text = "start\ncall f\nfinish\na: from b\nsub r2, 1\nneg r1\nf: swapbr r1\nb: goto a"

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from retrograd.assembler.assemble import assemble
 from retrograd.assembler.constants import BadConstant, evaluate
-from retrograd.assembler.image import MAGIC, from_image
-from retrograd.assembler.sources import decode_text
 from retrograd.cli.arrays import read_array, write_array
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.files import read_file, read_stream, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
+from retrograd.program_files import program_from
 
 #: raw types -> (bytes a word, byte order); `word` has the format's own width
 _RAW = {
@@ -49,17 +47,9 @@ def read_bytes(path: str) -> bytes:
 def load_program(path: str, include: Sequence[str] = (), *, check: bool = True) -> Program:
     """The program in a file, assembly text or image by content; verified unless `check` is off."""
     data = read_bytes(path)
-    if data.startswith(MAGIC[:4]):
-        program = from_image(data)
-        if check:
-            from retrograd.assembler.verify import verify
-
-            verify(program)
-        return program
-    name = "<stdin>" if path == "-" else path
-    source = None if path == "-" else Path(path)
-    text = decode_text(data, name)
-    return assemble(text, name=name, path=source, include=[Path(p) for p in include], check=check)
+    if path == "-":
+        return program_from(data, "<stdin>", None, include, check=check)
+    return program_from(data, path, Path(path), include, check=check)
 
 
 def constant(text: str, w: Format, labels: Mapping[str, int], code: str, option: str) -> int:

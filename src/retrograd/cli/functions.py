@@ -26,12 +26,43 @@ if TYPE_CHECKING:
     from retrograd.functions import Inverse, Reversible
     from retrograd.isa.words import Format
 
+#: functions that are listed where one is missing
+_LISTED = 20
 _PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>~?[A-Za-z_][\w.]*)")
 
 
 def is_function(text: str) -> bool:
-    """Whether a program on the command line is written FILE.py:FUNCTION."""
-    return _PLACE.fullmatch(text) is not None
+    """Whether a program on the command line is written FILE.py:FUNCTION, or FILE.py, of which the function is missing."""
+    return _PLACE.fullmatch(text) is not None or _file_alone(text) is not None
+
+
+def _file_alone(text: str) -> Path | None:
+    """The Python file that is named without a function."""
+    path = text.removesuffix(":")
+    return Path(path) if path.endswith(".py") else None
+
+
+def _functions_in(module: Any) -> list[str]:
+    """The reversible functions that a file defines, those of its structs with their class; what it imports is left out."""
+    from retrograd.functions import Reversible
+
+    found: list[str] = []
+    for name, value in vars(module).items():
+        if isinstance(value, Reversible) and value.__module__ == module.__name__ and not name.startswith("_"):
+            found.append(name)
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            found += [f"{name}.{n}" for n, method in vars(value).items() if isinstance(method, Reversible)]
+    return found
+
+
+def _no_function(path: Path) -> InputError:
+    """The error for FILE.py alone, with the functions that could have been meant."""
+    known = _functions_in(_load_module(path))
+    if not known:
+        return fail("RG0509", f"{path} defines no reversible function", "decorate one with @reversible")
+    more = f", and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    hint = f"write {path}:{known[0]}; it defines {', '.join(known[:_LISTED])}{more}"
+    return fail("RG0509", f"`{path}` is a file: which of its functions is meant?", hint)
 
 
 def load_function(text: str) -> Reversible | Inverse:
@@ -42,6 +73,9 @@ def load_function(text: str) -> Reversible | Inverse:
     from retrograd.functions import Inverse, Reversible
 
     found = _PLACE.fullmatch(text)
+    alone = _file_alone(text)
+    if found is None and alone is not None:
+        raise _no_function(alone)
     if found is None:
         raise fail("RG0509", f"`{text}` names no function", "write FILE.py:FUNCTION, such as examples/bessel.py:bessel")
     path, name = Path(found["file"]), found["name"]
@@ -202,6 +236,8 @@ def run_function(options: argparse.Namespace) -> int:
     """Run a function on arguments, or on each element of a batch, and show them afterwards; returns the exit code."""
     from retrograd.simulator.engines.choice import engine_named
 
+    if (alone := _file_alone(options.program)) is not None:
+        raise _no_function(alone)
     for option in _FOR_PROGRAMS:
         if getattr(options, _DESTINATIONS.get(option, option.strip("-").replace("-", "_"))):
             hint = "write the arguments after the function; `retrograd compile` makes a program of it, which takes this option"

@@ -1,0 +1,11 @@
+"""`Machine` as the package shows it, which takes paths of programs, too."""
+
+from __future__ import annotations
+
+from retrograd.isa import program
+from retrograd.program_files import load_program
+from retrograd.simulator.machine import Machine
+
+__all__ = ["Machine"]
+
+program.reader = load_program

@@ -1,0 +1,32 @@
+"""Programs in files: assembly text or image, told apart by content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from retrograd.assembler.assemble import assemble
+from retrograd.assembler.image import MAGIC, from_image
+from retrograd.assembler.sources import decode_text
+from retrograd.isa.files import read_file
+from retrograd.isa.program import Program
+
+
+def program_from(
+    data: bytes, name: str, path: Path | None = None, include: Sequence[str] = (), *, check: bool = True
+) -> Program:
+    """The program that the bytes of a file hold; verified unless `check` is off. Raises RetrogradError."""
+    if data.startswith(MAGIC[:4]):
+        program = from_image(data)
+        if check:
+            from retrograd.assembler.verify import verify
+
+            verify(program)
+        return program
+    return assemble(decode_text(data, name), name=name, path=path, include=[Path(p) for p in include], check=check)
+
+
+def load_program(path: str | os.PathLike[str]) -> Program:
+    """The program in a file, verified. Raises InputError RG0501, RG0514, and what `program_from` raises."""
+    return program_from(read_file(Path(path)), str(path), Path(path))
