@@ -104,8 +104,6 @@ class Elaborator(Routines):
                 constants[name] = value.function
         inner = InnerFunction(node, self.function, constants, self.static)
         constants[node.name] = inner
-        # What is wrong with its head is found here, where its names mean what they do now.
-        _ = inner.parameters
         self.names[node.name] = FunctionValue(inner)
 
     def _expression_statement(self, node: ast.expr) -> None:

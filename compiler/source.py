@@ -280,11 +280,11 @@ class InnerFunction(SourceFunction):
         self.__qualname__ = f"{outer.__qualname__}.{tree.name}"
         self.__doc__ = ast.get_docstring(tree)
         self._tree, self._outer, self._constants = tree, outer, constants
-        self._static = static
         self._around: dict[str, Any] = {}
         self.read_from = None
         self.owner = None
         self.gradient_of = None
+        self.parameters = self._read_parameters(static)
 
     @property
     def tree(self) -> ast.FunctionDef:
@@ -294,8 +294,7 @@ class InnerFunction(SourceFunction):
     def source(self) -> Source:
         return self._outer.source
 
-    @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def _read_parameters(self, static: Callable[[ast.expr, str], Any]) -> tuple[Parameter, ...]:
         a = self._tree.args
         if a.vararg or a.kwarg or a.posonlyargs:
             fail("RG0701", "an inner function has plain parameters", self.source, self._tree)
@@ -304,10 +303,10 @@ class InnerFunction(SourceFunction):
         defaults = [*[None] * (len(a.args) - len(a.defaults)), *a.defaults, *a.kw_defaults]
         for p, default in zip(every, defaults, strict=True):
             # Both are expressions of the function around, where they are known when it is compiled.
-            annotation = NOTHING if p.annotation is None else self._static(p.annotation, f"the annotation of `{p.arg}`")
+            annotation = NOTHING if p.annotation is None else static(p.annotation, f"the annotation of `{p.arg}`")
             if isinstance(annotation, str) and p.annotation is not None:
-                annotation = self._static(self._parsed_text(annotation, p.annotation), f"the annotation of `{p.arg}`")
-            value = NOTHING if default is None else self._static(default, f"the default of `{p.arg}`")
+                annotation = static(self._parsed_text(annotation, p.annotation), f"the annotation of `{p.arg}`")
+            value = NOTHING if default is None else static(default, f"the default of `{p.arg}`")
             found.append(Parameter(p.arg, NOTHING if annotation is Any else annotation, value))
         return tuple(found)
 

@@ -167,6 +167,8 @@ KINDS = _kinds(
      "Write it as in Q16.48 or Q32.32, or make one: rg.Format(width=64, frac=48)."),
     ("RG0606", "words would be rounded", "A word may have more bits than the 53 of a float64; written as float64s, the words could not be had again.",
      "Write them in a form that holds words: numpy.savez does, and of files of memory the types npy, textq and word."),
+    ("RG0605", "cannot be pickled", "A pickle names a function by its module and its name there, and the process that loads it looks it up.",
+     "Define it at the top of a module, so that every process finds it."),
     ("RG0701", "not in the language", "A reversible function is compiled, not executed by Python: it is made of statements that have an inverse.",
      "docs/language.md lists the statements."),
     ("RG0702", "unknown name", "The name is no local variable here, and nothing that the function's module defines.", "Define it first, or mend its spelling."),
@@ -351,6 +353,17 @@ class RetrogradError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(d.render() for d in self.diagnostics)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By what it holds, not by a call of its class: classes take other arguments than an error keeps.
+        return _restored, (type(self), self.diagnostics), vars(self)
+
+
+def _restored(cls: type[RetrogradError], diagnostics: tuple[Diagnostic, ...]) -> RetrogradError:
+    """An error, out of a pickle; its other attributes follow."""
+    error = cls.__new__(cls, *diagnostics)
+    RetrogradError.__init__(error, *diagnostics)
+    return error
 
 
 class AssemblyError(RetrogradError):

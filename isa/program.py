@@ -59,6 +59,11 @@ class Program:
     source: SourceMap = field(default=SourceMap(), compare=False, repr=False)
     table: Table = field(default=TABLE, compare=False, repr=False)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Labels may be a read-only view of a mapping, which has no pickle.
+        where = dict(self.labels), dict(self.data_labels), self.source, self.table
+        return type(self), (self.code, self.data, self.memory, self.format, *where)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "format", format_of(self.format))
         object.__setattr__(self, "code", tuple(self.code))

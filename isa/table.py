@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from retrograd.isa import derivatives, functions
+from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Update, sums_fit
 from retrograd.isa.entries import (
     NOT_JUMPING,
@@ -305,6 +306,11 @@ class Table:
                 raise ValueError(f"{opcode.name}: the shorthand {name!r} is taken")
             self.shorthands[name] = opcode
 
+    def __reduce__(self) -> tuple[object, ...] | str:
+        if self is TABLE:
+            return "TABLE"
+        raise _no_name("a table with instructions of its own")
+
     def __iter__(self) -> Iterator[Opcode]:
         """The opcodes, by number."""
         return (opcode for opcode in self.by_code if opcode is not None)
@@ -338,3 +344,22 @@ class Table:
 
 #: The machine.
 TABLE = Table(ENTRIES)
+
+
+def reduced_opcode(opcode: Opcode) -> tuple[object, ...]:
+    """An opcode as a pickle: its name in TABLE. Raises RetrogradError RG0605 for one of another table."""
+    if TABLE.by_name.get(opcode.name) is not opcode:
+        raise _no_name(f"the instruction `{opcode.name}`, which is of a table of its own,")
+    return opcode_named, (opcode.name,)
+
+
+def opcode_named(name: str) -> Opcode:
+    """The opcode of TABLE with this name."""
+    return TABLE[name]
+
+
+def _no_name(what: str) -> RetrogradError:
+    message = f"{what} has no name by which another process could find it"
+    return RetrogradError(
+        Diagnostic("RG0605", message, hint="Make the table, and the program, in the process that runs it.")
+    )

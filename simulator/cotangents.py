@@ -63,6 +63,13 @@ class Cotangents:
         self._crossed = 0
         self._lost = None
 
+    def copy(self) -> Cotangents:
+        """The same cotangents and the same account of them, in lists."""
+        made = Cotangents(list(self.registers), list(self.memory), keep=self.keep, strict=self.strict)
+        made.way, made.dropped, made.kept = self.way, self.dropped, dict(self.kept)
+        made._crossed, made._lost = self._crossed, self._lost
+        return made
+
     def clear(self) -> None:
         """All cotangents zero, as before the first step; the count of what was dropped stays."""
         self.registers[:] = [0] * len(self.registers)

@@ -126,6 +126,18 @@ class Machine:
         #: the code with D = 0 and D = 1, made when it is first needed
         self._code: dict[bool, dict[int, list[_Decoded]]] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """What a pickle holds: the program and the state as lists; code is decoded anew when it is next run."""
+        c = self._companions
+        return {
+            **vars(self),
+            "registers": list(self.registers),
+            "memory": list(self.memory),
+            "executed": {way: list(hits) for way, hits in self.executed.items()},
+            "_companions": None if c is None else c.copy(),
+            "_code": {},
+        }
+
     def _new_cotangents(self) -> Cotangents:
         return Cotangents(
             [0] * REGISTERS, [0] * len(self._memory), keep=self._keep_dropped, strict="strict" in self._modes

@@ -70,6 +70,11 @@ class NativeMachine(Machine):
         self._control: NDArray[np.int64] | None = None
         self._hits: NDArray[np.int64]
 
+    def __getstate__(self) -> dict[str, object]:
+        state = {**super().__getstate__(), "_threaded": {}, "_control": None}
+        state.pop("_hits", None)
+        return state
+
     @property
     def engine(self) -> str:
         """What has run so far: "reference", "threaded", "translated"."""

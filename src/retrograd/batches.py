@@ -175,24 +175,44 @@ def vmap(
         refuse(f"shared = {shared!r:.40}", '"each" or "sum"')
     if shared == "sum" and not (isinstance(f, Derived) and f.sought is not None):
         refuse('shared = "sum" is for gradients', "vmap(grad(f), …) or vmap(value_and_grad(f), …)")
+    made = vmap, (f, in_axes), {"engine": engine, "shared": shared}
     if isinstance(f, Reversible | Inverse):
         mapped = Derived("vmap", f, lambda args, keywords: _run(f, args, keywords, in_axes, engine).values)
-        mapped.batched = Batched(f, in_axes, engine, summed=False)
+        mapped.batched, mapped.made = Batched(f, in_axes, engine, summed=False), made
         return mapped
     if not callable(f):
         refuse(f"vmap takes a function, not `{f!r:.40}`")
     if isinstance(f, Derived):
         derived, sought = f, f.sought
         if sought is None:
-            return Derived("vmap", f.of, lambda args, keywords: _each(derived, args, keywords, in_axes))
+            mapped = Derived("vmap", f.of, lambda args, keywords: _each(derived, args, keywords, in_axes))
+            mapped.made = made
+            return mapped
         mapped = Derived(
             "vmap",
             f.of,
             lambda args, keywords: batch_gradient(derived, sought, args, keywords, in_axes, engine, shared),
         )
-        mapped.batched = Batched(f, in_axes, engine, summed=shared == "sum")
+        mapped.batched, mapped.made = Batched(f, in_axes, engine, summed=shared == "sum"), made
         return mapped
-    return lambda *args, **keywords: _each(f, args, keywords, in_axes)
+    return _Each(f, in_axes)
+
+
+class _Each:
+    """`vmap` of any function."""
+
+    def __init__(self, f: Callable[..., Any], in_axes: Axes) -> None:
+        self._f, self._in_axes = f, in_axes
+        self.__name__ = f"vmap({getattr(f, '__name__', 'a function')})"
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        return _each(self._f, args, keywords, self._in_axes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from retrograd.pickling import need_name
+
+        need_name(self._f)
+        return vmap, (self._f, self._in_axes)
 
 
 def _each(f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes) -> Any:

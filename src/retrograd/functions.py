@@ -6,7 +6,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from retrograd.compiler.captures import static_key
 from retrograd.compiler.compiled import Compiled, Options, compile_function, dropping_cotangents
@@ -136,6 +136,17 @@ class Reversible(SourceFunction):
         other.read_from = self
         return other
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from retrograd.pickling import reduced_function
+
+        return reduced_function(self)
+
+    def __deepcopy__(self, memo: Any) -> Reversible:
+        return self  # as Python's own functions
+
+    def __copy__(self) -> Reversible:
+        return self
+
     def _repr_html_(self) -> str:
         from retrograd.listing import html
 
@@ -165,6 +176,17 @@ class Inverse:
     def inverse(self) -> Reversible:
         """The function itself."""
         return self.__retrograd_inverse_of__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from retrograd.pickling import inverse_of
+
+        return inverse_of, (self.__retrograd_inverse_of__,)
+
+    def __deepcopy__(self, memo: Any) -> Inverse:
+        return self
+
+    def __copy__(self) -> Inverse:
+        return self
 
     def __repr__(self) -> str:
         return f"<inverse of {self.__retrograd_inverse_of__!r}>"
@@ -234,7 +256,15 @@ def results(function: Reversible, values: list[Any]) -> Any:
 @cache
 def tuple_of(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
     """A class of named tuples: to make one takes as long as a short run."""
-    return namedtuple(name, fields, rename=True)
+    made = cast("Any", namedtuple)(name, fields, rename=True)
+    # No module names the class: another process makes it again.
+    made.__reduce__ = lambda self: (tuple_with, (name, fields, tuple(self)))
+    return cast("Callable[..., Any]", made)
+
+
+def tuple_with(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """A named tuple, out of a pickle."""
+    return tuple_of(name, fields)(*values)
 
 
 __all__ = ["Inverse", "Listing", "Lowered", "Reversible", "from_words", "reversible", "to_words", "use_format"]

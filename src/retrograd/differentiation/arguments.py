@@ -65,6 +65,8 @@ class Derived:
     sought: Sought | None = None
     #: what it does, where that is one run for each element
     batched: Batched | None = None
+    #: what made it, and of what: so it is pickled
+    made: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None
 
     def __init__(self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any]):
         self.of = of
@@ -74,6 +76,21 @@ class Derived:
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         return self._call(args, keywords)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from retrograd.pickling import again, refuse
+
+        if self.made is None:
+            refuse(
+                f"`{self.__name__}` is not made by a function of retrograd's, and another process could not make it again"
+            )
+        return again, self.made
+
+    def __deepcopy__(self, memo: Any) -> Derived:
+        return self  # as Python's own functions
+
+    def __copy__(self) -> Derived:
+        return self
 
     def __repr__(self) -> str:
         return f"<{self.__name__}>"

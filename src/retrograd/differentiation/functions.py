@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, cast
 
 from retrograd.compiler.ir import Kind
 from retrograd.compiler.source import NOTHING, GradientOf, Parameter
@@ -40,6 +40,15 @@ class Gradient(Reversible):
             for i, gain in zip(gradient_of.wanted, parameters[count:], strict=True)
         )
         self.__doc__ = f"{', '.join(gains)}; all else as it was."
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from retrograd.pickling import gradient_of
+
+        of = self.gradient_of
+        assert of is not None
+        function = cast("Reversible", of.function)  # as `gradient` was given it
+        inner = ~function if of.backward else function
+        return gradient_of, (inner, of.wanted, of.loss, of.keep, self.format, self.options)
 
     def with_options(self, **changes: Any) -> Reversible:
         """The same function compiled otherwise: see `Reversible.with_options`."""

@@ -66,6 +66,7 @@ class Slope(Derived):
         if isinstance(f, Slope):
             self.of, self.__name__ = f.of, f"grad({f.__name__})"
         self.function, self.argnums, self.loss, self.scale = function, argnums, loss, scale
+        self.made = grad, (f, argnums, loss), {"scale": scale}
         if not isinstance(f, Slope):
             self.sought = Sought(f, argnums, loss, scale, value=False)
         #: what is differentiated, here and inside
@@ -103,6 +104,7 @@ def value_and_grad(
 
     derived = Derived("value_and_grad", f, both)
     derived.sought = Sought(f, argnums, loss, scale, value=True)
+    derived.made = value_and_grad, (f, argnums, loss), {"scale": scale}
     return derived
 
 
@@ -133,7 +135,9 @@ def gradient_report(
     f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, scale: int = 0
 ) -> Callable[..., GradientReport]:
     """g(*args) = a GradientReport of ∂L/∂args: see `grad`."""
-    return Derived("gradient_report", f, _reporter(f, argnums, loss, scale, watched=True))
+    derived = Derived("gradient_report", f, _reporter(f, argnums, loss, scale, watched=True))
+    derived.made = gradient_report, (f, argnums, loss), {"scale": scale}
+    return derived
 
 
 def _reporter(

@@ -85,7 +85,9 @@ def jacobian(
             return _sparse(course, y, wanted, pattern)
         return by_choice(argnums, _dense(course, y, wanted))
 
-    return Derived("jacobian", f, whole)
+    derived = Derived("jacobian", f, whole)
+    derived.made = jacobian, (f, argnums, outputs), {"pattern": pattern, "scale": scale}
+    return derived
 
 
 def _shape(t: Type) -> tuple[int, ...]:

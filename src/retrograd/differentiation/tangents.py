@@ -140,7 +140,9 @@ def hessian(
             rows[x.name] = by_choice(argnums, blocks)
         return by_choice(argnums, rows)
 
-    return Derived("hessian", f, whole)
+    derived = Derived("hessian", f, whole)
+    derived.made = hessian, (f, argnums, loss), {"scale": scale}
+    return derived
 
 
 class _SecondOrder:
