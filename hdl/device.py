@@ -15,14 +15,14 @@ from enum import Enum
 from typing import NoReturn
 
 from retrograd.hdl.bus import Bus, BusError
-from retrograd.hdl.host import COMMANDS, MAGIC, STATUS, Area, Slot
+from retrograd.hdl.host import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
 from retrograd.hdl.microword import Trap
 from retrograd.hdl.parameters import REGISTERS
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
-_LOW = (1 << 32) - 1
+_LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
 _COMMAND = {name: 1 << field.offset for name, field in COMMANDS}
 
 
@@ -66,11 +66,30 @@ class Gradient:
     backward: Outcome
 
 
+def need_steps(steps: int | None) -> int:
+    """A number of instructions to run, as the hardware has room for it; None for no limit. Raises InputError RG1009."""
+    return UNLIMITED if steps is None else _within("the number of steps", steps, 0, UNLIMITED)
+
+
+def need_scale(scale: int, w: Format) -> int:
+    """n, where a loss's cotangent of 2^n is a word. Raises InputError RG1009."""
+    return _within("the scale", scale, -w.frac, w.width - 2 - w.frac)
+
+
+def _within(name: str, value: int, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        said = f"{name} is {value!r:.40}, and not an integer from {least} to {most}"
+        raise InputError(Diagnostic("RG1009", said))
+    return value
+
+
 class Device:
     """A co-processor. Raises BusError where there is none, or none of these."""
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
+        #: a high half may wait in the hardware: one that this driver wrote, or another before it
+        self._half_may_wait = True
         identity = self._read(Area.CONTROL, Slot.IDENTITY.value)
         if identity >> 16 & 0xFFFF != MAGIC:
             raise BusError(f"what answers is no co-processor: it says {identity & _LOW:#010x}")
@@ -167,11 +186,10 @@ class Device:
     # ------------------------------------------------------------------ motion
 
     def run(self, steps: int | None = None) -> Outcome:
-        """Run to the end, to a trap, or for so many instructions."""
-        if steps == 0:
-            return self._outcome(Ended.LIMIT, None, self._counters())
+        """Run to the end, to a trap, or for so many instructions, 0 of them included. Raises InputError RG1009."""
+        limit = need_steps(steps)
         before = self._counters()
-        self._set(Slot.STEPS, steps or 0)
+        self._set(Slot.STEPS, limit)
         self._command("run")
         while True:
             status = self._read(Area.CONTROL, Slot.STATUS.value)
@@ -183,13 +201,16 @@ class Device:
         code = Trap(status >> STATUS["trap"].offset & 0xF).code if trapped else None
         return self._outcome(ended, code, before)
 
-    def gradient(self, loss: int, *, register: bool = False, scale: int = 0) -> Gradient:
+    def gradient(self, loss: int, *, register: bool = False, scale: int = 0, steps: int | None = None) -> Gradient:
         """∂loss/∂(every word that the machine began with), the loss being a word of memory, or a register.
 
         The whole of it: forward, copy out, cotangents cleared and the loss's 2^scale, D = 1, back to `start`. Afterwards it is as
-        it was loaded, but for cotangents. Raises BusError where either run traps, the machine left as it is.
+        it was loaded, but for cotangents. Raises BusError where either run traps or takes more than so many steps, the machine left
+        as it is; InputError RG1009 for a loss or scale that there is not.
         """
-        forward = self.run()
+        _within("the loss", loss, 0, (REGISTERS if register else self._count(0, None)) - 1)
+        need_scale(scale, self.format)
+        forward = self.run(steps)
         self.need(forward, "the run")
         memory, registers = self.memory(), self.registers()
         self.clear_cotangents()
@@ -197,7 +218,7 @@ class Device:
         self._write(area, loss, 1 << (self.format.frac + scale))
         self.modes(differentiate=True)
         self.turn()
-        backward = self.run()
+        backward = self.run(steps)
         self.need(backward, "the run back")
         found = Gradient(memory, registers, self.memory_cotangents(), self.register_cotangents(), forward, backward)
         self._stand_before()
@@ -230,9 +251,12 @@ class Device:
 
     def _write(self, area: Area, index: int, word: int) -> None:
         at = _address(area, index)
-        if word >> 32:
+        # A high half of 0 need not be written, unless a transfer that was lost has left another one of this slot.
+        if word >> 32 or self._half_may_wait:
+            self._half_may_wait = True
             self.bus.write(at + 4, word >> 32)
         self.bus.write(at, word & _LOW)
+        self._half_may_wait = False
 
     def _read_all(self, area: Area, first: int, count: int) -> list[int]:
         mask = self.format.mask
@@ -242,7 +266,7 @@ class Device:
 
     def _write_all(self, area: Area, first: int, words: Iterable[int]) -> None:
         for i, word in enumerate(words, first):
-            self._write(area, i, word)
+            self._write(area, i, word & _WORD)
 
     def _set(self, slot: Slot, word: int) -> None:
         self._write(Area.CONTROL, slot.value, word)

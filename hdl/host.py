@@ -2,6 +2,8 @@
 
 Everything has a slot of eight bytes, low word first. A write to the high word waits, and the write to the low one carries out
 both; a read of the low word keeps the high one, for the read that follows. So 64 bits are written and read at one moment.
+Each half remembers its slot. A write to the low word of another slot drops the half that waits; a read of the high word of
+another slot is refused.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from retrograd.hdl.wishbone import Wishbone
 
 #: what the identification begins with
 MAGIC = 0x5247
+#: STEPS of a run to its end: no run takes as many
+UNLIMITED = (1 << 64) - 1
 
 
 class Slot(Enum):
@@ -37,7 +41,7 @@ class Slot(Enum):
     DIRECTION = 6
     CODE_SIZE = 7
     DATA_SIZE = 8
-    #: how many instructions RUN executes; 0 for as many as there are
+    #: how many instructions RUN executes; `UNLIMITED` from reset on
     STEPS = 9
     CYCLES = 10
     RETIRED = 11
@@ -86,6 +90,9 @@ STATUS = data.StructLayout(
     }
 )
 
+#: the other half of a transfer of 64 bits, and where it belongs: area and index
+_HALF = data.StructLayout({"valid": 1, "slot": 29, "word": 32})
+
 #: slots that only tell, and those that are set while the core is idle
 _TOLD = (Slot.IDENTITY, Slot.STATUS, Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED)
 
@@ -120,8 +127,8 @@ class Host(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bus, p = self.bus, self.parameters
-        running, limited, left = Signal(), Signal(), Signal(32)
-        steps, status, busy = Signal(32), Signal(STATUS), Signal()
+        running, left = Signal(), Signal(64)
+        steps, status, busy = Signal(64, init=UNLIMITED), Signal(STATUS), Signal()
         m.d.comb += [
             self.run.eq(running),
             busy.eq(running | ~self.idle),
@@ -131,7 +138,7 @@ class Host(wiring.Component):
         ended = self.halts | self.traps
         with m.If(self.begins):
             m.d.sync += left.eq(left - 1)
-            with m.If(limited & (left == 1)):
+            with m.If(left == 1):
                 m.d.sync += running.eq(0)
         with m.If(ended):
             m.d.sync += [
@@ -156,14 +163,18 @@ class Host(wiring.Component):
                     m.d.comb += exists.eq(index < size)
 
         # ------------------------------------------------ what is read and written
-        told, upper, waiting = Signal(64), Signal(32), Signal(32)
-        written = Cat(bus.dat_w, waiting)
+        told, kept, waiting = Signal(64), Signal(_HALF), Signal(_HALF)
+        here = bus.adr[1:]
+        kept_is_this, waits_for_this = kept.valid & (kept.slot == here), waiting.valid & (waiting.slot == here)
+        written = Cat(bus.dat_w, Mux(waits_for_this, waiting.word, 0))
         commands = Signal(COMMANDS)
         m.d.comb += commands.eq(bus.dat_w)
         in_window = area != Area.CONTROL.value
         allowed = Signal()
         with m.If(~exists):
             m.d.comb += allowed.eq(0)
+        with m.Elif(high & ~bus.we):
+            m.d.comb += allowed.eq(kept_is_this & ~(in_window & busy))
         with m.Elif(in_window):
             m.d.comb += allowed.eq(~busy & (bus.sel.all() | ~bus.we))
         with m.Elif(~bus.we):
@@ -210,23 +221,24 @@ class Host(wiring.Component):
             with m.Elif(bus.we):
                 m.d.sync += bus.ack.eq(1)
                 with m.If(high):
-                    m.d.sync += waiting.eq(bus.dat_w)
+                    m.d.sync += [waiting.valid.eq(1), waiting.slot.eq(here), waiting.word.eq(bus.dat_w)]
                 with m.Else():
-                    m.d.sync += waiting.eq(0)
+                    m.d.sync += waiting.valid.eq(0)
                     m.d.comb += acts.eq(1)
             with m.Elif(high):
-                m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(upper)]
+                m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(kept.word)]
             with m.Elif(in_window & ~asked):
                 m.d.sync += asked.eq(1)
             with m.Else():
                 found = Mux(in_window, window.data, told)
-                m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(found[:32]), upper.eq(found[32:])]
+                m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(found[:32])]
+                m.d.sync += [kept.valid.eq(1), kept.slot.eq(here), kept.word.eq(found[32:])]
 
         self._act(m, acts & ~in_window, slot, commands, written, steps)
         with m.If(acts & ~in_window & (slot == Slot.CONTROL)):
             with m.If(commands.run | commands.step):
                 m.d.sync += [
-                    running.eq(1), limited.eq(commands.step | (steps != 0)), left.eq(Mux(commands.step, 1, steps)),
+                    running.eq(commands.step | (steps != 0)), left.eq(Mux(commands.step, 1, steps)),
                     status.halted.eq(0), status.trapped.eq(0), status.trap.eq(Trap.NONE),
                 ]  # fmt: skip
             with m.If(commands.stop):

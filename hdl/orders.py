@@ -66,6 +66,8 @@ class Order:
     strict: bool = False
     #: instructions to execute at most
     steps: int = 0
+    #: keep a record of the last instruction only, however many there are
+    last_only: bool = False
     code_size: int = 0
     data_size: int = 0
     #: (space, first address, how many)
@@ -76,7 +78,7 @@ class Order:
 class Report:
     """What came of an order."""
 
-    #: one for each instruction that retired, and for the trap
+    #: one for each instruction that retired, and for the trap; or the last of them
     records: list[Record]
     halted: bool
     pc: int

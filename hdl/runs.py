@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Protocol
 
 from retrograd.hdl.core import Core
+from retrograd.hdl.device import need_scale, need_steps
 from retrograd.hdl.microword import Trap
-from retrograd.hdl.orders import Order, Record, Report
+from retrograd.hdl.orders import Order, Report
 from retrograd.hdl.parameters import REGISTERS, Parameters
 from retrograd.hdl.ports import Space
 from retrograd.hdl.simulation import Simulation
@@ -56,8 +57,6 @@ class Run:
     clock: int
     toggled: int
     erased: int
-    #: what each instruction did
-    records: list[Record]
 
 
 class Simulator(Protocol):
@@ -84,7 +83,7 @@ def run(
     backward: bool = False,
     overflow: bool = True,
     strict: bool = False,
-    steps: int = STEPS,
+    steps: int | None = STEPS,
     loss: Place | None = None,
     scale: int = 0,
     folder: Path | None = None,
@@ -93,8 +92,12 @@ def run(
     """The run and, with a loss, the run back with its cotangent 2^scale and D = 1.
 
     `folder`: where Verilator's libraries are kept; it simulates then, else Amaranth does. `vcd`: a file for waveforms, Amaranth only.
-    Raises ValueError, see `parameters_for`; FileNotFoundError without Verilator.
+    Raises ValueError, see `parameters_for`; InputError RG1009 for steps and a scale that the hardware has no room for;
+    FileNotFoundError without Verilator.
     """
+    steps = need_steps(steps)
+    if loss is not None:
+        need_scale(scale, program.format)
     p = parameters_for(program)
     words = dict(enumerate([*program.data, *[0] * (program.memory - len(program.data))])) | dict(memory or {})
     writes = [(Space.CODE, at, word) for at, word in enumerate(program.code)]
@@ -103,7 +106,7 @@ def run(
     reads = [(space, 0, REGISTERS if space.name.startswith("REGISTER") else program.memory) for space in _SPACES]
     usual = Order(
         clear=True, overflow=overflow, strict=strict, steps=steps, code_size=len(program.code),
-        data_size=program.memory, reads=reads,
+        data_size=program.memory, reads=reads, last_only=True,
     )  # fmt: skip
     origin = program.finish if backward else program.start
     orders = [replace(usual, writes=writes, pc=origin, br=0, backward=backward)]
@@ -140,5 +143,4 @@ def _run(report: Report) -> Run:
         clock,
         toggled,
         erased,
-        report.records,
     )

@@ -131,6 +131,8 @@ class Simulation:
             await ctx.tick()
             clock, quiet = clock + 1, quiet + 1
             if ctx.get(port.valid):
+                if order.last_only:
+                    records.clear()
                 records.append(self._record(ctx, clock))
             if ctx.get(core.idle) and begun:
                 return records, halted

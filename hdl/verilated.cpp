@@ -65,7 +65,7 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *writes, int64
     t.code_size = given[5];
     t.data_size = given[6];
 
-    const uint64_t steps = given[7];
+    const uint64_t steps = given[7], last_only = given[8];
     uint64_t begun = 0, clock = 0, halted = 0;
     int64_t count = 0;
     int quiet = 0;
@@ -81,6 +81,7 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *writes, int64
         m->tick();
         clock++;
         if (t.status & TOLD) {
+            if (last_only) count = 0;
             uint64_t *record = records + FIELDS * count++;
             told(t, [&](int i, uint64_t word) { record[i < 9 ? i : i + 1] = word; });
             record[9] = clock;

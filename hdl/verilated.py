@@ -136,11 +136,11 @@ class Verilated:
             [
                 strobes, *((value or 0) & _M64 for value in values),
                 order.differentiate | order.overflow << 1 | order.strict << 2,
-                order.code_size or p.code_words, order.data_size or p.data_words, order.steps,
+                order.code_size or p.code_words, order.data_size or p.data_words, order.steps, order.last_only,
             ],
             np.uint64,
         )  # fmt: skip
-        records = np.zeros((order.steps + 1, FIELDS), np.uint64)
+        records = np.zeros((1 if order.last_only else order.steps + 1, FIELDS), np.uint64)
         words = np.zeros(int(reads[:, 2].sum()), np.uint64)
         state = np.zeros(8, np.uint64)
         count = self._library.execute(

@@ -255,6 +255,8 @@ KINDS = _kinds(
      "Look at what it is connected to and what it was built for; where its run trapped, look up the code."),
     ("RG1008", "tool for hardware", "Verilog, place and route, gate counts and fast simulation are made by other tools: Yosys, nextpnr, Verilator.",
      "Install what is named; where a tool failed, see what it said."),
+    ("RG1009", "co-processor's argument", "The co-processor counts steps in 64 bits; a loss is one of its words, and a scale leaves room for the loss's cotangent in one.",
+     "Give an integer within the limits; leave the number of steps out to run to the end."),
     ("RG1101", "no such technology model", "Energy is priced by a technology model; none that comes with Retrograd has this name.",
      "`retrograd energy --models` lists them; a file of your own is named by its path."),
     ("RG1102", "not a technology file", "A technology file is TOML, and its first key says that it is one.",

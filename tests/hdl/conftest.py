@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from retrograd.hdl import core, top
 from retrograd.hdl.core import Core
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.orders import Order, Report
@@ -19,22 +20,31 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation import Simulation
 from retrograd.isa.words import Format
 
-_LOCKSTEP = Path(__file__).parent / "lockstep.py"
+
+@cache
+def _shared(name: str) -> ModuleType:
+    """The module of this folder."""
+    full = f"retrograd_tests_{name}"
+    spec = importlib.util.spec_from_file_location(full, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by name while it is being executed.
+    sys.modules[full] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")
 def lockstep() -> ModuleType:
     """The module tests/hdl/lockstep.py."""
-    name = "retrograd_tests_lockstep"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, _LOCKSTEP)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        # Dataclasses look their module up by name while it is being executed.
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    return _shared("lockstep")
+
+
+@pytest.fixture(scope="session")
+def bus_model() -> ModuleType:
+    """The module tests/hdl/bus_model.py."""
+    return _shared("bus_model")
 
 
 @cache
@@ -66,7 +76,7 @@ def simulate() -> Callable[[Format], Callable[[Sequence[Order]], list[Report]]]:
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
-    """planted("branch_unit", old, new): cores made from here on have this unit with the one place `old` of its source replaced."""
+    """planted("branch_unit", old, new): hardware made from here on has this unit with the one place `old` of its source replaced."""
 
     def plant(name: str, old: str, new: str) -> None:
         unit = importlib.import_module(f"retrograd.hdl.{name}")
@@ -76,6 +86,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
         changed = ModuleType(f"retrograd_tests_planted_{name}")
         exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
         component = "".join(word.capitalize() for word in name.split("_"))
-        monkeypatch.setattr(f"retrograd.hdl.core.{component}", getattr(changed, component))
+        used_in = next(module for module in (core, top) if hasattr(module, component))
+        monkeypatch.setattr(used_in, component, getattr(changed, component))
 
     return plant

@@ -12,7 +12,8 @@ from retrograd.hdl.orders import Change, Order, Record, Report
 from retrograd.hdl.ports import Space
 from retrograd.isa import encoding
 from retrograd.isa.encoding import Instruction, encode, illegality
-from retrograd.isa.entries import Opcode
+from retrograd.isa.entries import REGISTER_FIELDS, Opcode
+from retrograd.isa.lifted import freed
 from retrograd.isa.table import TABLE
 from retrograd.isa.timing import cycles
 from retrograd.isa.words import Format
@@ -329,6 +330,17 @@ def scatter(both: Lockstep, rng: random.Random) -> None:
             both.set(Space.DATA_COTANGENTS, at, 0 if quiet else word(rng, w, other))
 
 
+def _goes(trial: rg.Machine, machine: rg.Machine) -> bool:
+    """Whether the next step does not trap for its words."""
+    trial.registers[:], trial.memory[:] = machine.registers, machine.memory
+    trial.pc, trial.br, trial.direction = machine.pc, machine.br, machine.direction
+    try:
+        trial.step()
+    except rg.Trap:
+        return False
+    return True
+
+
 def sequences(
     execute: Execute, w: Format, lifted: bool, seed: int, states: int, size: int = 24, programs: int = 1,
     entries: Collection[str] = (), steps: int = 12,
@@ -344,13 +356,22 @@ def sequences(
         p = program(rng, w, opcodes, size)
         both = Lockstep(p, (*POOL, ADDRESS), overflow=rng.random() < 0.6, strict=rng.random() < 0.15)
         both.differentiate(lifted)
-        for _ in range(states):
-            scatter(both, rng)
-            pc = rng.randrange(len(p.code))
+        # Each instruction is the first of some run, and mostly one that it does not trap in: which are executed is not left to chance.
+        first = rng.sample(range(len(p.code)), len(p.code))
+        trial = rg.Machine(p, overflow=both.overflow, strict=both.strict)
+        for state in range(states):
+            pc = first[state % len(first)]
             i = p.instructions[pc]
             imm = i.imm if "br" in i.opcode.writes else 0
             br = rng.choice((0, 0, 0, imm, -imm, rng.randint(-5, 5) if rng.random() < 0.2 else 0))
-            both.place(pc, br, rng.choice((1, -1)))
+            direction = rng.choice((1, -1))
+            for _ in range(rng.choice((1, 20, 20, 20))):
+                scatter(both, rng)
+                for place in freed(i.opcode, w):
+                    both.set(Space.REGISTERS, getattr(i, REGISTER_FIELDS[place]), rng.choice((0, 0, word(rng, w, 0))))
+                both.place(pc, br, direction)
+                if _goes(trial, both.machine):
+                    break
             n = rng.randint(2, steps)
             both.run(n)
             if rng.random() < 0.4:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,11 +13,14 @@ from retrograd.hdl.bus import Bus, BusError, SerialBus, SimulatedBus
 from retrograd.hdl.device import Device, Ended
 from retrograd.hdl.host import Area
 from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.runs import Place, run
 from retrograd.hdl.top import SerialCoprocessor
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
 
 import retrograd as rg
+from retrograd import fixed, reversible
+from retrograd.hardware import run_on_hardware
 
 Q32, Q64 = Format(32, 16), Format(64, 32)
 #: M[1] += (M[0] · M[2])², both factors with cotangents
@@ -190,6 +195,86 @@ def test_what_the_hardware_refuses(buses: Callable[[Format], SimulatedBus]) -> N
             bus.read(address)
     with pytest.raises(BusError, match="refused writing 0x00000001 to 0x00000000"):
         bus.write(0, 1)
+
+
+class Lossy:
+    """A bus that loses the write of this number: it does not arrive."""
+
+    def __init__(self, bus: Bus, number: int) -> None:
+        self.bus, self.left = bus, number
+
+    def read(self, address: int) -> int:
+        return self.bus.read(address)
+
+    def write(self, address: int, word: int) -> None:
+        self.left -= 1
+        if self.left == -1:
+            raise BusError("lost")
+        self.bus.write(address, word)
+
+    def idle(self) -> None:
+        self.bus.idle()
+
+
+WORDS = [0x1111_1111_2222_2222, 5, 0x3333_3333_4444_4444, 6]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["another driver's", "its own"])
+def test_a_lost_transfer_spoils_no_other(buses: Callable[[Format], SimulatedBus], known: bool) -> None:
+    """Whichever is lost: each word that is written afterwards, by this driver or the next, is as it was written."""
+    for number in range(6):
+        lossy = Lossy(buses(Q32), number)
+        device = Device(lossy)
+        with contextlib.suppress(BusError):
+            device._write_all(Area.CODE, 0, WORDS)
+        if not known:
+            device = Device(buses(Q32))
+        # The small word again, and then its neighbours.
+        for at in (1, 0, 2, 3):
+            device._write(Area.CODE, at, WORDS[at] & 0xFFFF_FFFF)
+            assert device._read(Area.CODE, at) == WORDS[at] & 0xFFFF_FFFF, (number, at)
+        device._write_all(Area.CODE, 0, WORDS)
+        assert [device._read(Area.CODE, at) for at in range(4)] == WORDS
+
+
+def test_steps_beyond_32_bits(buses: Callable[[Format], SimulatedBus]) -> None:
+    device, program = Device(buses(Q32)), square(Q32)
+    device.load(program)
+    assert (device.run(0).ended, device.run(0).retired) == (Ended.LIMIT, 0)
+    outcome = device.run((1 << 32) + 1)
+    assert (outcome.ended, outcome.pc, outcome.retired) == (Ended.HALTED, program.finish, 6)
+
+
+@reversible
+def f(y: fixed, x: fixed) -> None:
+    y += x * x
+
+
+def test_a_limit_on_a_device(buses: Callable[[Format], SimulatedBus]) -> None:
+    with pytest.raises(BusError, match=r"the run ended at PC = \d: limit"):
+        run_on_hardware(f, 0.0, 1.5, device=Device(buses(Q32)), max_steps=2)
+
+
+def test_arguments_beyond_the_hardware(buses: Callable[[Format], SimulatedBus]) -> None:
+    device = Device(buses(Q32))
+    device.load(square(Q32))
+    for steps in (-1, 1 << 64, 2.5, True, "many"):
+        for call in (
+            partial(device.run, steps), partial(device.gradient, 1, steps=steps), partial(run, square(Q32), steps=steps),
+        ):  # fmt: skip
+            with pytest.raises(
+                InputError, match=r"RG1009.*the number of steps .* integer from 0 to 18446744073709551615"
+            ):
+                call()
+    for call in (
+        partial(device.gradient, 5), partial(device.gradient, -1), partial(device.gradient, 256, register=True),
+        partial(device.gradient, 1, scale=15), partial(device.gradient, 1, scale=-17),
+        partial(run, square(Q32), loss=Place(1), scale=10**12),
+        partial(run_on_hardware, f, 0.0, 1.0, max_steps=1 << 64, device=device),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="RG1009"):
+            call()
+    assert device.registers() == [0] * 256
 
 
 class Deaf:

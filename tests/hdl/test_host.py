@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
-from retrograd.hdl.host import COMMANDS, MAGIC, STATUS, Area, Slot
+from retrograd.hdl.host import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
 from retrograd.hdl.microword import Trap
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.serial_host import PAUSE
@@ -74,6 +75,20 @@ class Bus:
         if err:
             raise Refused(hex(address))
         return int(found)
+
+    async def give_up(self, address: int, word: int | None, sel: int) -> None:
+        """A transfer that the master leaves after one cycle."""
+        ctx, bus = self.ctx, self.bus
+        ctx.set(bus.adr, address >> 2)
+        ctx.set(bus.we, word is not None)
+        ctx.set(bus.dat_w, word or 0)
+        ctx.set(bus.sel, sel)
+        ctx.set(bus.cyc, 1)
+        ctx.set(bus.stb, 1)
+        await ctx.tick()
+        ctx.set(bus.cyc, 0)
+        ctx.set(bus.stb, 0)
+        await ctx.tick()
 
     async def read(self, area: Area, index: int) -> int:
         at = area.value << 28 | index << 3
@@ -389,6 +404,153 @@ def test_a_transfer_given_up_leaves_the_bus_free() -> None:
         assert await bus.read(Area.REGISTERS, 3) == 77
 
     on_bus(Q32, script)
+
+
+# ---------------------------------------------------------------- halves and limits
+
+
+def test_a_half_belongs_to_its_slot() -> None:
+    word = 0x1234_5678_9ABC_DEF0
+
+    async def script(bus: Bus) -> None:
+        code = [Area.CODE.value << 28 | at << 3 for at in range(4)]
+        await bus.write(Area.CODE, 1, word)
+        assert await bus.read(Area.CODE, 1) == word
+        # The low half of 2 was lost: that of 3 does not take the high half of 2, and drops it.
+        await bus.transfer(code[2] + 4, word >> 32)
+        await bus.transfer(code[3], 7)
+        assert await bus.read(Area.CODE, 3) == 7
+        await bus.transfer(code[2], 9)
+        assert await bus.read(Area.CODE, 2) == 9
+        # A read and a refused transfer in between change nothing.
+        await bus.transfer(code[2] + 4, 5)
+        assert await bus.read(Area.CODE, 1) == word
+        await bus.refuses(Area.DATA, DATA_WORDS, 1)
+        await bus.transfer(code[2], 6)
+        assert await bus.read(Area.CODE, 2) == 5 << 32 | 6
+        # The same register of another area is another slot, and so is the high half of a word that was not read.
+        await bus.transfer(Area.REGISTERS.value << 28 | 4, 1)
+        await bus.transfer(code[0], 3)
+        assert await bus.read(Area.CODE, 0) == 3
+        await bus.transfer(code[1])
+        for other in (code[2] + 4, 4, Area.DATA.value << 28 | 1 << 3 | 4):
+            with pytest.raises(Refused):
+                await bus.transfer(other)
+        assert await bus.transfer(code[1] + 4) == word >> 32
+
+    on_bus(Q32, script)
+
+
+def test_steps_have_64_bits() -> None:
+    p = program(Q32)
+
+    async def script(bus: Bus) -> None:
+        assert await bus.get(Slot.STEPS) == UNLIMITED
+        await bus.load(p)
+        await bus.set(Slot.STEPS, 0)
+        await bus.set(Slot.CONTROL, RUN)
+        assert status(await bus.finished()) == status(0)
+        assert (await bus.get(Slot.PC), await bus.get(Slot.RETIRED)) == (p.start, 0)
+        await bus.set(Slot.CONTROL, STEP)
+        await bus.finished()
+        assert await bus.get(Slot.RETIRED) == 1
+        await bus.set(Slot.STEPS, (1 << 32) + 1)
+        assert await bus.get(Slot.STEPS) == (1 << 32) + 1
+        await bus.set(Slot.CONTROL, RUN)
+        assert status(await bus.finished())["halted"]
+
+    on_bus(Q32, script)
+
+
+# ---------------------------------------------------------------- a random host
+
+
+def random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> Counter[str]:
+    """Transfers of a host whose line is bad, against the model. How often runs ended how, and transfers were refused."""
+    p, rng, seen = parameters(w), random.Random(seed), Counter[str]()
+    model, host = bus_model.Model(p), bus_model.Random(rng, p)
+    sent = 0
+
+    async def script(bus: Bus) -> None:
+        nonlocal sent
+        ctx, made = bus.ctx, used.made
+
+        def busy() -> bool:
+            return bool(ctx.get(made.core.run) or not ctx.get(made.core.idle))
+
+        async def settle() -> None:
+            """Let the run end; one that may not end is stopped."""
+            if model.limit is not None:
+                if model.limit > 100 and busy():
+                    await do(bus_model.Transfer(Slot.CONTROL.value << 3, STOP))
+                for _ in range(1000):
+                    if not busy():
+                        break
+                    await ctx.tick().repeat(20)
+                else:
+                    raise AssertionError("the core does not end")
+                # The counter is read as the model would do it, whose kept half is that of this read now.
+                retired = await bus.get(Slot.RETIRED)
+                model.kept = {Slot.RETIRED.value: retired >> 32}
+                seen[model.ended(await status_now(), retired)] += 1
+
+        async def status_now() -> int:
+            found = await bus.transfer(Slot.STATUS.value << 3)
+            model.kept = {Slot.STATUS.value: 0}
+            return found
+
+        async def do(transfer: Any) -> bool:
+            """Whether it was carried out, or lost."""
+            if transfer.lost:
+                return True
+            now = busy()
+            if not now:
+                await settle()
+            expected = model.transfer(transfer.address, transfer.word, transfer.sel, now, transfer.cut)
+            what = f"{transfer} number {sent}, seed {seed}"
+            if transfer.cut:
+                await bus.give_up(transfer.address, transfer.word, transfer.sel)
+                return expected is not None
+            try:
+                found = await bus.transfer(transfer.address, transfer.word, transfer.sel)
+            except Refused:
+                assert expected is None, what
+                seen["refused"] += 1
+                return False
+            assert expected is not None, what
+            if transfer.word is None and expected >= 0:
+                assert found == expected, (what, hex(found), hex(expected))
+            return True
+
+        for transfer in host.load():
+            await do(transfer)
+        for _ in range(transfers):
+            # Of a run that goes on some transfers are refused; then it ends.
+            if rng.random() < 0.3:
+                await settle()
+            for transfer in host.any():
+                sent += 1
+                # Half an instruction would be none.
+                if not await do(transfer) and transfer.word is not None:
+                    break
+        await settle()
+        for area, size in ((Area.REGISTERS, 8), (Area.DATA, DATA_WORDS), (Area.DATA_COTANGENTS, DATA_WORDS)):
+            for at in range(size):
+                await do(bus_model.Transfer(bus_model.address(area, at)))
+
+    # One whose script failed is not used again.
+    used = _BENCHES.pop(w, None) or Bench(w)
+    used.run(script)
+    _BENCHES[w] = used
+    return seen
+
+
+@pytest.mark.parametrize(("w", "seed", "transfers"), [
+    (Q32, 1, 200), *(pytest.param(w, seed, 2000, marks=pytest.mark.slow) for w in (Q32, Q64) for seed in range(2, 6)),
+])  # fmt: skip
+def test_a_random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> None:
+    seen = random_host(bus_model, w, seed, transfers)
+    assert min(seen[how] for how in ("refused", "limit", "halted", "trapped")) > 0, seen
 
 
 # ---------------------------------------------------------------- the serial line

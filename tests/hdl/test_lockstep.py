@@ -41,7 +41,7 @@ def test_random_sequences(lockstep: Any, simulate: Simulate, w: Format, lifted: 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("lifted", [False, True])
 def test_every_opcode_and_every_trap(lockstep: Any, simulate: Simulate, lifted: bool, seed: int) -> None:
-    executed, traps = lockstep.sequences(simulate(Q32), Q32, lifted, 100 + seed, states=40, programs=14)
+    executed, traps = lockstep.sequences(simulate(Q32), Q32, lifted, 100 + seed, states=26, programs=26)
     assert set(executed) >= {o.name for o in TABLE} - {"unerase", "finish"}
     assert set(traps) >= lockstep.TRAPS - {"RG0408", "RG0407"}
 

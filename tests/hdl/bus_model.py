@@ -1,0 +1,353 @@
+"""A model of the co-processor on its bus (docs/coprocessor.md), with the reference machine in it; and random transfers.
+
+    model.transfer(address, word, sel, busy)    the word that is read, or None where the transfer is refused
+
+The model executes what the hardware has retired; whether that may be the end of the run is checked.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from retrograd.hdl.host import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
+from retrograd.hdl.microword import TRAPS
+from retrograd.hdl.parameters import Parameters
+from retrograd.isa.encoding import Instruction, encode
+from retrograd.isa.table import TABLE
+
+import retrograd as rg
+
+RUN, STEP, STOP, TURN, FORGET, CLEAR = (1 << i for i in range(COMMANDS.size))
+_BUSY, _HALTED, _TRAPPED, _BACKWARD = (1 << STATUS[name].offset for name in ("busy", "halted", "trapped", "backward"))
+_TRAP = STATUS["trap"].offset
+_LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
+_READ_ONLY = {Slot.IDENTITY, Slot.STATUS, Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED}
+#: slots that the hardware changes while it runs
+_MOVING = {Slot.STATUS, Slot.PC, Slot.BR, Slot.DIRECTION, Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED}
+#: what the code is made of: no instruction that drops a cotangent
+MNEMONICS = (
+    "imm.add", "mov.add", "mov.xor", "mul.add", "fmul.add", "div.add", "neg", "swap", "exch", "ld.add", "st.xor", "roli",
+    "goto", "from", "goto.lt", "from.lt", "goto.ne", "from.ne", *["finish"] * 3,
+)  # fmt: skip
+
+
+@dataclass
+class Model:
+    """What a host knows of the co-processor."""
+
+    parameters: Parameters
+    pc: int = 0
+    br: int = 0
+    direction: int = 1
+    modes: int = 0
+    steps: int = UNLIMITED
+    status: int = 0
+    cycles: int = 0
+    retired: int = 0
+    #: slot of 29 bits -> the half that waits to be written, or was kept for a read; the value None is not known
+    waiting: dict[int, int] = field(default_factory=dict)
+    kept: dict[int, int | None] = field(default_factory=dict)
+    #: a run goes on: how many instructions it may execute, and whether it was stopped
+    limit: int | None = None
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        p = self.parameters
+        self.areas: dict[Area, list[int]] = {
+            Area.REGISTERS: [0] * 256, Area.REGISTER_COTANGENTS: [0] * 256, Area.DATA: [0] * p.data_words,
+            Area.DATA_COTANGENTS: [0] * p.data_words, Area.CODE: [0] * p.code_words,
+        }  # fmt: skip
+        self.code_size, self.data_size = p.code_words, p.data_words
+
+    # ---------------------------------------------------------------- transfers
+
+    def transfer(self, address: int, word: int | None, sel: int, busy: bool, cut: bool = False) -> int | None:
+        """One transfer; None where it is refused. `cut`: the master has gone after a cycle, and sees no answer."""
+        number, high = address >> 3, address >> 2 & 1
+        area, index = address >> 28, number & ((1 << 25) - 1)
+        if not self._allowed(area, index, word, sel, busy, bool(high), number):
+            return None
+        if word is None:
+            return self._read(Area(area), index, number, bool(high), busy, cut)
+        if high:
+            self.waiting = {number: word}
+        else:
+            whole = self.waiting.get(number, 0) << 32 | word
+            self.waiting = {}
+            self._write(Area(area), index, whole)
+        return 0
+
+    def _allowed(self, area: int, index: int, word: int | None, sel: int, busy: bool, high: bool, number: int) -> bool:
+        if area > Area.CODE.value:
+            return False
+        kind = Area(area)
+        if index >= (len(Slot) if kind is Area.CONTROL else len(self.areas[kind])):
+            return False
+        if word is None:
+            return (kind is Area.CONTROL or not busy) and (not high or number in self.kept)
+        if sel != 15:
+            return False
+        if kind is Area.CONTROL and Slot(index) is Slot.CONTROL:
+            known = word < 1 << COMMANDS.size
+            return known and not (busy and word & ~STOP) and word & (RUN | STEP) != RUN | STEP
+        return not busy and not (kind is Area.CONTROL and Slot(index) in _READ_ONLY)
+
+    def _read(self, area: Area, index: int, number: int, high: bool, busy: bool, cut: bool) -> int | None:
+        """−1 where the word is not known."""
+        if high:
+            kept = self.kept[number]
+            return -1 if kept is None else kept
+        if area is not Area.CONTROL and cut:
+            return -1
+        slot = None if area is not Area.CONTROL else Slot(index)
+        if (slot in _MOVING and busy) or slot is Slot.TOGGLED:
+            self.kept = {number: None}
+            return -1
+        word = self.areas[area][index] if slot is None else self._slot(slot) & _WORD
+        if slot is None and area is not Area.CODE and self.parameters.width < 64:
+            # The high bits of a short word are those of the wires.
+            self.kept = {number: None}
+        else:
+            self.kept = {number: word >> 32}
+        return word & _LOW
+
+    def _slot(self, slot: Slot) -> int:
+        p = self.parameters
+        match slot:
+            case Slot.IDENTITY:
+                room = (p.data_words - 1).bit_length() << 8 | (p.code_words - 1).bit_length()
+                return room << 32 | MAGIC << 16 | p.width << 8 | p.format.frac
+            case Slot.CONTROL | Slot.ERASED:
+                return 0
+            case Slot.STATUS:
+                return self.status | (_BACKWARD if self.direction < 0 else 0)
+            case Slot.DIRECTION:
+                return int(self.direction < 0)
+            case Slot.BR:
+                return p.format.signed(self.br & p.format.mask)
+        return int(getattr(self, slot.name.lower()))
+
+    def _write(self, area: Area, index: int, word: int) -> None:
+        p = self.parameters
+        if area is Area.CODE:
+            self.areas[area][index] = word
+        elif area is not Area.CONTROL:
+            self.areas[area][index] = word & p.format.mask
+        else:
+            match Slot(index):
+                case Slot.CONTROL:
+                    self._command(word & _LOW)
+                case Slot.MODES:
+                    self.modes = word & 7
+                case Slot.PC:
+                    self.pc = self._wrapped(word)
+                case Slot.BR:
+                    self.br = p.format.signed(word & p.format.mask)
+                case Slot.DIRECTION:
+                    self.direction = -1 if word & 1 else 1
+                case Slot.CODE_SIZE:
+                    self.code_size = min(word, p.code_words)
+                case Slot.DATA_SIZE:
+                    self.data_size = min(word, p.data_words)
+                case Slot.STEPS:
+                    self.steps = word
+                case _:
+                    raise AssertionError(index)
+
+    def _wrapped(self, pc: int) -> int:
+        bits = self.parameters.pc_bits
+        pc &= (1 << bits) - 1
+        return pc - (pc >> (bits - 1) << bits)
+
+    # ---------------------------------------------------------------- runs
+
+    def _command(self, word: int) -> None:
+        if word & TURN:
+            self.pc = self._wrapped(self.pc - self.direction * (self.br or 1))
+            self.direction = -self.direction
+        if word & CLEAR:
+            self.cycles = self.retired = 0
+        if word & (RUN | STEP):
+            self.status = 0
+            self.limit, self.stopped = 1 if word & STEP else self.steps, False
+        if word & STOP:
+            self.stopped = True
+
+    def ended(self, status: int, retired: int) -> str:
+        """The hardware is idle again: execute what it has retired. How that ended; AssertionError where it cannot be."""
+        if self.limit is None:
+            return ""
+        limit, self.limit = self.limit, None
+        n = retired - self.retired
+        assert 0 <= n <= limit, (n, limit)
+        machine = self._machine()
+        outcome = machine.run(n)
+        assert outcome.steps == n, (outcome, n)
+        how = "halted" if status & _HALTED else "trapped" if status & _TRAPPED else "limit"
+        if how == "halted":
+            assert machine.at_end, machine.pc
+            self.status = _HALTED
+        elif how == "trapped":
+            code = self._trap_of(machine)
+            assert code is not None, (machine.pc, status)
+            self.status = _TRAPPED | TRAPS[code].value << _TRAP
+        else:
+            assert self.stopped or n == limit, (n, limit)
+        if n == limit:
+            assert how == "limit", how
+        self._take(machine)
+        return how
+
+    def _machine(self) -> rg.Machine:
+        p = self.parameters
+        code = self.areas[Area.CODE][: self.code_size]
+        program = rg.Program(code, [], self.data_size, p.format)
+        m = rg.Machine(program, overflow=bool(self.modes & 2), strict=bool(self.modes & 4))
+        m.differentiating = True
+        m.registers[:], m.cotangents[:] = self.areas[Area.REGISTERS], self.areas[Area.REGISTER_COTANGENTS]
+        m.memory[:] = self.areas[Area.DATA][: self.data_size]
+        m.memory_cotangents[:] = self.areas[Area.DATA_COTANGENTS][: self.data_size]
+        m.differentiating = bool(self.modes & 1)
+        m.pc, m.br, m.direction = self.pc, self.br, self.direction
+        return m
+
+    def _trap_of(self, machine: rg.Machine) -> str | None:
+        if machine.at_end:
+            return None
+        try:
+            machine.step()
+        except rg.Trap as trap:
+            return trap.code
+        return None
+
+    def _take(self, m: rg.Machine) -> None:
+        self.areas[Area.REGISTERS][:], self.areas[Area.REGISTER_COTANGENTS][:] = m.registers, m.cotangents
+        self.areas[Area.DATA][: self.data_size] = m.memory
+        self.areas[Area.DATA_COTANGENTS][: self.data_size] = m.memory_cotangents
+        self.pc, self.br, self.direction = self._wrapped(m.pc), m.br, m.direction
+        self.retired += m.retired
+        self.cycles += m.cycles
+
+
+# ---------------------------------------------------------------- random transfers
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One of a host's transfers. `lost`: it does not arrive; `cut`: its answer does not."""
+
+    address: int
+    word: int | None = None
+    sel: int = 15
+    lost: bool = False
+    cut: bool = False
+
+
+def address(area: Area, index: int) -> int:
+    return area.value << 28 | index << 3
+
+
+class Random:
+    """Transfers of a host that is out of its mind, and whose line is bad."""
+
+    def __init__(self, rng: random.Random, p: Parameters) -> None:
+        self.rng, self.p = rng, p
+
+    def instruction(self, at: int) -> int:
+        """A legal one, for this address: `start` stands at 0 and nowhere else."""
+        rng, o = self.rng, TABLE[self.rng.choice(MNEMONICS) if at else "start"]
+        named = dict(zip(("rd", "ra", "rb"), rng.sample(range(6), 3), strict=True))
+        imm = rng.randrange(8) if "[ra+imm]" in o.operands else rng.randint(-6, 6)
+        fields = {name: value for name, value in (named | {"imm": imm}).items() if name in o.fields}
+        return encode(Instruction(o, **fields))
+
+    def word(self) -> int:
+        rng, w = self.rng, self.p.format
+        return rng.choice((rng.randrange(6), rng.getrandbits(w.width), w.sign, w.mask)) & w.mask
+
+    def load(self) -> Iterator[Transfer]:
+        """Code, and words that a reset does not clear."""
+        for at in range(self.p.code_words):
+            yield from self.write(Area.CODE, at, self.instruction(at), well=True)
+        for area in (Area.REGISTERS, Area.REGISTER_COTANGENTS):
+            for at in range(8):
+                yield from self.write(area, at, self.word(), well=True)
+        for area in (Area.DATA, Area.DATA_COTANGENTS):
+            for at in range(self.p.data_words):
+                yield from self.write(area, at, self.word(), well=True)
+
+    def write(self, area: Area, index: int, word: int, *, well: bool = False) -> Iterator[Transfer]:
+        """Both halves, or the low one; some are lost, and something may come between them."""
+        rng, at = self.rng, address(area, index)
+        if area is Area.CODE:
+            well = True  # half an instruction is no instruction, and the model has none
+        if word >> 32 or area is Area.CODE or rng.random() < 0.3:
+            yield Transfer(at + 4, word >> 32, lost=not well and rng.random() < 0.1, cut=rng.random() < 0.1)
+            if rng.random() < 0.3:
+                yield self.between()
+        yield Transfer(at, word & _LOW, lost=not well and rng.random() < 0.1, cut=rng.random() < 0.1)
+
+    def between(self) -> Transfer:
+        """A transfer that leaves a half where it waits, and writes nothing."""
+        return self.rng.choice([self.read, self.refused])()
+
+    def read(self) -> Transfer:
+        rng = self.rng
+        area = rng.choice([Area.CONTROL, *Area])
+        size = {Area.CONTROL: len(Slot), Area.DATA: self.p.data_words, Area.DATA_COTANGENTS: self.p.data_words,
+                Area.CODE: self.p.code_words}.get(area, 8)  # fmt: skip
+        return Transfer(address(area, rng.randrange(size)) + rng.choice((0, 0, 4)), cut=rng.random() < 0.1)
+
+    def refused(self) -> Transfer:
+        rng = self.rng
+        return rng.choice((
+            Transfer(rng.getrandbits(28) & ~7 | rng.randrange(6, 16) << 28, rng.choice((None, 1))),
+            Transfer(address(Area.DATA, self.p.data_words + rng.randrange(9)), rng.choice((None, 1))),
+            Transfer(address(Area.REGISTERS, rng.randrange(8)), rng.getrandbits(32), sel=rng.randrange(15)),
+            Transfer(address(Area.CONTROL, rng.choice([s.value for s in _READ_ONLY])), 1),
+            Transfer(address(Area.CONTROL, Slot.CONTROL.value), rng.choice((RUN | STEP, 1 << COMMANDS.size))),
+        ))  # fmt: skip
+
+    def slot(self) -> Iterator[Transfer]:
+        rng, p = self.rng, self.p
+        slot = rng.choice(
+            (Slot.MODES, Slot.PC, Slot.PC, Slot.BR, Slot.DIRECTION, Slot.CODE_SIZE, Slot.DATA_SIZE, Slot.STEPS)
+        )
+        word = {
+            Slot.MODES: rng.randrange(8), Slot.PC: rng.choice((rng.randrange(-2, p.code_words + 2), rng.randrange(1, 9))),
+            Slot.BR: rng.choice((0, 0, rng.randint(-6, 6), -p.format.sign)), Slot.DIRECTION: rng.randrange(2),
+            Slot.CODE_SIZE: rng.choice((rng.randint(1, p.code_words), 1 << 40)),
+            Slot.DATA_SIZE: rng.choice((rng.randint(0, p.data_words), 1 << 40)),
+            Slot.STEPS: rng.choice((0, 1, rng.randrange(40), 1 << 32, (1 << 32) + rng.randrange(3), UNLIMITED)),
+        }[slot]  # fmt: skip
+        # A size of which the low half is lost stays; of which the high half is, too.
+        yield from self.write(Area.CONTROL, slot.value, word & _WORD, well=slot is Slot.CODE_SIZE)
+
+    def any(self) -> Iterator[Transfer]:
+        """A few transfers that belong together."""
+        rng, p = self.rng, self.p
+        match rng.randrange(10):
+            case 0:
+                at = rng.randrange(p.code_words)
+                yield from self.write(Area.CODE, at, self.instruction(at))
+            case 1:
+                yield from self.write(
+                    rng.choice((Area.REGISTERS, Area.REGISTER_COTANGENTS)), rng.randrange(8), self.word()
+                )
+            case 2:
+                area = rng.choice((Area.DATA, Area.DATA_COTANGENTS))
+                yield from self.write(area, rng.randrange(p.data_words), self.word())
+            case 3 | 4 | 5:
+                yield from self.slot()
+            case 6 | 7:
+                command = rng.choice((RUN, RUN, STEP, RUN | TURN, TURN, CLEAR, FORGET, STOP, CLEAR | RUN))
+                yield Transfer(address(Area.CONTROL, Slot.CONTROL.value), command, cut=rng.random() < 0.1)
+            case 8:
+                yield self.refused()
+            case _:
+                read = self.read()
+                yield read
+                if rng.random() < 0.6:
+                    yield Transfer(read.address | 4)
