@@ -68,14 +68,14 @@ def run_on_hardware(
     device: Device | None = None,
     verilator: Path | None = None,
     vcd: str | None = None,
-    max_steps: int = 100_000,
+    max_steps: int | None = 100_000,
     **keywords: Any,
 ) -> HardwareResult:
     """Run the function on a co-processor; with a loss, back again for the gradients of all arguments that have some.
 
     On `device`, or on one that is simulated: by Verilator, whose libraries are kept in the folder `verilator`, else by Amaranth, which needs
     nothing installed and takes seconds to begin. `vcd`: a file for its waveforms. Raises CompileError, InputError, BusError where
-    a run traps or takes more than `max_steps` instructions.
+    a run traps or takes more than `max_steps` instructions; None is no limit.
     """
     from retrograd.hdl.device import need_steps
 
