@@ -13,6 +13,7 @@ The trap: an array can be written in place. A word counts only as long as it sti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from operator import countOf
 from typing import Any, Literal
@@ -65,6 +66,17 @@ def _agree(values: NDArray[np.float64], words: Words, kind: RealKind, format: Fo
         with np.errstate(invalid="ignore"):
             same |= np.abs(reals - values) <= _ULPS * np.spacing(np.abs(values))
     return same
+
+
+def _exact(words: Words, kind: RealKind, format: Format) -> NDArray[np.bool_]:
+    """Which words are float64s as they are, so that nothing need be remembered; of lognums none."""
+    if kind == "lognum":
+        return np.zeros(words.shape, dtype=np.bool_)
+    # From the first bit that is set to the last are at most 53.
+    size = np.abs(signed(words, format.width)).view(np.uint64)
+    lowest = np.maximum(size & (~size + np.uint64(1)), np.uint64(1))
+    few: NDArray[np.bool_] = size // lowest < np.uint64(_WHOLE)
+    return few
 
 
 # ---------------------------------------------------------------------- numbers
@@ -142,7 +154,9 @@ def word_of(value: Any, kind: RealKind, format: Format) -> int | None:
     """The word that a number remembers, if it is one of this kind and format."""
     if type(value) is not WordFloat and type(value) is not WordFloat64:
         return None
-    return value.word if value.kind == kind and value.format == format else None
+    # Most formats are one object, and to compare two takes longer than all else here.
+    same = value.format is format or value.format == format
+    return value.word if same and value.kind == kind else None
 
 
 # ---------------------------------------------------------------------- arrays
@@ -215,10 +229,14 @@ class WordArray(np.ndarray[Any, np.dtype[np.float64]]):
         words = self._aligned()
         if words is None:
             return plain(self).tolist()
-        out = plain(self).astype(object)
-        for at in np.argwhere(_agree(plain(self), words, self._kind, self._format)).tolist():
-            out[*at] = self.item(*at)
-        return out.tolist()
+        kind, format = self._kind, self._format
+        kept = _agree(plain(self), words, kind, format) & ~_exact(words, kind, format)
+        out = np.empty(self.size, dtype=object)
+        out[:] = [
+            WordFloat(value, word, kind, format) if own else value
+            for value, word, own in zip(plain(self).ravel().tolist(), words.ravel().tolist(), kept.ravel(), strict=True)
+        ]
+        return out.reshape(self.shape).tolist()
 
     # ------------------------------------------------------------------ copies
 
@@ -298,9 +316,9 @@ WordArray.T = property(lambda self: self.transpose())  # type: ignore[assignment
 WordArray.mT = property(lambda self: self.swapaxes(-1, -2))  # type: ignore[assignment,method-assign]
 
 _MOVES = frozenset({
-    np.append, np.array_split, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_arrays, np.broadcast_to,
+    np.append, np.array_split, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.block, np.broadcast_arrays, np.broadcast_to,
     np.column_stack, np.compress, np.concatenate, np.copy, np.delete, np.diagonal, np.dsplit, np.dstack, np.expand_dims,
-    np.extract, np.flip, np.fliplr, np.flipud, np.hsplit, np.hstack, np.insert, np.moveaxis, np.ravel, np.repeat,
+    np.extract, np.flip, np.fliplr, np.flipud, np.hsplit, np.hstack, np.insert, np.matrix_transpose, np.moveaxis, np.ravel, np.repeat,
     np.reshape, np.roll, np.rollaxis, np.rot90, np.split, np.squeeze, np.stack, np.swapaxes, np.take,
     np.take_along_axis, np.tile, np.transpose, np.vsplit, np.vstack, np.where,
 })  # fmt: skip
@@ -325,12 +343,10 @@ def _each(f: Callable[[Any], Any], x: Any) -> Any:
 def _element(value: np.float64, word: int, kind: RealKind, format: Format) -> np.float64:
     """The element of an array; with its word, if that rounds to it."""
     found = real_of(word, kind, format)
-    if (
-        type(found) is not WordFloat
-        or not _agree(np.array([value]), np.array([word], dtype=np.uint64), kind, format)[0]
-    ):
+    if type(found) is not WordFloat:
         return value
-    return WordFloat64(float(value), word, kind, format)
+    same = found == value or (kind == "lognum" and abs(found - value) <= _ULPS * math.ulp(value))
+    return WordFloat64(value, word, kind, format) if same else value
 
 
 def _restored(values: NDArray[np.float64], words: Words | None, kind: RealKind, format: Format) -> Any:
@@ -409,6 +425,8 @@ _CARRIERS = frozenset({WordFloat, WordFloat64, WordArray})
 
 def _first_origin(values: Sequence[Any]) -> tuple[RealKind, Format] | None:
     """The kind and format of the first number among the values that remembers a word."""
+    if _plain_floats(values):
+        return None
     types = set(map(type, values))
     if not types.isdisjoint(_CARRIERS):
         for v in values:

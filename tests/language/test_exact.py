@@ -133,6 +133,7 @@ def test_arrays_keep_words_where_values_only_move(w: Format, kind: str, rng: ran
         "methods": lambda a: a.reshape(2, 6).swapaxes(0, 1).copy().ravel().take([3, 1, 1]),
         "list of rows": list,
         "lists": lambda a: a.tolist(),
+        "blocks": lambda a: np.block([[a, a], [a, a]]),
         "tuples": lambda a: tuple(tuple(row) for row in a),
         "concatenated": lambda a: np.concatenate([a[2:], a[:2]]),
         "stacked": lambda a: np.stack([a, a], axis=1),
@@ -322,6 +323,47 @@ def test_they_are_floats() -> None:
     assert type(rg.run(mix, 0.0, 0.0).values.x) is float
 
 
+#: what depends on more than its arguments, or on none
+NOT_FUNCTIONS = {
+    "empty_like",
+    "printoptions",
+    "get_printoptions",
+    "errstate",
+    "info",
+    "show_config",
+    "show_runtime",
+    "test",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_numpy_does_to_them_what_it_does_to_arrays() -> None:
+    """Every function of NumPy's and every method, on one array and on a list of two: the same values, the same errors."""
+    xs = rg.fixed.to_reals([[(1 << 60) + 1, 3 << 32], [(1 << 61) + 1, 5]])
+
+    def outcome(call: Callable[[Any], Any], x: Any) -> str:
+        try:
+            return repr(call(x))
+        except Exception as error:
+            return type(error).__name__
+
+    functions = [
+        f
+        for name, f in vars(np).items()
+        if callable(f) and not isinstance(f, type) and name not in NOT_FUNCTIONS and not name.startswith("set")
+    ]
+    methods = [
+        (lambda x, name=name: getattr(x, name)())
+        for name, f in vars(np.ndarray).items()
+        if callable(f) and not name.startswith("_") and name not in {"dumps"}
+    ]
+    assert len(functions) > 300
+    assert len(methods) > 40
+    for f in (*functions, *methods):
+        assert outcome(f, xs.copy()) == outcome(f, plain(xs).copy()), f
+        assert outcome(f, [xs, xs]) == outcome(f, [plain(xs), plain(xs)]), f
+
+
 def test_another_format_or_kind_takes_the_value() -> None:
     x = rg.fixed.to_reals([(1 << 60) + 1])
     assert rg.fixed.to_words(x, Format(64, 16)).tolist() == [1 << 44]
@@ -438,6 +480,7 @@ def test_masked_arrays_are_refused() -> None:
         lambda: reversible_of_anything(masked),
         lambda: mix(np.ma.masked, 1.0),
         lambda: rg.fixed.to_words(masked),
+        lambda: rg.jvp(shift, ([1.0, 2.0], 1), {"xs": masked}),
     ]
     for call in calls:
         with pytest.raises(rg.InputError, match="masked"):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.ir import Kind
 from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
-from retrograd.exact import nearest_reals, signed
+from retrograd.exact import as_array, nearest_reals, plain, signed
 from retrograd.functions import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
@@ -343,12 +343,14 @@ def _is_pair(t: StructType) -> bool:
 
 def _numbers(value: Any, name: str, t: Type, what: str) -> Reals:
     try:
-        array = np.asarray(value)
+        array = as_array(value)
+    except InputError as error:
+        refuse(f"the {what} of `{name}`: {error.diagnostics[0].message}", error.diagnostics[0].hint)
     except ValueError:
         refuse(f"the {what} of `{name}` has rows of different lengths, and `{name}` is {t}")
     if array.dtype.kind not in "iufb":
         refuse(f"the {what} of `{name}` is {_kind(value)}, and `{name}` is {t}", f"{what}s are real numbers")
-    return array.astype(np.float64)
+    return np.array(plain(array), dtype=np.float64)
 
 
 def _kind(value: Any) -> str:
