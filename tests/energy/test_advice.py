@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 from retrograd.examples.tradeoffs import forgetting_chain
 from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.loading import from_text
+from retrograd.simulator.energy.pricing import price
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.engines.choice import machine_for
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.energy_advice import EXPRESSIONS, break_even, break_even_per_memory_unit, erasing_wins
+from retrograd.energy_advice import EXPRESSIONS, _uncomputing, break_even, break_even_per_memory_unit, erasing_wins
 from retrograd.execution import load
 from retrograd.library import bennett, bennett_calls, bennett_states, bennett_steps
 from retrograd.marshal import bind, types_of
+
+#: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
+approx = partial(pytest.approx, rel=1e-6, abs=0.0)
 
 
 def toll(instruction: float, bit: float) -> Technology:
@@ -28,6 +35,7 @@ id = "toll"
 version = "1"
 title = "A toll"
 doc = "For each instruction and each erased bit."
+covered = ["leakage", "clock", "memory"]
 [temperature]
 value = 300
 unit = "K"
@@ -92,6 +100,55 @@ def test_the_crossover() -> None:
     for bit, erase in ((even * 0.99, True), (even * 1.01, False)):
         found = rg.advise(two, 0.0, XS, tech=toll(1.0, bit))
         assert {v.routine: v.erase for v in found.verdicts}["long"] is erase
+
+
+def ranged(instruction: tuple[float, float, float], bit: tuple[float, float, float]) -> Technology:
+    """A toll of which both figures have a range."""
+    model = toll(1.0, 1.0)
+    prices = {"logic": instruction, "erasure": bit}
+    charges = [
+        replace(c, figures={"energy": replace(c.figures["energy"], written=Range(*prices[c.cause]))})
+        for c in model.charges
+    ]
+    return replace(model, charges=tuple(charges))
+
+
+def test_what_uncomputing_takes_has_the_ends_of_the_figures() -> None:
+    """N · E_instruction at each end, also where it takes fewer instructions than erasing."""
+    for low, value, high in ((1.0, 2.0, 5.0), (0.5, 0.5, 0.5)):
+        advice = rg.advise(two, 0.0, XS, tech=ranged((low, value, high), (1.0, 1.0, 1.0)))
+        assert [v.routine for v in advice.verdicts if v.bits] == ["long", "short", EXPRESSIONS]
+        for v in advice.verdicts:
+            ends = sorted(v.instructions * x for x in (low, value, high))
+            assert v.energy == approx(Range(ends[0], v.instructions * value, ends[2]))
+
+
+def test_less_by_the_same_ends() -> None:
+    """A difference of prices is a range also where it is negative."""
+    model = ranged((1.0, 2.0, 5.0), (1.0, 1.0, 1.0))
+    short, long = (price(rg.energy(f, 0.0, [4.0]).counts, model) for f in (library.norm, two_roots))
+    few, many = (sum(i.count for i in p.items if i.of == "instructions") for p in (short, long))
+    assert few < many
+    assert _uncomputing(long, short) == Range(1.0, 2.0, 5.0) * (many - few)
+    assert _uncomputing(short, long) == Range(-5.0 * (many - few), -2.0 * (many - few), -1.0 * (many - few))
+
+
+def test_a_verdict_that_hangs_on_the_range_is_not_certain() -> None:
+    verdict = next(v for v in rg.advise(two, 0.0, XS, tech=toll(1.0, 1.0)).verdicts if v.routine == "long")
+    even = verdict.instructions / verdict.bits
+    for ends, certain, erase in (
+        ((0.5, 0.9, 1.1), False, True), ((0.9, 1.1, 2.0), False, False), ((0.5, 0.7, 0.9), True, True), ((1.1, 1.5, 2.0), True, False),
+    ):  # fmt: skip
+        advice = rg.advise(two, 0.0, XS, tech=ranged((1.0, 1.0, 1.0), (even * ends[0], even * ends[1], even * ends[2])))
+        found = next(v for v in advice.verdicts if v.routine == "long")
+        assert (found.certain, found.erase, found.known) == (certain, erase, True)
+        row = next(line for line in str(advice).splitlines() if line.startswith("long "))
+        assert ("within the figures' ranges" in row) is not certain
+
+
+@reversible
+def two_roots(y: fixed, xs: Array[fixed, "n"]) -> None:
+    y += rg.sqrt(rg.sqrt(xs[0]) + xs[0]) * rg.sqrt(xs[0] + 1)
 
 
 def test_what_is_advised_is_what_is_compiled() -> None:
@@ -190,7 +247,7 @@ def test_states_that_are_live(k: int, n: int) -> None:
 @pytest.mark.parametrize(("k", "n", "even"), [(2, 4, 0.198), (2, 10, 0.0173), (4, 4, 0.107), (8, 3, 0.152)])
 def test_erasing_wins_by_the_energy_of_both_runs(k: int, n: int, even: float) -> None:
     """The erasing run takes kⁿ steps, the scheme (2k − 1)ⁿ calls: (2k − 1)ⁿ·ξ > kⁿ."""
-    assert break_even(k, n) == pytest.approx(bennett_steps(k, n) / bennett_calls(k, n)) == pytest.approx(even, rel=5e-3)
+    assert break_even(k, n) == approx(bennett_steps(k, n) / bennett_calls(k, n)) == approx(even, rel=5e-3)
     assert erasing_wins(k, n, 1.001 * break_even(k, n))
     assert not erasing_wins(k, n, 0.999 * break_even(k, n))
 
@@ -198,8 +255,8 @@ def test_erasing_wins_by_the_energy_of_both_runs(k: int, n: int, even: float) ->
 @pytest.mark.parametrize(("k", "n"), [(2, 4), (2, 10), (4, 4), (8, 3)])
 def test_one_unit_of_memory_is_another_criterion(k: int, n: int) -> None:
     """(2k − 1)ⁿ·ξ = 1: the calls of the whole scheme against one erasure. The run pays long before."""
-    assert break_even_per_memory_unit(k, n) * bennett_calls(k, n) == pytest.approx(1)
-    assert break_even_per_memory_unit(k, n) == pytest.approx(break_even(k, n) / bennett_steps(k, n))
+    assert break_even_per_memory_unit(k, n) * bennett_calls(k, n) == approx(1)
+    assert break_even_per_memory_unit(k, n) == approx(break_even(k, n) / bennett_steps(k, n))
     assert not erasing_wins(k, n, 2 * break_even_per_memory_unit(k, n))
 
 
@@ -210,7 +267,7 @@ def test_the_criterion_is_that_of_runs(k: int, n: int) -> None:
     scheme = rg.energy(bennett, logistic, k, n, start, baseline=False).counts
     erasing = rg.energy(forgetting_chain, 0.0, 0.3, k**n, baseline=False).counts
     ratio = scheme.operations["multiplier"] / erasing.operations["multiplier"]
-    assert ratio * break_even(k, n) == pytest.approx(1)
+    assert ratio * break_even(k, n) == approx(1)
     assert scheme.erased_bits == 0 < erasing.erased_bits
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +18,9 @@ import retrograd as rg
 from retrograd import energy_plots, fixed, library, reversible
 from retrograd.charts import faults
 from retrograd.energy_report import EnergyReport, total_text
+
+#: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
+approx = partial(pytest.approx, rel=1e-6, abs=0.0)
 
 DEVICE: dict[str, Any] = {"resistance": "10kohm", "capacitance": "1fF", "voltage": "1V", "power": "1fW"}
 GATES = Gates(rg.Format(), {"logic unit": {"AND": 1000}})
@@ -46,7 +50,7 @@ def test_reports_of_one_scale_are_stacked() -> None:
     tops = [p.get_y() + p.get_height() for c in ax.containers for p in c.patches]
     program = two_models()[0].price.program
     assert isinstance(program, Range)
-    assert max(tops) == pytest.approx(program.nominal)
+    assert max(tops) == approx(program.nominal)
     assert faults(figure) == []
 
 
@@ -62,9 +66,9 @@ def test_the_optimum_is_where_theory_has_it() -> None:
     # A cycle takes T = 1/f; a tick is T/8: two ramps of RC/(T/8) · CV², and the leakage P · T.
     rising, falling = 2 * 8 * 1e4 * 1e-15 * 1e-15, 1e-15
     period, least = optimum(rising, falling)
-    assert 1 / found.frequency == pytest.approx(period, rel=1e-3)
+    assert 1 / found.frequency == approx(period, rel=1e-3)
     assert isinstance(found.energy, Range)
-    assert found.energy.nominal == pytest.approx(report.counts.cycles * 1000 * least, rel=1e-3)
+    assert found.energy.nominal == approx(report.counts.cycles * 1000 * least, rel=1e-3)
 
 
 def test_the_optimum_is_told() -> None:
@@ -88,9 +92,7 @@ def test_no_optimum_where_there_is_none() -> None:
 def test_clocks_cover_what_the_model_does() -> None:
     report = adiabatic()
     points = at_frequencies(report.counts, report.by.technology, GATES, points=7)
-    assert [p.frequency for p in points] == pytest.approx(
-        [10**e for e in (0, 5 / 3, 10 / 3, 5, 20 / 3, 25 / 3, 10)], rel=1e-6
-    )
+    assert [p.frequency for p in points] == approx([10**e for e in (0, 5 / 3, 10 / 3, 5, 20 / 3, 25 / 3, 10)], rel=1e-6)
     assert at_frequencies(report.counts, technology("landauer")) == []
 
 
@@ -101,7 +103,7 @@ def test_against_the_clock() -> None:
     line = next(line for line in ax.lines if "adiabatic_rc" in str(line.get_label()))
     points = at_frequencies(report.counts, report.by.technology, GATES)
     energies = [p.energy.nominal / report.counts.retired for p in points if isinstance(p.energy, Range)]
-    assert list(line.get_ydata()) == pytest.approx(energies)
+    assert list(line.get_ydata()) == approx(energies)
     levels = {float(line.get_ydata()[0]) for line in ax.lines if line.get_linestyle() == ":"}
     assert levels == {thermal_energy(300.0)}
 
@@ -120,7 +122,7 @@ def test_bars() -> None:
     logic, memory = report.price.of("logic"), report.price.of("memory")
     assert isinstance(logic, Range)
     assert isinstance(memory, Range)
-    assert heights == {"logic": pytest.approx(logic.nominal), "memory": pytest.approx(memory.nominal)}
+    assert heights == {"logic": approx(logic.nominal), "memory": approx(memory.nominal)}
     assert ax.get_xlabel().startswith("not modelled by cmos45: leakage, clock, erasure")
 
 
@@ -142,7 +144,7 @@ def test_bars_of_reports_of_one_name() -> None:
         for p in c.patches:
             energy = reports[round(p.get_x() + p.get_width() / 2)].price.of(str(c.get_label()))
             assert isinstance(energy, Range)
-            assert p.get_y() + p.get_height() == pytest.approx(energy.nominal)
+            assert p.get_y() + p.get_height() == approx(energy.nominal)
             assert 0 < ax.get_ylim()[0] == p.get_y() < energy.nominal
     assert faults(ax.figure) == []
 
@@ -160,7 +162,7 @@ def test_against_delay() -> None:
     report = adiabatic()
     figure = energy_plots.against_delay([report])
     xs = figure.axes[0].lines[0].get_xdata()
-    assert max(xs) == pytest.approx(report.counts.cycles / 1.0)
+    assert max(xs) == approx(report.counts.cycles / 1.0)
 
 
 def test_over_time() -> None:
@@ -186,6 +188,6 @@ def test_the_crossover() -> None:
     marks = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
     points = [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in marks]
     assert points == [
-        pytest.approx(p) for p in ((256 / 2401, 1), (1 / 2401, 1 / 256), (1024 / 59049, 1), (1 / 59049, 1 / 1024))
+        approx(p) for p in ((256 / 2401, 1), (1 / 2401, 1 / 256), (1024 / 59049, 1), (1 / 59049, 1 / 1024))
     ]
     assert [line.get_markerfacecolor() == "white" for line in marks] == [False, True, False, True]

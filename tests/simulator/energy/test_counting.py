@@ -238,6 +238,19 @@ def test_subroutines_of_assembly_have_their_labels() -> None:
     assert found[TOP] == 5  # a call is met twice: as control goes, and as it comes back
 
 
+@pytest.mark.parametrize(("labels", "name"), [
+    ({}, "at 4"), ({"inside": 6}, "inside"), ({"outside": 0}, "at 4"), ({"end": 8, "entry": 5, "first": 4}, "entry"), ({"a": 5, "b": 5}, "a"),
+])  # fmt: skip
+def test_subroutines_without_a_label_are_called_by_their_address(labels: dict[str, int], name: str) -> None:
+    """That of `swapbr` comes first, then that of the first address inside; without any, the address of the pair around it."""
+    program = rg.assemble("start\ncall twice\ncall twice\nfinish\nproc twice, r9\nadd r1, 2\nendproc\n")
+    assert [i.opcode.name for i in program.instructions[4:]] == ["from", "swapbr", "neg", "imm.add", "goto"]
+    machine = rg.Machine(replace(program, labels=labels))
+    machine.run()
+    found = {owner: c.retired for owner, c in by_function(counts_of(machine)).items()}
+    assert found == {TOP: 5, name: machine.retired - 5}
+
+
 # ------------------------------------------------------------------ what an instruction costs
 
 

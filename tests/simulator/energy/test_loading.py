@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.gates import gates_from, load_gates
 from retrograd.simulator.energy.loading import from_file, from_text, shipped, technology
 from retrograd.simulator.energy.units import UNITS, quantity
+
+#: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
+approx = partial(pytest.approx, rel=1e-6, abs=0.0)
 
 GOOD = """\
 schema = "retrograd.technology/1"
@@ -93,10 +97,10 @@ def test_what_is_right() -> None:
     assert found.temperature.si == Range(250, 300, 350)
     sums, leaks = found.charges
     assert [(s.bits, s.energy.si) for s in sums.sizes] == [
-        (8, pytest.approx(Range(3e-14, 3e-14, 3e-14))),
-        (32, pytest.approx(Range(9e-14, 1e-13, 1.2e-13))),
+        (8, approx(Range(3e-14, 3e-14, 3e-14))),
+        (32, approx(Range(9e-14, 1e-13, 1.2e-13))),
     ]
-    assert leaks.figures["power"].si == pytest.approx(Range(3e-15, 3e-15, 3e-15))
+    assert leaks.figures["power"].si == approx(Range(3e-15, 3e-15, 3e-15))
     assert [f.evidence for f in leaks.all_figures()] == ["claimed", "claimed"]
 
 
@@ -376,7 +380,7 @@ def test_what_is_no_text(tmp_path: Path) -> None:
 def test_units() -> None:
     assert UNITS["zJ"].factor == 1e-21
     assert UNITS["kohm"].factor == UNITS["kΩ"].factor == 1e3
-    assert UNITS["meV"].factor == pytest.approx(1.602176634e-22)
+    assert UNITS["meV"].factor == approx(1.602176634e-22)
     assert UNITS["KiB"].factor == 1024
     # No two units that read alike are of different things.
     assert len({name.lower() for name in UNITS}) > len(UNITS) * 0.7
@@ -435,7 +439,7 @@ def test_a_file_of_gate_counts(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_quantities(text: str, measures: str, expected: tuple[float, float, float]) -> None:
-    assert quantity(text, measures, "it") == pytest.approx(expected)
+    assert quantity(text, measures, "it") == approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +22,9 @@ from scipy.integrate import solve_ivp
 
 import retrograd as rg
 from retrograd import library
+
+#: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
+approx = partial(pytest.approx, rel=1e-6, abs=0.0)
 
 KT_LN2 = BOLTZMANN * 300 * math.log(2)
 SMALL = rg.Format(32, 16)
@@ -64,7 +68,7 @@ def test_erasing_n_bits_costs_n_kt_ln2(words: int, kelvins: float) -> None:
 
 
 def test_the_bound_at_300_k() -> None:
-    assert thermal_energy(300) == pytest.approx(2.87098e-21, rel=1e-5)
+    assert thermal_energy(300) == approx(2.87098e-21, rel=1e-5)
 
 
 def test_what_is_reversible_costs_nothing_but_load_and_copy_out() -> None:
@@ -74,7 +78,7 @@ def test_what_is_reversible_costs_nothing_but_load_and_copy_out() -> None:
     assert found.program == exactly(0.0)
     assert found.of("program load") == exactly((len(machine.program.code) + 3) * 64 * KT_LN2)
     assert found.of("copy-out") == exactly(3 * 64 * KT_LN2)
-    assert modelled(found.total).nominal == pytest.approx(host.bits * KT_LN2, rel=1e-12)
+    assert modelled(found.total).nominal == approx(host.bits * KT_LN2, rel=1e-12)
 
 
 def test_one_erase_costs_the_bits_of_a_word() -> None:
@@ -137,8 +141,8 @@ def test_prices_of_parts_add_up(name: str, model: Any) -> None:
     for a, b, both in zip(*(p.items for p in prices), strict=True):
         assert (a.cause, a.label) == (b.cause, b.label) == (both.cause, both.label)
         if isinstance(both.energy, Range):
-            assert (modelled(a.energy) + modelled(b.energy)) == pytest.approx(both.energy, rel=1e-12)
-            assert a.count + b.count == pytest.approx(both.count)
+            assert (modelled(a.energy) + modelled(b.energy)) == approx(both.energy, rel=1e-12)
+            assert a.count + b.count == approx(both.count)
 
 
 @pytest.mark.parametrize(("name", "model"), everything())
@@ -174,46 +178,46 @@ def test_cmos_by_hand() -> None:
     found = price(ran(text), technology("cmos45"))
     items = {i.label: i for i in found.items}
     assert items["sums, comparisons, shifts"].count == 3
-    assert modelled(items["sums, comparisons, shifts"].energy) == pytest.approx(exactly(3 * 0.1e-12))
-    assert modelled(items["products"].energy) == pytest.approx(exactly(3.1e-12))
-    assert modelled(items["fetch, decode, registers, control"].energy) == pytest.approx(exactly(4 * 70e-12))
+    assert modelled(items["sums, comparisons, shifts"].energy) == approx(exactly(3 * 0.1e-12))
+    assert modelled(items["products"].energy) == approx(exactly(3.1e-12))
+    assert modelled(items["fetch, decode, registers, control"].energy) == approx(exactly(4 * 70e-12))
     # A store reads and writes; half of a 64-bit access each.
-    assert modelled(items["data memory"].energy) == pytest.approx(exactly(2 * 0.5 * 10e-12))
+    assert modelled(items["data memory"].energy) == approx(exactly(2 * 0.5 * 10e-12))
     assert found.missing == []
 
 
 @pytest.mark.parametrize(("words", "joules"), [(2048, 10e-12), (2049, 20e-12), (8193, 100e-12), (1 << 18, 100e-12)])
 def test_the_smallest_memory_that_holds_it(words: int, joules: float) -> None:
     counts = ran(f".format 32, 16\n.memory {words}\nstart\nld.add r1, [r0]\nfinish")
-    assert price(counts, technology("cmos45")).of("memory") == pytest.approx(exactly(joules / 2))
+    assert price(counts, technology("cmos45")).of("memory") == approx(exactly(joules / 2))
 
 
 def test_dram_beyond() -> None:
     counts = ran(".format 32, 16\n.memory 262145\nstart\nld.add r1, [r0]\nfinish")
-    assert price(counts, technology("cmos45")).of("memory") == pytest.approx(Range(650e-12, 975e-12, 1300e-12))
+    assert price(counts, technology("cmos45")).of("memory") == approx(Range(650e-12, 975e-12, 1300e-12))
 
 
 def test_wider_words_than_the_figures() -> None:
     found = price(ran("start\nmul.add r2, r1, r1\nfinish"), technology("cmos45"))
     product = next(i for i in found.items if i.label == "products")
-    assert product.energy == pytest.approx(Range(3.1e-12 * 2**1.97, 3.1e-12 * 4, 3.1e-12 * 4))
+    assert product.energy == approx(Range(3.1e-12 * 2**1.97, 3.1e-12 * 4, 3.1e-12 * 4))
     assert [f.unit.name for f in product.figures] == ["pJ", "1"]
 
 
 def test_cmos7_is_its_source() -> None:
     """Jouppi et al., ISCA 2021, table 2: 7 nm."""
     sums, products, memory = technology("cmos7").charges
-    assert [(s.bits, s.energy.si.nominal) for s in sums.sizes] == [(8, 0.007e-12), (32, pytest.approx(0.030e-12))]
+    assert [(s.bits, s.energy.si.nominal) for s in sums.sizes] == [(8, 0.007e-12), (32, approx(0.030e-12))]
     assert [(s.bits, s.energy.si.nominal) for s in products.sizes] == [(8, 0.070e-12), (32, 1.48e-12)]
     assert {(s.capacity, s.bits): s.energy.si.nominal for s in memory.sizes} == {
-        (8192, 64): 7.5e-12, (32768, 64): 8.5e-12, (1 << 20, 64): 14e-12, (None, 64): pytest.approx(1300e-12),
+        (8192, 64): 7.5e-12, (32768, 64): 8.5e-12, (1 << 20, 64): 14e-12, (None, 64): approx(1300e-12),
     }  # fmt: skip
     found = price(
         ran(".format 32, 16\n.memory 2\nstart\nmul.add r2, r1, r1\nst.add [r0], r2\nfinish"), technology("cmos7")
     )
     items = {i.label: i.energy for i in found.items}
-    assert items["products"] == pytest.approx(exactly(1.48e-12))
-    assert items["data memory"] == pytest.approx(exactly(2 * 7.5e-12 / 2))
+    assert items["products"] == approx(exactly(1.48e-12))
+    assert items["data memory"] == approx(exactly(2 * 7.5e-12 / 2))
     assert technology("cmos7").version == "1.1"
 
 
@@ -230,7 +234,7 @@ def test_prices_at_every_width(name: str, width: int) -> None:
         item = items[charge.label]
         expected = Range(min(factors), factors[1], max(factors)) * figure.si * item.count
         assert item.count > 0
-        assert item.energy == pytest.approx(expected)
+        assert item.energy == approx(expected)
 
 
 def test_a_unit_without_a_figure_is_told() -> None:
@@ -247,23 +251,23 @@ def test_aqfp_by_hand() -> None:
     counts = ran(".format 32, 16\nstart\nadd r1, 3\nfinish")
     found = price(counts, technology("aqfp"), gates=GATES)
     junctions = 1100 * 6 + 10 * 22
-    assert found.of("logic") == pytest.approx(exactly(counts.cycles * junctions * 1.4e-21))
-    assert found.of("cooling") == pytest.approx(modelled(found.of("logic")) * Range(300, 400, 1000))
+    assert found.of("logic") == approx(exactly(counts.cycles * junctions * 1.4e-21))
+    assert found.of("cooling") == approx(modelled(found.of("logic")) * Range(300, 400, 1000))
     assert [(i.cause, i.label) for i in found.missing] == [
         ("logic", "junctions switched: DFF"), ("clock", "all clock"),
         ("cooling", "helium refrigerator: junctions switched: DFF"), ("cooling", "helium refrigerator: all clock"),
     ]  # fmt: skip
     slow = price(counts, technology("aqfp"), gates=GATES, frequency=1e9)
-    assert slow.of("logic") == pytest.approx(modelled(found.of("logic")) * 0.2)
+    assert slow.of("logic") == approx(modelled(found.of("logic")) * 0.2)
 
 
 def test_a_junction_in_thermal_units() -> None:
     joules = 1.4e-21
-    assert joules / (BOLTZMANN * 4.2) == pytest.approx(24, rel=0.01)
-    assert joules / (BOLTZMANN * 300) == pytest.approx(0.34, rel=0.01)
+    assert joules / (BOLTZMANN * 4.2) == approx(24, rel=0.01)
+    assert joules / (BOLTZMANN * 300) == approx(0.34, rel=0.01)
     found = price(ran(".format 32, 16\nstart\nadd r1, 3\nfinish"), technology("aqfp"), gates=GATES)
     at_work, at_room = modelled(found.in_bits(4.2)), modelled(found.in_bits(300.0))
-    assert at_work.nominal / at_room.nominal == pytest.approx(300 / 4.2)
+    assert at_work.nominal / at_room.nominal == approx(300 / 4.2)
     told = found.as_dict()
     assert told["program_ktln2_at_operating_temperature"] == at_work.as_dict()
     assert told["program_ktln2_at_300_K"] == at_room.as_dict()
@@ -287,9 +291,9 @@ def test_what_is_loaded_into_the_cold_is_cooled() -> None:
     without, beside = (price(c, technology("aqfp"), gates=GATES) for c in (counts, counts.with_host(Host(64, 32, 96))))
     heat = 96 * thermal_energy(4.2)
     more = [b - a for a, b in zip(modelled(without.of("cooling")), modelled(beside.of("cooling")), strict=True)]
-    assert more == pytest.approx([heat * w for w in (300, 400, 1000)], rel=1e-6)
+    assert more == approx([heat * w for w in (300, 400, 1000)], rel=1e-6)
     assert beside.program == without.program
-    assert modelled(beside.total).nominal - modelled(without.total).nominal == pytest.approx(
+    assert modelled(beside.total).nominal - modelled(without.total).nominal == approx(
         heat * 401 + 96 * thermal_energy(300.0), rel=1e-6
     )
 
@@ -412,7 +416,7 @@ def test_host_memory_in_the_room_is_not_priced_by_the_cold() -> None:
     counts = ran(".format 32, 16\nstart\nfinish").with_host(Host(64, 32, 96))
     model = technology("aqfp").with_figures({"energy": exactly(1e-22)})
     assert isinstance(price(counts, model).of("copy-out"), NotModelled)
-    assert price(counts, model).of("program load") == pytest.approx(exactly(96 * 1e-22))
+    assert price(counts, model).of("program load") == approx(exactly(96 * 1e-22))
 
 
 @pytest.mark.parametrize("gates", [None, Gates(rg.Format(64, 32), {"logic unit": {"AND": 1}})])
@@ -446,15 +450,15 @@ def test_the_ramp_against_its_equation(x: float) -> None:
     resistance, capacitance, voltage = 1e4, 1e-15, 0.8
     duration = resistance * capacitance / x
     exact = dissipated(resistance, capacitance, voltage, duration)
-    assert ramp_energy(resistance, capacitance, voltage, duration) == pytest.approx(exact, rel=1e-4)
+    assert ramp_energy(resistance, capacitance, voltage, duration) == approx(exact, rel=1e-4)
 
 
 def test_slow_and_fast_ramps() -> None:
     cv2 = 1e-15
-    assert ramp_energy(1e4, 1e-15, 1.0, 1e-5) == pytest.approx(1e-6 * cv2, rel=1e-5)
-    assert ramp_energy(1e4, 1e-15, 1.0, 1e-17) == pytest.approx(cv2 / 2, rel=1e-5)
+    assert ramp_energy(1e4, 1e-15, 1.0, 1e-5) == approx(1e-6 * cv2, rel=1e-5)
+    assert ramp_energy(1e4, 1e-15, 1.0, 1e-17) == approx(cv2 / 2, rel=1e-5)
     # Both forms meet where one gives way to the other.
-    assert ramp_energy(1e4, 1e-15, 1.0, 1e-14 * 1.0001) == pytest.approx(ramp_energy(1e4, 1e-15, 1.0, 1e-14), rel=1e-4)
+    assert ramp_energy(1e4, 1e-15, 1.0, 1e-14 * 1.0001) == approx(ramp_energy(1e4, 1e-15, 1.0, 1e-14), rel=1e-4)
 
 
 @settings(max_examples=200, deadline=None)
@@ -470,10 +474,10 @@ def test_what_is_left_open_is_not_modelled_until_it_is_given() -> None:
     assert str(found.of("logic")) == str(found.of("erasure")) == str(found.total) == "not modelled"
     assert found.of("logic") == NotModelled("give resistance, capacitance, voltage")
     priced = price(counts, model.with_figures(DEVICE), gates=GATES)
-    assert priced.of("erasure") == pytest.approx(exactly(32 * 0.5e-15))
+    assert priced.of("erasure") == approx(exactly(32 * 0.5e-15))
     cells, tau = 1117, 1 / (1e6 * 8)
-    assert priced.of("logic") == pytest.approx(exactly(counts.cycles * cells * 2 * ramp_energy(1e4, 1e-15, 1.0, tau)))
-    assert priced.of("leakage") == pytest.approx(exactly(counts.cycles * cells * 1e-15 / 1e6))
+    assert priced.of("logic") == approx(exactly(counts.cycles * cells * 2 * ramp_energy(1e4, 1e-15, 1.0, tau)))
+    assert priced.of("leakage") == approx(exactly(counts.cycles * cells * 1e-15 / 1e6))
 
 
 def test_a_figure_that_the_model_has_not() -> None:
@@ -512,8 +516,8 @@ def test_bits_of_memory_are_no_gates() -> None:
 
 def test_the_optimum() -> None:
     tau, least = optimum(4e-20, 1e-4)
-    assert tau == pytest.approx(2e-8)
-    assert least == pytest.approx(4e-20 / tau + 1e-4 * tau)
+    assert tau == approx(2e-8)
+    assert least == approx(4e-20 / tau + 1e-4 * tau)
     assert least < 4e-20 / (tau * 1.1) + 1e-4 * tau * 1.1
 
 
@@ -542,6 +546,41 @@ def test_the_clock_changes_nothing_that_does_not_depend_on_it() -> None:
 
 
 # ------------------------------------------------------------------ numbers
+
+
+@given(st.floats(1e-40, 1e40), st.integers(1, 9))
+def test_a_number_with_a_prefix_is_the_number(value: float, digits: int) -> None:
+    """Between 1 and 1000 with the prefixes that there are; smaller and larger ones keep the last of them."""
+    text = with_prefix(value, "J", digits)
+    number, prefix = text.removesuffix("J").split(" ")
+    exponents = {
+        "y": -24,
+        "z": -21,
+        "a": -18,
+        "f": -15,
+        "p": -12,
+        "n": -9,
+        "µ": -6,
+        "m": -3,
+        "": 0,
+        "k": 3,
+        "M": 6,
+        "G": 9,
+        "T": 12,
+    }
+    assert float(number) * 10.0 ** exponents[prefix] == approx(value, rel=0.51 * 10.0 ** (1 - digits))
+    assert float(number) >= 1 or prefix == "y"
+    assert float(number) < 1000 or prefix == "T"
+    assert with_prefix(-value, "J", digits) == f"-{text}"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(9.99995e14, "1000 TJ"), (1e16, "1e+04 TJ"), (1e300, "1e+288 TJ"), (5e-324, "4.941e-300 yJ"), (9.9999e-22, "1 zJ"),
+     (9.9999e11, "1 TJ"), (1e-24, "1 yJ"), (999.94, "999.9 J"), (999.96, "1 kJ"), (math.inf, "inf J"), (math.nan, "nan J")],
+)  # fmt: skip
+def test_numbers_at_the_ends_of_the_prefixes(value: float, shown: str) -> None:
+    assert with_prefix(value, "J") == shown
 
 
 @pytest.mark.parametrize(
@@ -592,5 +631,5 @@ source = "made up"
 evidence = "assumed"
 """
     found: Price = price(erasing(3), from_text(text, "toll.toml"))
-    assert found.program == pytest.approx(Range(4e-12, 8e-12, 16e-12))
+    assert found.program == approx(Range(4e-12, 8e-12, 16e-12))
     assert found.technology.version == "3"
