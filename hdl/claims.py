@@ -1,7 +1,7 @@
 """What is to be proved of the hardware, opcode by opcode: from the table alone, whatever the hardware does.
 
     claims(w, opcodes)    for each opcode, with D = 0 and D = 1, in both directions: that its execution is taken back;
-                          that of a jump and its partner, too; of an opcode that the format has no function for, that it traps
+                          that of a jump and its partner, too; where a guard of the table's fails for all words, that it traps
 
 A claim that no proof answers has not been proved: `retrograd hdl formal` counts it as one that fails.
 """
@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from itertools import product
 
 from retrograd.isa.description import group_title
-from retrograd.isa.entries import NOT_JUMPING, Guard, Opcode
-from retrograd.isa.expr import ZERO
+from retrograd.isa.entries import NOT_JUMPING, Guard, Opcode, a
+from retrograd.isa.expr import ZERO, substitute
 from retrograd.isa.microprograms import distinguishes as one_register_matters
 from retrograd.isa.microprograms import microprograms
+from retrograd.isa.smtlib import define
 from retrograd.isa.table import TABLE
 from retrograd.isa.timing import cycles
 from retrograd.isa.words import Format
@@ -61,10 +63,9 @@ def _claims_of(opcode: Opcode, w: Format) -> Iterator[Claim]:
     if not provable(opcode):
         return
     for lifted, backward in product((False, True), repeat=2):
-        kind = Kind.TRAP if always_traps(_executed(opcode, backward), w) else Kind.INVERSE
-        yield Claim(opcode, kind, lifted, backward)
-        if distinguishes(opcode, w, lifted):
-            yield Claim(opcode, kind, lifted, backward, same=True)
+        for same in (False, True) if distinguishes(opcode, w, lifted) else (False,):
+            kind = Kind.TRAP if always_traps(_executed(opcode, backward), w, same) else Kind.INVERSE
+            yield Claim(opcode, kind, lifted, backward, same)
         if jumps(opcode, w, backward):
             yield Claim(opcode, Kind.JUMP, lifted, backward)
 
@@ -90,24 +91,34 @@ def distinguishes(opcode: Opcode, w: Format, lifted: bool) -> bool:
     return lifted and any(one_register_matters(o, w) for o in (opcode, TABLE.inverse(opcode)))
 
 
-def always_traps(opcode: Opcode, w: Format) -> bool:
-    """Whether a guard fails for all words, in every mode: the format has no such function."""
-    return any(guard.mode == "always" and _fails(opcode, guard, w) for guard in opcode.guards(w))
+def always_traps(opcode: Opcode, w: Format, same: bool = False) -> bool:
+    """Whether a guard fails for all words, in every mode: the format has no such function, or with `same` the words are equal."""
+    return any(guard.mode == "always" and _fails(opcode, guard, w, same) for guard in opcode.guards(w))
 
 
-def trap_codes(opcode: Opcode, w: Format) -> list[str]:
+def trap_codes(opcode: Opcode, w: Format, same: bool = False) -> list[str]:
     """The codes of an opcode that always traps: those of its guards up to the first that always fails."""
     found = []
     for guard in opcode.guards(w):
         if guard is not NOT_JUMPING:
             found.append(guard.code)
-            if guard.mode == "always" and _fails(opcode, guard, w):
+            if guard.mode == "always" and _fails(opcode, guard, w, same):
                 break
     return found
 
 
-def _fails(opcode: Opcode, guard: Guard, w: Format) -> bool:
-    return opcode.guard_predicate(guard, w) is ZERO
+@cache
+def _fails(opcode: Opcode, guard: Guard, w: Format, same: bool) -> bool:
+    """Whether the predicate is 0 whatever the words: written so, or of one register read twice as the solver finds."""
+    predicate = opcode.guard_predicate(guard, w)
+    if not same:
+        return predicate is ZERO
+    import z3
+
+    commands, (name,) = define([substitute(predicate, {"b": a})], w)
+    solver = z3.Solver()
+    solver.from_string("\n".join([*commands, f"(assert (not (= {name} (_ bv0 {w.width}))))"]))
+    return bool(solver.check() == z3.unsat)
 
 
 def classes(w: Format) -> dict[str, list[Opcode]]:

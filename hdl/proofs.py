@@ -269,7 +269,7 @@ class Prover:
         executed = TABLE.inverse(opcode) if backward else opcode
         begun = time.monotonic()
         run = self._begin(backward, lifted, False)
-        run.traps = tuple(TRAPS[code].value for code in trap_codes(executed, self.w))
+        run.traps = tuple(TRAPS[code].value for code in trap_codes(executed, self.w, same))
         before = self._places()
         self._put(opcode, self._instruction(opcode), lifted, same)
         cycles = self._step(opcode)

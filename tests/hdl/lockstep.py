@@ -140,8 +140,10 @@ class Lockstep:
         reads += [(space, 0, n) for space in (Space.DATA, Space.DATA_COTANGENTS)]
         blocks = [[m.registers[at]] for at in r] + [[m.cotangents[at]] for at in r]
         blocks += [list(m.memory), list(m.memory_cotangents)]
+        # Of several words for one place the last counts.
+        writes = {(space, at): word for space, at, word in self._writes}
         order = Order(
-            self._writes,
+            [(space, at, word) for (space, at), word in writes.items()],
             **self._place,  # type: ignore[arg-type]
             **self._told,
             steps=steps,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -83,13 +84,15 @@ def test_claims_are_of_the_table(w: Format) -> None:
     assert len(set(names)) == len(names)
     modes = {(claim.opcode.name, claim.lifted, claim.backward) for claim in found if claim.kind is not Kind.JUMP}
     assert modes == {(o.name, d, way) for o in TABLE if provable(o) for d in (False, True) for way in (False, True)}
-    # Every opcode of a format that has no room for its function traps, and no other.
-    traps = {claim.opcode.name for claim in found if claim.kind is Kind.TRAP}
+    # Every opcode of a format that has no room for its function traps; and the difference of a lognum and itself, which is none.
+    traps = {claim.opcode.name for claim in found if claim.kind is Kind.TRAP and not claim.same}
     refused = {
         o.name for o in TABLE if provable(o) and any(g.predicate is ZERO and g.mode == "always" for g in o.guards(w))
     }
     assert traps == refused
     assert bool(traps) == (not functions.available(w))
+    one = {claim.opcode.name for claim in found if claim.kind is Kind.TRAP and claim.same}
+    assert one == {"lsub.mul", "lsub.div"} | {claim.opcode.name for claim in found if claim.same} & refused
     # Where ra = rb is a proof of its own is where the microcode makes a difference of it.
     code = microcode_for(Parameters(w, code_words=8, data_words=4))
     for opcode in filter(provable, TABLE):
@@ -256,6 +259,16 @@ def test_dead_hardware_is_refuted(
     found = verdicts(Q8, "neg")
     assert list(found) == [claim.name for claim in claims(Q8, {"neg"})]
     assert all(why in said for said in found.values()), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backward", [False, True])
+def test_the_difference_of_a_lognum_and_itself_traps(prover: Prover, backward: bool) -> None:
+    claim = Claim(TABLE["lsub.mul"], Kind.TRAP, lifted=True, backward=backward, same=True)
+    assert claim in claims(Q8, {"lsub.mul"})
+    assert prover.prove_claim(claim).holds
+    # Of other operands it does not.
+    assert not prover.prove_claim(replace(claim, same=False)).holds
 
 
 @pytest.mark.slow
