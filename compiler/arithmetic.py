@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.expressions import E, add, apply, choose, const, constant, lazy, neg, negated, sub
 from retrograd.compiler.ir import Kind
-from retrograd.compiler.pure import need_plain
+from retrograd.compiler.pure import need_operators, need_plain
 from retrograd.compiler.sizes import check_operator, check_result
 from retrograd.compiler.values import ArrayView, Constant, Lazy, Scalar, Value, describe
 from retrograd.isa.words import Format
@@ -50,10 +50,9 @@ def number_kind(value: Any) -> Kind | None:
     """The kind that a Python number has where nothing else decides: int, fixed, bool."""
     if isinstance(value, bool):
         return BOOL
-    if isinstance(value, int):
-        return INT
-    if isinstance(value, float | Fraction):
-        return FIXED
+    if isinstance(value, int | float | Fraction):
+        need_operators(value)
+        return INT if isinstance(value, int) else FIXED
     # NumPy's scalars are numbers too.
     return number_kind(value.item()) if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else None
 
@@ -66,7 +65,7 @@ def _whole(value: Any) -> bool:
 def _folded(op: str, x: Any, y: Any) -> Any:
     """An operation on constants, done now. Raises TooLarge before it takes all memory, and what Python raises."""
     need_plain(x)
-    need_plain(y)
+    need_plain(y, text=op == "%" and isinstance(x, str | bytes))
     check_operator(op, x, y)
     if op == "*" and any(isinstance(v, str | bytes | tuple | list) for v in (x, y)):
         raise TypeError(f"* is not defined for {describe(Constant(x))} and {describe(Constant(y))}")

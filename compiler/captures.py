@@ -15,7 +15,7 @@ Trap: what a function declared with `rg.pure` reads on its own is not seen here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from operator import is_, itemgetter
@@ -74,22 +74,11 @@ class _Items:
 
     def __init__(self, container: Any) -> None:
         self.container = container
-        self.items = self._now()
-
-    def _now(self) -> tuple[Any, ...]:
-        # By the methods of Python's own classes: those of a subclass may be a user's.
-        match self.container:
-            case dict() as found:
-                return (*dict.keys(found), *dict.values(found))
-            case list() as found:
-                return tuple(list.__iter__(found))
-            case set() as found:
-                return tuple(set.__iter__(found))
-            case found:
-                return (*found.keys(), *found.values())
+        self._read = next((read for kind, read in _READERS if isinstance(container, kind)), _keys_and_values)
+        self.items = self._read(container)
 
     def hold(self) -> bool:
-        now, saved = self._now(), self.items
+        now, saved = self._read(self.container), self.items
         if len(now) != len(saved):
             return False
         if all(map(is_, now, saved)):
@@ -100,15 +89,29 @@ class _Items:
         return True
 
 
+def _keys_and_values(found: Mapping[Any, Any]) -> Sequence[Any]:
+    return (*found.keys(), *found.values())
+
+
+#: class -> its items, by the methods of Python's own classes: those of a subclass may be a user's
+_READERS: tuple[tuple[type, Callable[[Any], Sequence[Any]]], ...] = (
+    (list, list.copy),
+    (dict, lambda found: (*dict.keys(found), *dict.values(found))),
+    (set, lambda found: tuple(set.__iter__(found))),
+)
+
+
 class _Array:
     """The elements of a NumPy array."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
         self._saved = self._now()
+        #: of objects the bytes are addresses, which no other object takes while these live
+        self._alive = array.ravel().tolist() if array.dtype.hasobject else None
 
     def _now(self) -> tuple[Any, ...]:
-        return self.array.shape, self.array.dtype, self.array.tobytes()
+        return self.array.shape, self.array.dtype, np.ndarray.tobytes(self.array)
 
     def hold(self) -> bool:
         return self._now() == self._saved

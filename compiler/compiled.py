@@ -14,6 +14,7 @@ from retrograd.compiler.ir import Module, Region
 from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.pipeline import optimise
+from retrograd.compiler.pure import Impure
 from retrograd.compiler.source import SourceFunction, fail
 from retrograd.compiler.types import Type, is_real, leaves
 from retrograd.isa.program import Program
@@ -68,6 +69,9 @@ def compile_function(
         return _compile(function, types, w, options or Options(), observe)
     except RecursionError:
         pass
+    except Impure as error:
+        # What is refused at its place is refused there; nothing that is missed there may run, or end in a traceback.
+        fail("RG0721", str(error), function.source, function.tree)
     fail("RG0720", f"`{function.__name__}` is nested too deep to be compiled", function.source, function.tree)
 
 

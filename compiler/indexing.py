@@ -156,6 +156,8 @@ class Indexing(Operands):
                 ends = [None if e is None else self.value(e) for e in (key.lower, key.upper, key.step)]
                 if not all(e is None or isinstance(e, Constant) for e in ends):
                     return None
+                for e in ends:
+                    self.guarded(key, need_plain, e.value if isinstance(e, Constant) else None)
                 index.append(slice(*(e.value if isinstance(e, Constant) else None for e in ends)))
                 continue
             value = self.value(key)

@@ -109,6 +109,7 @@ class Operands:
                 f"{what} must be known when the program is compiled; `{shortened(node)}` is {describe(value)}",
                 node,
             )
+        self.guarded(node, need_operators, value.value)
         return value.value
 
     def static_int(self, node: ast.expr, what: str) -> int:

@@ -250,6 +250,8 @@ _TRANSFORMS = frozenset(
         "rfftfreq",
     ]
 )
+#: functions that make text of their arguments
+_TEXT: frozenset[Any] = frozenset({str, repr, ascii, bytes})
 _KNOWN: frozenset[Any] = _BUILTINS | _NUMPY | _LINEAR_ALGEBRA | _TRANSFORMS
 
 _NUMBER = frozenset(
@@ -394,8 +396,10 @@ def call(callee: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
     if not is_declared(callee):
         if not _is_known(callee):
             raise Impure(f"`{name}` is not known to be pure")
-        for value in (*args, getattr(callee, "__self__", None)):
-            need_plain(value)
+        receiver = getattr(callee, "__self__", None)
+        text = callee in _TEXT or isinstance(receiver, str)
+        for value in (*args, receiver):
+            need_plain(value, text=text)
         check_call(callee, args)
     found = callee(*args)
     if not hasattr(type(found), "__next__"):
@@ -416,6 +420,8 @@ def _is_known(callee: Any) -> bool:
     receiver = getattr(callee, "__self__", None) if kind in _BOUND else None
     if receiver is not None and not isinstance(receiver, types.ModuleType):
         cls = receiver if isinstance(receiver, type) else type(receiver)
+        if cls is np.ufunc:
+            return callee.__name__ in ("accumulate", "outer", "reduce") and _is_known(receiver)
         if cls.__module__ in ("fractions", "decimal"):
             return True
         return any(callee.__name__ in _METHODS[base] for base in cls.__mro__ if base in _METHODS) and (
@@ -469,14 +475,22 @@ def _generated(function: Any) -> bool:
 # ---------------------------------------------------------------------- values
 
 
-def need_plain(value: Any, depth: int = 0) -> None:
-    """Raise Impure if an operation on the value could run code that a user wrote: if its class, or that of an item, has operators."""
+def need_plain(value: Any, depth: int = 0, text: bool = False) -> None:
+    """Raise Impure if an operation on the value could run code that a user wrote: if its class, or that of an item, has operators.
+
+    `text`: the operation may make text of it.
+    """
     kind = type(value)
     if kind in _ATOMS:
         return
-    if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType | np.ufunc):
+    if isinstance(value, type):
+        # A class may have its own word in what its instances are.
+        own = [kind, *value.__mro__, *kind.__mro__]
+        if any("__subclasshook__" in vars(c) or "__instancecheck__" in vars(c) for c in own if not _ours(c.__module__)):
+            raise Impure(f"the class `{value.__name__}` is not known to be pure")
+    if isinstance(value, types.FunctionType | types.BuiltinFunctionType | types.ModuleType | np.ufunc):
         return
-    need_operators(value)
+    need_operators(value, text)
     if hasattr(kind, "__next__"):
         raise Impure(f"an iterator, of type `{kind.__name__}`, is used up by the first to read it")
     if isinstance(value, np.ndarray):
@@ -489,13 +503,16 @@ def need_plain(value: Any, depth: int = 0) -> None:
         items = [*value, *value.values()] if isinstance(value, dict) else value
         for item in items:
             if type(item) not in _ATOMS:
-                need_plain(item, depth + 1)
+                need_plain(item, depth + 1, text)
 
 
-def need_operators(value: Any) -> None:
-    """Raise Impure if the value's class has operators that a user wrote: what `==`, `bool`, `len`, an index or a loop would call."""
+def need_operators(value: Any, text: bool = False) -> None:
+    """Raise Impure if the value's class has operators that a user wrote: what `==`, `bool`, `len`, an index or a loop would call.
+
+    `text`: what `str` and `repr` would call, too.
+    """
     kind = type(value)
-    found = None if kind in _ATOMS else _operator_of(kind)
+    found = None if kind in _ATOMS else _operator_of(kind, text)
     if found is not None:
         raise Impure(f"`{kind.__name__}.{found}` is not known to be pure")
 
@@ -520,7 +537,7 @@ def need_iterable(value: Any) -> None:
     need_container(value, "a loop over", "__iter__")
 
 
-def _operator_of(kind: type) -> str | None:
+def _operator_of(kind: type, text: bool) -> str | None:
     """The name of a method that a user wrote and an operation of Python's would call."""
     for cls in kind.__mro__:
         if cls.__module__ in _OURS or cls.__module__.partition(".")[0] in ("numpy", "retrograd"):
@@ -528,7 +545,7 @@ def _operator_of(kind: type) -> str | None:
         for name, method in vars(cls).items():
             if (
                 name.startswith("__")
-                and name not in _QUIET
+                and (name not in _QUIET or (text and name in ("__str__", "__repr__", "__format__")))
                 and isinstance(method, types.FunctionType)
                 and not _ours(method.__module__)
                 and not is_declared(method)

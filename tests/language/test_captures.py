@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import linecache
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.compiler.captures import Captures
 
 import retrograd as rg
 from retrograd.functions import Reversible
@@ -251,3 +253,83 @@ def test_an_array_that_cannot_be_written_is_not_looked_at() -> None:
     captures = names["f"].compiled(0.0, 0.5).lowered.captures
     assert names["f"](0.0, 0.5).y == 1
     assert not any(type(c).__name__ == "_Array" for c in captures._all)
+
+
+ATOMS = [0, 1, True, 1.0, -0.0, 0.0, 0.5, "a", b"a", None, 1 << 70, (), (1,), (1.0,), np.float32(1.0), np.int64(1)]
+
+
+def grown(random: Random, depth: int) -> Any:
+    """A random value, of containers within each other."""
+    if depth == 0 or random.random() < 0.2:
+        return random.choice(ATOMS)
+    items = [grown(random, depth - 1) for _ in range(random.randrange(1, 4))]
+    match random.randrange(6):
+        case 0:
+            return tuple(items)
+        case 1:
+            return {random.choice("abc"): item for item in items}
+        case 2:
+            return {i for i in items if isinstance(i, int | str | float)}
+        case 3:
+            return np.array([random.random() for _ in range(4)])
+        case 4:
+            array = np.empty(len(items), dtype=object)
+            array[:] = [[i] for i in items]
+            return array
+    return items
+
+
+def containers(value: Any) -> Iterator[Any]:
+    """Those that can be changed, at every depth."""
+    if isinstance(value, list | dict | set | np.ndarray):
+        yield value
+    if isinstance(value, list | tuple | dict | np.ndarray):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from containers(item)
+
+
+def told(value: Any) -> str:
+    """A value in full: types, and the order of items."""
+    match value:
+        case dict():
+            return f"{{{', '.join(f'{k!r}: {told(v)}' for k, v in value.items())}}}"
+        case list() | tuple() | set():
+            return f"{type(value).__name__}({', '.join(map(told, value))})"
+        case np.ndarray():
+            return f"{value.dtype}{value.shape}({', '.join(map(told, value.ravel().tolist()))})"
+    return f"{type(value).__name__} {value!r}"
+
+
+def change(random: Random, at: Any) -> None:
+    """Something about a container, which may leave it as it was."""
+    match at:
+        case list():
+            at.insert(random.randrange(len(at) + 1), 5) if random.random() < 0.3 else at.reverse()
+        case dict():
+            at[random.choice("abcd")] = random.choice(ATOMS)
+        case set():
+            at ^= {random.choice([0, 1, "a", 0.5])}
+        case np.ndarray():
+            if at.dtype == object or random.random() < 0.5:
+                at[random.randrange(len(at))] = random.choice([0.5, 7.0])
+            else:
+                at.shape = (2, 2) if at.shape == (4,) else (4,)
+
+
+def test_random_changes_of_random_values() -> None:
+    changed = kept = 0
+    for seed in range(600):
+        random = Random(seed)
+        value = grown(random, 3)
+        found = list(containers(value))
+        if not found:
+            continue
+        captures = Captures()
+        captures.contents(value)
+        captures.freeze()
+        assert captures.hold()
+        before = told(value)
+        change(random, random.choice(found))
+        assert captures.hold() is (told(value) == before), (seed, before, told(value))
+        changed, kept = changed + (told(value) != before), kept + (told(value) == before)
+    assert min(changed, kept) > 50
