@@ -20,7 +20,8 @@ from retrograd.isa.words import Format
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.exact import WordArray, WordFloat, WordFloat64, plain
+from retrograd.exact import WordArray, WordFloat, WordFloat64, plain, with_words
+from retrograd.library import Complex
 from retrograd.lossless import join_words, split_words
 from retrograd.marshal import from_words, to_words
 
@@ -134,6 +135,15 @@ def test_arrays_keep_words_where_values_only_move(w: Format, kind: str, rng: ran
         "list of rows": list,
         "lists": lambda a: a.tolist(),
         "blocks": lambda a: np.block([[a, a], [a, a]]),
+        "deleted": lambda a: np.delete(a, 1, axis=0),
+        "inserted": lambda a: np.insert(a, 1, a[0], axis=0),
+        "appended": lambda a: np.append(a, a[:1], axis=0),
+        "repeated": lambda a: np.tile(np.repeat(a, 2, axis=1), 2),
+        "turned": lambda a: np.rot90(np.flip(a, 0)),
+        "chosen": lambda a: np.where(np.arange(4) % 2 == 0, a, a[::-1]),
+        "columns": lambda a: np.column_stack([a[:, 0], a[:, 3]]),
+        "broadcast": lambda a: np.broadcast_to(a[1], (2, 4)),
+        "taken along": lambda a: np.take_along_axis(a, np.array([[1], [0], [3]]), axis=1),
         "tuples": lambda a: tuple(tuple(row) for row in a),
         "concatenated": lambda a: np.concatenate([a[2:], a[:2]]),
         "stacked": lambda a: np.stack([a, a], axis=1),
@@ -275,6 +285,36 @@ def test_vmap_keeps_words() -> None:
     assert rg.run_batch(~mix, *each).words["y"].ravel().tolist() == rg.fixed.to_words(xs).tolist()
 
 
+def test_batches_along_another_axis_come_back() -> None:
+    @reversible
+    def add(xs: Array[fixed, "n"], k: fixed):
+        xs += k * 1000003
+
+    words = np.random.default_rng(2).integers(0, 1 << 64, (3, 5), dtype=np.uint64)
+    there = rg.run_batch(add, rg.fixed.to_reals(words), 0.1, in_axes=(1, None), overflow=False)
+    back = rg.run_batch(~add, np.moveaxis(there.values.xs, 0, 1), there.values.k[0], in_axes=(1, None), overflow=False)
+    assert back.words["xs"].tolist() == words.T.tolist()
+
+
+def test_complex_numbers_come_back() -> None:
+    """Given as Python's or NumPy's, returned as structs."""
+
+    @reversible
+    def turn(z: Complex, ws: Array[Complex, "n"]):
+        for w in ws:
+            z.re += w.re * 1000003
+            w.im += z.re * 5
+
+    given = 0.1 + 0.7j, np.array([0.3 - 0.4j, 2.0 + 0.01j])
+    there = rg.run(turn, *given)
+    back = rg.run(~turn, *there.values)
+    assert back.words == {
+        "z": rg.fixed.to_words([0.1, 0.7]).tolist(),
+        "ws": rg.fixed.to_words([0.3, -0.4, 2.0, 0.01]).tolist(),
+    }
+    assert rg.run(~turn, there.values.z, there.values.ws.tolist()).words == back.words
+
+
 def test_stacks_of_a_batch_come_back() -> None:
     @reversible
     def push(s: rg.Stack[fixed, 2], x: fixed):
@@ -368,6 +408,9 @@ def test_another_format_or_kind_takes_the_value() -> None:
     x = rg.fixed.to_reals([(1 << 60) + 1])
     assert rg.fixed.to_words(x, Format(64, 16)).tolist() == [1 << 44]
     assert rg.fixed.to_words(x[0], Format(64, 16)).tolist() == 1 << 44
+    for number in (x[0], x[0].item()):
+        assert to_words(ScalarType(Kind.FIXED), number, Format(64, 16), "x") == [1 << 44]
+        assert to_words(ScalarType(Kind.LOGNUM), number, Format(), "x") == [28 << 32]
     assert rg.lognum.to_words(x).tolist() == rg.lognum.to_words(float(x[0])).reshape(1).tolist()
 
 
@@ -400,6 +443,26 @@ def test_what_is_written_into_an_array_counts() -> None:
     assert words(xs) == [1 << 60, *first[1:]]
     xs.shape = (3, 1)
     assert rg.fixed.to_words(xs).ravel().tolist() == [1 << 60, *first[1:]]
+
+
+def test_results_do_not_share_memory_with_the_words_of_the_run() -> None:
+    there = rg.run_batch(mix, [0.1, 0.2], [0.3, 0.4])
+    matrix = there.matrix.copy()
+    there.values.y[:] = 1.5
+    assert there.matrix.tolist() == matrix.tolist()
+
+
+@pytest.mark.parametrize("ulps", [-1, 0, 1])
+def test_lognums_from_a_processor_that_rounds_otherwise(ulps: int) -> None:
+    """A float that is off by a unit in the last place, as np.exp2 gives it elsewhere, is still that of its word."""
+    w = Format(64, 48)
+    words = np.array([(900 << 48) + 1, 12345, (-1000 << 48) & (w.sign - 1)], dtype=np.uint64)
+    xs = rg.lognum.to_reals(words, w)
+    other = with_words(np.asarray(xs) + ulps * np.spacing(np.asarray(xs)), words, "lognum", w)
+    assert rg.lognum.to_words(other, w).tolist() == words.tolist()
+    assert rg.lognum.to_words(other.tolist(), w).tolist() == words.tolist()
+    assert rg.lognum.to_words(list(other), w).tolist() == words.tolist()
+    assert rg.lognum.to_words(np.asarray(other), w).tolist() != words.tolist()
 
 
 def test_errors_name_the_element_though_others_remember_words() -> None:
