@@ -132,6 +132,7 @@ class _Reader:
             data = tomllib.loads(self.source)
         except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
             raise self._not_toml(error) from None
+        self._integers(data, ())
         schema = data.get("schema")
         if schema != SCHEMA:
             message = "the file names no schema" if schema is None else f"the schema is {schema!r:.60}"
@@ -184,6 +185,14 @@ class _Reader:
             if cause in charged:
                 raise self.error("RG1107", ("covered",), f"`{cause}` is covered, and has a charge")
         return tuple(causes)
+
+    def _integers(self, data: Any, where: Where) -> None:
+        """Integers of TOML have 64 bits; of longer ones Python may not even print the digits."""
+        if isinstance(data, dict | list):
+            for key, part in data.items() if isinstance(data, dict) else enumerate(data):
+                self._integers(part, (*where, key))
+        elif isinstance(data, int) and not -(1 << 63) <= data < 1 << 63:
+            raise self.error("RG1106", where, f"{_shown(where)} is an integer of more than 64 bits")
 
     def _not_toml(self, error: Exception) -> InputError:
         """What tomllib says, at the line that it names."""

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.simulator.energy.attribution import Line, by_function, by_line
 from retrograd.simulator.energy.counting import Counts, Host, counts_of
@@ -65,7 +66,7 @@ def terms(
         for name, value in figures.items():
             measures = known[name].unit.measures if name in known else ""
             if isinstance(value, tuple):
-                given[name] = Range(*value)
+                given[name] = _range(name, value)
             else:
                 given[name] = Range(*quantity(str(value), measures, name)) if measures else Range(0, 0, 0)
         model = model.with_figures(given)
@@ -76,6 +77,16 @@ def terms(
     kelvins = None if temperature is None else quantity(str(temperature), "temperature", "temperature")[1]
     hertz = None if frequency is None else quantity(str(frequency), "frequency", "frequency")[1]
     return Terms(model, kelvins, hertz, gates)
+
+
+def _range(name: str, value: tuple[Any, ...]) -> Range:
+    """What is given as (lo, nominal, hi). Raises InputError RG0507."""
+    try:
+        lo, nominal, hi = (float(x) for x in value)
+    except (TypeError, ValueError, OverflowError):
+        hint = "three numbers in SI units: (lo, nominal, hi)"
+        raise InputError(Diagnostic("RG0507", f"`{name:.40}` is no range of a figure", hint=hint)) from None
+    return Range(lo, nominal, hi)
 
 
 def gates_for(w: Format) -> Gates | None:

@@ -116,6 +116,25 @@ def test_temperatures_clocks_and_figures_as_people_write_them() -> None:
         rg.energy(forgetful, 0.0, [1.0], temperature="4.2 V")
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        (),
+        (1.0,),
+        (1.0, 2.0),
+        (1.0, 2.0, 3.0, 4.0),
+        ("a", 1, 2),
+        (1, 2, 10**5000),
+        (None, 1, 2),
+        (3, 2, 1),
+        (math.nan, 1, 2),
+    ],
+)
+def test_what_is_no_range_of_a_figure(value: Any) -> None:
+    with pytest.raises(InputError, match=r"RG0507.*is no range of a figure"):
+        rg.energy(forgetful, 0.0, [1.0], tech="adiabatic_rc", figures={"voltage": value})
+
+
 def test_gate_counts_by_file(tmp_path: Path) -> None:
     path = tmp_path / "gates.json"
     path.write_text(GATES)

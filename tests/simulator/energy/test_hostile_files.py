@@ -38,10 +38,10 @@ GATES = {
 
 NUMBERS = (
     "0", "-0.0", "-1", "0.5", "1", "2", "1e6", "1e15", "1e30", "1e100", "1e200", "1e308", "1e400", "1e-30", "1e-300", "5e-324", "nan",
-    "inf", "-inf", "9" * 300, "9" * 5000, "0x7fffffffffffffff",
+    "inf", "-inf", "9" * 300, "9" * 5000, "0x7fffffffffffffff", "0x" + "f" * 5000,
 )  # fmt: skip
 VALUES = (
-    *NUMBERS, "true", '"x"', '""', "[]", "{}", "[1, 2]", "{ value = 1 }", "1979-05-27", "07:32:00", "[[1], [2]]", '["a"]', "'''a\nb'''",
+    *NUMBERS, "true", '"x"', '""', "[]", "{}", "[1, 2]", f"[0x{'f' * 5000}]", "{ value = 1 }", "1979-05-27", "07:32:00", "[[1], [2]]", '["a"]', "'''a\nb'''",
     '"8 KiB"', '"0 KiB"', f'"{"9" * 5000} KiB"', '"kT ln2"', '"J"', '"K"', '"Hz"', '"W/W"', '"1"', '"\\u0000"', "open", "null",
     *(f'"{law}"' for law in ("operation", "cooling", "cell", "ramp", "access", "instruction", "erased bit", "dropped charge", "leakage")),
     *(f'"{cause}"' for cause in ("logic", "memory", "erasure", "clock")),
@@ -199,3 +199,17 @@ def test_bytes(tmp_path: Path, given: bytes) -> None:
         from_file(path)
     with pytest.raises(InputError, match="RG1110"):
         load_gates(path)
+
+
+@pytest.mark.parametrize("name", ["bits", "capacity", "value", "schema", "covered", "id", "unit"])
+@pytest.mark.parametrize("given", ["0x" + "f" * 5000, f"[0b{'1' * 65}]", "-9223372036854775809"])
+def test_integers_that_are_no_toml(name: str, given: str) -> None:
+    text = next(t for t in TEXTS if "capacity" in t)
+    lines = text.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(f"{name} = "))
+    lines[at] = f"{name} = {given}"
+    error = attempted(from_text, "\n".join(lines), "mine.toml")
+    assert isinstance(error, InputError)
+    assert error.code == "RG1106"
+    assert error.diagnostics[0].span is not None
+    assert error.diagnostics[0].span.line == at + 1
