@@ -75,10 +75,10 @@ def simulate() -> Callable[[Format], Callable[[Sequence[Order]], list[Report]]]:
 
 
 @pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
-    """planted("branch_unit", old, new): hardware made from here on has this unit with the one place `old` of its source replaced."""
+def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
+    """planted("branch_unit", old, new): hardware made from here on has this unit with the one place `old` of its source replaced; the unit."""
 
-    def plant(name: str, old: str, new: str) -> None:
+    def plant(name: str, old: str, new: str) -> type:
         unit = importlib.import_module(f"retrograd.hdl.{name}")
         assert unit.__file__ is not None
         source = Path(unit.__file__).read_text(encoding="utf-8")
@@ -87,6 +87,8 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
         exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
         component = "".join(word.capitalize() for word in name.split("_"))
         used_in = next(module for module in (core, top) if hasattr(module, component))
-        monkeypatch.setattr(used_in, component, getattr(changed, component))
+        made: type = getattr(changed, component)
+        monkeypatch.setattr(used_in, component, made)
+        return made
 
     return plant

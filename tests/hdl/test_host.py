@@ -553,6 +553,29 @@ def test_a_random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> 
     assert min(seen[how] for how in ("refused", "limit", "halted", "trapped")) > 0, seen
 
 
+#: what stands in host.py, and what is planted there
+FAULTS = [
+    ("waiting.valid & (waiting.slot == here)", "waiting.valid"),
+    ("kept.valid & (kept.slot == here)", "kept.valid"),
+    ("waiting.valid.eq(0)", "waiting.valid.eq(waiting.valid)"),
+    ("running.eq(commands.step | (steps != 0))", "running.eq(1)"),
+    ("~busy & (bus.sel.all() | ~bus.we)", "(bus.sel.all() | ~bus.we)"),
+    ("allowed.eq(bus.sel.all() & ~busy & ~fixed)", "allowed.eq(bus.sel.all() & ~fixed)"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new"), FAULTS)
+def test_a_random_host_finds_planted_faults(
+    bus_model: Any, planted: Callable[[str, str, str], type], old: str, new: str
+) -> None:
+    planted("host", old, new)
+    w = Format(16, 8)
+    _BENCHES.pop(w, None)
+    with pytest.raises(AssertionError):
+        random_host(bus_model, w, 2, 2000)
+
+
 # ---------------------------------------------------------------- the serial line
 
 _BIT = 4
