@@ -140,6 +140,6 @@ def quantity(text: str, measures: str, what: str) -> tuple[float, float, float]:
             raise InputError(Diagnostic("RG1105", f"{what}: `{found[2]:.40}` is no unit of {measures}", hint=hint))
         factor = unit.factor
     lo, nominal, hi = numbers if len(numbers) == 3 else numbers * 3
-    if not lo <= nominal <= hi:
+    if not lo <= nominal <= hi or math.isinf(hi * factor):
         raise InputError(Diagnostic("RG0507", f"{what}: {lo:g}:{nominal:g}:{hi:g} is no range"))
     return lo * factor, nominal * factor, hi * factor

@@ -449,6 +449,7 @@ def test_quantities(text: str, measures: str, expected: tuple[float, float, floa
         ("nan", "temperature", "RG0507"), ("1e999", "temperature", "RG0507"), ("1:2K", "temperature", "RG0507"),
         ("3:2:4K", "temperature", "RG0507"), ("4.2V", "temperature", "RG1105"), ("5 furlongs", "frequency", "RG1105"),
         ("1 kT ln2", "energy", "RG1105"), ("1 2", "temperature", "RG0507"), ("1" * 5000 + "K", "temperature", "RG0507"),
+        ("1e308 GHz", "frequency", "RG0507"), ("1:2:1e308 kohm", "resistance", "RG0507"),
     ],
 )  # fmt: skip
 def test_what_is_no_quantity(text: str, measures: str, code: str) -> None:
