@@ -651,7 +651,8 @@ How exact the functions on numbers are, and how that was measured. What each of 
   to the power, and reaches a quarter of a unit more where the power fills the word.
 - An argument without a value (the logarithm of 0 or less, the root of less than 0, the angle of the zero vector, a
   quotient by 0, the lognum of 0) traps before anything is written, and the trap holds the operand.
-  A value outside the format traps on a machine that checks overflow, and wraps on one that does not.
+- A value outside the format traps on a machine that checks overflow. On one that does not, the result is the low word of the value:
+  sums, products, quotients and `itof` wrap. So do the powers `fexp` and `ltof` below 2^W units; from 2^W units on they are 0.
 - The functions exist in formats with 2 ≤ F ≤ W − 2; in others they trap. The bound of 1 unit is for Q16.16 and Q32.32,
   and holds wherever F ≥ 5 and F ≤ W − 10. With fewer bits before the point, logarithms (`flog`, `ftol`, `ladd`, `lsub`)
   have no room for their last places, and are wrong by up to 2^(F − W + 10) units; `fatan2` by up to 2^(F − W + 5) from

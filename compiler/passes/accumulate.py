@@ -6,9 +6,8 @@
 where nothing else reads t, y is not read by u₁ and u₂, and nothing before the update writes what they read. The words are
 equal, since sums of words are a group; so are the cotangents, since t's is y's. Lognums: the same with × and ÷.
 
-Overflow is then tested of each partial sum of y instead of t's, so traps of checked sums may come where
-there were none if y and the partial sums are near the ends of the range, and stay away where t's sums were; with
-`partial_sums=False` only temporaries of one summand are taken, and traps are unchanged. A sum that is tested stays tested.
+Traps become rarer: y + u is tested, and no longer u. Trap to avoid: with several summands the partial sums of y would be tested,
+which may overflow where neither t nor y + t does. So a temporary of several summands is left where sums are tested.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ _SETTING = ("add", "xor", "mul")
 _MOVES = ("mov", "fmov", "lmov")
 
 
-def accumulate(module: Module, *, partial_sums: bool = True) -> Module:
+def accumulate(module: Module) -> Module:
     """Update targets directly where a temporary would only carry the sum there."""
     footprints = Footprints(module)
 
     def rewrite(body: Block) -> Block:
         uses = count_uses(body)
-        return map_blocks(body, lambda block: _rewrite(block, uses, footprints, partial_sums))
+        return map_blocks(body, lambda block: _rewrite(block, uses, footprints))
 
     return map_bodies(module, rewrite)
 
@@ -78,12 +77,12 @@ def count_uses(block: Block) -> Counter[Operand | None]:
     return uses
 
 
-def _rewrite(block: Block, uses: Counter[Operand | None], footprints: Footprints, partial_sums: bool) -> Block:
+def _rewrite(block: Block, uses: Counter[Operand | None], footprints: Footprints) -> Block:
     changed = False
     nodes: list[Node] = []
     for node in block:
         if isinstance(node, Within):
-            new = _in_within(node, uses, footprints, partial_sums)
+            new = _in_within(node, uses, footprints)
             changed |= new is not node
             nodes.append(new)
         else:
@@ -91,7 +90,7 @@ def _rewrite(block: Block, uses: Counter[Operand | None], footprints: Footprints
     return splice(nodes) if changed else block
 
 
-def _in_within(within: Within, uses: Counter[Operand | None], footprints: Footprints, partial_sums: bool) -> Within:
+def _in_within(within: Within, uses: Counter[Operand | None], footprints: Footprints) -> Within:
     body = list(within.body)
     # The updates of the body that only move a temporary, by the temporary.
     moves = {
@@ -110,9 +109,11 @@ def _in_within(within: Within, uses: Counter[Operand | None], footprints: Footpr
         # Named by its Local, by what sums it up, by the one move, and by nothing else.
         if uses[t] != len(summands) + 2 or not summands:
             continue
-        updates = _redirect(t, summands, body[at], partial_sums)
+        updates = _redirect(t, summands, body[at])
         if updates is None or _interferes(updates, compute, summands, body[:at], footprints):
             continue
+        # Blocks around this one are rewritten later, by the same counts.
+        uses[updates[0].d] += len(updates) - 1
         body[at : at + 1] = updates
         gone = {id(node) for node in summands}
         compute = tuple(n for n in compute if id(n) not in gone and not (isinstance(n, Local) and n.var is t))
@@ -121,10 +122,10 @@ def _in_within(within: Within, uses: Counter[Operand | None], footprints: Footpr
     return within._replace(compute=compute, body=tuple(body))
 
 
-def _redirect(t: Var, summands: list[Op], move: Node, partial_sums: bool) -> list[Op] | None:
+def _redirect(t: Var, summands: list[Op], move: Node) -> list[Op] | None:
     """The summands as updates of the move's target, or None where that would not be the same."""
     assert isinstance(move, Op)
-    if len(summands) > 1 and not partial_sums:
+    if len(summands) > 1 and _checked(move):
         return None
     wanted = move.opcode.update
     out: list[Op] = []

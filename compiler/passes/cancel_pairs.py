@@ -5,7 +5,9 @@
 Updates of one target by sums, whatever they add, change places; so do those by exclusive or, and those of lognums.
 Traps become rarer, as s is not tested any more. What is there for its trap stays: promises (`Check`, a checked
 Local or Delocal) and statements that change nothing (`assertz`).
-Trap to avoid: a checked sum does not change places with one that wraps, whose partial sums may lie anywhere.
+Traps to avoid: a checked sum does not change places with one that wraps, whose partial sums may lie anywhere. Of checked sums
+one may stand between: its result is a partial sum of the program as it was. With two of them, y += s; y += u; y += v; y −= s → y += u; y += v, the first
+would be one that was never formed, and may overflow.
 """
 
 from __future__ import annotations
@@ -93,10 +95,17 @@ def _undone_by(out: Sequence[Node | None], place: int, node: Node, footprints: F
     between = [x for x in out[place + 1 :] if x is not None]
     if len(between) > window or not all(_change_places(x, node, footprints) for x in between):
         return False
+    if sum(_checked_sum(x) for x in between if not footprints.of(x).commutes(footprints.of(node))) > 1:
+        return False
     footprint = footprints.of(first)
     if footprint.promises or footprint.barrier:
         return False
     return Numbering().node(invert_node(first)) == Numbering().node(node)
+
+
+def _checked_sum(node: Node) -> bool:
+    function = facts(node.opcode).function if isinstance(node, Op) else None
+    return function is not None and function.checked
 
 
 def _change_places(x: Node, y: Node, footprints: Footprints) -> bool:

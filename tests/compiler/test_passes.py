@@ -396,15 +396,37 @@ def test_reduced_instructions_make_the_same_words(seed: int, interpreter: Module
 
 
 def test_accumulate_sends_summands_straight_to_the_target() -> None:
+    compute = (Local(n), op("mul.add", n, i, j), op("mov.sub", n, i))
+    for update, opposite in (("add", "sub"), ("sub", "add")):
+        found = after(accumulate, Within(compute, (op(f"mov.{update}", k, n),)))
+        assert same(found, op(f"mul.{update}", k, i, j), op(f"mov.{opposite}", k, i))
+    one = (Local(t), op("fmul.add", t, x, z))
+    assert same(after(accumulate, Within(one, (op("fmov.sub", y, t),))), op("fmul.sub", y, x, z))
+
+
+def test_accumulate_forms_no_partial_sum_that_is_tested_and_was_not() -> None:
     compute = (Local(t), op("fmul.add", t, x, z), op("fmov.sub", t, u))
-    assert same(
-        after(accumulate, Within(compute, (op("fmov.add", y, t),))), op("fmul.add", y, x, z), op("fmov.sub", y, u)
-    )
-    assert same(
-        after(accumulate, Within(compute, (op("fmov.sub", y, t),))), op("fmul.sub", y, x, z), op("fmov.add", y, u)
-    )
-    one_only = module(Within(compute, (op("fmov.add", y, t),)))
-    assert accumulate(one_only, partial_sums=False) == one_only
+    tested = module(Within(compute, (op("fmov.add", y, t),)))
+    assert accumulate(tested) == tested
+
+
+def test_cancel_pairs_leaves_a_pair_around_two_tested_sums() -> None:
+    """y += x; y += u; y += z; y −= x: the sum y + u was never formed."""
+    around = [op("fmov.add", y, u), op("fmov.add", y, z)]
+    pair = op("fmov.add", y, x), op("fmov.sub", y, x)
+    two = (pair[0], *around, pair[1])
+    assert after(cancel_pairs, *two) == two
+    assert same(after(cancel_pairs, pair[0], around[0], pair[1]), around[0])
+
+
+def test_accumulate_counts_the_uses_that_it_makes() -> None:
+    """An inner temporary of two summands becomes two updates of the outer one, which is used twice all the same."""
+    m = Var("m")
+    inner = Within((Local(n), op("mul.add", n, i, j), op("mov.sub", n, i)), (op("mov.add", m, n),))
+    uses = op("mov.add", Var("other"), m), op("mov.add", k, m)
+    found = after(accumulate, Within((Local(m), op("mov.add", m, i), inner), uses))
+    summands = op("mov.add", m, i), op("mul.add", m, i, j), op("mov.sub", m, i)
+    assert same(found, Within((Local(m), *summands), uses))
 
 
 def test_accumulate_takes_one_summand_by_any_update() -> None:

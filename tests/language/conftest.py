@@ -48,3 +48,9 @@ def generate() -> ModuleType:
 def checks() -> ModuleType:
     """random_programs/checks.py: what must hold for a program, by the model, the IR and the machine."""
     return _part("checks")
+
+
+@pytest.fixture(scope="session")
+def edges() -> ModuleType:
+    """random_programs/edges.py: `near_the_edges(seed)` is a random program whose sums nearly overflow."""
+    return _part("edges")

@@ -270,8 +270,9 @@ class Evaluator:
         match node:
             case ast.Call(ast.Name("range"), args):
                 return [Word(i & self.w.mask, INT) for i in range(*(self.integer(a) for a in args))]
-            case ast.Call(ast.Name("enumerate"), [xs]):
-                return [(Word(i, INT), x) for i, x in enumerate(self.iteration(xs))]
+            case ast.Call(ast.Name("enumerate"), [xs, *more]):
+                first = self.integer(more[0]) if more else 0
+                return [(Word(i & self.w.mask, INT), x) for i, x in enumerate(self.iteration(xs), first)]
             case ast.Call(ast.Name("zip"), args):
                 return list(zip(*(self.iteration(a) for a in args), strict=True))
             case ast.Call(ast.Name("reversed"), [xs]):

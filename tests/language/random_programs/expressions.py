@@ -144,10 +144,17 @@ class Expressions(Writer):
                 found = self._array_leaf("int", (3,))
                 return x() if found is None else f"({found} + {self._wrapped(y())})[{self.rng.randrange(-3, 3)}]"
             case 17:
-                return f"({x()}) ** {self.pick((2, 3))}"
+                return f"({x()}) ** {self.exponent(0)}"
             case 18:
                 return self._guarded_element("int") or x()
         return f"({self.truth(depth - 1)}) + {self._wrapped(x())}"
+
+    def exponent(self, least: int) -> str:
+        """An integer exponent, a constant or one that is known only when the program runs."""
+        if self.chance(0.5):
+            return f"({self.small_int(least, 3)})"
+        n = self.rng.randint(least, 4)
+        return str(n) if n >= 0 else f"({n})"
 
     def _wrapped(self, text: str) -> str:
         return f"({text})" if " " in text or text.startswith("-") else text
@@ -223,7 +230,12 @@ class Expressions(Writer):
                 return x() if found is None else f"rg.{self.pick(('sum', 'mean'))}({found})"
             case 20:
                 return self._guarded_element("fixed") or x()
-        return f"fixed({self.lognum(0)}) * 0.25" if self.readable("lognum") else f"({self.fixed(0)}) ** 2"
+        if self.chance(0.5):
+            # Away from zero, so that negative powers have a value.
+            return f"(abs({self.fixed(0)}) + 0.75) ** {self.exponent(-2)}"
+        return (
+            f"fixed({self.lognum(0)}) * 0.25" if self.readable("lognum") else f"({self.fixed(0)}) ** {self.exponent(0)}"
+        )
 
     def truth(self, depth: int = 1) -> str:
         if depth <= 0 or self.chance(0.15):

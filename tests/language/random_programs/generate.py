@@ -187,6 +187,10 @@ class _Program(Locals):
         """A function that calls itself, or one that calls it, with one less."""
         mutual = self.chance(0.3)
         parameters = [Parameter("n", INT, role="depth"), *self.parameters(self.rng.randint(1, 2))]
+        if self.chance(0.4):
+            # Of one type, so that the call may exchange them.
+            same = Scalar(self.pick(("int", "int", "fixed", "bool")))
+            parameters += [Parameter(f"u{i}", same) for i in range(3)]
         assumed = [replace(p, written=p.role == "data") for p in parameters]
         names = [self.name("q") for _ in range(1 + mutual)]
         out: Lines = []

@@ -196,13 +196,18 @@ class Model(Evaluator):
         for item in items if forward else reversed(items):
             outer = self.names
             self.names = dict(outer)
-            names = target.elts if isinstance(target, ast.Tuple) else [target]
-            for name, value in zip(names, item if isinstance(target, ast.Tuple) else [item], strict=True):
-                self.names[ast.unparse(name)] = value
+            self._name_item(target, item)
             self.block(body, forward)
             self.names = outer
         if len(items) != len(self.iteration(iterated)):
             raise Trapped("the bounds of the loop changed")
+
+    def _name_item(self, target: ast.expr, item: Any) -> None:
+        if isinstance(target, ast.Tuple):
+            for part, inner in zip(target.elts, item, strict=True):
+                self._name_item(part, inner)
+        else:
+            self.names[ast.unparse(target)] = item
 
     # ------------------------------------------------------------------ variables
 

@@ -301,7 +301,8 @@ class Statements(Expressions):
             self.declare(Var(name, INT, writable=False, range=known))
             with self.block(record.reads):
                 body = self.stirring(self.nested((), 3, times, closed=True))
-            return [f"for {name} in range({bounds}):", *body]
+            through = f"reversed(range({bounds}))" if self.chance(0.25) else f"range({bounds})"
+            return [f"for {name} in {through}:", *body]
 
     def _range(self) -> tuple[str, tuple[int, int] | None, int]:
         """(arguments, least and greatest index where known, about how many passes)."""
@@ -316,6 +317,17 @@ class Statements(Expressions):
             if self.chance(0.3):
                 return f"{text} - 1, -1, -1", (0, length - 1), length
             return text, (0, length - 1), length
+        outer = [v for v in self.readable("int") if v.range is not None and v.type == INT and v.range[1] < 5]
+        if outer and self.chance(0.4):
+            # Bounds that are the index of a loop around this one.
+            v = self.pick(outer)
+            assert v.range is not None
+            self.reads(v)
+            low, high = v.range
+            if self.chance(0.6):
+                step = self.pick((-1, -1, -2))
+                return f"{v.name}, {low - 1}, {step}", (low, high), high - low + 1
+            return f"{v.name} + 1, {high + 2}", (low + 1, high + 1), high - low + 1
         match self.rng.randrange(9):
             case 0 | 1:
                 n = max(n, self.rng.randint(0, 3))
@@ -356,22 +368,45 @@ class Statements(Expressions):
         first = self.pick(found)
         assert isinstance(first.type, Many)
         length = first.type.shape[0]
-        same = [v for v in found if isinstance(v.type, Many) and v.type.shape[0] == length and v.base != first.base]
-        how = self.pick(("", "enumerate", "reversed", *["zip", "zip"] * bool(same)))
-        arrays = [first, self.pick(same)] if how == "zip" else [first]
+        same = [v for v in found if isinstance(v.type, Many) and v.type.shape[0] == length]
         with self.block():
-            names = []
-            if how == "enumerate":
-                names.append(self.declare(Var(self.name("i"), INT, False, range=(0, length - 1))).name)
-            for v in arrays:
-                assert isinstance(v.type, Many)
-                rest = v.type.shape[1:]
-                inner = Many(v.type.element, rest) if rest else v.type.element
-                names.append(self.declare(Var(self.name("v"), inner, v.writable, v.base, uses=v.uses)).name)
-                self.reads(v)
-            text = ", ".join(v.name for v in arrays)
-            head = f"for {', '.join(names)} in {f'{how}({text})' if how else text}:"
-            return [head, *self.stirring(self.nested((), 3, length, closed=True))]
+            used: set[str] = set()
+            target, through = self._items(first, same, length, used, 2)
+            return [f"for {target} in {through}:", *self.stirring(self.nested((), 3, length, closed=True))]
+
+    def _items(self, var: Var, same: list[Var], length: int, used: set[str], depth: int) -> tuple[str, str]:
+        """(target, what is gone through): an array, or enumerate, zip and reversed of it and others of its length."""
+        others = [v for v in same if v.base not in {*used, var.base}]
+        ways = ("", "reversed", "enumerate", "enumerate", "range", *["zip"] * (4 if others else 0))
+        how = self.pick(ways) if depth else ""
+        match how:
+            case "enumerate":
+                first = self.rng.randint(-1, 2) if self.chance(0.3) else 0
+                known = (first, first + length - 1)
+                name = self.declare(Var(self.name("i"), INT, False, range=known)).name
+                target, through = self._items(var, same, length, used, depth - 1)
+                target = f"({target})" if "," in target else target
+                return f"{name}, {target}", f"enumerate({through}{f', {first}' if first else ''})"
+            case "zip":
+                used.add(var.base)
+                parts = [self._items(v, same, length, used, depth - 1) for v in (var, self.pick(others))]
+                targets = [f"({target})" if "," in target else target for target, _ in parts]
+                return ", ".join(targets), f"zip({', '.join(through for _, through in parts)})"
+            case "range":
+                first = self.rng.randint(-1, 2)
+                name = self.declare(Var(self.name("i"), INT, False, range=(first, first + length - 1))).name
+                counted = f"range({first}, {first + length})"
+                if self.chance(0.4):
+                    counted = f"reversed({counted})"
+                target, through = self._items(var, same, length, used, 0)
+                return f"{name}, {target}", f"zip({counted}, {through})"
+        used.add(var.base)
+        assert isinstance(var.type, Many)
+        rest = var.type.shape[1:]
+        inner = Many(var.type.element, rest) if rest else var.type.element
+        name = self.declare(Var(self.name("v"), inner, var.writable, var.base, uses=var.uses)).name
+        self.reads(var)
+        return name, f"reversed({var.name})" if how == "reversed" else var.name
 
     def while_loop(self) -> Lines | None:
         """A counter that goes from one end to the other."""

@@ -171,14 +171,17 @@ class Arithmetic:
         return Word(int(_HOST[op](a.word, b.word)), kind)
 
     def _power(self, x: Number, y: Number) -> Number:
-        assert isinstance(x, Word)
-        assert not isinstance(y, Word)
+        x = self.word(x)
         if y == 0.5:
             return self.function("sqrt", [x])
-        assert isinstance(y, int) and y > 0  # noqa: PT018
+        n = self.signed(self.word(y, INT))
         base = self.word(x, FIXED if x.kind == FIXED else INT)
+        if n < 0 and base.kind == INT:
+            raise Trapped("a negative power of an int")
+        if n == 0:
+            return self.word(1, base.kind)
 
-        def power(n: int) -> Number:
+        def power(n: int) -> Word:
             """By squaring: the roundings of fixed numbers depend on the order."""
             if n == 1:
                 return base
@@ -186,7 +189,7 @@ class Arithmetic:
             square = self.binary("*", half, half)
             return self.binary("*", square, base) if n % 2 else square
 
-        return power(y)
+        return power(n) if n > 0 else self.binary("/", 1.0, power(-n))
 
     def _logarithmic(self, op: str, x: Number, y: Number) -> Word:
         if op == "**":
