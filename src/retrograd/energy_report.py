@@ -45,7 +45,7 @@ class Terms:
     gates: Gates | None = None
 
     def price(self, counts: Counts) -> Price:
-        """What the counts cost. Raises InputError RG1108."""
+        """What the counts cost. Raises InputError RG1108, RG1112."""
         return price(counts, self.technology, temperature=self.temperature, frequency=self.frequency, gates=self.gates)
 
 

@@ -141,7 +141,7 @@ def energy_sweep(
     `progress` shows a bar, None where a terminal waits long. `max_steps` is for each run. One that traps keeps the others from
     nothing: the first is raised when all have ended; with `traps="return"` its rows say why, and so do those of runs that do not
     fit their format and of points outside a model, unless all are such. What `rg.external` shows is not shown.
-    Raises CompileError, InputError for what does not fit, RG1108 for a point outside a model, RG1111 for a file that is
+    Raises CompileError, InputError for what does not fit, RG1108 and RG1112 for a point outside a model, RG1111 for a file that is
     no store; SweepTrap.
     """
     if traps not in ("raise", "return"):

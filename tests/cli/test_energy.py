@@ -298,6 +298,10 @@ def test_a_sweep_tells_why_there_is_no_price(cli: Cli, functions: str) -> None:
     arguments = ("sweep", f"{functions}:root", "--args", "0.0 4.0")
     assert cli(*arguments, "--tech", "landauer,aqfp", "--temperature", "4.2K,300K")[0] == OK
     assert cli(*arguments, "--max-steps", "2")[0] == LIMIT
+    # kT ln 2 is 2.87 zJ at 300 K, and less at 4.2 K: one point is below the bound.
+    code, out, err = cli(*arguments, "--temperature", "4.2K,300K", "--figure", "energy=1zJ")
+    assert (code, sum("outside the model" in line for line in out.splitlines())) == (OK, 1)
+    assert err.startswith("RG1112")
 
 
 def test_progress_of_a_sweep(cli: Cli, functions: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def sweep_command(options: argparse.Namespace) -> int:
 
 
 def _is_outside(row: Row) -> bool:
-    return row.why is not None and row.why.startswith("RG1108")
+    return row.why is not None and row.why.startswith(("RG1108", "RG1112"))
 
 
 def _reason(row: Row) -> str:
