@@ -54,13 +54,18 @@ class Stuck(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one proof. `counterexample`: words for which a place does not come back, or a trap comes."""
+    """What became of one proof. `counterexample`: words for which a place does not come back, or a trap comes.
+
+    `witnessed`: the solver has found a state that comes to the end. That there is none it finds soon where the core is dead; where
+    the words of long functions must fit it may find neither, at 32 bits.
+    """
 
     opcode: str
     holds: bool
     seconds: float
     cycles: int
     counterexample: str = ""
+    witnessed: bool = False
 
 
 @dataclass
@@ -73,6 +78,8 @@ class _Run:
     #: where the instruction must trap: with one of these; and whether it came to the guards
     traps: tuple[int, ...] = ()
     trapped: bool = False
+    #: a state is known that comes to the end
+    witnessed: bool = False
 
     @property
     def known(self) -> list[Word]:
@@ -223,7 +230,7 @@ class Prover:
         self._step(opcode)
         self._turn()
         wrong = self._compare(before)
-        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong)
+        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
 
     def prove_pair(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False) -> Result:
         """Whether a jump, where it is taken, and its partner leave BR at 0, and both are taken back; the partner cannot trap.
@@ -259,7 +266,9 @@ class Prover:
         self._step(opcode)
         self._turn()
         wrong = self._compare(before)
-        return Result(f"{opcode.name}, {partner.name}", not wrong, time.monotonic() - begun, cycles, wrong)
+        return Result(
+            f"{opcode.name}, {partner.name}", not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed
+        )
 
     def prove_trap(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> Result:
         """Whether an instruction that must always trap does so, by its own guards, and changes nothing. Raises as `prove`.
@@ -274,7 +283,7 @@ class Prover:
         self._put(opcode, self._instruction(opcode), lifted, same)
         cycles = self._step(opcode)
         wrong = self._compare(before) if run.trapped else "it retires"
-        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong)
+        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
 
     def prove_claim(self, claim: Claim) -> Result:
         """Whether the hardware is as the table says. Raises as `prove`."""
@@ -417,11 +426,10 @@ class Prover:
                         raise Undecided(f"undecided: {what}")
             known.append(holds)
         # Of what no state comes to anything could be said.
-        match self._definitions.check(known, self.seconds):
-            case z3.unsat:
-                raise Stuck("traps in all states")
-            case z3.unknown:
-                raise Undecided("undecided: whether any state comes to the end")
+        found = self._definitions.check(known, self.seconds)
+        if found == z3.unsat:
+            raise Stuck("traps in all states")
+        self._run.witnessed = found != z3.unknown
         return ""
 
     def _evident(self, holds: Word) -> bool:

@@ -94,7 +94,7 @@ def _as_dict(w: Format, expected: int, rows: list[tuple[Claim, str, Result]]) ->
     proofs = [
         {
             "what": found.opcode, "claim": claim.kind.value, "class": kind, "holds": found.holds,
-            "seconds": round(found.seconds, 3), "counterexample": found.counterexample,
+            "seconds": round(found.seconds, 3), "counterexample": found.counterexample, "witnessed": found.witnessed,
         }
         for claim, kind, found in rows
     ]  # fmt: skip
