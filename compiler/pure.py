@@ -445,18 +445,16 @@ def _constructs(cls: type) -> bool:
     if type(cls) is not type or not own:
         return cls is types.SimpleNamespace
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return all(
-            "__init__" not in vars(c)
-            and getattr(vars(c).get("__new__"), "__globals__", {"__name__": "namedtuple_"})["__name__"].startswith(
-                "namedtuple_"
-            )
-            for c in own
+        # What makes a named tuple is a function of its own little module; a class derived from one may have another.
+        makers = [getattr(vars(c)["__new__"], "__func__", None) for c in own if "__new__" in vars(c)]
+        return not any("__init__" in vars(c) for c in own) and all(
+            getattr(maker, "__globals__", {}).get("__name__", "").startswith("namedtuple_") for maker in makers
         )
     if not dataclasses.is_dataclass(cls):
         return False
     return (
-        all("__init__" not in vars(c) or dataclasses.is_dataclass(c) for c in own)
-        and bool(getattr(cls, "__dataclass_params__").init)  # noqa: B009  (no attribute that type checkers know)
+        # A class derived from a dataclass may have an `__init__` of its own.
+        _generated(cls.__init__)
         and not any(name in vars(c) for c in own for name in ("__post_init__", "__new__"))
         and not any("__setattr__" in vars(c) and not _generated(vars(c)["__setattr__"]) for c in own)
         and all(

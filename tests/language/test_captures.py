@@ -38,6 +38,7 @@ def notebook(source: str) -> dict[str, Any]:
 #: what is captured: (cell before, a cell with `f(y, x)` that adds rate·x to y, cell that changes the rate from 2 to 3)
 CHANGES: dict[str, tuple[str, str, str]] = {
     "global": ("rate = 2", "y += x * rate", "rate = 3"),
+    "first of several globals": ("rate, b, c = 2, 0, 0", "y += x * rate + x * b + x * c", "rate = 3"),
     "global of another type": ("rate = 2", "y += x * rate if isinstance(rate, int) else x * 3", "rate = 2.0"),
     "global that hides a builtin": ("", "y += x * (max(1, 2))", "max = rg.pure(lambda a, b: 3)"),
     "element of a list": ("rates = [1, 2]", "y += x * rates[1]", "rates[1] = 3"),
@@ -200,6 +201,18 @@ def test_an_equal_value_is_no_change() -> None:
     first = names["f"].compiled(0.0, 0.5)
     names["rate"], names["rates"][0], names["rates"][2] = float("0.5"), float("1.5"), (float("2.5"),)
     assert names["f"].compiled(0.0, 0.5) is first
+
+
+def test_an_equal_value_of_a_variable_around_is_no_change() -> None:
+    f, change = closed_over()
+    change(0.5)
+    first = f.compiled(0.0, 0.5)
+    change(float("0.5"))
+    assert f.compiled(0.0, 0.5) is first
+    change(True)
+    second = f.compiled(0.0, 0.5)
+    change(1)
+    assert f.compiled(0.0, 0.5) is not second
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, True), (1, 1.0), (0.0, -0.0), ((1,), (1.0,)), ("1", b"1")])
