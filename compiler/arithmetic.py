@@ -343,7 +343,10 @@ class Arithmetic:
                 )
             case "floor":
                 x = self.expression(v[0])
-                return v[0] if x.kind in (INT, BOOL) else Scalar(apply("ftoi", INT, self.converted(x, FIXED)))
+                if x.kind in (INT, BOOL):
+                    return v[0]
+                # Not `ftoi`, which rounds to nearest.
+                return Scalar(apply("sar", INT, self.converted(x, FIXED), const(self.w.frac, INT)))
             case "abs":
                 x = self.expression(v[0])
                 return Scalar(apply("fabs" if x.kind is FIXED else "abs", x.kind, x))

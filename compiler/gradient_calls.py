@@ -34,7 +34,7 @@ from retrograd.compiler.lifting import Kept, Lifting, Mode
 from retrograd.compiler.passes.inline import calls
 from retrograd.compiler.selection import Place, Word, updates
 from retrograd.isa import functions
-from retrograd.isa.expr import Expr, div_shift, place
+from retrograd.isa.expr import Expr, div_round, place
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -186,7 +186,7 @@ def _gain(target: Place, companion: Place, x: Place, kind: Kind, w: Format) -> B
     """target += ∂L/∂x; of a lognum the companion is ∂L/∂ln|x|."""
     value: Expr = place("c")
     if kind is Kind.LOGNUM:
-        value = div_shift(value, functions.lognum_to_fixed(place("x"), w)[0], w.frac)
+        value = div_round(value, functions.lognum_to_fixed(place("x"), w)[0], w.frac)
     return updates([(target, "add", value)], {"c": companion, "x": x}, w)
 
 

@@ -46,7 +46,7 @@ def _statement(name: str, doc: str) -> Intrinsic:
     return Intrinsic(name, STATEMENT, doc)
 
 
-sqrt = _expression("sqrt", "√x, floored to the last place; x ≥ 0.")
+sqrt = _expression("sqrt", "√x, to nearest; x ≥ 0.")
 exp = _expression("exp", "e^x.")
 log = _expression("log", "ln x; x > 0.")
 sin = _expression("sin", "sin x, x in radians.")

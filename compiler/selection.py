@@ -3,7 +3,7 @@
     x ⊕= tree   →   within (operands computed) do (x ⊕= f(a, b))        f(a, b) the tree, by the table's own trees
 
 A tree is covered from its root down by the trees of the functions; nodes are interned, so a match is a walk. What no
-function computes are choices, which become branches, and quotients with fewer places, which are shifted.
+function computes are choices, which become branches, and quotients with fewer places, whose divisor is doubled.
 Trap: of a choice only one side is computed, so a side that has no value on the other's arguments does no harm.
 Source: tree pattern matching, A. V. Aho, M. Ganapathi, S. W. K. Tjiang, ACM TOPLAS 11 (1989), here without costs.
 """
@@ -34,7 +34,7 @@ from retrograd.compiler.ir import (
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import Function
-from retrograd.isa.expr import ZERO, Expr, div_shift, inputs, place
+from retrograd.isa.expr import ZERO, Expr, div_round, inputs, place
 from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
 
@@ -95,9 +95,6 @@ class _Scope:
         found = _cover(tree, operator, self.w)
         if found is not None:
             f, given = found
-            if f.name == "sari" and _constant(given["imm"]) <= self.w.frac:
-                self._shifted(out, d, operator, given["a"], _constant(given["imm"]))
-                return
             a, b = (self.operand(given[p]) if p in given else None for p in ("a", "b"))
             imm = _constant(given["imm"]) if "imm" in given else 0
             out.append(Op(TABLE[f"{f.name}.{operator}"], d, a, b, imm, self.span))
@@ -122,21 +119,16 @@ class _Scope:
                 moves = {"mul": "lmov", "div": "lmov", "xor": "mov"}
                 name = f"{moves.get(operator, 'fmov')}.{operator}"
                 out.append(Op(TABLE[name], d, self.operand(tree), None, 0, self.span))
-            case "divshift", int(shift) if shift < self.w.frac:
-                # ⌊⌊x·2^F / y⌋ / 2^k⌋ = ⌊x·2^(F−k) / y⌋
+            case "divround", int(shift) if shift == self.w.frac - 1:
+                # x·2^(F−1) / y = x·2^F / 2y: rounded once, as half of a rounded quotient would not be. 2y must be a word.
                 top, bottom = tree.args
-                self._shifted(out, d, operator, div_shift(top, bottom, self.w.frac), self.w.frac - shift)
+                self.update(out, d, operator, div_round(top, bottom + bottom, self.w.frac))
             case _ if operator in ("mul", "div") and (parts := _combination(tree, self.w)) is not None:
                 first, second, value = parts
                 self.update(out, d, operator, first)
                 self.update(out, d, second if operator == "mul" else OPPOSITE[second], value)
             case _:
                 raise NoInstruction(f"no instruction computes {tree.op}")
-
-    def _shifted(self, out: list[Node], d: Var, operator: str, tree: Expr, places: int) -> None:
-        """d ⊕= ⌊tree / 2^places⌋, as a product with 2^-places: of the two only products have derivatives."""
-        scale = Const(1 << (self.w.frac - places))
-        out.append(Op(TABLE[f"fmul.{operator}"], d, self.operand(tree), scale, 0, self.span))
 
     def operand(self, tree: Expr) -> Operand:
         """A variable or constant that holds the tree's word."""

@@ -44,7 +44,7 @@ class Core(wiring.Component):
         self.branch = BranchUnit(p)
         self.operands = OperandFile(width, code.constants, code.prompts)
         self.logic = LogicUnit(width)
-        self.multiplier = Multiplier(width, code.products)
+        self.multiplier = Multiplier(width, code.products, code.halves)
         self.rom = RomUnit(width, code.tables)
         self.divider = Divider(width, code.divisions, code.quotients)
         #: the trap of the guards, at the first write
@@ -296,10 +296,11 @@ class Core(wiring.Component):
         m.submodules.rom = rom = self.rom
         m.submodules.divider = divider = self.divider
         x, y = operands.x, operands.y
-        divides = (now.operation == Operation.DIVSHIFT) | (now.operation == Operation.SQRTSHIFT)
+        multiplies = (now.operation == Operation.MULSHIFT) | (now.operation == Operation.MULROUND)
+        divides = now.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
         m.d.comb += [
             logic.operation.eq(now.operation), logic.x.eq(x), logic.y.eq(y), logic.z.eq(operands.z),
-            multiplier.start.eq(now.operation == Operation.MULSHIFT), multiplier.x.eq(x), multiplier.y.eq(y),
+            multiplier.start.eq(multiplies), multiplier.half.eq(now.parameter), multiplier.x.eq(x), multiplier.y.eq(y),
             multiplier.shift.eq(now.shift),
             rom.table.eq(now.parameter), rom.x.eq(x),
             divider.start.eq(divides), divider.division.eq(now.parameter), divider.x.eq(x), divider.y.eq(y),

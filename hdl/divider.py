@@ -1,4 +1,4 @@
-"""The divider: ⌊x·2^s / y⌋ and ⌊√(x·2^s)⌋, two digits a cycle."""
+"""The divider: x·2^s / y and √(x·2^s), floored or to nearest, two digits a cycle."""
 
 from __future__ import annotations
 
@@ -13,37 +13,52 @@ from retrograd.isa.microcode import DEFAULT_UNITS
 _DIGITS = DEFAULT_UNITS.digits
 
 
+class Division(NamedTuple):
+    """What the divider is asked for: ⌊x·2^s / y⌋, or ⌊√(x·2^s)⌋; `rounded`: to nearest, ties up."""
+
+    root: bool
+    s: int
+    rounded: bool = False
+
+
 class _Plan(NamedTuple):
     """How long a division takes, and how many zeros come before the first bit of x, so that the last digit is digit 0."""
 
     root: bool
+    rounded: bool
     cycles: int
     zeros: int
 
 
-def plan(root: bool, s: int, width: int) -> _Plan:
-    """A quotient has a digit for each bit of x·2^s, a root one for every two."""
-    bits = _DIGITS * (2 if root else 1)
-    cycles = -(-(width + s) // bits)
-    return _Plan(root, cycles, cycles * bits - (width + s))
+def plan(division: Division, width: int) -> _Plan:
+    """A quotient has a digit for each bit of x·2^s, a root one for every two; one more digit rounds."""
+    bits = _DIGITS * (2 if division.root else 1)
+    down = _bits(division, width)
+    cycles = -(-down // bits)
+    return _Plan(division.root, division.rounded, cycles, cycles * bits - down)
+
+
+def _bits(division: Division, width: int) -> int:
+    """The bits that come down from x·2^s, and from the zeros behind it."""
+    return width + division.s + division.rounded * (2 if division.root else 1)
 
 
 class Divider(wiring.Component):
-    """One cycle for magnitudes, then digits, then floor and sign. What it found stays until it is asked again.
+    """One cycle for magnitudes, then digits, then rounding and sign. What it found stays until it is asked again.
 
     Digits are found as by hand: bits come down from x to what remains, and the digit is 1 if y, or 4·root + 1, can be taken
     away. Raises ValueError for shifts out of range.
     """
 
-    def __init__(self, width: int, divisions: Sequence[tuple[bool, int]], shifts: Sequence[int]) -> None:
-        if not all(0 <= s <= width for _, s in divisions):
+    def __init__(self, width: int, divisions: Sequence[Division], shifts: Sequence[int]) -> None:
+        if not all(0 <= d.s <= width for d in divisions):
             raise ValueError(f"x is shifted by 0 to {width}")
         if not all(0 <= s <= 2 * width for s in shifts):
             raise ValueError(f"shifts of a quotient go from 0 to {2 * width}")
         self.width = width
-        self.plans = [plan(root, s, width) for root, s in divisions]
+        self.plans = [plan(division, width) for division in divisions]
         self.shifts = tuple(shifts)
-        self.quotient_bits = width + max((s for _, s in divisions), default=0)
+        self.quotient_bits = max(width, *(_bits(d, width) // (2 if d.root else 1) + 1 for d in divisions), 0)
         super().__init__(
             {
                 #: begin, in the manner of `division`
@@ -67,7 +82,7 @@ class Divider(wiring.Component):
         remains = Signal(width + 2)
         digits = Signal(self.quotient_bits)
         left = Signal(range(width + 1))
-        is_root, negative, void = Signal(), Signal(), Signal()
+        is_root, rounded, negative, void = Signal(), Signal(), Signal(), Signal()
 
         with m.If(self.start):
             m.d.sync += [
@@ -80,6 +95,7 @@ class Divider(wiring.Component):
                     with m.Case(index):
                         m.d.sync += [
                             is_root.eq(p.root),
+                            rounded.eq(p.rounded),
                             left.eq(p.cycles),
                             down.eq(_magnitude(self.x) << (3 - p.zeros)),
                             negative.eq(0 if p.root else self.x[-1] ^ self.y[-1]),
@@ -96,9 +112,11 @@ class Divider(wiring.Component):
                 down.eq(Mux(is_root, down << 2 * _DIGITS, down << _DIGITS)),
             ]
 
-        # ⌊−q − r/y⌋ is −q − 1, which is ¬q, if anything remains, and −q if not.
-        quotient = Signal(signed(self.quotient_bits + 1))
-        m.d.comb += quotient.eq(Mux(negative, ~digits.as_signed() + (remains == 0), digits))
+        # ⌊−q − r/y⌋ is −q − 1, which is ¬q, if anything remains, and −q if not. With one digit more, ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋.
+        bits = self.quotient_bits + 1
+        floor, quotient = Signal(signed(bits)), Signal(signed(bits))
+        m.d.comb += floor.eq(Mux(negative, ~digits.as_signed(), digits) + Mux(negative, remains == 0, 0) + rounded)
+        m.d.comb += quotient.eq(Mux(rounded, floor >> 1, floor))
         with m.Switch(self.shift):
             for index, s in enumerate(self.shifts):
                 with m.Case(index):

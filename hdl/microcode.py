@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from amaranth.lib import data
+from retrograd.hdl.divider import Division
 from retrograd.hdl.microword import (
     MICROWORD,
     PROMPT,
@@ -27,6 +28,7 @@ from retrograd.hdl.microword import (
 )
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Opcode, bar
+from retrograd.isa.expr import half
 from retrograd.isa.lifted import lifted as lift
 from retrograd.isa.microcode import Check, Constant, Input, MicroOperation, Result, Source, Temporary, Unit
 from retrograd.isa.microprograms import guards, microprograms
@@ -101,8 +103,10 @@ class Microcode:
     tables: list[tuple[int, ...]] = field(default_factory=list)
     #: how far products are shifted
     products: list[int] = field(default_factory=list)
-    #: (whether it is a root, s): what the divider is asked for
-    divisions: list[tuple[bool, int]] = field(default_factory=list)
+    #: what is added to products before they are shifted; the first, 0, floors
+    halves: list[int] = field(default_factory=lambda: [0])
+    #: what the divider is asked for
+    divisions: list[Division] = field(default_factory=list)
     #: how far quotients are shifted
     quotients: list[int] = field(default_factory=list)
 
@@ -212,10 +216,14 @@ class Microcode:
             case "table":
                 assert isinstance(params[0], tuple)
                 row["parameter"] = _index(self.tables, params[0])
+            case "mulround":
+                row["parameter"] = _index(self.halves, half(shifts[0], self.parameters.format))
             case "divshift":
-                row["parameter"] = _index(self.divisions, (False, max(0, *shifts)))
-            case "sqrtshift":
-                row["parameter"] = _index(self.divisions, (True, shifts[0]))
+                row["parameter"] = _index(self.divisions, Division(False, max(0, *shifts)))
+            case "divround":
+                row["parameter"] = _index(self.divisions, Division(False, self._places(shifts[0]), rounded=True))
+            case "sqrtround":
+                row["parameter"] = _index(self.divisions, Division(True, shifts[0], rounded=True))
         return row
 
     def _results(self, m: MicroOperation) -> Iterator[tuple[Result, int]]:
@@ -227,10 +235,14 @@ class Microcode:
                 case Unit.MULTIPLIER:
                     yield result, _index(self.products, shift)
                 case Unit.DIVIDER:
-                    most = max(0, *shifts) if m.operation == "divshift" else shift
-                    yield result, _index(self.quotients, most - shift)
+                    most = max(0, *shifts) if m.operation == "divshift" else self._places(shift)
+                    yield result, _index(self.quotients, 0 if m.operation == "sqrtround" else most - shift)
                 case Unit.LOGIC | Unit.ROM:
                     yield result, 0
+
+    def _places(self, shift: int) -> int:
+        """Where a quotient is rounded."""
+        return shift % self.parameters.format.width
 
     def _writes(self, executed: Opcode, found: Microprogram, lifted: bool, rows: list[Row]) -> None:
         after = dict(found.schedule.after)

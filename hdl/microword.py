@@ -72,7 +72,9 @@ class Operation(Enum):
     MULSHIFT = 18
     TABLE = 19
     DIVSHIFT = 20
-    SQRTSHIFT = 21
+    SQRTROUND = 21
+    MULROUND = 22
+    DIVROUND = 23
 
 
 class Writer(Enum):
@@ -158,7 +160,7 @@ MICROWORD = data.StructLayout(
         "y": SOURCE,
         "z": SOURCE,
         "operation": Operation,
-        # which table, or which division
+        # which table, which division, or where a product is rounded
         "parameter": 5,
         "write": 1,
         "writer": Writer,

@@ -1,4 +1,4 @@
-"""The multiplier: ⌊x·y / 2^s⌋ for the shifts s that the microcode asks for."""
+"""The multiplier: ⌊(x·y + h) / 2^s⌋ for the shifts s, and the halves h that round, that the microcode asks for."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ LIMB = 16
 
 
 class Multiplier(wiring.Component):
-    """Three cycles: partial products, their sum, the shift. The product stays until another comes out.
+    """Three cycles: partial products, their sum and h, the shift. The product stays until another comes out.
 
-    Raises ValueError for a shift that leaves nothing of the product.
+    Raises ValueError for a shift that leaves nothing of the product, and for an h with which it may overflow.
     """
 
-    def __init__(self, width: int, shifts: Sequence[int]) -> None:
+    def __init__(self, width: int, shifts: Sequence[int], halves: Sequence[int] = (0,)) -> None:
         if not all(0 <= s <= 2 * width for s in shifts):
             raise ValueError(f"shifts of a product go from 0 to {2 * width}")
+        if not all(0 <= h < 1 << width for h in halves):
+            raise ValueError(f"what is added to a product has at most {width} bits")
         self.width = width
+        self.halves = tuple(halves)
         self.shifts = tuple(shifts)
         super().__init__(
             {
@@ -29,6 +32,8 @@ class Multiplier(wiring.Component):
                 "start": In(1),
                 "x": In(width),
                 "y": In(width),
+                #: which of the halves is added to the product
+                "half": In(range(max(2, len(halves)))),
                 #: which of the shifts
                 "shift": In(range(max(2, len(shifts)))),
                 #: the word, from the third cycle on
@@ -58,9 +63,14 @@ class Multiplier(wiring.Component):
                 partial = Signal(signed(2 * limb + 2), name=f"partial_{i}_{j}")
                 m.d.sync += partial.eq(a * b)
                 terms.append(partial << (limb * (i + j)))
+        half = Signal(width)
+        with m.Switch(self.half):
+            for index, h in enumerate(self.halves):
+                with m.Case(index):
+                    m.d.sync += half.eq(h)
         product = Signal(signed(2 * width))
         with m.If(started):
-            m.d.sync += product.eq(sum(terms[1:], terms[0]))
+            m.d.sync += product.eq(sum(terms, half))
 
         with m.Switch(self.shift):
             for index, s in enumerate(self.shifts):

@@ -121,7 +121,7 @@ class Prover:
         self._definitions = Definitions()
         self._lefts = 0
         #: what the multiplier was asked for, by stage, and the divider
-        self._products: list[tuple[Word, Word] | None] = [None, None]
+        self._products: list[tuple[Word, Word, Word] | None] = [None, None]
         self._division: tuple[int, Word, Word] | None = None
 
     # ---------------------------------------------------------------- what takes the place of words
@@ -154,7 +154,8 @@ class Prover:
         shift = self._hardware.peek(self._core.multiplier.shift)
         if self._products[1] is None or not isinstance(shift, int):
             return self._left()
-        return self._function("product", self._core.multiplier.shifts, shift, self._products[1])
+        half, *operands = self._products[1]
+        return self._function(f"product{half}", self._core.multiplier.shifts, shift, operands)
 
     def _quotient(self) -> Word:
         unit = self._core.divider
@@ -401,7 +402,9 @@ class Prover:
         multiplier, divider = core.multiplier, core.divider
         # Before execution nobody knows what the units do; whatever it was is over when they are asked.
         runs = hw.peek(core.phase) == Phase.RUN.value
-        asked = (hw.peek(multiplier.x), hw.peek(multiplier.y)) if runs and hw.peek(multiplier.start) else None
+        asked = None
+        if runs and hw.peek(multiplier.start):
+            asked = hw.peek(multiplier.half), hw.peek(multiplier.x), hw.peek(multiplier.y)
         division = self._division
         if runs and hw.peek(divider.start):
             division = hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)

@@ -23,7 +23,20 @@ from retrograd.isa.effects import (
     transition,
 )
 from retrograd.isa.entries import Bijection, Function, Opcode, bar
-from retrograd.isa.expr import ZERO, Expr, div_shift, fold, inputs, mul_shift, nodes, place, select, substitute
+from retrograd.isa.expr import (
+    ZERO,
+    Expr,
+    div_round,
+    div_shift,
+    fold,
+    inputs,
+    mul_round,
+    mul_shift,
+    nodes,
+    place,
+    select,
+    substitute,
+)
 from retrograd.isa.words import Format
 
 
@@ -43,11 +56,19 @@ def _scaled(c: Expr, node: Expr, left: bool) -> Expr:
 
 def _quotient_partials(n: Expr, c: Expr) -> tuple[Expr, Expr]:
     # ∂(a·2^s/b): 2^s/b and −(a·2^s/b)/b. The quotient itself serves in the second, which needs its digits:
-    # with s < 0, which only guards use, the floor has taken them.
+    # with s < 0, which only guards use, the rounding has taken them.
     s, divisor = _shift(n), n.args[1]
     if s < 0:
-        raise NoDerivative("a quotient floored below its last place has no derivative")
+        raise NoDerivative("a quotient rounded below its last place has no derivative")
+    if n.op == "divround":
+        return div_round(c, divisor, s), -div_round(mul_round(c, n, s), divisor, s)
     return div_shift(c, divisor, s), -div_shift(mul_shift(c, n, s), divisor, s)
+
+
+def _root_partials(n: Expr, c: Expr) -> tuple[Expr]:
+    # ∂√(a·2^s) is 2^s / 2n. Twice the root need not be a word; that of an integer, which has no half, is.
+    s = _shift(n)
+    return (select(n, div_round(c, n, s - 1) if s else div_round(c, n + n, 0), ZERO),)
 
 
 #: One line an operation: (node, c) -> what each operand's cotangent gains, given the node's cotangent c.
@@ -63,7 +84,9 @@ PARTIALS: dict[str, Callable[[Expr, Expr], tuple[Expr | None, ...]]] = {
     "select": lambda n, c: (None, select(n.args[0], c, ZERO), select(n.args[0], ZERO, c)),
     "mulshift": lambda n, c: (mul_shift(c, n.args[1], _shift(n)), mul_shift(c, n.args[0], _shift(n))),
     "divshift": _quotient_partials,
-    "sqrtshift": lambda n, c: (select(n, div_shift(c, n, _shift(n) - 1), ZERO),),
+    "mulround": lambda n, c: (mul_round(c, n.args[1], _shift(n)), mul_round(c, n.args[0], _shift(n))),
+    "divround": _quotient_partials,
+    "sqrtround": _root_partials,
 }
 
 
@@ -136,7 +159,7 @@ def lift(opcode: Opcode, w: Format) -> Effects:
 
 
 def real_value(root: Expr, w: Format, env: dict[str, float]) -> float:
-    """The tree over real numbers: no floor, no wrapping. For checking derivatives, not for computing."""
+    """The tree over real numbers: no rounding, no wrapping. For checking derivatives, not for computing."""
 
     def combine(node: Expr, v: list[float]) -> float:
         s = _shift(node)
@@ -159,11 +182,11 @@ def real_value(root: Expr, w: Format, env: dict[str, float]) -> float:
                 return float(v[0] < v[1])
             case "select":
                 return v[1] if v[0] else v[2]
-            case "mulshift":
+            case "mulshift" | "mulround":
                 return v[0] * v[1] / 2.0**s
-            case "divshift":
+            case "divshift" | "divround":
                 return float(Fraction(v[0]) * Fraction(2) ** s / Fraction(v[1]))
-            case "sqrtshift":
+            case "sqrtround":
                 return sqrt(v[0] * 2.0**s)
         raise NoDerivative(f"the operation {node.op!r} has no meaning over real numbers")
 

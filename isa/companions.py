@@ -105,9 +105,9 @@ def _without_zeros(node: Expr, args: list[Expr]) -> Expr:
             condition, then, otherwise = args[1].args
             negated = (_without_zeros(node, [ZERO, x]) for x in (then, otherwise))
             return Expr("select", (condition, *negated))
-        case "sar" | "shl" | "divshift" if args[0] is ZERO:
+        case "sar" | "shl" | "divshift" | "divround" if args[0] is ZERO:
             return ZERO
-        case "mulshift" if ZERO in args:
+        case "mulshift" | "mulround" if ZERO in args:
             return ZERO
         case "select" if args[1] is args[2]:
             return args[1]

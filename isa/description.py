@@ -241,9 +241,9 @@ GROUPS = {
     "memory": ("Memory", "Loads and stores are updates too: neither overwrites, so neither forgets. To move a word "
                "without a copy, use `exch`."),
     "integer": ("Integer", "Two's complement, wrapping. None of these carries a derivative."),
-    "fixed": ("Fixed point", "A word stands for word / 2^F. Results are exact and then floored to a word, or rounded "
-              "where the entry says so. The checking machine traps where the exact result does not fit; otherwise it "
-              "wraps, and is still reversible."),
+    "fixed": ("Fixed point", "A word stands for word / 2^F. Products, quotients and roots are exact and then rounded to the "
+              "nearest word: ⌊z + ½⌋, so ties go up. The checking machine traps where the rounded result does not "
+              "fit; otherwise it wraps, and is still reversible."),
     "conversions": ("Conversions", "Between number formats."),
     "lognum": ("Logarithmic numbers", "A lognum is a sign bit above log₂|x| in fixed point. Multiplying and dividing in "
                "place lose nothing, which is why the updates here are `.mul` and `.div`."),

@@ -290,7 +290,7 @@ class Opcode:
         """Its trees hold a product, quotient or root: costly to prove at full width."""
         w = Format()
         trees = [*self.transition(w).values(), *(g.predicate for g in self.guards(w))]
-        return any(n.op in ("mulshift", "divshift", "sqrtshift") for n in nodes(*trees))
+        return any(n.op.startswith(("mul", "div", "sqrt")) for n in nodes(*trees))
 
 
 def _function_opcode(entry: Function, index: int, update: str) -> Opcode:

@@ -36,7 +36,12 @@ OPERATIONS: dict[str, tuple[int, str]] = {
     "select": (3, "y if x != 0 else z"),
     "mulshift": (2, "floor(x * y / 2^s) mod 2^W, signed, exact before the floor; 0 <= s <= 2W"),
     "divshift": (2, "floor(x * 2^s / y) mod 2^W, signed, exact before the floor; 0 if y = 0; |s| <= W"),
-    "sqrtshift": (1, "floor(sqrt(x * 2^s)) mod 2^W; 0 if x < 0; 0 <= s <= W"),
+    "mulround": (2, "floor(floor(x * y / 2^p + 1/2) / 2^(s - p)) mod 2^W, signed, p = s mod W; 0 <= s < 2W"),
+    "divround": (
+        2,
+        "floor(floor(x * 2^p / y + 1/2) / 2^(p - s)) mod 2^W, signed, p = s mod W; 0 if y = 0; -W <= s < W",
+    ),
+    "sqrtround": (1, "floor(sqrt(x * 2^s) + 1/2) mod 2^W; 0 if x < 0; 0 <= s <= W"),
     "table": (1, "entry number x mod n of the table s, mod 2^W; n is a power of two"),
 }
 
@@ -176,9 +181,24 @@ def div_shift(x: Word, y: Word, shift: int) -> Expr:
     return Expr("divshift", (lift(x), lift(y)), shift)
 
 
-def sqrt_shift(x: Word, shift: int) -> Expr:
-    """floor(sqrt(x * 2^shift)), for x >= 0."""
-    return Expr("sqrtshift", (lift(x),), shift)
+def mul_round(x: Word, y: Word, shift: int) -> Expr:
+    """The integer nearest to x*y / 2^shift, ties up, mod 2^W: its low word. shift + W gives its high word."""
+    return Expr("mulround", (lift(x), lift(y)), shift)
+
+
+def div_round(x: Word, y: Word, shift: int) -> Expr:
+    """The integer nearest to x * 2^shift / y, ties up, mod 2^W: its low word. shift - W gives its high word."""
+    return Expr("divround", (lift(x), lift(y)), shift)
+
+
+def sqrt_round(x: Word, shift: int) -> Expr:
+    """The integer nearest to sqrt(x * 2^shift), for x >= 0. There are no ties."""
+    return Expr("sqrtround", (lift(x),), shift)
+
+
+def half(shift: int, w: Format) -> int:
+    """What a product takes before it is shifted, so that the floor becomes the nearest: 2^(p - 1), p = shift mod W."""
+    return (1 << shift % w.width) >> 1
 
 
 def look_up(index: Word, values: Sequence[int]) -> Expr:
@@ -286,8 +306,17 @@ def apply_operation(w: Format, op: str, param: int | tuple[int, ...], v: list[in
                 return 0
             top, bottom = w.signed(v[0]) << max(param, 0), w.signed(v[1]) << max(-param, 0)
             return (top // bottom) & w.mask
-        case "sqrtshift":
-            return 0 if v[0] & w.sign else isqrt(v[0] << param) & w.mask
+        case "mulround":
+            return ((w.signed(v[0]) * w.signed(v[1]) + half(param, w)) >> param) & w.mask
+        case "divround":
+            if v[1] == 0:
+                return 0
+            places = param % w.width
+            # ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋
+            twice = (w.signed(v[0]) << places + 1) // w.signed(v[1])
+            return (twice + 1 >> 1 + places - param) & w.mask
+        case "sqrtround":
+            return 0 if v[0] & w.sign else (isqrt(v[0] << param + 2) + 1 >> 1) & w.mask
     raise ValueError(f"no meaning for operation {op!r}")
 
 
@@ -305,6 +334,8 @@ def evaluate(root: Expr, w: Format, env: Mapping[str, int]) -> int:
 _INFIX = {"add": "+", "sub": "−", "and": "∧", "or": "∨", "xor": "⊕", "shl": "<<", "shr": ">>ᵤ", "sar": ">>"}
 _RELATION = {"eq": "=", "lt": "<", "ltu": "<ᵤ"}
 _NEGATED = {"eq": "≠", "lt": "≥", "ltu": "≥ᵤ"}
+#: ⌊z⌋ is the floor of z, ⌊z⌉ the integer nearest to z
+_CLOSED = {"mulshift": "⌋", "divshift": "⌋", "mulround": "⌉", "divround": "⌉"}
 
 
 #: how loosely a text hangs together; what is looser than its surroundings allow gets brackets
@@ -353,18 +384,20 @@ def formula(root: Expr, names: Mapping[str, str] | None = None) -> str:
                 return _Text(f"{x} {_RELATION[node.op]} {y}", _TRUTH, f"{x} {_NEGATED[node.op]} {y}")
             case "select":
                 return _Text(f"{v[1].within(_BITS)} if {v[0].within(_TRUTH)} else {v[2].within(_BITS)}", _CHOICE)
-            case "mulshift":
+            case "mulshift" | "mulround":
                 product = f"{v[0].within(_PRODUCT)}·{v[1].within(_ATOM)}"
-                return _Text(product, _PRODUCT) if node.param == 0 else _Text(f"⌊{product} / 2^{number}⌋")
-            case "divshift":
+                return (
+                    _Text(product, _PRODUCT) if node.param == 0 else _Text(f"⌊{product} / 2^{number}{_CLOSED[node.op]}")
+                )
+            case "divshift" | "divround":
                 top, bottom = v[0].within(_PRODUCT), v[1].within(_ATOM)
                 if number.startswith("−"):
                     bottom = f"({v[1].within(_PRODUCT)}·2^{number[1:]})"
                 elif node.param != 0:
                     top += f"·2^{number}"
-                return _Text(f"⌊{top} / {bottom}⌋")
-            case "sqrtshift":
-                return _Text(f"⌊√({v[0].within(_PRODUCT)}·2^{number})⌋")
+                return _Text(f"⌊{top} / {bottom}{_CLOSED[node.op]}")
+            case "sqrtround":
+                return _Text(f"⌊√({v[0].within(_PRODUCT)}·2^{number})⌉")
             case "table" if isinstance(node.param, tuple):
                 return _Text(f"T{len(node.param)}[{v[0].text}]")
         raise ValueError(f"no notation for operation {node.op!r}")

@@ -15,7 +15,7 @@ from retrograd.isa import functions
 from retrograd.isa.adjoint import NoDerivative, lift
 from retrograd.isa.effects import UPDATE_OPERATORS, Effect, Effects, Erase, Permute, Update, transition
 from retrograd.isa.entries import BAR, Guard, Opcode, a, b, bar
-from retrograd.isa.expr import ONE, Expr, div_shift, inputs, mul_shift, nodes, place, select, substitute
+from retrograd.isa.expr import ONE, Expr, inputs, nodes, place, select, substitute
 from retrograd.isa.words import Format
 
 
@@ -139,12 +139,13 @@ def _parts_fit(root: Expr, w: Format) -> Expr:
                 known[node] = _both(fits, _fits(node.op, w, node.args[0], node.args[1]))
             case "shl":
                 known[node] = _both(fits, node.sar(node.args[1]).eq(node.args[0]))
-            case "mulshift":
+            case "mulshift" | "mulround":
+                high = Expr(node.op, node.args, shift + w.width)
+                known[node] = _both(fits, high.eq(sign))
+            case "divshift" | "divround":
                 x, y = node.args
-                known[node] = _both(fits, mul_shift(x, y, shift + w.width).eq(sign))
-            case "divshift":
-                x, y = node.args
-                known[node] = _both(fits, div_shift(x, y, shift - w.width).eq(sign) & (x.eq(0) | y.ne(0)))
+                high = Expr(node.op, node.args, shift - w.width)
+                known[node] = _both(fits, high.eq(sign) & (x.eq(0) | y.ne(0)))
             case "select":
                 c, x, y = node.args
                 known[node] = select(c, known[x], known[y])

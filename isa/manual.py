@@ -170,7 +170,7 @@ def _notation() -> list[str]:
     rows = []
     for operation, (arity, meaning) in OPERATIONS.items():
         if arity and operation != "table":  # what goes by a table is never written out
-            param = "s" if operation.endswith("shift") else None
+            param = "s" if operation.endswith(("shift", "round")) else None
             tree = Expr(operation, tuple(map(place, "xyz"[:arity])), param)
             rows.append((f"`{write(tree)}`", f"`{meaning}`"))
     return _table(("Written", "Meaning"), rows)
@@ -228,7 +228,8 @@ machine as it was before the faulting instruction, from where it can run backwar
 
 _NUMBERS = """
 - **Integer**: two's complement, wrapping.
-- **Fixed point**: the value of a word is word / 2^F. Products and quotients are exact, then floored, then cut to W bits.
+- **Fixed point**: the value of a word is word / 2^F. Products, quotients and roots are exact, then rounded to the nearest
+  word, ties up, then cut to W bits.
 - **Lognum**: the top bit is the sign of x, the other W − 1 bits are log₂|x| in two's complement with F bits of fraction.
   Multiplication and division are exact. Zero has no lognum.
 
@@ -317,7 +318,7 @@ the effect: `rd += f(ra)` takes `∂f/∂ra·d̄` from ā, and `rd −= f(ra)` g
 D = 0, set the result's cotangent to 1, and run backward with D = 1: for each `.add` on the way, the machine then
 executes the `.sub`, which gives.
 
-A formula is over W-bit words, and exact inside ⌊ ⌋. Relations are 1 if true and 0 if not, written [x < y] where the
+A formula is over W-bit words, and exact inside ⌊ ⌋, which floors, and ⌊ ⌉, which rounds to nearest, ties up. Relations are 1 if true and 0 if not, written [x < y] where the
 number is meant. `x += y if c` does nothing unless c. Two cotangents that are one word (ra = rb) are updated in turn. A
 function too long to write is named after its instruction, as in `rd += name(ra)`, and said in words above the table.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 
 from retrograd.isa.effects import UPDATE_OPERATORS
-from retrograd.isa.expr import Expr, apply_operation, evaluate, place
+from retrograd.isa.expr import Expr, apply_operation, evaluate, half, place
 from retrograd.isa.words import Format
 
 # ---------------------------------------------------------------- the units
@@ -53,15 +53,22 @@ _UNITS = {
     **dict.fromkeys(("add", "sub", "and", "or", "xor", "shl", "shr", "sar", "eq", "lt", "ltu", "select"), Unit.LOGIC),
     **dict.fromkeys(FUSED, Unit.LOGIC),
     "mulshift": Unit.MULTIPLIER,
+    "mulround": Unit.MULTIPLIER,
     "table": Unit.ROM,
     "divshift": Unit.DIVIDER,
-    "sqrtshift": Unit.DIVIDER,
+    "divround": Unit.DIVIDER,
+    "sqrtround": Unit.DIVIDER,
 }
 
 
 def unit_of(operation: str) -> Unit:
     """What executes the operation. Raises KeyError for one that the hardware does not have."""
     return _UNITS[operation]
+
+
+def rounding(node: Expr, w: Format) -> int:
+    """The places that a product or quotient has when it is rounded, 0 where it is floored."""
+    return node.param % w.width if node.op in ("mulround", "divround") and isinstance(node.param, int) else 0
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Units:
     rom: int = 2
     #: digits of a quotient or root in each cycle
     digits: int = 2
-    #: besides them: magnitudes before, floor and sign after
+    #: besides them: magnitudes before, rounding and sign after
     divider: int = 2
 
     def __post_init__(self) -> None:
@@ -89,7 +96,10 @@ class Units:
                 raise ValueError(f"{unit.name} takes at least 1, not {getattr(self, unit.name)}")
 
     def latency(self, operation: str, w: Format, shift: int = 0) -> int:
-        """Cycles to the first result: ⌊x·2^s/y⌋ has W + s digits, ⌊√(x·2^s)⌋ half as many; no fewer than s = 0 gives."""
+        """Cycles to the first result: ⌊x·2^s/y⌋ has W + s digits, ⌊√(x·2^s)⌋ half as many; no fewer than s = 0 gives.
+
+        What is rounded to nearest has one digit more: of a quotient, beyond the place s mod W in which it is rounded.
+        """
         match unit_of(operation):
             case Unit.LOGIC:
                 return self.logic
@@ -99,8 +109,10 @@ class Units:
                 return self.rom
             case Unit.DIVIDER:
                 digits = w.width + max(shift, 0)
-                if operation == "sqrtshift":
-                    digits = _ceiling(digits, 2)
+                if operation == "divround":
+                    digits = w.width + shift % w.width + 1
+                if operation == "sqrtround":
+                    digits = _ceiling(digits, 2) + 1
                 return self.divider + _ceiling(digits, self.digits)
 
 
@@ -256,19 +268,26 @@ def execute(schedule: Schedule, w: Format, words: Mapping[str, int]) -> tuple[di
 
 
 def _words(operation: MicroOperation, w: Format, v: Sequence[int]) -> list[int]:
-    """The words of the results: of a product or quotient, each is shifted out of the one that was computed."""
+    """The words of the results: of a product or quotient, each is shifted out of the one that was computed.
+
+    A product to be rounded has half of its last place added; a quotient and a root are rounded by their digit beyond it.
+    """
     params = [result.node.param for result in operation.results]
     shifts = [param for param in params if isinstance(param, int)]
     match operation.operation:
         case name if name in FUSED:
             return [evaluate(FUSED[name], w, {"x": v[0], "y": v[1]})]
-        case "mulshift":
-            product = w.signed(v[0]) * w.signed(v[1])
+        case "mulshift" | "mulround" as name:
+            product = w.signed(v[0]) * w.signed(v[1]) + (half(shifts[0], w) if name == "mulround" else 0)
             return [(product >> shift) & w.mask for shift in shifts]
         case "divshift":
             # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋
             most = max(0, *shifts)
             quotient = (w.signed(v[0]) << most) // w.signed(v[1]) if v[1] else 0
             return [(quotient >> (most - shift)) & w.mask for shift in shifts]
+        case "divround":
+            most = shifts[0] % w.width
+            quotient = (w.signed(v[0]) << most + 1) // w.signed(v[1]) + 1 if v[1] else 0
+            return [(quotient >> (1 + most - shift)) & w.mask for shift in shifts]
         case name:
             return [apply_operation(w, name, 0 if p is None or isinstance(p, str) else p, [*v]) for p in params]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from retrograd.isa.expr import Expr, nodes
+from retrograd.isa.expr import Expr, half, nodes
 from retrograd.isa.words import Format
 
 #: nesting that Python's own parser takes without complaint, with room to spare
@@ -84,8 +84,14 @@ def _operation(node: Expr, v: list[str], w: Format, names: Mapping[str, str]) ->
             top = f"({signed(v[0])} << {s})" if s > 0 else signed(v[0])
             bottom = f"({signed(v[1])} << {-s})" if s < 0 else signed(v[1])
             return f"(({top} // {bottom}) & {mask} if {v[1]} else 0)"
-        case "sqrtshift":
-            return f"(0 if {v[0]} & {sign} else isqrt({v[0]} << {s}) & {mask})"
+        case "mulround":
+            return f"((({signed(v[0])} * {signed(v[1])} + {half(s, w)}) >> {s}) & {mask})"
+        case "divround":
+            places = s % w.width
+            twice = f"({signed(v[0])} << {places + 1}) // {signed(v[1])}"
+            return f"(({twice} + 1 >> {1 + places - s}) & {mask} if {v[1]} else 0)"
+        case "sqrtround":
+            return f"(0 if {v[0]} & {sign} else (isqrt({v[0]} << {s + 2}) + 1 >> 1) & {mask})"
         case "table" if isinstance(node.param, tuple):
             # A tuple of constants is a constant to Python's compiler: no table is built at run time.
             entries = "".join(f"{entry & mask}," for entry in node.param)

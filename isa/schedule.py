@@ -29,6 +29,7 @@ from retrograd.isa.microcode import (
     Temporary,
     Unit,
     Units,
+    rounding,
     unit_of,
 )
 from retrograd.isa.words import Format
@@ -114,13 +115,14 @@ def _tasks(roots: Iterable[Expr], w: Format, units: Units) -> list[_Task]:
     tasks: dict[tuple[object, ...], _Task] = {}
     for node, (operation, operands) in _cover(roots).items():
         key: tuple[object, ...] = (node,)
-        if operation == "mulshift":
-            key = operation, frozenset(operands)  # x·y = y·x
-        elif operation == "divshift":
-            key = operation, operands
+        if operation in ("mulshift", "mulround"):
+            key = operation, rounding(node, w), frozenset(operands)  # x·y = y·x
+        elif operation in ("divshift", "divround"):
+            key = operation, rounding(node, w), operands
         tasks.setdefault(key, _Task(operation, operands, [])).nodes.append(node)
     for task in tasks.values():
-        # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋: each word of a quotient is a shift of the one with most digits.
+        # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋: each word of a quotient is a shift of the one with most digits. Of a rounded product or
+        # quotient, only words that were rounded in the same place.
         shifts = [node.param for node in task.nodes if isinstance(node.param, int)]
         task.latency = units.latency(task.operation, w, max(shifts, default=0))
     return [*tasks.values()]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from retrograd.isa.effects import Effect, Unerase, inverse, inverse_effect, transition
 from retrograd.isa.entries import Guard, Opcode
-from retrograd.isa.expr import Expr, inputs, nodes, place, substitute
+from retrograd.isa.expr import Expr, half, inputs, nodes, place, substitute
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 
@@ -41,6 +41,18 @@ def _term(node: Expr, v: list[str], w: Format) -> str:
     def low(text: str, shift: int = 0) -> str:
         return f"((_ extract {shift + width - 1} {shift}) {text})"
 
+    def quotient(shift: int) -> str:
+        # bvsdiv truncates: floor is one less where the remainder is nonzero and the signs differ.
+        top, bottom = wide(v[0], 2 * width), wide(v[1], 2 * width)
+        if shift > 0:
+            top = f"(bvshl {top} {_constant(shift, 3 * width)})"
+        if shift < 0:
+            bottom = f"(bvshl {bottom} {_constant(-shift, 3 * width)})"
+        inexact = f"(not (= (bvsrem {top} {bottom}) {_constant(0, 3 * width)}))"
+        opposite = f"(xor (bvslt {v[0]} {zero}) (bvslt {v[1]} {zero}))"
+        less = f"(ite (and {inexact} {opposite}) {_constant(1, 3 * width)} {_constant(0, 3 * width)})"
+        return f"(bvsub (bvsdiv {top} {bottom}) {less})"
+
     match node.op:
         case "const":
             return _constant(s, width)
@@ -65,19 +77,16 @@ def _term(node: Expr, v: list[str], w: Format) -> str:
         case "mulshift":
             by = 2 * width  # room for a shift of 2W
             return low(f"(bvmul {wide(v[0], by)} {wide(v[1], by)})", s)
+        case "mulround":
+            product = f"(bvmul {wide(v[0], 2 * width)} {wide(v[1], 2 * width)})"
+            return low(f"(bvadd {product} {_constant(half(s, w), 3 * width)})", s)
         case "divshift":
-            # bvsdiv truncates: floor is one less where the remainder is nonzero and the signs differ.
-            by = 2 * width
-            top, bottom = wide(v[0], by), wide(v[1], by)
-            if s > 0:
-                top = f"(bvshl {top} {_constant(s, 3 * width)})"
-            if s < 0:
-                bottom = f"(bvshl {bottom} {_constant(-s, 3 * width)})"
-            inexact = f"(not (= (bvsrem {top} {bottom}) {_constant(0, 3 * width)}))"
-            opposite = f"(xor (bvslt {v[0]} {zero}) (bvslt {v[1]} {zero}))"
-            less = f"(ite (and {inexact} {opposite}) {_constant(1, 3 * width)} {_constant(0, 3 * width)})"
-            return f"(ite (= {v[1]} {zero}) {zero} {low(f'(bvsub (bvsdiv {top} {bottom}) {less})')})"
-        case "sqrtshift":
+            return f"(ite (= {v[1]} {zero}) {zero} {low(quotient(s))})"
+        case "divround":
+            # ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋
+            twice = f"(bvadd {quotient(s % width + 1)} {_constant(1, 3 * width)})"
+            return f"(ite (= {v[1]} {zero}) {zero} {low(twice, 1 + s % width - s)})"
+        case "sqrtround":
             return f"(isqrt{s} {v[0]})"
         case "table" if isinstance(node.param, tuple):
             index = f"(bvand {v[0]} {_constant(len(node.param) - 1, width)})"
@@ -93,7 +102,7 @@ def define(roots: Sequence[Expr], w: Format, prefix: str = "t") -> tuple[list[st
     sort = f"(_ BitVec {w.width})"
     order = list(nodes(*roots))
     commands = [f"(declare-const {_symbol(name)} {sort})" for name in sorted(inputs(*roots))]
-    shifts = sorted({n.param for n in order if n.op == "sqrtshift" and isinstance(n.param, int)})
+    shifts = sorted({n.param for n in order if n.op == "sqrtround" and isinstance(n.param, int)})
     commands += [f"(declare-fun isqrt{s} ({sort}) {sort})" for s in shifts]
     names: dict[Expr, str] = {}
     for node in order:

@@ -29,11 +29,12 @@ from retrograd.isa.entries import (
 from retrograd.isa.expr import (
     ZERO,
     Expr,
+    div_round,
     div_shift,
-    mul_shift,
+    mul_round,
     rotate_left,
     select,
-    sqrt_shift,
+    sqrt_round,
 )
 from retrograd.isa.words import Format
 
@@ -47,17 +48,22 @@ def _fits(high: Expr, low: Expr, w: Format) -> Expr:
     return high.eq(low.sar(w.width - 1))
 
 
+def _nearest_integer(x: Expr, w: Format) -> Expr:
+    """⌊x / 2^F + ½⌋. The bit below the point decides, so that no sum leaves the word."""
+    return x.sar(w.frac) + (x.sar(w.frac - 1) & 1) if w.frac else x
+
+
 def _nonzero_divisor(w: Format) -> tuple[Guard, ...]:
     return (Guard(b.ne(0), "RG0402", culprit=b),)
 
 
 def _product_fits(w: Format) -> tuple[Guard, ...]:
-    low, high = mul_shift(a, b, w.frac), mul_shift(a, b, w.frac + w.width)
+    low, high = mul_round(a, b, w.frac), mul_round(a, b, w.frac + w.width)
     return (Guard(_fits(high, low, w), "RG0404", mode="overflow", culprit=a),)
 
 
 def _quotient_fits(w: Format) -> tuple[Guard, ...]:
-    low, high = div_shift(a, b, w.frac), div_shift(a, b, w.frac - w.width)
+    low, high = div_round(a, b, w.frac), div_round(a, b, w.frac - w.width)
     return (*_nonzero_divisor(w), Guard(_fits(high, low, w), "RG0404", mode="overflow", culprit=a))
 
 
@@ -196,11 +202,11 @@ ENTRIES: tuple[Entry, ...] = (
     # fixed point
     Function("fmov", 0x68, FIXED, lambda w: a, "Update by a fixed-point register, the sum checked for overflow.",
              checked=True, shorthand="f{}"),
-    Function("fmul", 0x6C, FIXED, lambda w: mul_shift(a, b, w.frac), "Product, exact and then floored.",
+    Function("fmul", 0x6C, FIXED, lambda w: mul_round(a, b, w.frac), "Product, to nearest, ties up.",
              guards=_product_fits, checked=True),
-    Function("fdiv", 0x70, FIXED, lambda w: div_shift(a, b, w.frac), "Quotient, exact and then floored.",
+    Function("fdiv", 0x70, FIXED, lambda w: div_round(a, b, w.frac), "Quotient, to nearest, ties up.",
              guards=_quotient_fits, checked=True),
-    Function("fsqrt", 0x74, FIXED, lambda w: sqrt_shift(a, w.frac), "Square root, exact and then floored.",
+    Function("fsqrt", 0x74, FIXED, lambda w: sqrt_round(a, w.frac), "Square root, to nearest.",
              guards=_not_negative, checked=True),
     Function("fabs", 0x78, FIXED, lambda w: _magnitude(a), "Magnitude.", guards=_magnitude_fits, checked=True),
     Function("fexp", 0x7C, FIXED, lambda w: functions.exp(a, w)[0], "e^ra, to nearest.", checked=True,
@@ -217,7 +223,7 @@ ENTRIES: tuple[Entry, ...] = (
     # conversions
     Function("itof", 0x90, "conversions", lambda w: a << w.frac, "Integer to fixed.",
              guards=_integer_fits, differentiable=False, checked=True),
-    Function("ftoi", 0x94, "conversions", lambda w: a.sar(w.frac), "Fixed to integer, floored.", differentiable=False),
+    Function("ftoi", 0x94, "conversions", lambda w: _nearest_integer(a, w), "Fixed to integer, to nearest, ties up; `sari` by F floors.", differentiable=False),
     Function("ltof", 0x98, "conversions", lambda w: functions.lognum_to_fixed(a, w)[0], "Lognum to fixed, to nearest.",
              checked=True, guards=lambda w: _fits_word(functions.lognum_to_fixed(a, w)[1], w),
              partials=derivatives.lognum_to_fixed),

@@ -99,13 +99,14 @@ an operand in the cycle in which it is ready. Constants cost nothing, a subexpre
 | Unit | Operations | Cycles to the result | Busy |
 | --- | --- | --- | --- |
 | logic unit | `+`, `−`, `∧`, `∨`, `⊕`, shifts, comparisons and their opposites, choices, whether a sum or difference overflows | {logic} | 1 |
-| multiplier | ⌊x·y / 2^s⌋ for one or more s | {multiplier}, and 1 for each further s | 1 for each s |
+| multiplier | ⌊x·y / 2^s⌋, or ⌊x·y / 2^s⌉ rounded in one place, for one or more s | {multiplier}, and 1 for each further s | 1 for each s |
 | ROM | look-up in a table | {rom} | 1 |
 | divider | ⌊x·2^s / y⌋ for one or more s | {divider} + ⌈(W + s) / {digits}⌉ for the greatest s ≥ 0, and 1 for each further s | until its last result |
-| | ⌊√(x·2^s)⌋ | {divider} + ⌈(W + s) / {root}⌉ | until its result |
+| | ⌊x·2^s / y⌉ for one or more s that are rounded in one place p | {divider} + ⌈(W + p + 1) / {digits}⌉, and 1 for each further s | until its last result |
+| | ⌊√(x·2^s)⌉ | {divider} + ⌈(⌈(W + s) / 2⌉ + 1) / {digits}⌉ | until its result |
 
 Both words of a product, or of a quotient, come from one multiplication or division. The multiplier takes three stages: partial products, their sum, the shift. The divider finds {digits} digits a
-cycle; one cycle before them takes magnitudes, one after them makes floor and sign. The latencies are fields of `Units`; these are chosen for an ECP5 at 45 MHz with W = 64 and 60 MHz with W = 32.
+cycle; one cycle before them takes magnitudes, one after them rounds and makes the sign. A result to nearest takes one digit more, and adds ½ at no cost in cycles. The latencies are fields of `Units`; these are chosen for an ECP5 at 45 MHz with W = 64 and 60 MHz with W = 32.
 
 Micro-operations are issued by list scheduling: of those whose operands are ready, the one on which the longest path hangs. While many temporaries are
 taken, one that frees some goes first. No instruction needs more than {temporaries} of them.
@@ -138,7 +139,7 @@ def page(table: Table = TABLE) -> str:
     text = _PAGE.format(
         fetch=FETCH, decode=DECODE, read=READ, address=ADDRESS, access=ACCESS,
         logic=DEFAULT_UNITS.logic, multiplier=DEFAULT_UNITS.multiplier, rom=DEFAULT_UNITS.rom,
-        divider=DEFAULT_UNITS.divider, digits=DEFAULT_UNITS.digits, root=2 * DEFAULT_UNITS.digits,
+        divider=DEFAULT_UNITS.divider, digits=DEFAULT_UNITS.digits,
         temporaries=_temporaries(table),
         example=(cycles(fmul, w, False, False), cycles(fmul, w, True, False)),
         listing=microprograms(fmul.entry, w, False, False)[fmul.name].schedule,

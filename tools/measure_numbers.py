@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa import functions
-from retrograd.isa.expr import Expr, nodes, place
+from retrograd.isa.expr import Expr, half, nodes, place
 from retrograd.isa.files import write_file
 from retrograd.isa.python_source import emit
 from retrograd.isa.table import TABLE
@@ -94,8 +94,14 @@ def _c_operation(node: Expr, v: list[str], w: Format, tables: dict[tuple[int, ..
         case "divshift":
             top, bottom = f"(P)(S){v[0]} * ((P)1 << {max(s, 0)})", f"(P)(S){v[1]} * ((P)1 << {max(-s, 0)})"
             return f"{v[1]} ? (U)floor_div({top}, {bottom}) : 0"
-        case "sqrtshift":
-            return f"(S){v[0]} < 0 ? 0 : (U)root((UP){v[0]} << {s})"
+        case "mulround":
+            return f"(U)(((P)(S){v[0]} * (S){v[1]} + {half(s, w)}) >> {s})"
+        case "divround":
+            places = s % w.width
+            twice = f"floor_div((P)(S){v[0]} * ((P)1 << {places + 1}), (P)(S){v[1]})"
+            return f"{v[1]} ? (U)(({twice} + 1) >> {1 + places - s}) : 0"
+        case "sqrtround":
+            return f"(S){v[0]} < 0 ? 0 : (U)((root((UP){v[0]} << {s + 2}) + 1) >> 1)"
         case "table" if isinstance(node.param, tuple):
             name = tables.setdefault(node.param, f"T{len(tables)}")
             return f"{name}[{v[0]} & {len(node.param) - 1}]"
@@ -240,11 +246,13 @@ _LEFT_COS = "(out[2] == 0 ? F(cos)(real(a)) : out[2] == 1 ? F(sin)(real(a)) : ou
 CASES = [
     Case("fexp", "e^a", "a", _roots("fexp.add"), "F(exp)(real(a)) * ONE", exact="exp", monotone=True),
     Case("flog", "ln a", "a", _roots("flog.add"), "F(log)(real(a)) * ONE", "(S)a > 0", exact="log", monotone=True),
-    Case("fsqrt", "√a", "a", _roots("fsqrt.add"), "F(sqrt)(real(a)) * ONE", "(S)a >= 0", exact="sqrt", monotone=True),
+    Case("fsqrt", "√a", "a", _roots("fsqrt.add"), "F(sqrt)(real(a)) * ONE", "(S)a >= 0", bound=0.5, exact="sqrt",
+         monotone=True),
     Case("fsin", "sin a", "a", _roots("fsin.add"), "F(sin)(real(a)) * ONE", exact="sin"),
     Case("fcos", "cos a", "a", _roots("fcos.add"), "F(cos)(real(a)) * ONE", exact="cos"),
     Case("fatan2", "the angle of (b, a)", "ab", _roots("fatan2.add"), "F(atan2)(real(a), real(b)) * ONE", "(a | b) != 0", exact="atan2"),
-    Case("fdiv", "a / b", "ab", _roots("fdiv.add"), "real(a) / real(b) * ONE", "b != 0", exact="div"),
+    Case("fmul", "a · b", "ab", _roots("fmul.add"), "real(a) * real(b) * ONE", bound=0.5, exact="mul"),
+    Case("fdiv", "a / b", "ab", _roots("fdiv.add"), "real(a) / real(b) * ONE", "b != 0", bound=0.5, exact="div"),
     Case("ltof", "fixed from lognum", "a", _roots("ltof.add"),
          "(a & SIGN ? -1 : 1) * F(exp2)((R)logarithm(a) / ONE) * ONE", exact="ltof", monotone=True, mirrored=True),
     Case("ftol", "lognum from fixed", "a", _roots("ftol.mul"), "F(log2)(size(real(a))) * ONE", "a != 0", "logarithm(out[0])",
@@ -287,6 +295,8 @@ def exact(case: Case, w: Format, words: dict[str, int], out: Sequence[int]) -> A
             return f(x / one) * one
         case "atan2":
             return mp.atan2(x, y) * one
+        case "mul":
+            return x * y / one
         case "div":
             return x / y * one
         case "ltof":
@@ -429,6 +439,8 @@ def samples(case: Case, w: Format, rng: np.random.Generator, n: int) -> Points:
             y = np.where(rng.integers(0, 2, n) == 1, slope, y)
             turned = rng.integers(0, 2, n) == 1
             return Points((None, np.where(turned, x, y), np.where(turned, y, x)), 0, n)
+        case "fmul":
+            return Points((None, x, any_words(rng, w, n)), 0, n)
         case "ladd" | "lsub":
             top = rng.integers(-w.sign // 4, w.sign // 4, n) >> rng.integers(0, w.width // 2, n)
             far = rng.integers(0, (w.frac + 8) * one, n)
@@ -548,7 +560,7 @@ def everything(case: Case, w: Format) -> tuple[str, list[Points]] | None:
 
 
 def cut(worst: Any) -> float:
-    """To nine places, cut: what is floored stays below a whole unit, however near it comes."""
+    """To nine places, cut: an error that is less than its bound stays so, however near it comes."""
     import mpmath as mp
 
     with mp.workprec(300):
@@ -612,13 +624,13 @@ def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolE
     return out
 
 
-def run_all(quick: bool) -> dict[str, Any]:
-    """Every case in both formats."""
+def run_all(quick: bool, only: Collection[str] = ()) -> dict[str, Any]:
+    """Every case in both formats, or those of some functions."""
     started = time.monotonic()
     results = []
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         for w in (Q16, Q32):
-            for case in CASES:
+            for case in [case for case in CASES if not only or case.name in only]:
                 before = time.monotonic()
                 r = run_case(case, w, Path(folder), quick, pool)
                 results.append(r)
@@ -646,9 +658,16 @@ How exact the functions on numbers are, and how that was measured. What each of 
   last place of the format, 2^-F. Of a lognum, it is the last place of log2|x|.
 - A float64 has 53 bits, and a word may have 64. `rg.fixed.to_words` rounds a float to the nearest word, ties to even; numbers that a
   run or `to_reals` returned [remember their word](language.md#what-a-call-returns), and are that word.
-- `fdiv` and `fsqrt` are exact, then floored: their error stays below 1 unit. All other functions round once, at the end,
-  to nearest. What they lose before that is a small part of a unit, except in `fexp` and `ltof`: their error is relative
-  to the power, and reaches a quarter of a unit more where the power fills the word.
+- `fmul`, `fdiv` and `fsqrt` are exact, then rounded to nearest: their error is at most ½ unit. Of two words that are
+  equally near, the greater is taken (ties up): the result is ⌊z + ½⌋. A root is never half way. `ftoi` rounds in the same way
+  to an integer, and `itof` and `fmov` are exact; `rg.floor` is no conversion but the function ⌊x⌋.
+- Cotangents are rounded in the same way: each product or quotient with a derivative is one of these.
+- The other functions round once, at the end, to nearest. What they lose before that is a small part of a unit, except in `fexp`
+  and `ltof`: their error is relative to the power, and reaches a quarter of a unit more where the power fills the word.
+- Whole numbers have no place to round to: `div` floors, and `mod` is what remains, as `//` and `%` do in Python; shifts to the
+  right floor.
+- Rounding to nearest has no bias but that of ties, which are one in 2^F of random products. The floor is ½ unit too low on average,
+  and a sum of n floored products n/2 units.
 - An argument without a value (the logarithm of 0 or less, the root of less than 0, the angle of the zero vector, a
   quotient by 0, the lognum of 0) traps before anything is written, and the trap holds the operand.
 - A value outside the format traps on a machine that checks overflow. On one that does not, the result is the low word of the value:
@@ -663,7 +682,7 @@ How exact the functions on numbers are, and how that was measured. What each of 
 
 ## Method
 Every function reduces its argument, to more bits than a word holds, to an entry of a table and a small remainder; a
-Taylor series in the remainder corrects the entry. Products are taken whole and then floored; there is no floating point.
+Taylor series in the remainder corrects the entry. Products within a function are taken whole and then floored, beyond the last place of its result; there is no floating point.
 The tables are exact values, rounded once (`tools/derive_constants.py`), the series rational numbers. `isa/functions.py` is
 the definition; every backend computes the same bits, because it folds the same trees.
 `rot` makes quarter turns by exchange and negation, and turns what is left, about an eighth of a turn at most to either side, by three shears.
@@ -685,9 +704,9 @@ Run `python tools/measure_numbers.py docs` to measure again.
 
 
 def shown(worst: float) -> str:
-    """To four places; 1.0000 only where it is not less."""
+    """To four places; 1.0000 or 0.5000 only where it is not less."""
     text = f"{worst:.4f}"
-    return "0.9999…" if text == "1.0000" and worst < 1 else text
+    return {"1.0000": "0.9999…", "0.5000": "0.4999…"}.get(text, text) if worst < float(text) else text
 
 
 def render(data: dict[str, Any]) -> str:
@@ -729,6 +748,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="samples only; writes nothing")
     parser.add_argument("--check", action="store_true", help="measure nothing; say whether the page is stale")
     parser.add_argument("--page", action="store_true", help="measure nothing; write the page from the JSON anew")
+    parser.add_argument("--only", metavar="NAME", nargs="+", default=[], help="measure these functions, keep the rest")
     parser.add_argument("docs", type=Path, nargs="?", default=Path("docs"))
     options = parser.parse_args(arguments)
     page, facts = options.docs / "numbers.md", options.docs / "numbers.json"
@@ -740,13 +760,17 @@ def main(arguments: list[str]) -> int:
     if options.page:
         write_file(page, render(json.loads(facts.read_text("utf-8"))))
         return 0
-    data = run_all(options.quick)
+    data = run_all(options.quick, options.only)
     wrong = [r for r in data["results"] if r["worst"] > r["bound"] or r.get("falls")]
     for r in wrong:
         print(
             f"{r['function']} in {r['format']}: {r['worst']} of {r['bound']}, {r.get('falls', 0)} falls",
             file=sys.stderr,
         )
+    if options.only:
+        new = {(r["function"], r["format"]): r for r in data["results"]}
+        known = {(r["function"], r["format"]): r for r in json.loads(facts.read_text("utf-8"))["results"]} | new
+        data = {"results": [known[case.name, str(w)] for w in (Q16, Q32) for case in CASES]}
     if not options.quick:
         write_file(facts, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
         write_file(page, render(data))

@@ -88,7 +88,7 @@ def _product(op: Op, x: Operand | None, word: int, w: Format) -> tuple[Op, ...] 
 
 
 def _quotient(op: Op, word: int, w: Format) -> tuple[Op, ...] | None:
-    """y ⊕= x / c = x · (1/c): the same rational number, floored."""
+    """y ⊕= x / c = x · (1/c): the same rational number, rounded."""
     divisor, one = w.signed(word), 1 << w.frac
     if divisor == 0 or (one * one) % divisor:
         return None

@@ -3,7 +3,7 @@
 What a vector unit has no instruction for is made of what it has, where that is quick; a lane in which it is not is doubted, and
 whoever runs the code runs that instance once more, alone.
 
-    words of one product            four products of 32 bits
+    words of one product            four products of 32 bits, to a part of which half a unit is added where it is rounded
     quotients                       those of doubles below 2^50, put right by integers; beyond, and by zero, a doubt
     a root                          that of a double, put right by integers
     tables                          gathered
@@ -24,18 +24,22 @@ ROOT_SHIFT = 37
 class LaneTrees(Trees):
     """Trees as code on words side by side; see Trees. `doubts` are truths that hold in lanes whose values are not to be relied on."""
 
-    def _product(self, x: Expr, y: Expr, s: int) -> str:
+    def _product(self, x: Expr, y: Expr, s: int, added: int) -> str:
         let, t, number = self._code.let, self._t, self._code.number
-        low, high = self._two_words(x, y)
+        low, high = self._two_words(x, y, added)
         if s >= WIDTH:
             return let(f"ashr {t} {high}, {number(min(s - WIDTH, WIDTH - 1))}") if s > WIDTH else high
         name = f"@llvm.fshr.{self._code.suffix('i64')}"
         self._code.module.define(name, f"declare {t} {name}({t}, {t}, {t})")
         return let(f"call {t} {name}({t} {high}, {t} {low}, {t} {number(s)})")
 
-    def _two_words(self, x: Expr, y: Expr) -> tuple[str, str]:
-        """(lower, upper word) of the signed product: the unsigned one by halves, less y where x < 0 and x where y < 0."""
-        found = self._pairs.get(("low", x, y)), self._pairs.get(("high", x, y))
+    def _two_words(self, x: Expr, y: Expr, added: int) -> tuple[str, str]:
+        """(lower, upper word) of the signed product: the unsigned one by halves, less y where x < 0 and x where y < 0.
+
+        Both sums of a product of 32 bits have room for what is `added`, 2^k: the lower for k ≤ 32, the other for 2^(k − 32).
+        """
+        keys = f"low + {added}", f"high + {added}"
+        found = self._pairs.get((keys[0], x, y)), self._pairs.get((keys[1], x, y))
         if found[0] is not None and found[1] is not None:
             return found[0], found[1]
         let, t, number = self._code.let, self._t, self._code.number
@@ -49,14 +53,18 @@ class LaneTrees(Trees):
             return let(f"lshr {t} {v}, {half}")
 
         low = let(f"mul {t} {lower(a)}, {lower(b)}")
+        if 0 < added <= 1 << 32:
+            low = let(f"add {t} {low}, {number(added)}")
         one = let(f"add {t} {let(f'mul {t} {upper(a)}, {lower(b)}')}, {upper(low)}")
+        if added > 1 << 32:
+            one = let(f"add {t} {one}, {number(added >> 32)}")
         two = let(f"add {t} {let(f'mul {t} {lower(a)}, {upper(b)}')}, {lower(one)}")
         top = let(f"add {t} {let(f'mul {t} {upper(a)}, {upper(b)}')}, {let(f'add {t} {upper(one)}, {upper(two)}')}")
         for v, other in ((a, b), (b, a)):
             sign = let(f"ashr {t} {v}, {number(WIDTH - 1)}")
             top = let(f"sub {t} {top}, {let(f'and {t} {sign}, {other}')}")
         word = let(f"or {t} {let(f'shl {t} {two}, {half}')}, {lower(low)}")
-        self._pairs["low", x, y], self._pairs["high", x, y] = word, top
+        self._pairs[keys[0], x, y], self._pairs[keys[1], x, y] = word, top
         return word, top
 
     def _quotient(self, x: Expr, y: Expr, s: int) -> str:
@@ -67,6 +75,17 @@ class LaneTrees(Trees):
         if found is None:
             found = self._pairs[key, x, y] = self._near(self.value(x), self.value(y), top)
         return let(f"ashr {t} {found}, {number(min(top - s, WIDTH - 1))}") if top != s else found
+
+    def _rounded_quotient(self, x: Expr, y: Expr, s: int) -> str:
+        # A quotient that is no doubt is below 2^50, so that its high word is all sign.
+        let, t, number = self._code.let, self._t, self._code.number
+        places = s % WIDTH
+        key = f"rounded in {places}"
+        rounded = self._pairs.get((key, x, y))
+        if rounded is None:
+            up = let(f"add {t} {self._quotient(x, y, places + 1)}, {number(1)}")
+            rounded = self._pairs[key, x, y] = let(f"ashr {t} {up}, {number(1)}")
+        return rounded if s == places else let(f"ashr {t} {rounded}, {number(WIDTH - 1)}")
 
     def _near(self, x: str, y: str, s: int) -> str:
         """⌊x·2^s / y⌋; see `wide_quotient`, which says why the double's quotient is near enough."""
@@ -100,12 +119,10 @@ class LaneTrees(Trees):
         code.module.define(root, f"declare {real} {root}({real})")
         scaled = let(f"fmul {real} {let(f'sitofp {t} {safe} to {real}')}, {code.real(2.0**s)}")
         r = let(f"fptosi {real} {let(f'call {real} {root}({real} {scaled})')} to {t}")
-        # Within one of the root, so that what remains fits a word whatever wraps on the way.
+        # Less than one below the root, and less than ½ above, so that what remains fits a word whatever wraps on the way.
         rest = let(f"sub {t} {let(f'shl {t} {safe}, {number(s)}')}, {let(f'mul {t} {r}, {r}')}")
-        large = let(f"sext {code.truth} {let(f'icmp slt {t} {rest}, {number(0)}')} to {t}")
-        twice = let(f"shl {t} {r}, {number(1)}")
-        small = let(f"zext {code.truth} {let(f'icmp sgt {t} {rest}, {twice}')} to {t}")
-        return let(f"add {t} {r}, {let(f'add {t} {large}, {small}')}")
+        small = let(f"zext {code.truth} {let(f'icmp sgt {t} {rest}, {r}')} to {t}")
+        return let(f"add {t} {r}, {small}")
 
     def _look_up(self, index: str, values: tuple[int, ...]) -> str:
         code, let, t = self._code, self._code.let, self._t

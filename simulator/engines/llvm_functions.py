@@ -1,4 +1,4 @@
-"""What LLVM has no instruction for, as functions of a module: floored quotients of two-word numbers, integer roots.
+"""What LLVM has no instruction for, as functions of a module: floored quotients of two-word numbers, rounded integer roots.
 
 Written here once, for all targets.
 """
@@ -247,7 +247,7 @@ done:
 
 
 def integer_root(module: Module, w: Format, s: int) -> str:
-    """⌊√(x·2^s)⌋, 0 if x < 0.
+    """The integer r nearest to √(x·2^s), 0 if x < 0: that with r² − r < n ≤ r² + r, n = x·2^s.
 
     The root of a double is within one of the root where that has fewer than 51 bits; else one step of Newton's method
     brings it there, from above: the mean of r and n/r is no less than √n.
@@ -303,16 +303,18 @@ def integer_root(module: Module, w: Format, s: int) -> str:
         root = "%r2"
     lines += widen(root, "%w0")
     lines += [
-        f"  %p0 = mul {square} %w0, %w0",
-        f"  %large = icmp ugt {square} %p0, %n",
+        f"  %s0 = mul {square} %w0, %w0",
+        f"  %p0 = sub {square} %s0, %w0",
+        f"  %large = icmp uge {square} %p0, %n",
         "  %less = zext i1 %large to i64",
         f"  %r3 = sub i64 {root}, %less",
         "  %up = add i64 %r3, 1",
     ]
-    lines += widen("%up", "%w1")
+    lines += widen("%r3", "%w1")
     lines += [
-        f"  %p1 = mul {square} %w1, %w1",
-        f"  %small = icmp ule {square} %p1, %n",
+        f"  %s1 = mul {square} %w1, %w1",
+        f"  %p1 = add {square} %s1, %w1",
+        f"  %small = icmp ult {square} %p1, %n",
         "  %r4 = select i1 %small, i64 %up, i64 %r3",
         f"  %r5 = {'trunc i64 %r4 to ' + t if w.width < 64 else 'add i64 %r4, 0'}",
         f"  %out = select i1 %some, {t} %r5, {t} 0",

@@ -1,12 +1,13 @@
 """Fold: the expression tree as LLVM IR, for the machines that compile: host code and PTX.
 
 Words are `iW`; every node is one value of that type, as `isa.expr.OPERATIONS` defines it. What LLVM has no instruction for
-(floored quotients of two-word numbers, integer roots) is a function of the module, written here once for all targets.
+(quotients of two-word numbers, integer roots) is a function of the module, written here once for all targets.
 
 Overrides, each computing what the nodes say (held to it by tests against `evaluate`):
     a sum and whether it fits       sadd.with.overflow, ssub.with.overflow
-    words of one product            one product of 2W bits
+    words of one product            one product of 2W bits, to which half a unit is added where it is rounded
     quotients of the same operands  one quotient of 2W bits: ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋
+    a rounded quotient              ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋
     a root                          that of a double, put right by integers
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from retrograd.isa.expr import ZERO, Expr, nodes
+from retrograd.isa.expr import ZERO, Expr, half, nodes
 from retrograd.simulator.engines.llvm_functions import integer_quotient, integer_root, wide_quotient
 from retrograd.simulator.engines.llvm_module import Code
 
@@ -50,6 +51,13 @@ class Trees:
             sum_ = _checked_sum(node)
             if sum_ is not None:
                 self._checked.add(sum_)
+            if node.op == "divround":
+                # From the floor of the quotient's double.
+                operands = node.args[0], node.args[1]
+                places = _parameter(node) % self._w.width
+                if places + 1 < self._w.width:
+                    self._shift[operands] = max(places + 1, self._shift.get(operands, 0))
+                self._all_flat[operands] = False
             if node.op == "divshift":
                 operands, shift = (node.args[0], node.args[1]), _parameter(node)
                 if shift < self._w.width:
@@ -136,13 +144,17 @@ class Trees:
             case "shl" | "shr" | "sar":
                 amount = let(f"and {t} {v[1]}, {self._code.number(w.width - 1)}")
                 return let(f"{_SHIFTS[node.op]} {t} {v[0]}, {amount}")
-            case "mulshift" if s == 0:
+            case "mulshift" | "mulround" if s == 0:
                 return let(f"mul {t} {v[0]}, {v[1]}")
             case "mulshift":
-                return self._product(node.args[0], node.args[1], s)
+                return self._product(node.args[0], node.args[1], s, 0)
+            case "mulround":
+                return self._product(node.args[0], node.args[1], s, half(s, w))
             case "divshift":
                 return self._quotient(node.args[0], node.args[1], s)
-            case "sqrtshift":
+            case "divround":
+                return self._rounded_quotient(node.args[0], node.args[1], s)
+            case "sqrtround":
                 return self._root(v[0], s)
         raise ValueError(f"no LLVM for operation {node.op!r}")
 
@@ -165,14 +177,19 @@ class Trees:
         self._code.sum_is(found, node.op, x, y, node in self._noted)
         return found
 
-    def _product(self, x: Expr, y: Expr, s: int) -> str:
-        """⌊x·y / 2^s⌋, s > 0."""
+    def _product(self, x: Expr, y: Expr, s: int, added: int) -> str:
+        """⌊(x·y + added) / 2^s⌋, s > 0, added < 2^(W−1)."""
         let, t, wide = self._code.let, self._t, f"i{2 * self._w.width}"
         found = self._pairs.get(("product", x, y))
         if found is None:
             a = let(f"sext {t} {self.value(x)} to {wide}")
             b = let(f"sext {t} {self.value(y)} to {wide}")
             found = self._pairs["product", x, y] = let(f"mul nsw {wide} {a}, {b}")
+        if added:
+            key = f"product + {added}"
+            plain, found = found, self._pairs.get((key, x, y))
+            if found is None:
+                found = self._pairs[key, x, y] = let(f"add nsw {wide} {plain}, {added}")
         high = let(f"ashr {wide} {found}, {min(s, 2 * self._w.width - 1)}")
         return let(f"trunc {wide} {high} to {t}")
 
@@ -182,20 +199,51 @@ class Trees:
 
     def _quotient(self, x: Expr, y: Expr, s: int) -> str:
         let, t, w, module = self._code.let, self._t, self._w, self._code.module
-        operands = f"{t} {self.value(x)}, {t} {self.value(y)}"
         if self._all_flat[x, y]:
-            return let(f"call {t} {integer_quotient(module, w)}({operands})")
+            return let(f"call {t} {integer_quotient(module, w)}({t} {self.value(x)}, {t} {self.value(y)})")
         wide = f"i{2 * w.width}"
+        quotient, top = self._wide_quotient(x, y, s)
+        if top != s:
+            quotient = let(f"ashr {wide} {quotient}, {min(top - s, 2 * w.width - 1)}")
+        return let(f"trunc {wide} {quotient} to {t}")
+
+    def _wide_quotient(self, x: Expr, y: Expr, s: int) -> tuple[str, int]:
+        """(⌊x·2^t / y⌋, t), t ≥ s."""
+        t, w, module = self._t, self._w, self._code.module
         # −2^(W−1)·2^W / −1 is one too many for 2W bits: shifted by W, a quotient gives its own low word and no other's.
         top = s if s == w.width else self._shift[x, y]
         key = "whole" if s == w.width else "quotient"
         quotient = self._pairs.get((key, x, y))
         if quotient is None:
-            quotient = let(f"call {wide} {wide_quotient(module, w, top)}({operands})")
+            name = wide_quotient(module, w, top)
+            quotient = self._code.let(f"call i{2 * w.width} {name}({t} {self.value(x)}, {t} {self.value(y)})")
             self._pairs[key, x, y] = quotient
-        if top != s:
-            quotient = let(f"ashr {wide} {quotient}, {min(top - s, 2 * w.width - 1)}")
-        return let(f"trunc {wide} {quotient} to {t}")
+        return quotient, top
+
+    def _rounded_quotient(self, x: Expr, y: Expr, s: int) -> str:
+        """A word of ⌊x·2^p / y + ½⌋, p = s mod W: that below 2^(p − s)."""
+        let, t, w = self._code.let, self._t, self._w
+        wide, places = f"i{2 * w.width}", s % w.width
+        key = f"rounded in {places}"
+        rounded = self._pairs.get((key, x, y))
+        if rounded is None:
+            twice, top = self._wide_quotient(x, y, places + 1)
+            if top != places + 1:
+                twice = let(f"ashr {wide} {twice}, {top - places - 1}")
+            up = let(f"add {wide} {twice}, 1")
+            rounded = let(f"ashr {wide} {up}, 1")
+            if places + 1 == w.width:
+                # The one quotient of which twice as much is too many for 2W bits: −2^(W−1)·2^p / −1.
+                least, minus = self._code.number(w.sign), self._code.number(w.mask)
+                most = let(f"icmp eq {t} {self.value(x)}, {least}")
+                one = let(f"icmp eq {t} {self.value(y)}, {minus}")
+                both = let(f"and i1 {most}, {one}")
+                rounded = let(f"select i1 {both}, {wide} {1 << 2 * w.width - 2}, {wide} {rounded}")
+            # 0 stays 0: a divisor of 0 gives ⌊2z⌋ = 0.
+            self._pairs[key, x, y] = rounded
+        if s != places:
+            rounded = let(f"ashr {wide} {rounded}, {min(places - s, 2 * w.width - 1)}")
+        return let(f"trunc {wide} {rounded} to {t}")
 
     def _look_up(self, index: str, values: tuple[int, ...]) -> str:
         let, t, module = self._code.let, self._t, self._code.module

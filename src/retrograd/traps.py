@@ -33,7 +33,7 @@ _NEAR = 200
 #: function of the instruction table -> what the user called
 _FUNCTIONS = {
     "fsqrt": "rg.sqrt", "flog": "rg.log", "fexp": "rg.exp", "ftol": "lognum", "fsin": "rg.sin", "fcos": "rg.cos",
-    "fatan2": "rg.atan2", "ftoi": "rg.floor", "ltof": "fixed",
+    "fatan2": "rg.atan2", "ltof": "fixed",
 }  # fmt: skip
 
 _WHILE = (

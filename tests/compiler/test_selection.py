@@ -17,7 +17,7 @@ from retrograd.compiler.selection import NoInstruction, Place, Word, updates
 from retrograd.isa.companions import Gain, cotangents, tangents
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import BAR, Opcode, bar
-from retrograd.isa.expr import Expr, div_shift, evaluate, inputs, look_up, mul_shift, place, select, sqrt_shift
+from retrograd.isa.expr import Expr, div_round, evaluate, inputs, look_up, mul_round, place, select, sqrt_round
 from retrograd.isa.functions import lognum_to_fixed
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -159,10 +159,10 @@ def operations(block: Block) -> Counter[str]:
 def test_what_is_common_is_computed_once() -> None:
     w = FORMATS[0]
     a, b, c = place("a"), place("b"), place(bar("d"))
-    root = sqrt_shift(mul_shift(a, b, 32), 32)
+    root = sqrt_round(mul_round(a, b, 32), 32)
     x, y = Var("x"), Var("y")
     places: dict[str, Place] = {"a": Var("a"), "b": Var("b"), bar("d"): Var("c")}
-    block = updates([(x, "sub", mul_shift(c, root, 32)), (y, "add", div_shift(c, root, 32))], places, w)
+    block = updates([(x, "sub", mul_round(c, root, 32)), (y, "add", div_round(c, root, 32))], places, w)
     assert operations(block) == {"fmul.add": 1, "fsqrt.add": 1, "fmul.sub": 1, "fdiv.add": 1}
 
 
@@ -183,7 +183,7 @@ def test_only_one_side_of_a_choice_is_computed(interpreter: ModuleType) -> None:
     """x̄ += a < 0 ? 1/b : c   with b = 0 where a ≥ 0."""
     w = FORMATS[0]
     a, b, c = place("a"), place("b"), place("c")
-    selected = Selected([("x", "add", select(a.lt(0), div_shift(c, b, 32), c))], w, interpreter)
+    selected = Selected([("x", "add", select(a.lt(0), div_round(c, b, 32), c))], w, interpreter)
     one = w.from_real(1)
     assert selected.check({"a": one, "b": 0, "c": one, "x": one}, True)
     assert not selected.check({"a": w.wrap(-one), "b": 0, "c": one, "x": one}, True)
@@ -200,7 +200,7 @@ def test_a_sum_that_overflows_traps_in_memory_too(interpreter: ModuleType) -> No
 
 # ---------------------------------------------------------------- trees of every shape
 
-_leaves = st.sampled_from([place("a"), place("b"), place("c"), mul_shift(place("a"), place("b"), 8)])
+_leaves = st.sampled_from([place("a"), place("b"), place("c"), mul_round(place("a"), place("b"), 8)])
 _conditions = st.builds(
     lambda kind, x, y: getattr(x, kind)(y), st.sampled_from(("lt", "ge", "ltu", "geu", "eq", "ne")), _leaves, _leaves
 )
@@ -210,9 +210,9 @@ _trees = st.recursive(
         st.builds(lambda x, y: x + y, inner, inner),
         st.builds(lambda x, y: x - y, inner, inner),
         st.builds(lambda x: -x, inner),
-        st.builds(lambda x, y: mul_shift(x, y, 8), inner, inner),
-        st.builds(div_shift, inner, inner, st.integers(6, 8)),
-        st.builds(lambda x: sqrt_shift(x, 8), inner),
+        st.builds(lambda x, y: mul_round(x, y, 8), inner, inner),
+        st.builds(div_round, inner, inner, st.integers(7, 8)),
+        st.builds(lambda x: sqrt_round(x, 8), inner),
         st.builds(lambda x, n: x.sar(n), inner, st.integers(1, 4)),
         st.builds(select, _conditions, inner, inner),
     ),
@@ -236,7 +236,7 @@ def test_lognums_are_combined_by_their_own_instructions(interpreter: ModuleType)
     for w in FORMATS:
         times, over = UPDATE_OPERATORS["mul"].combine, UPDATE_OPERATORS["div"].combine
         share = over(w, place("a"), times(w, place("b"), place("a")))
-        tree = mul_shift(place("c"), lognum_to_fixed(share, w)[0], w.frac)
+        tree = mul_round(place("c"), lognum_to_fixed(share, w)[0], w.frac)
         selected = Selected([("x", "add", tree)], w, interpreter)
         rng = random.Random(3)
         ran = 0
@@ -254,12 +254,12 @@ def test_lognums_are_combined_by_their_own_instructions(interpreter: ModuleType)
     "tree",
     [
         look_up(place("a"), (1, 2, 3, 4)),
-        mul_shift(place("a"), place("b"), 7),
-        div_shift(place("a"), place("b"), 33),
-        sqrt_shift(place("a"), 5),
+        mul_round(place("a"), place("b"), 7),
+        div_round(place("a"), place("b"), 33),
+        sqrt_round(place("a"), 5),
         place("c") + look_up(place("a"), (1, 2)),
         select(place("a").lt(0), place("b"), look_up(place("c"), (1, 2))),
-        mul_shift(look_up(place("a"), (1, 2)), place("b"), 32),
+        mul_round(look_up(place("a"), (1, 2)), place("b"), 32),
     ],
     ids=str,
 )
@@ -275,9 +275,9 @@ def test_a_tree_that_nothing_computes_is_refused(tree: Expr) -> None:
 def test_a_wrong_instruction_is_caught(interpreter: ModuleType) -> None:
     w = FORMATS[0]
     one = w.from_real(1)
-    selected = Selected([("x", "add", mul_shift(place("a"), place("c"), 32))], w, interpreter)
+    selected = Selected([("x", "add", mul_round(place("a"), place("c"), 32))], w, interpreter)
     words = {"a": 3 * one, "c": one, "x": one}
     assert selected.check(words, False)
-    selected.wanted = [("x", "add", mul_shift(place("a"), place("a"), 32))]
+    selected.wanted = [("x", "add", mul_round(place("a"), place("a"), 32))]
     with pytest.raises(AssertionError):
         selected.check(words, False)

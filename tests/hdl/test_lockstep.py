@@ -99,7 +99,7 @@ PLANTED = [
     ("div", Operation.NE, Operation.EQ),
     ("fmul", Operation.ADDFITS, Operation.SUBFITS),
     ("min", Operation.SELECT, Operation.OR),
-    ("fsqrt", Operation.SQRTSHIFT, Operation.MULSHIFT),
+    ("fsqrt", Operation.SQRTROUND, Operation.MULSHIFT),
 ]
 
 
@@ -128,6 +128,16 @@ def test_a_planted_micro_operation_is_found(
     execute = Simulation(Core(p, code)).run
     with pytest.raises(AssertionError, match=r"order \d"):
         lockstep.sequences(execute, Q32, False, 5, states=15, programs=4, entries=(name,))
+
+
+@pytest.mark.slow
+def test_a_product_that_is_floored_is_found(lockstep: Any, microcode: Plant) -> None:
+    p = Parameters(Q32, code_words=64, data_words=16)
+    code = microcode(p)
+    assert code.halves == [0, 1 << 15]
+    code.halves[1] = 0
+    with pytest.raises(AssertionError, match=r"order \d"):
+        lockstep.sequences(Simulation(Core(p, code)).run, Q32, False, 5, states=15, programs=4, entries=("fmul",))
 
 
 def cycle_longer(code: Microcode) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable
-from math import isqrt
+from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
-from retrograd.hdl.divider import Divider
+from retrograd.hdl.divider import Divider, Division
 from retrograd.hdl.logic_unit import LogicUnit
 from retrograd.hdl.microword import Operation
 from retrograd.hdl.multiplier import Multiplier
@@ -18,7 +20,7 @@ from retrograd.hdl.operand_file import OperandFile
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.rom_unit import RomUnit
 from retrograd.hdl.uart import Receiver, Transmitter
-from retrograd.isa.expr import apply_operation, evaluate
+from retrograd.isa.expr import apply_operation, evaluate, half
 from retrograd.isa.microcode import DEFAULT_UNITS, FUSED, Unit, unit_of
 from retrograd.isa.program import MAX_CODE
 from retrograd.isa.words import Format
@@ -74,44 +76,49 @@ def test_the_logic_unit(w: Format) -> None:
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_the_multiplier(w: Format) -> None:
     shifts = (0, w.frac, w.width, w.width + w.frac, 2 * w.width, 5)
-    unit, rng = Multiplier(w.width, shifts), random.Random(w.width)
+    halves = (0, 1, half(w.frac, w), half(w.width - 1, w))
+    unit, rng = Multiplier(w.width, shifts, halves), random.Random(w.width)
     assert DEFAULT_UNITS.multiplier == 3
 
     async def bench(ctx: Any) -> None:
         # A product begins in each cycle, and its word is there in the third: issued in cycle c, written at the end of c + 2.
-        asked: list[tuple[int, int]] = []
+        asked: list[int] = []
         for _ in range(100):
-            x, y = some_word(w, rng), some_word(w, rng)
-            asked.append((x, y))
+            x, y, which = some_word(w, rng), some_word(w, rng), rng.randrange(len(halves))
+            asked.append(w.signed(x) * w.signed(y) + halves[which])
             ctx.set(unit.x, x)
             ctx.set(unit.y, y)
+            ctx.set(unit.half, which)
             ctx.set(unit.start, 1)
             if len(asked) > 2:
-                index, (x, y) = rng.randrange(len(shifts)), asked[-3]
+                index = rng.randrange(len(shifts))
                 ctx.set(unit.shift, index)
-                assert ctx.get(unit.result) == (w.signed(x) * w.signed(y) >> shifts[index]) & w.mask
+                assert ctx.get(unit.result) == (asked[-3] >> shifts[index]) & w.mask
             await ctx.tick()
         # The last stays.
         ctx.set(unit.start, 0)
         await ctx.tick().repeat(5)
-        x, y = asked[-1]
         for index, shift in enumerate(shifts):
             ctx.set(unit.shift, index)
-            assert ctx.get(unit.result) == (w.signed(x) * w.signed(y) >> shift) & w.mask
+            assert ctx.get(unit.result) == (asked[-1] >> shift) & w.mask
 
     simulate(unit, bench)
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_the_divider(w: Format) -> None:
-    divisions = [(root, s) for root in (False, True) for s in (0, 1, 2, 3, w.frac, w.width - 1, w.width)]
+    shifts = (0, 1, 2, 3, w.frac, w.width - 1)
+    divisions = [Division(False, s) for s in (*shifts, w.width)]
+    divisions += [Division(root, s, True) for root in (False, True) for s in shifts]
     unit, rng = Divider(w.width, divisions, (0, w.width)), random.Random(w.width)
 
     async def bench(ctx: Any) -> None:
-        for k in range(6 * len(divisions)):
+        corners = [(x, y) for x in (w.sign, w.sign - 1, w.mask, 1) for y in (1, w.mask, 2, w.sign)]
+        for k in range(len(corners) * len(divisions) + 6 * len(divisions)):
             index = k % len(divisions)
-            root, s = divisions[index]
-            x, y = some_word(w, rng), some_word(w, rng)
+            root, s, rounded = divisions[index]
+            drawn = some_word(w, rng), some_word(w, rng)
+            x, y = corners[k // len(divisions)] if k // len(divisions) < len(corners) else drawn
             ctx.set(unit.x, x)
             ctx.set(unit.y, y)
             ctx.set(unit.division, index)
@@ -121,10 +128,12 @@ def test_the_divider(w: Format) -> None:
             ctx.set(unit.x, some_word(w, rng))
             ctx.set(unit.y, some_word(w, rng))
             # Its first word is written in the cycle before it is ready.
-            latency = DEFAULT_UNITS.latency("sqrtshift" if root else "divshift", w, s)
+            latency = DEFAULT_UNITS.latency("sqrtround" if root else "divround" if rounded else "divshift", w, s)
             await ctx.tick().repeat(latency - 2)
             if root:
-                exact = 0 if x & w.sign else isqrt(x << s)
+                exact = 0 if x & w.sign else round(Decimal(x << s).sqrt(Context(prec=60)))
+            elif rounded:
+                exact = math.floor(Fraction(w.signed(x) << s, w.signed(y)) + Fraction(1, 2)) if y else 0
             else:
                 exact = (w.signed(x) << s) // w.signed(y) if y else 0
             for which, shift in enumerate((0, w.width)):
@@ -178,8 +187,9 @@ def test_a_serial_line_loses_nothing() -> None:
     [
         (lambda: LogicUnit(24), "power of two"),
         (lambda: Multiplier(8, [17]), "shifts of a product"),
-        (lambda: Divider(8, [(False, 9)], [0]), "x is shifted"),
-        (lambda: Divider(8, [(False, 1)], [17]), "shifts of a quotient"),
+        (lambda: Multiplier(8, [0], [256]), "at most 8 bits"),
+        (lambda: Divider(8, [Division(False, 9)], [0]), "x is shifted"),
+        (lambda: Divider(8, [Division(False, 1)], [17]), "shifts of a quotient"),
         (lambda: RomUnit(8, [[1, 2, 3]]), "power of two"),
         (lambda: OperandFile(8, range(97), []), "constants do not fit"),
         (lambda: Receiver(3), "4 cycles"),

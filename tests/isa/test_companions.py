@@ -20,7 +20,7 @@ from retrograd.isa.adjoint import NoDerivative, lift, real_value
 from retrograd.isa.companions import Companions, Gain, Same, cotangents, tangents, with_companions
 from retrograd.isa.effects import UPDATE_OPERATORS, transition
 from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar
-from retrograd.isa.expr import ZERO, Expr, div_shift, evaluate, inputs, mul_shift, place, select
+from retrograd.isa.expr import ZERO, Expr, div_shift, evaluate, inputs, mul_round, mul_shift, place, select
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -67,7 +67,7 @@ def apply(companions: Companions, opcode: Opcode, w: Format, state: Mapping[str,
 
 
 def exactly(root: Expr, w: Format, words: Mapping[str, int], companions: Mapping[str, Fraction]) -> Fraction:
-    """The tree over rational companions, in which it is linear; what reads words only is a word, floors and all."""
+    """The tree over rational companions, in which it is linear; what reads words only is a word, roundings and all."""
     known: dict[Expr, Fraction] = {}
 
     def value(node: Expr) -> Fraction:
@@ -95,9 +95,9 @@ def exactly(root: Expr, w: Format, words: Mapping[str, int], companions: Mapping
                 return x * 2 ** int(y)
             case "sar":
                 return x / 2 ** int(y)
-            case "mulshift":
+            case "mulshift" | "mulround":
                 return x * y / 2**s
-            case "divshift":
+            case "divshift" | "divround":
                 return x * Fraction(2) ** s / y if y else Fraction(0)
         raise AssertionError(f"{node.op} of a companion is not linear")
 
@@ -298,12 +298,12 @@ def test_steps_by_hand() -> None:
     a, b, da, dd = place("a"), place("b"), place(bar("a")), place(bar("d"))
     product = cotangents(TABLE["fmul.add"], WIDE)
     assert set(product.steps) == {
-        Gain("a", "sub", mul_shift(dd, b, 32), ("d",)),
-        Gain("b", "sub", mul_shift(dd, a, 32), ("d",)),
+        Gain("a", "sub", mul_round(dd, b, 32), ("d",)),
+        Gain("b", "sub", mul_round(dd, a, 32), ("d",)),
     }
     assert set(tangents(TABLE["fmul.add"], WIDE).steps) == {
-        Gain("d", "add", mul_shift(da, b, 32), ("a",)),
-        Gain("d", "add", mul_shift(place(bar("b")), a, 32), ("b",)),
+        Gain("d", "add", mul_round(da, b, 32), ("a",)),
+        Gain("d", "add", mul_round(place(bar("b")), a, 32), ("b",)),
     }
     assert tangents(TABLE["st.sub"], WIDE).steps == (Gain("m", "sub", place(bar("b")), ("b",)),)
     assert tangents(TABLE["exch"], WIDE).steps == cotangents(TABLE["exch"], WIDE).steps == (Same(TABLE["exch"]),)

@@ -217,8 +217,8 @@ def test_symbols_stand_for_the_right_numbers(w: Format) -> None:
         ("st.xor", "M[ra + imm] ⊕= rb"),
         ("slt.add", "rd += [ra < rb]"),
         ("min.add", "rd += (ra if ra < rb else rb)"),
-        ("fmul.add", "rd += ⌊ra·rb / 2^F⌋"),
-        ("fdiv.sub", "rd −= ⌊ra·2^F / rb⌋"),
+        ("fmul.add", "rd += ⌊ra·rb / 2^F⌉"),
+        ("fdiv.sub", "rd −= ⌊ra·2^F / rb⌉"),
         ("lmov.div", "rd ÷= ra"),
         ("ror", "rd := (rd << −ra) ∨ (rd >>ᵤ ra)"),
         ("cswap", "rd ↔ ra if rb ≠ 0"),
@@ -365,7 +365,7 @@ def test_json_round_trips_and_describes_every_opcode() -> None:
     mul = next(o for o in again["opcodes"] if o["name"] == "fmul.add")
     opcode = TABLE["fmul.add"]
     assert (mul["code"], mul["inverse"], mul["operands"]) == (opcode.code, "fmul.sub", ["rd", "ra", "rb"])
-    assert mul["formula"] == ["rd += ⌊ra·rb / 2^F⌋"]
+    assert mul["formula"] == ["rd += ⌊ra·rb / 2^F⌉"]
     assert {"code", "title", "condition", "when", "mode"} == set(mul["traps"][0])
 
 

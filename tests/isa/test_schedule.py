@@ -28,7 +28,7 @@ from retrograd.isa.expr import (
     place,
     rotate_left,
     select,
-    sqrt_shift,
+    sqrt_round,
 )
 from retrograd.isa.microcode import (
     DEFAULT_UNITS,
@@ -101,14 +101,16 @@ def _shortest(m: MicroOperation, w: Format, units: Units) -> int:
     """The unit's time, by the docs' formulas."""
     shifts = [r.node.param for r in m.results if isinstance(r.node.param, int)]
     match m.operation:
-        case "mulshift":
+        case "mulshift" | "mulround":
             return units.multiplier
         case "table":
             return units.rom
         case "divshift":
             return units.divider - (-(w.width + max(0, *shifts)) // units.digits)
-        case "sqrtshift":
-            return units.divider - (-((w.width + shifts[0] + 1) // 2) // units.digits)
+        case "sqrtround":
+            return units.divider - (-((w.width + shifts[0] + 1) // 2 + 1) // units.digits)
+        case "divround":
+            return units.divider - (-(w.width + shifts[0] % w.width + 1) // units.digits)
     return units.logic
 
 
@@ -272,7 +274,7 @@ def some_nodes(x: Expr, y: Expr, z: Expr, w: Format, rng: random.Random) -> list
             return [mul_shift(x, y, 2 * s), mul_shift(y, x, s), mul_shift(x, y, 0)][:few]
         case 7:
             return [div_shift(x, y, s), div_shift(x, y, s - w.width), div_shift(y, x, 0)][:few]
-    return [sqrt_shift(x, s), look_up(x, [rng.getrandbits(w.width) for _ in range(1 << rng.randint(0, 3))])]
+    return [sqrt_round(x, s), look_up(x, [rng.getrandbits(w.width) for _ in range(1 << rng.randint(0, 3))])]
 
 
 def grow(rng: random.Random, w: Format, size: int) -> list[Expr]:
@@ -378,7 +380,7 @@ def test_each_operation_has_its_unit() -> None:
 def test_a_unit_takes_time() -> None:
     assert Units(multiplier=1).latency("mulshift", Q) == 1
     assert [Units(digits=n).latency("divshift", Q, 16) for n in (1, 2, 3, 48, 99)] == [50, 26, 18, 3, 3]
-    assert [DEFAULT_UNITS.latency("sqrtshift", Q, s) for s in (0, 1, 16)] == [10, 11, 14]
+    assert [DEFAULT_UNITS.latency("sqrtround", Q, s) for s in (0, 1, 16)] == [11, 11, 15]
     assert DEFAULT_UNITS.latency("divshift", Q, -16) == DEFAULT_UNITS.latency("divshift", Q, 0) == 18
     with pytest.raises(ValueError, match="rom takes at least 1, not 0"):
         Units(rom=0)

@@ -37,6 +37,17 @@ def floor(x: Fraction) -> int:
     return x.numerator // x.denominator
 
 
+def nearest(x: Fraction) -> int:
+    """The integer at most a half away; of two, the upper."""
+    return max((floor(x), floor(x) + 1), key=lambda n: (-abs(x - n), n))
+
+
+def nearest_root(n: int) -> int:
+    """The integer nearest to √n, which is never half way: (r + ½)² is no integer."""
+    r = isqrt(n)
+    return r if n <= r * r + r else r + 1
+
+
 #: function -> (format, unsigned words, signed words) -> its value, or the code of its trap
 FUNCTIONS: dict[str, Callable[[Format, Words, Words], int | str]] = {
     "mov": lambda w, u, s: u["a"],
@@ -65,12 +76,12 @@ FUNCTIONS: dict[str, Callable[[Format, Words, Words], int | str]] = {
     "shri": lambda w, u, s: u["a"] // 2 ** (u["imm"] % w.width),
     "sari": lambda w, u, s: s["a"] // 2 ** (u["imm"] % w.width),
     "fmov": lambda w, u, s: u["a"],
-    "fmul": lambda w, u, s: floor(Fraction(s["a"] * s["b"], 2**w.frac)),
-    "fdiv": lambda w, u, s: floor(Fraction(s["a"] * 2**w.frac, s["b"])) if s["b"] else "RG0402",
-    "fsqrt": lambda w, u, s: isqrt(s["a"] * 2**w.frac) if s["a"] >= 0 else "RG0403",
+    "fmul": lambda w, u, s: nearest(Fraction(s["a"] * s["b"], 2**w.frac)),
+    "fdiv": lambda w, u, s: nearest(Fraction(s["a"] * 2**w.frac, s["b"])) if s["b"] else "RG0402",
+    "fsqrt": lambda w, u, s: nearest_root(s["a"] * 2**w.frac) if s["a"] >= 0 else "RG0403",
     "fabs": lambda w, u, s: abs(s["a"]),
     "itof": lambda w, u, s: s["a"] * 2**w.frac,
-    "ftoi": lambda w, u, s: s["a"] // 2**w.frac,
+    "ftoi": lambda w, u, s: nearest(Fraction(s["a"], 2**w.frac)),
     "lmov": lambda w, u, s: u["a"],
 }
 
@@ -194,9 +205,9 @@ def test_every_instruction_has_its_meaning_here() -> None:
 #: fixed-point function -> its exact value as a fraction of words, where it has one
 EXACT: dict[str, Callable[[Format, Words], int | None]] = {
     "fmov": lambda w, s: s["a"],
-    "fmul": lambda w, s: floor(Fraction(s["a"] * s["b"], 2**w.frac)),
-    "fdiv": lambda w, s: floor(Fraction(s["a"] * 2**w.frac, s["b"])) if s["b"] else None,
-    "fsqrt": lambda w, s: isqrt(s["a"] * 2**w.frac) if s["a"] >= 0 else None,
+    "fmul": lambda w, s: nearest(Fraction(s["a"] * s["b"], 2**w.frac)),
+    "fdiv": lambda w, s: nearest(Fraction(s["a"] * 2**w.frac, s["b"])) if s["b"] else None,
+    "fsqrt": lambda w, s: nearest_root(s["a"] * 2**w.frac) if s["a"] >= 0 else None,
     "fabs": lambda w, s: abs(s["a"]),
     "itof": lambda w, s: s["a"] * 2**w.frac,
 }

@@ -390,7 +390,7 @@ def test_scale_saves_small_cotangents() -> None:
         y += x / 60000 / 60000
 
     exact = 1 / 60000**2
-    # 1.19 units of the last place: floored, a sixth of it is gone.
+    # 1.19 units of the last place: rounded, a sixth of it is gone.
     assert abs(rg.grad(f, "x")(0.0, 3.0) / exact - 1) > 0.1
     assert rg.grad(f, "x", scale=16)(0.0, 3.0) == pytest.approx(exact, rel=1e-4, abs=0)
 

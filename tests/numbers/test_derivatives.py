@@ -111,7 +111,7 @@ def draw(case: Case, w: Format, rng: random.Random) -> tuple[list[int], Callable
 
 
 def tolerance(w: Format, c: Any, gain: Any, size: Any) -> Any:
-    """In words. The floors; the function's own unit, times the cotangent; the relative error of a quotient."""
+    """In words. The roundings; the function's own unit, times the cotangent; the relative error of a quotient."""
     return 3 + 2 * abs(c) + 8 * abs(gain) * max(1, 1 / size)
 
 
@@ -168,7 +168,7 @@ def test_shares_of_a_sum_make_one(w: Format) -> None:
     one, rng = 1 << w.frac, random.Random(3)
     for _ in range(300):
         a, b = (rng.randrange(-8 * one, 8 * one) & (w.sign - 1) for _ in range(2))
-        # Two ltof of at most a unit each, two floors.
+        # Two ltof of at most a unit each, two roundings.
         assert abs(sum(run(0, a, b, one, 0, 0)) + one) <= 5
 
 

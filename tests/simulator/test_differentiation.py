@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import mpmath
@@ -277,6 +278,12 @@ def exact(root: Expr, w: rg.Format, env: Mapping[str, int]) -> int | None:
                 return (None if x else 0), True
             case "divshift":
                 value = (x << s) // y
+            case "mulround":
+                value = math.floor(Fraction(x * y, 1 << s) + Fraction(1, 2))
+            case "divround" if y == 0:
+                return (None if x else 0), True
+            case "divround":
+                value = math.floor(Fraction(x << s, y) + Fraction(1, 2))
             case _:
                 raise AssertionError(node.op)
         return (value & w.mask if -w.sign <= value < w.sign else None), True

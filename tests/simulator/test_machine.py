@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from itertools import combinations, islice
 from math import gcd
 from typing import Any
@@ -720,7 +722,9 @@ def test_fixed_point_products(make: Make, width: int, frac: int) -> None:
         machine = make(program, overflow=False)
         machine.registers[1:3] = x, y
         machine.run()
-        assert machine.registers[3] == w.signed(x) * w.signed(y) // (1 << frac) & w.mask
+        assert (
+            machine.registers[3] == math.floor(Fraction(w.signed(x) * w.signed(y), 1 << frac) + Fraction(1, 2)) & w.mask
+        )
 
 
 def test_a_jump_too_long_for_a_word(make: Make) -> None:

@@ -1,6 +1,6 @@
 """Numbers of the language as Python integers: what its operators mean, said a second time.
 
-    int    mod 2^W                      fixed  ⌊a·b / 2^F⌋, ⌊a·2^F / b⌋, sums exact
+    int    mod 2^W                      fixed  a·b / 2^F, a·2^F / b to nearest, ties up; sums exact
     bool   0, 1                         lognum by the instruction table, as are exp, log, sin, …
 
 A number is a `Word` with a kind, or a Python number, whose kind is chosen where it meets a word. Nothing of the
@@ -23,6 +23,11 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 INT, FIXED, BOOL, LOGNUM = "int", "fixed", "bool", "lognum"
+
+
+def nearest(x: Fraction) -> int:
+    """The integer at most ½ away; of two, the upper."""
+    return math.floor(x + Fraction(1, 2))
 
 
 class Trapped(Exception):
@@ -153,9 +158,9 @@ class Arithmetic:
             case "+" | "-":
                 return self.tame(a + b if op == "+" else a - b, kind)
             case "*":
-                return self.tame(a * b if kind == INT else (a * b) >> self.w.frac, kind)
+                return self.tame(a * b if kind == INT else nearest(Fraction(a * b, 1 << self.w.frac)), kind)
             case "/":
-                return self.tame((a << self.w.frac) // b, FIXED)
+                return self.tame(nearest(Fraction(a << self.w.frac, b)), FIXED)
             case "//":
                 return self.tame(a // b, INT)
             case "%":

@@ -24,16 +24,18 @@ from retrograd.isa.expr import (
     Expr,
     apply_operation,
     const,
+    div_round,
     div_shift,
     evaluate,
     inputs,
     look_up,
+    mul_round,
     mul_shift,
     nodes,
     place,
     rotate_left,
     select,
-    sqrt_shift,
+    sqrt_round,
 )
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
@@ -196,7 +198,7 @@ def check_lanes(groups: Sequence[Group], rows: Sequence[Row], lanes: int, asked:
     at, doubted, quotients = 0, 0, 0
     for group in groups:
         doubts = found[at + len(group)] != 0
-        divides = any(node.op == "divshift" for node in nodes(*group))
+        divides = any(node.op in ("divshift", "divround") for node in nodes(*group))
         assert divides or not doubts.any(), group
         doubted, quotients = doubted + int(doubts.sum()) * divides, quotients + len(doubts) * divides
         for root in group:
@@ -247,6 +249,13 @@ def rows_of(w: Format, count: int = 300) -> list[Row]:
 # ---------------------------------------------------------------- trees
 
 
+def rounded(w: Format) -> list[Expr]:
+    """Products and quotients to nearest, and their high words."""
+    places = sorted({0, 1, w.frac, w.width - 2, w.width - 1})
+    trees = [make(a, b, s) for s in places for make in (mul_round, div_round)]
+    return trees + [mul_round(a, b, s + w.width) for s in places] + [div_round(a, b, s - w.width) for s in places]
+
+
 def products(w: Format) -> dict[int, Expr]:
     shifts = {0, 1, w.frac, w.width - 1, w.width, w.width + w.frac, w.width + 3, 2 * w.width - 1, 2 * w.width}
     return {s: mul_shift(a, b, s) for s in sorted(shifts)}
@@ -258,7 +267,7 @@ def quotients(w: Format) -> dict[int, Expr]:
 
 
 def roots(w: Format) -> dict[int, Expr]:
-    return {s: sqrt_shift(a, s) for s in sorted({0, 1, 2, w.frac, w.width - 1, w.width})}
+    return {s: sqrt_round(a, s) for s in sorted({0, 1, 2, w.frac, w.width - 1, w.width})}
 
 
 def tables(w: Format) -> list[Expr]:
@@ -307,11 +316,14 @@ def plain(w: Format) -> list[Expr]:
 
 def all_trees(w: Format) -> list[Group]:
     alone = [*plain(w), *truths(), *tables(w), *products(w).values(), *roots(w).values()]
+    alone += [tree for tree in rounded(w) if tree.op == "mulround"]
     return [*([tree] for tree in alone), *checked_sums(w)]
 
 
 def all_quotients(w: Format) -> list[Group]:
-    return [[tree] for tree in quotients(w).values()] + [[a - div_shift(a, b, 0) * b, div_shift(a, b, 0)]]
+    of_both = [a - div_shift(a, b, 0) * b, div_shift(a, b, 0)]
+    to_nearest = [tree for tree in rounded(w) if tree.op == "divround"]
+    return [[tree] for tree in (*quotients(w).values(), *to_nearest)] + [of_both]
 
 
 def test_every_operation_has_trees() -> None:
@@ -373,7 +385,7 @@ def lane_trees() -> list[Group]:
     return [
         group
         for group in groups
-        if all(node.op != "sqrtshift" or int(str(node.param)) <= ROOT_SHIFT for node in nodes(*group))
+        if all(node.op != "sqrtround" or int(str(node.param)) <= ROOT_SHIFT for node in nodes(*group))
     ]
 
 
@@ -411,12 +423,17 @@ def test_quotients_of_the_same_operands(w: Format, division: str) -> None:
     groups = [[div_shift(a, b, s) for s in some] for some in combinations(shifts, 2)]
     groups += [[div_shift(a, b, s) for s in some] for some in ((0, 2, 4), (4, 2, 0), (-4, 4, -2, 2), shifts)]
     groups += [[div_shift(a, b, 2) + div_shift(b, a, -2) * 3, div_shift(b, a, 4), div_shift(a, b, 4)]]
+    groups += [
+        [div_round(a, b, s), div_round(a, b, s - w.width), div_shift(a, b, t)] for s, t in ((2, 0), (0, 2), (3, 4))
+    ]
+    groups += [[div_shift(a, b, 0), div_round(a, b, w.width - 1), div_round(a, b, -1), div_round(a, b, 1)]]
     check(groups, w, rows_of(w, 200), division)
 
 
 def test_words_of_one_product() -> None:
     for w in (Format(4, 2), Format(64, 32)):
-        groups = [list(some) for some in combinations(products(w).values(), 2)]
+        to_nearest = [tree for tree in rounded(w) if tree.op == "mulround"]
+        groups = [list(some) for some in combinations([*products(w).values(), *to_nearest], 2)]
         check(groups, w, rows_of(w, 100))
 
 
@@ -429,8 +446,9 @@ def test_roots_of_squares_and_their_neighbours(w: Format, division: str) -> None
     for s in roots(w):
         largest = 1 << (w.width - 1 + s) // 2
         for r in (1, 2, 3, largest, largest - 1, *(rng.randrange(1, largest + 1) for _ in range(300))):
-            square = r * r >> s
-            rows += [(x & w.mask,) for x in (square - 1, square, square + 1) if x < w.sign]
+            # And half way between two roots.
+            for square in (r * r >> s, r * r + r >> s):
+                rows += [(x & w.mask,) for x in (square - 1, square, square + 1) if x < w.sign]
     check([[tree] for tree in roots(w).values()], w, rows, division)
 
 
@@ -447,7 +465,7 @@ def test_exhaustively_at_8_bits(part: int) -> None:
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_many_quotients_and_roots(division: str, seed: int) -> None:
     w = Format(64, 32)
-    trees = [[tree] for tree in (*quotients(w).values(), *roots(w).values(), *products(w).values())]
+    trees = [[tree] for tree in (*quotients(w).values(), *roots(w).values(), *products(w).values(), *rounded(w))]
     check(trees, w, some_rows(w, 40_000, seed + 1), division)
 
 
@@ -461,13 +479,14 @@ def random_trees(draw: st.DrawFn) -> tuple[Format, list[Expr]]:
     w = Format(width, draw(st.sampled_from((0, width // 2, width - 1))))
     pool = [a, b, c, const(draw(st.sampled_from((0, 1, -1, w.sign, 3))))]
     computing = [op for op in OPERATIONS if op not in ("const", "input")]
-    ranges = {"mulshift": (0, 2 * width), "divshift": (-width, width), "sqrtshift": (0, width)}
+    ranges = {"mulshift": (0, 2 * width), "divshift": (-width, width), "sqrtround": (0, width)}
+    ranges |= {"mulround": (0, 2 * width - 1), "divround": (-width, width - 1)}
     for _ in range(draw(st.integers(1, 14))):
         op = draw(st.sampled_from(computing))
         args = tuple(pool[draw(st.integers(0, len(pool) - 1))] for _ in range(OPERATIONS[op][0]))
         param: Any = None
         if op in ranges:
-            param = draw(st.integers(*ranges[op]) | st.sampled_from((0, width, w.frac)))
+            param = min(draw(st.integers(*ranges[op]) | st.sampled_from((0, width, w.frac))), ranges[op][1])
         elif op == "table":
             param = tuple(draw(st.integers(-w.sign, w.mask)) for _ in range(draw(st.sampled_from((1, 2, 4, 8)))))
         pool.append(Expr(op, args, param))
@@ -522,6 +541,7 @@ def test_one_division_serves_every_shift() -> None:
     w = Format()
     text = source([[div_shift(a, b, s) for s in (-32, 0, 32)]], w, None)
     assert text.count("= call i128 @quotient64_32(") == 1
+    assert source([[div_round(a, b, s) for s in (32, -32)]], w, None).count("= call i128 @quotient64_33(") == 1
     assert "@quotient64(" not in text
     # Not so of the shift by a whole word: that quotient may have one bit too many for it.
     assert source([[div_shift(a, b, s) for s in (0, 64)]], w, None).count("= call i128 @quotient64_") == 2
@@ -530,6 +550,8 @@ def test_one_division_serves_every_shift() -> None:
 def test_one_product_serves_every_shift() -> None:
     w = Format()
     assert source([[mul_shift(a, b, s) for s in (32, 64, 96)]], w, None).count("mul nsw i128") == 1
+    text = source([[mul_round(a, b, s) for s in (32, 96)]], w, None)
+    assert (text.count("mul nsw i128"), text.count("add nsw i128")) == (1, 1)
 
 
 # ---------------------------------------------------------------- the checks can fail
