@@ -30,6 +30,8 @@ Words = NDArray[np.uint64]
 
 #: integers up to 2^53 are float64s
 _WHOLE = 1 << 53
+#: logarithms up to this are those of floats, and not of subnormal ones
+_LOGS = 1022
 #: np.exp2 may differ in the last places between processors, and between an array and its slice
 _ULPS = 4
 
@@ -146,7 +148,12 @@ def real_of(word: int, kind: RealKind, format: Format) -> float:
         if -_WHOLE <= integer <= _WHOLE or int(value * (1 << format.frac)) == integer:
             return value
     else:
-        value = float(nearest_reals(np.array([word], dtype=np.uint64), kind, format)[0])
+        half = format.sign >> 1
+        log = (((word & (format.sign - 1)) ^ half) - half) / (1 << format.frac)
+        if -_LOGS < log < _LOGS:
+            value = float(np.exp2(log)) * (-1 if word & format.sign else 1)
+        else:
+            value = float(nearest_reals(np.array([word], dtype=np.uint64), kind, format)[0])
     return WordFloat(value, word, kind, format)
 
 
@@ -370,8 +377,8 @@ def reals_of(words: ArrayLike, kind: RealKind, format: Format) -> NDArray[np.flo
         integers = signed(array, format.width)
         if not integers.size or (integers.max() <= _WHOLE and integers.min() >= -_WHOLE):
             return reals
-    # The words are copied: they may be part of a machine's memory.
-    return with_words(np.asarray(reals), np.array(array & np.uint64(format.mask), order="C"), kind, format)
+    # The words are new ones: those that are given may be part of a machine's memory.
+    return with_words(np.asarray(reals), np.asarray(array & np.uint64(format.mask)), kind, format)
 
 
 def remembered(array: NDArray[Any], kind: RealKind, format: Format) -> tuple[Words, NDArray[np.bool_]] | None:

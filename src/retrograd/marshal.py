@@ -239,8 +239,10 @@ def _word(kind: Kind, value: Any, w: Format) -> int | None:
     match kind, value:
         case Kind.FIXED | Kind.LOGNUM, float():
             word = word_of(value, "fixed" if kind is Kind.FIXED else "lognum", w)
-            if word is not None or kind is Kind.LOGNUM:
+            if word is not None:
                 return word
+            if kind is Kind.LOGNUM:
+                return _lognum_word(float(value), w)
             # Scaling by a power of two is exact; round() takes ties to even, as np.rint does.
             scaled = float(value) * (1 << w.frac)
             if not math.isfinite(scaled):
@@ -255,6 +257,17 @@ def _word(kind: Kind, value: Any, w: Format) -> int | None:
         case _:
             return None
     return integer & w.mask if -w.sign <= integer < w.sign else None
+
+
+def _lognum_word(value: float, w: Format) -> int | None:
+    """`lognum.to_words` of one number; None where that has something to say."""
+    if value == 0 or not math.isfinite(value):
+        return None
+    # NumPy's logarithm, not Python's: a number has the same word alone and in an array.
+    log = round(float(np.log2(abs(value))) * (1 << w.frac))
+    if not -(w.sign >> 1) <= log < w.sign >> 1:
+        return None
+    return log & (w.sign - 1) | (w.sign if value < 0 else 0)
 
 
 def word_array(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:

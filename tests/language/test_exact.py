@@ -113,6 +113,22 @@ def test_values_give_their_words_back(w: Format, t: Type, rng: random.Random) ->
     assert to_words(t, from_words(t, np.array(words, dtype=np.uint64), w), w, "x") == words
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(FORMATS), st.sampled_from(sorted(NUMBER)), st.one_of(st.floats(), st.floats(-9, 9)))
+def test_a_number_has_one_word_alone_and_in_an_array(w: Format, kind: str, x: float) -> None:
+    def outcome(call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except rg.InputError as error:
+            return error.code
+
+    alone = outcome(lambda: to_words(ScalarType(Kind(kind)), x, w, "x"))
+    assert alone == outcome(lambda: [int(NUMBER[kind].to_words(np.full(9, x), w)[8])])
+    if not isinstance(alone, str):
+        back = from_words(ScalarType(Kind(kind)), alone, w)
+        assert back == NUMBER[kind].to_reals(alone * 9, w)[8]
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(FORMATS), st.sampled_from(sorted(NUMBER)), rngs)
 def test_arrays_keep_words_where_values_only_move(w: Format, kind: str, rng: random.Random) -> None:
