@@ -63,7 +63,15 @@ def read(path: Path) -> dict[str, Any]:
         raise InputError(Diagnostic("RG1203", f"{path} is no document of {SCHEMA}: {said}"))
     try:
         _look(document)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        AssertionError,
+        RecursionError,
+    ) as error:
         what = (
             f"lacks {error}"
             if isinstance(error, KeyError)
@@ -80,7 +88,10 @@ def _look(document: dict[str, Any]) -> None:
 
     table(document)
     page(document)
-    dict(_quantities(document))
+    for (_, name), value in _quantities(document):
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r:.40}")
+        float(value)  # an integer beyond all floats
     for w in document["workloads"]:
         for point in w["curve"]["points"] if w["curve"] else ():
             float(point["extent"]), [float(found["seconds"]) for found in point["tasks"].values()]

@@ -34,6 +34,8 @@ SEEDS = [
 table: .word 1, 2, 'a', 0x1f, 1.5q, N, table + 1
        .zero 4
 text:  .ascii "hello; \\"x\\" \\n"
+.label end, 40
+.label "a \\"b\\"; c", text + 1
 .text
 main:  start
        add acc, N        ; comment
@@ -58,7 +60,7 @@ b:     from.gt r5, r6, a
 ]
 TOKENS = [
     *(o.name for o in rg.TABLE), "add", "sub", "xor", "fadd", "goto.gt", "from.leu", "push", "pop", "proc", "endproc",
-    ".equ", ".reg", ".format", ".memory", ".data", ".text", ".word", ".zero", ".ascii", ".include", ".x", ".", "r0",
+    ".equ", ".reg", ".format", ".memory", ".data", ".text", ".word", ".zero", ".ascii", ".label", ".include", ".x", ".", "r0",
     "r1", "r255", "r256", "r", "x", "y", "x:", "y:", "L.1", "_", ",", ",", ",", "[", "]", "[r1]", "[r1 + 2]", "(", ")",
     "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "~", "0", "1", "-1", "64", "32", "8", "0x", "0xff", "0b1", "1q",
     "1.5q", "1e99q", "9" * 30, "99999999", "1<<63", "'a'", "'", "''", "'\\n'", '"', '"s"', '"\\', "\\", ";", ":", "\n",
