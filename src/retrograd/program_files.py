@@ -9,6 +9,7 @@ from pathlib import Path
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.image import MAGIC, from_image
 from retrograd.assembler.sources import decode_text
+from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file
 from retrograd.isa.program import Program
 
@@ -24,7 +25,18 @@ def program_from(
 
             verify(program)
         return program
-    return assemble(decode_text(data, name), name=name, path=path, include=[Path(p) for p in include], check=check)
+    return assemble(decode_text(data, name), name=name, path=path, include=_folders(include), check=check)
+
+
+def _folders(include: Sequence[str]) -> list[Path]:
+    """The folders that `.include` may read from, links followed. Raises InputError RG0501."""
+    out = []
+    for folder in include:
+        try:
+            out.append(Path(folder).resolve())
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that go in circles
+            raise InputError(Diagnostic("RG0501", f"-I {folder:.60}: {error}")) from None
+    return out
 
 
 def load_program(path: str | os.PathLike[str]) -> Program:

@@ -448,6 +448,12 @@ def test_command_lines(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert codes[2] > QUICK // 4
 
 
+@pytest.mark.parametrize("folder", ["\0", "\ud800", "loop"])
+def test_folders_that_are_none(ready: Path, folder: str) -> None:
+    (ready / "loop").symlink_to("loop")
+    assert tried(folder, folder, quietly, "dis", "p.rga", "-I", folder) == ""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, PIECE))
 def test_many_command_lines(ready: Path, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
