@@ -124,7 +124,7 @@ HYPOT = ("grad", "f.py:hypot", "0.0", "3.0", "4.0")
     ("arguments", "found"),
     [
         (("grad", "none.py:f"), "error[RG0501]: none.py: there is no such file"),
-        (("grad", "f.py"), "error[RG0509]: `f.py` names no function"),
+        (("grad", "f.py"), "error[RG0509]: `f.py` is a file: which of its functions is meant?"),
         (("grad", "f.py:hypto"), "did you mean `hypot`?"),
         (("grad", "f.py:plain", "1.0"), "error[RG0509]: `plain` in f.py is no reversible function"),
         (("grad", "f.py:hypot", "0.0"), "error[RG0603]: `hypot` is called without `x`"),
