@@ -251,7 +251,7 @@ class Captures:
 
 def steady(module: str) -> bool:
     """Whether the names in a module are read once, and not looked at again."""
-    return module.startswith(_STEADY) and any(module == name or module.startswith(f"{name}.") for name in _STEADY)
+    return any(module == name or module.startswith(f"{name}.") for name in _STEADY)
 
 
 def same(x: Any, y: Any) -> bool:

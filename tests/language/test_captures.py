@@ -63,6 +63,7 @@ CHANGES: dict[str, tuple[str, str, str]] = {
         "class B:\n    rate = 2\nclass S(B): pass\ns = S()", "y += x * s.rate", "S.rate = 3"),
     "slot": ("class S:\n    __slots__ = ('rate',)\ns = S()\ns.rate = 2", "y += x * s.rate", "s.rate = 3"),
     "attribute of a module": ("m = types.ModuleType('m'); m.rate = 2", "y += x * m.rate", "m.rate = 3"),
+    "attribute of a module with a longer name": ("m = types.ModuleType('numpyx'); m.rate = 2", "y += x * m.rate", "m.rate = 3"),
     "field of a dataclass": (
         "@dataclasses.dataclass\nclass S:\n    rate: int\ns = S(2)", "y += x * s.rate", "s.rate = 3"),
     "array in a struct": (
@@ -197,8 +198,10 @@ def test_going_back_to_old_values_compiles_nothing() -> None:
 
 def test_an_equal_value_is_no_change() -> None:
     """A notebook's cell that is run again makes other objects of the same values."""
-    names = notebook("rate, rates = 0.5, [1.5, 'a', (2.5,)]\n" + program("y += x * rate * rates[0] * rates[2][0]"))
+    text = "rate, rates, one = 0.5, [1.5, 'a', (2.5,)], np.float64(1.0)\n"
+    names = notebook(text + program("y += x * rate * rates[0] * rates[2][0] * one"))
     first = names["f"].compiled(0.0, 0.5)
+    names["one"] = np.float64(1.0)
     names["rate"], names["rates"][0], names["rates"][2] = float("0.5"), float("1.5"), (float("2.5"),)
     assert names["f"].compiled(0.0, 0.5) is first
 
@@ -215,7 +218,9 @@ def test_an_equal_value_of_a_variable_around_is_no_change() -> None:
     assert f.compiled(0.0, 0.5) is not second
 
 
-@pytest.mark.parametrize(("old", "new"), [(1, True), (1, 1.0), (0.0, -0.0), ((1,), (1.0,)), ("1", b"1")])
+@pytest.mark.parametrize(
+    ("old", "new"), [(1, True), (1, 1.0), (0.0, -0.0), ((1,), (1.0,)), ("1", b"1"), (np.float32(0), np.int32(0))]
+)
 def test_equal_values_of_another_type_are_a_change(old: Any, new: Any) -> None:
     names = notebook(program("y += x * (seen(value))"))
     seen: list[Any] = []

@@ -8,6 +8,7 @@ import dataclasses
 import datetime
 import enum
 import fractions
+import functools
 import itertools
 import math
 import os
@@ -285,7 +286,7 @@ IMPURE = [
     "S ** 2", "abs(S)", "max(S, 1)", "min([S])", "round(S)", "sum(OBJECTS)", "rg.sqrt(S)", "int(S)", "fixed(S)", "(2 if S else 1)",
     "(not S)", "NUMBERS[S]", "NUMBERS.append(1)", "NUMBERS.pop()", "NUMBERS.sort()", "TABLE.pop(1)", "TABLE.update(TABLE)", "TABLE[S]",
     "LIST[0]", "MISSING[1]", "D.rate", "WithMeta.rate", "WithMeta[0]", "WithItem[0]", "MODULE.rate",
-    "After(1)", "Own()", "Derived()", "Fresh()", "New(1)", "Sets(1)", "GivenAgain()", "Named(1)", "NamedInit(1)", "Maker()", "Lookup(7)", "Spy()", "MYINT + 1", "(spy() if 1 else 2)", "(1 if spy() else 2)",
+    "CACHED_LATER.rate", "After(1)", "Own()", "Derived()", "Fresh()", "New(1)", "Sets(1)", "GivenAgain()", "Named(1)", "NamedInit(1)", "Maker()", "Lookup(7)", "Spy()", "MYINT + 1", "(spy() if 1 else 2)", "(1 if spy() else 2)",
     "len(str(TALKS))", "len(repr([TALKS]))", "len('%s' % TALKS)", "len('{}'.format((TALKS,)))", "isinstance(1, JUDGE)", "isinstance(1, HOOKED)",
     "NUMBERS[S:]", "np.ones(3)[S:][0]", "np.ones(3)[0:MYINT][0]", "UFUNC.reduce(NUMBERS)", "BIGGER < 3", "zip(S, S)", "list(ITERATOR)", "tuple(GENERATOR)", "sorted(S)", "''.join(ITERATOR)", "'{}'.format(S)",
 ]  # fmt: skip
@@ -410,12 +411,20 @@ class Declared:
         self.rate = rate
 
 
+class Cached:
+    @functools.cached_property
+    def rate(self) -> int:
+        return 5
+
+
 @rg.pure
 def counted() -> Any:
     return itertools.islice(itertools.count(), 3)
 
 
 SETTINGS, POINT = Settings(2.0), collections.namedtuple("Point", "a b")(1, 2)
+CACHED, CACHED_LATER = Cached(), Cached()
+assert CACHED.rate == 5
 TRIPLE = rg.pure(np.frompyfunc(lambda x: 3 * x, 1, 1))
 FLOAT32 = np.float32(0.1)
 
@@ -430,7 +439,7 @@ PURE: dict[str, float] = {
     "Settings(2.5).rate": 2.5, "SETTINGS.rate": 2, "SETTINGS.doubled": 4, "SETTINGS.times(3)": 6, "(1 if SETTINGS < Settings(3.0) else 0)": 1,
     "Pair(5).a": 5, "Pair(5)[1]": 2, "POINT.b": 2, "Fraction(1, 4)": 0.25, "Fraction(3, 4).denominator": 4,
     "Fraction(3, 7).limit_denominator(2)": 0.5, "len('a b'.split())": 2, "'abc'.index('c')": 2, "(4, 5).index(5)": 1, "NUMBERS.index(2)": 1,
-    "TABLE.get(1)": 2, "TABLE[1]": 2, "(5).bit_length()": 3, "double(1.5)": 3, "TRIPLE(2)": 6, "Declared(7).rate": 7, "len(counted())": 3,
+    "TABLE.get(1)": 2, "TABLE[1]": 2, "(5).bit_length()": 3, "double(1.5)": 3, "TRIPLE(2)": 6, "CACHED.rate": 5, "Declared(7).rate": 7, "len(counted())": 3,
     "(1 if 'a' in 'abc' else 0)": 1, "(1 if 1 in NUMBERS else 0)": 1, "S.plain": 2, "S.items[1]": 2, "len(TABLE.keys())": 1,
 }  # fmt: skip
 Fraction = fractions.Fraction
