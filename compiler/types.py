@@ -194,10 +194,10 @@ def complete(annotation: Any) -> Type:
     """The type that an annotation names all of. Raises TypeError where it leaves a shape open, or names no type."""
     if isinstance(annotation, ArrayAnnotation):
         element = element_of(annotation.element)
-        dims = annotation.dims
-        if element is None or dims is None or not all(isinstance(d, int) for d in dims):
+        lengths = [d for d in annotation.dims or () if isinstance(d, int)]
+        if element is None or annotation.dims is None or len(lengths) < len(annotation.dims):
             raise TypeError(f"{annotation} leaves its shape open")
-        return ArrayType(element, tuple(d for d in dims if isinstance(d, int)))
+        return ArrayType(element, tuple(lengths))
     if isinstance(annotation, StackAnnotation):
         element = scalar_of(annotation.element)
         if element is None:

@@ -20,6 +20,7 @@ from retrograd.isa.effects import (
     Permute,
     Unerase,
     Update,
+    involution,
     transition,
 )
 from retrograd.isa.entries import Bijection, Function, Opcode, bar
@@ -152,7 +153,7 @@ def lift(opcode: Opcode, w: Format) -> Effects:
                     raise NoDerivative("a permutation of bits carries no derivative")
                 if slope == -1:
                     c = place(bar(where))
-                    lifted.append(Permute(bar(where), -c, -c, slope=-1))
+                    lifted.append(involution(bar(where), -c, slope=-1))
             case Erase() | Unerase():
                 raise NoDerivative("an erasure drops its cotangent")
     return tuple(lifted)

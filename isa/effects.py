@@ -93,6 +93,11 @@ class Permute:
     slope: int | None = None
 
 
+def involution(where: str, tree: Expr, slope: int | None = None) -> Permute:
+    """`place := tree(place)`, which is its own inverse: the tree is written once."""
+    return Permute(where, tree, tree, slope)
+
+
 @dataclass(frozen=True)
 class Erase:
     """`place := 0`. Not reversible: its inverse is the mark `Unerase`, which can only trap."""

@@ -247,7 +247,7 @@ class Opcode:
     @cached_property
     def operands(self) -> tuple[OperandKind, ...]:
         """Its operands as written: what it changes, then what it reads, then its constant."""
-        named = [p for p in self.writes if p != "br"]
+        named = list(self.writes)
         named += [p for p in ("d", "a", "b", "m") if p in self.reads and p not in named]
         kinds: list[OperandKind] = []
         for p in named:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from retrograd.isa import derivatives, functions
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
-from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Update, sums_fit
+from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Update, involution, sums_fit
 from retrograd.isa.entries import (
     NOT_JUMPING,
     Bijection,
@@ -115,8 +115,8 @@ def _rotate(w: Format) -> Effects:
     tilt = functions.shear(r.t, a, functions.tangent_places(w))
     return (
         Exchange("d", "a", when=r.exchanged),
-        Permute("d", first, first),
-        Permute("a", second, second),
+        involution("d", first),
+        involution("a", second),
         Update("d", "sub", tilt),
         Update("a", "add", functions.shear(r.s, d, w.width - 1)),
         Update("d", "sub", tilt),
@@ -238,8 +238,8 @@ ENTRIES: tuple[Entry, ...] = (
     Function("lmov", 0xA0, LOG, lambda w: a, "Product or quotient with a lognum, exact: logarithms add, signs add mod 2.",
              updates=("mul", "div"), shorthand="l{}"),
     # bijections
-    Bijection("neg", 0xC0, "bijections", lambda w: (Permute("d", -d, -d, slope=-1),), "Negate."),
-    Bijection("not", 0xC2, "bijections", lambda w: (Permute("d", ~d, ~d, slope=-1),), "Complement every bit."),
+    Bijection("neg", 0xC0, "bijections", lambda w: (involution("d", -d, slope=-1),), "Negate."),
+    Bijection("not", 0xC2, "bijections", lambda w: (involution("d", ~d, slope=-1),), "Complement every bit."),
     Bijection("rol", 0xC4, "bijections", lambda w: (Permute("d", rotate_left(d, a), rotate_left(d, -a)),),
               "Rotate the bits left (`ror`: right) by ra mod W.", inverse_name="ror", immediate_form="roli"),
     Bijection("roli", 0xC6, "bijections", lambda w: (Permute("d", rotate_left(d, imm), rotate_left(d, -imm)),),
@@ -263,7 +263,7 @@ ENTRIES: tuple[Entry, ...] = (
               "Run the subroutine at `target`. Its `swapbr` takes the jump and sends it back here, where it ends.",
               negates_immediate=True,
               guards=lambda w: (Guard(_LANDING, "RG0405", inverted_code="RG0406", culprit=br),)),
-    Bijection("uncall", 0xF2, "branches", lambda w: (Permute("br", imm - br, imm - br),),
+    Bijection("uncall", 0xF2, "branches", lambda w: (involution("br", imm - br),),
               "Turn round and run the subroutine at `target` backward; it comes back here, which turns round again.",
               negates_immediate=True, turns=True,
               guards=lambda w: (Guard(_LEAVING, "RG0405", inverted_code="RG0406", culprit=br),)),

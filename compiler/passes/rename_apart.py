@@ -64,12 +64,9 @@ def _apart(block: Block, names: dict[Var, Var], seen: set[Var]) -> Block:
                 compute = _apart(compute, inside, seen)
                 out.append(node._replace(compute=compute, body=_apart(body, inside, seen)))
             case For(var):
-                outside = names.get(var)
                 var = born(var)
                 loop = _rename(node._replace(body=()), names)
                 out.append(with_children(loop, (_apart(node.body, dict(names), seen),)))
-                if outside is not None:
-                    names[node.var] = outside
             case If(_, then, orelse):
                 branches = [_apart(branch, dict(names), seen) for branch in (then, orelse)]
                 out.append(with_children(_rename(node._replace(then=(), orelse=()), names), branches))

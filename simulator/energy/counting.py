@@ -214,7 +214,7 @@ def operations_of(execution: Execution, w: Format) -> Mapping[str, int]:
     So a run back costs what the run did, as it takes as many cycles: of two that undo each other, the shorter waits.
     """
     opcode, lifted = execution.opcode, execution.lifted
-    programs = microprograms(opcode.entry, w, lifted, execution.same and lifted)
+    programs = microprograms(opcode.entry, w, lifted, execution.same)
     most: Counter[str] = Counter()
     for name in (opcode.name, opcode.inverse_name):
         most |= Counter(op.unit.value for op in programs[name].schedule.operations)
@@ -227,6 +227,6 @@ def _accesses(execution: Execution, w: Format) -> tuple[int, int]:
     opcode, lifted = execution.opcode, execution.lifted
     if "m" not in opcode.reads and "m" not in opcode.writes:
         return 0, 0
-    programs = microprograms(opcode.entry, w, lifted, execution.same and lifted)
+    programs = microprograms(opcode.entry, w, lifted, execution.same)
     changed = {name.removesuffix(BAR) for name in programs[opcode.name].schedule.after}
     return 1, int("m" in changed)
