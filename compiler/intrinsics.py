@@ -27,6 +27,10 @@ class Intrinsic:
     def __repr__(self) -> str:
         return f"<retrograd.{self.__name__}>"
 
+    def __reduce__(self) -> str:
+        # Compared by identity: a pickle names it in this module.
+        return self.__name__
+
     def __call__(self, *_: Any, **__: Any) -> Any:
         message = f"rg.{self.__name__} is part of the language: it is compiled within @reversible functions"
         raise CompileError(Diagnostic("RG0701", message, hint="call it inside a function decorated with @reversible"))

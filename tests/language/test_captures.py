@@ -289,7 +289,7 @@ def grown(random: Random, depth: int) -> Any:
         case 2:
             return {i for i in items if isinstance(i, int | str | float)}
         case 3:
-            return np.array([random.random() for _ in range(4)])
+            return np.arange(4, dtype=random.choice([np.float64, np.float32, np.int16]))
         case 4:
             array = np.empty(len(items), dtype=object)
             array[:] = [[i] for i in items]
@@ -301,7 +301,7 @@ def containers(value: Any) -> Iterator[Any]:
     """Those that can be changed, at every depth."""
     if isinstance(value, list | dict | set | np.ndarray):
         yield value
-    if isinstance(value, list | tuple | dict | np.ndarray):
+    if isinstance(value, list | tuple | dict) or (isinstance(value, np.ndarray) and value.dtype == object):
         for item in value.values() if isinstance(value, dict) else value:
             yield from containers(item)
 
@@ -313,6 +313,8 @@ def told(value: Any) -> str:
             return f"{{{', '.join(f'{k!r}: {told(v)}' for k, v in value.items())}}}"
         case list() | tuple() | set():
             return f"{type(value).__name__}({', '.join(map(told, value))})"
+        case np.ndarray() if value.dtype != object:
+            return f"{value.dtype}{value.shape}{value.tobytes()!r}"
         case np.ndarray():
             return f"{value.dtype}{value.shape}({', '.join(map(told, value.ravel().tolist()))})"
     return f"{type(value).__name__} {value!r}"
@@ -329,9 +331,9 @@ def change(random: Random, at: Any) -> None:
             at ^= {random.choice([0, 1, "a", 0.5])}
         case np.ndarray():
             if at.dtype == object or random.random() < 0.5:
-                at[random.randrange(len(at))] = random.choice([0.5, 7.0])
+                at[random.choice([0, -1])] = random.choice([0.5, 7.0])
             else:
-                at.shape = (2, 2) if at.shape == (4,) else (4,)
+                at.shape = (2, -1) if at.ndim == 1 else (-1,)
 
 
 def test_random_changes_of_random_values() -> None:

@@ -188,6 +188,18 @@ def test_a_machine_with_cotangents_goes_on() -> None:
         assert other.memory_cotangents[1] != 0
 
 
+def test_a_pullback_goes_on() -> None:
+    _, made = rg.vjp(f, 0.1, 1.7)
+    made([1.0, 0.0])
+    assert same(through(made)([0.5, 2.0]), made([0.5, 2.0]))
+
+
+def test_names_of_the_language_are_themselves() -> None:
+    for name in ("sqrt", "sum", "rot", "zeros", "routine", "external"):
+        assert through(getattr(rg, name)) is getattr(rg, name)
+    assert through(fixed) is fixed
+
+
 def test_batches_and_reports() -> None:
     made = rg.run_batch(f, ZEROS, np.array([0.1, 60000.0, 2.9]), traps="return")
     found = through(made)

@@ -210,7 +210,17 @@ def vjp(f: Reversible | Inverse, /, *args: Any, scale: int = 0, **keywords: Any)
     course = Course(f, args, keywords, scale)
     wanted = choose(f, course.arguments, None, None)
 
-    def pullback(cotangents: Any) -> Any:
+    return course.results, Pullback(f, course, wanted)
+
+
+class Pullback:
+    """ȳ → Jᵀȳ of one run: see `vjp`."""
+
+    def __init__(self, f: Reversible | Inverse, course: Course, wanted: Sequence[Argument]) -> None:
+        self._f, self._course, self._wanted = f, course, wanted
+
+    def __call__(self, cotangents: Any) -> Any:
+        f, course = self._f, self._course
         seeds: dict[int, int] = {}
         for a, value in by_argument(f, course.arguments, cotangents):
             need_derivative(f, a.name, a.type)
@@ -218,9 +228,10 @@ def vjp(f: Reversible | Inverse, /, *args: Any, scale: int = 0, **keywords: Any)
             words = to_words(flat, course.final_sizes(a), course.scale, course.format, a.name)
             seeds |= {a.address + i: word for i, word in enumerate(words) if word}
         course.back(seeds)
-        return by_choice(None, {a.name: shaped(a.type, course.gradient(a)) for a in wanted})
+        return by_choice(None, {a.name: shaped(a.type, course.gradient(a)) for a in self._wanted})
 
-    return course.results, pullback
+    def __repr__(self) -> str:
+        return f"<pullback of {self._f.__name__}>"
 
 
 def by_argument(
