@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from retrograd.hdl import proofs
 from retrograd.hdl.claims import Claim, Kind, always_traps, claims, classes, distinguishes, jumps, provable, trap_codes
 from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, FORBIDDEN, Microcode, dispatch_address, microcode_for
 from retrograd.hdl.microword import COMMIT, MICROWORD, Field, Operation, Trap
@@ -17,6 +18,8 @@ from retrograd.isa import functions
 from retrograd.isa.expr import ZERO
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+
+from retrograd.cli.main import main
 
 Q8, Q16, Q32 = Format(8, 4), Format(16, 8), Format(32, 16)
 Plant = Callable[[Parameters], Microcode]
@@ -255,12 +258,25 @@ DEAD = [
     [pytest.param(*case, marks=pytest.mark.slow if k > 0 else []) for k, case in enumerate(DEAD)],
 )
 def test_dead_hardware_is_refuted(
-    planted: Callable[[str, str, str], None], unit: str, old: str, new: str, why: str
+    planted: Callable[[str, str, str], type], unit: str, old: str, new: str, why: str
 ) -> None:
     planted(unit, old, new.replace("Const(0)", "(self.pc != self.pc)"))
     found = verdicts(Q8, "neg")
     assert list(found) == [claim.name for claim in claims(Q8, {"neg"})]
     assert all(why in said for said in found.values()), found
+
+
+@pytest.mark.slow
+def test_the_command_refutes_dead_hardware(
+    planted: Callable[[str, str, str], type], capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted("branch_unit", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
+    proofs._prover.cache_clear()
+    try:
+        assert main(["hdl", "formal", "neg"]) == 1
+    finally:
+        proofs._prover.cache_clear()
+    assert capsys.readouterr().out.endswith("0 of 4 hold at Q4.4\n")
 
 
 @pytest.mark.slow
@@ -274,7 +290,7 @@ def test_the_difference_of_a_lognum_and_itself_traps(prover: Prover, backward: b
 
 
 @pytest.mark.slow
-def test_dead_hardware_does_not_pass_for_a_function_without_room(planted: Callable[[str, str, str], None]) -> None:
+def test_dead_hardware_does_not_pass_for_a_function_without_room(planted: Callable[[str, str, str], type]) -> None:
     planted("branch_unit", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
     found = verdicts(NO_ROOM, "fexp.xor")
     assert set(found.values()) == {"traps in all states"}
