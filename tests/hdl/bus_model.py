@@ -46,7 +46,7 @@ class Model:
     status: int = 0
     cycles: int = 0
     retired: int = 0
-    #: slot of 29 bits -> the half that waits to be written, or was kept for a read; the value None is not known
+    #: area and index, 29 bits -> the half that waits to be written, or was kept for a read (None: not known to the model)
     waiting: dict[int, int] = field(default_factory=dict)
     kept: dict[int, int | None] = field(default_factory=dict)
     #: a run goes on: how many instructions it may execute, and whether it was stopped
@@ -250,7 +250,7 @@ def address(area: Area, index: int) -> int:
 
 
 class Random:
-    """Transfers of a host that is out of its mind, and whose line is bad."""
+    """Random transfers, legal and illegal, of a host whose line loses some."""
 
     def __init__(self, rng: random.Random, p: Parameters) -> None:
         self.rng, self.p = rng, p
@@ -282,7 +282,7 @@ class Random:
         """Both halves, or the low one; some are lost, and something may come between them."""
         rng, at = self.rng, address(area, index)
         if area is Area.CODE:
-            well = True  # half an instruction is no instruction, and the model has none
+            well = True  # half an instruction is illegal, and the reference machine takes legal code only
         if word >> 32 or area is Area.CODE or rng.random() < 0.3:
             yield Transfer(at + 4, word >> 32, lost=not well and rng.random() < 0.1, cut=rng.random() < 0.1)
             if rng.random() < 0.3:
@@ -322,7 +322,7 @@ class Random:
             Slot.DATA_SIZE: rng.choice((rng.randint(0, p.data_words), 1 << 40)),
             Slot.STEPS: rng.choice((0, 1, rng.randrange(40), 1 << 32, (1 << 32) + rng.randrange(3), UNLIMITED)),
         }[slot]  # fmt: skip
-        # A size of which the low half is lost stays; of which the high half is, too.
+        # A code size of 0, which a lost half could leave, has no place for `start`, and the model needs one.
         yield from self.write(Area.CONTROL, slot.value, word & _WORD, well=slot is Slot.CODE_SIZE)
 
     def any(self) -> Iterator[Transfer]:

@@ -166,21 +166,17 @@ def test_modes(buses: Callable[[Format], SimulatedBus]) -> None:
     assert (outcome.ended, outcome.erased) == (Ended.HALTED, 32)
 
 
-@pytest.mark.parametrize(
-    ("program", "said"),
-    [
+def test_what_does_not_fit(buses: Callable[[Format], SimulatedBus]) -> None:
+    device = Device(buses(Q32))
+    device.load(square(Q32))
+    for program, said in (
         (square(Q64), "the program is Q32.32, and the co-processor Q16.16"),
         (rg.assemble(".format 32, 16\nstart\n" + "add r1, 1\n" * 40 + "finish"), "has 42 instructions"),
         (rg.assemble(".format 32, 16\n.memory 17\n.text\nstart\nfinish"), "has 17 words of data"),
-    ],
-    ids=["format", "code", "data"],
-)
-def test_what_does_not_fit(buses: Callable[[Format], SimulatedBus], program: rg.Program, said: str) -> None:
-    device = Device(buses(Q32))
-    device.load(square(Q32))
-    with pytest.raises(InputError, match=said):
-        device.load(program)
-    assert device.memory() == [*square(Q32).data, 0, 0]
+    ):
+        with pytest.raises(InputError, match=said):
+            device.load(program)
+        assert device.memory() == [*square(Q32).data, 0, 0]
 
 
 def test_nothing_was_loaded(buses: Callable[[Format], SimulatedBus]) -> None:

@@ -466,7 +466,7 @@ def test_steps_have_64_bits() -> None:
 
 
 def random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> Counter[str]:
-    """Transfers of a host whose line is bad, against the model. How often runs ended how, and transfers were refused."""
+    """Random transfers against the model. How often runs ended in each way, and transfers were refused."""
     p, rng, seen = parameters(w), random.Random(seed), Counter[str]()
     model, host = bus_model.Model(p), bus_model.Random(rng, p)
     sent = 0
@@ -489,7 +489,7 @@ def random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> Counter
                     await ctx.tick().repeat(20)
                 else:
                     raise AssertionError("the core does not end")
-                # The counter is read as the model would do it, whose kept half is that of this read now.
+                # These reads keep their high halves, in the model too.
                 retired = await bus.get(Slot.RETIRED)
                 model.kept = {Slot.RETIRED.value: retired >> 32}
                 seen[model.ended(await status_now(), retired)] += 1
@@ -530,7 +530,7 @@ def random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> Counter
                 await settle()
             for transfer in host.any():
                 sent += 1
-                # Half an instruction would be none.
+                # After a refused half the other is not sent: half an instruction is illegal.
                 if not await do(transfer) and transfer.word is not None:
                     break
         await settle()
