@@ -146,3 +146,20 @@ def test_a_pipe_is_read_to_the_limit(tmp_path: Path) -> None:
     with command(Limits(input=1000)):
         assert len(read_file(f"/dev/fd/{reader}")) == 1000
     os.close(reader)
+
+
+def test_constants_are_small(cli: Cli, folder: Path) -> None:
+    """A shift by 10^12 would fill the memory; it is refused before it is computed."""
+    for text in ("1 << 1000000000000", "1 << 4096 << 4096", " * ".join(["9999999999"] * 400), "9" * 100_000):
+        (folder / "long.rga").write_text(f"start\nadd r1, {text}\nfinish\n")
+        for words in (
+            ["run", "long.rga"],
+            ["run", "add.rga", "--set", f"r1={text}"],
+            ["run", "add.rga", "--out", f"0:{text}=out"],
+        ):
+            code, out, err = cli(*words)
+            assert (code, out) == (2, ""), words
+            assert err.startswith("error[RG0")
+    (folder / "f.py").write_text("from retrograd import reversible\n\n\n@reversible\ndef f(n: int):\n    n += 1\n")
+    for text in ("1 << 1000000000000", "10**10**10", "[0] * 10**12", "'x' * 10**12"):
+        assert cli("run", "f.py:f", text)[2].startswith("error[RG0510]")
