@@ -186,6 +186,17 @@ def test_an_input_is_not_replaced(cli: Cli, folder: Path, text: str, how: str) -
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
+def test_two_outputs_into_one_file_are_refused_before_the_run(cli: Cli, folder: Path) -> None:
+    (folder / "link").symlink_to("out.txt")
+    for other in ("./out.txt", "link"):
+        code, _, err = cli(
+            "run", "endless.rga", "--memory", "4", "--max-steps", "9", "--out", "0:1=out.txt", "--out", f"1:1={other}"
+        )
+        assert (code, err.startswith(f"error[RG0513]: {other} is written twice")) == (2, True)
+        assert not (folder / "out.txt").exists()
+    assert cli("run", "add.rga", "--out", f"0:1={os.devnull}", "--out", f"1:1={os.devnull}")[0] == 0
+
+
 def test_standard_input_is_an_input(folder: Path) -> None:
     line = f'"{sys.executable}" -m retrograd.cli.main asm - -o add.rga < add.rga'
     before = (folder / "add.rga").read_bytes()

@@ -90,8 +90,6 @@ def _read(file: BinaryIO, length: int) -> Array:
         raise ValueError("it holds Python objects, which are not read from files")
     if not 0 < dtype.itemsize <= _KINDS.get(dtype.kind, 0):
         raise ValueError(f"it holds {dtype}, neither numbers of up to 64 bits nor texts")
-    if not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError(f"its header has the shape {str(shape)[:40]}")
     count, rest = prod(shape), length - file.tell()
     if count * dtype.itemsize != rest:
         raise ValueError(f"its header describes {count} elements, and {rest} bytes follow")
