@@ -138,13 +138,25 @@ def _code(program: Program, variant: Variant, lanes: int = 1) -> int:
         def emit() -> str:
             return _ir(bare, variant, lanes)
 
-        name = f"{definition()} batch {w} {variant} {lanes} {sha256(repr(code).encode()).hexdigest()}"
         try:
-            found = host().load(name if table is TABLE else emit(), ("batch",), emit, level_for(len(code)))["batch"]
+            found = host().load(_name(key) if table is TABLE else emit(), ("batch",), emit, level_for(len(code)))[
+                "batch"
+            ]
         except NotImplementedError:
             found = 0
         _loops[key] = found
     return found
+
+
+def _name(key: Key) -> str:
+    code, w, _, variant, lanes = key
+    return f"{definition()} batch {w} {variant} {lanes} {sha256(repr(code).encode()).hexdigest()}"
+
+
+def on_disk(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
+    """Whether the code of such a batch need not be compiled."""
+    key = _key(program, _variant(program, backward, overflow, checks, cycles), 1)
+    return program.table is TABLE and host().has(_name(key), level_for(len(program.code)))
 
 
 def at_hand(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:

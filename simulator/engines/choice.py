@@ -18,6 +18,7 @@ from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.program import Program
+from retrograd.simulator.engines.costs import Cost, cost_of
 from retrograd.simulator.machine import Machine
 
 ENGINES = ("auto", "reference", "native", "threaded", "translated", "cuda")
@@ -28,8 +29,10 @@ _FROM_VARIABLE = f" ({VARIABLE} in the environment)"
 
 #: steps that Python takes in less time than it takes to import the engines
 SHORT = 100_000
-#: steps of Python in one process, in however many runs, after which the engines are worth importing
-MANY = 10 * SHORT
+#: the same where NumPy is imported already: most of the time is NumPy's
+WITH_NUMPY = 30_000
+#: steps of Python in one process, in however many runs, after which the engines are worth importing: those that they would have saved
+MANY = WITH_NUMPY
 _NATIVE = "retrograd.simulator.engines.native"
 
 
@@ -41,21 +44,18 @@ class StartingMachine(Machine):
 
     #: steps until it is a NativeMachine
     _left = SHORT
-    #: steps that all of them have taken
+    #: steps that all of them have taken, and that compiled code would have saved
     all_taken = 0
 
     def _loop(self, max_steps: int | None) -> int:
-        if max_steps is not None and max_steps <= self._left:
-            taken = super()._loop(max_steps)
-            self._left -= taken
-            StartingMachine.all_taken += taken
-            return taken
+        cost = cost_of(self.program, self._differentiating)
+        first = -(-self._left // cost.weight)
+        if max_steps is not None and max_steps <= first:
+            return self._of_python(max_steps, cost)
         stores = self._registers, self._memory, self.executed[+1], self.executed[-1]
         # What cotangents were dropped is not wound back: with them, compiled code goes on from where it is.
         before = self._pc, self._br, self._direction, [store[:] for store in stores if self._companions is None]
-        taken = super()._loop(self._left)
-        self._left -= taken
-        StartingMachine.all_taken += taken
+        taken = self._of_python(first, cost)
         if self._left or self.at_end:
             return taken
         if self._companions is None:
@@ -65,6 +65,15 @@ class StartingMachine(Machine):
                 store[:] = old
         self._become_native()
         return taken + self._loop(None if max_steps is None else max_steps - taken)
+
+    def _of_python(self, steps: int, cost: Cost) -> int:
+        """Take so many steps in Python; how many there were."""
+        before = cost.python
+        taken = super()._loop(steps)
+        self._left = max(0, self._left - cost.weight * taken)
+        cost.count_python(taken)
+        StartingMachine.all_taken += cost.python - before
+        return taken
 
     def _become_native(self) -> None:
         from retrograd.simulator.engines.native import NativeMachine
@@ -99,7 +108,10 @@ def machine_for(program: Program, engine: str = "auto", **modes: Any) -> Machine
             Diagnostic("RG1001", message, hint="Use rg.run_batch, or `--batch`; a single run is for `native`.")
         )
     if found == "auto" and _NATIVE not in sys.modules and StartingMachine.all_taken < MANY:
-        return StartingMachine(program, **modes)
+        machine = StartingMachine(program, **modes)
+        if "numpy" in sys.modules:
+            machine._left = WITH_NUMPY
+        return machine
     # Imported here: NumPy and LLVM are for those who use them.
     from retrograd.simulator.engines.native import NativeMachine
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import Entry, Opcode, opcodes_of
 from retrograd.isa.program import Program
-from retrograd.isa.table import TABLE
+from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.host import definition, host
 from retrograd.simulator.engines.llvm_module import Module
@@ -36,6 +36,12 @@ def entry() -> tuple[Any, int]:
     return _Run(found["run_threaded"]), found["sentinel"]
 
 
+#: seconds that the handlers of an entry take to compile, and to be read from disk
+COMPILED, ON_DISK = 0.01, 0.001
+#: what this process has loaded
+_loaded: set[tuple[Entry, Format, bool, bool]] = set()
+
+
 @cache
 def _handlers(instruction: Entry, w: Format, differentiating: bool, same: bool) -> dict[str, int]:
     """opcode -> address of its handler, for the opcodes of an entry, which are compiled together."""
@@ -49,11 +55,14 @@ def _handlers(instruction: Entry, w: Format, differentiating: bool, same: bool) 
         return module.text()
 
     # An entry of the table is named by its place there; of one that was added, only its code tells what it is.
-    known = any(e is instruction for e in TABLE.entries)
-    variant = f"{w.width}.{w.frac} {differentiating} {same}"
-    key = f"{definition()} {instruction.name} {variant}" if known else emit()
+    key = _key(instruction, w, differentiating, same) if any(e is instruction for e in TABLE.entries) else emit()
     found = host().load(key, names.values(), emit, level=1)
+    _loaded.add((instruction, w, differentiating, same))
     return {name: found[symbol] for name, symbol in names.items()}
+
+
+def _key(instruction: Entry, w: Format, differentiating: bool, same: bool) -> str:
+    return f"{definition()} {instruction.name} {w.width}.{w.frac} {differentiating} {same}"
 
 
 def handler_of(opcode: Opcode, w: Format, differentiating: bool, same: bool) -> int:
@@ -61,9 +70,30 @@ def handler_of(opcode: Opcode, w: Format, differentiating: bool, same: bool) -> 
     return _handlers(opcode.entry, w, differentiating, same and differentiating)[opcode.name]
 
 
+def seconds_to_decode(program: Program, differentiating: bool) -> float:
+    """About how long the handlers take that are not loaded yet: compiled, or read from disk."""
+    out = 0.0
+    w = program.format
+    for instruction, same in {(i.opcode.entry, i.ra == i.rb and differentiating) for i in program.instructions}:
+        if (instruction, w, differentiating, same) not in _loaded:
+            out += ON_DISK if host().has(_key(instruction, w, differentiating, same), level=1) else COMPILED
+    return out
+
+
+def passes_over_interpreter(program: Program, differentiating: bool, worth: float) -> bool:
+    """Whether a program that takes so many seconds to translate is translated at once: where the interpreter would take half as long to make ready."""
+    return worth < 2 * seconds_to_decode(program, differentiating)
+
+
 def decode(program: Program, differentiating: bool) -> NDArray[Any]:
-    """The program's instructions, forward and then backward, each with a sentinel behind it."""
-    w, code = program.format, program.instructions
+    """The program's instructions, forward and then backward, each with a sentinel behind it; counts are zero."""
+    return _decoded(program.code, program.format, program.table, differentiating).copy()
+
+
+@lru_cache(maxsize=32)
+def _decoded(words: tuple[int, ...], w: Format, table: Table, differentiating: bool) -> NDArray[Any]:
+    program = Program(words, format=w, table=table)
+    code = program.instructions
     n = len(code)
     out = np.zeros(2 * n + 2, dtype=_Entries)
 

@@ -6,7 +6,6 @@ Its state is in arrays that the code works on; all else, traps among it, is the 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -14,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.simulator.cotangents import Cotangents, Store
 from retrograd.simulator.engines.control import ACCOUNT, CONTROL_WORDS, Exit, Flag, Late, Slot
+from retrograd.simulator.engines.costs import Cost, cost_of, translation_seconds
 from retrograd.simulator.engines.flow import PROMOTED, Variant
-from retrograd.simulator.engines.handlers import decode, entry
+from retrograd.simulator.engines.handlers import decode, entry, passes_over_interpreter
 from retrograd.simulator.engines.shared_cotangents import SharedCotangents
 from retrograd.simulator.engines.threaded import ENTRY_BYTES
 from retrograd.simulator.engines.translations import (
     Translated,
-    compile_seconds,
     is_translated,
     level_for,
     translation,
@@ -33,7 +32,7 @@ from retrograd.simulator.machine import Machine
 SLICE = 1 << 27
 #: steps that are not worth leaving Python for
 FEW = 4
-#: steps that Python takes before anything is compiled: some ten milliseconds
+#: steps that Python takes of all runs of a program before anything is compiled: some ten milliseconds
 SHORT = 10_000
 #: steps that the interpreter takes in a second, for weighing translation against it
 SPEED = 3e8
@@ -41,9 +40,6 @@ SPEED = 3e8
 BRIEF, FEW_WORDS = 1 << 18, 1 << 14
 #: more than any run takes
 UNLIMITED = 1 << 62
-
-#: seconds that Python has spent on runs of a program that were too short to be compiled
-_spent: dict[tuple[Any, ...], float] = {}
 
 Tier = Literal["auto", "threaded", "translated"]
 
@@ -53,7 +49,7 @@ class NativeMachine(Machine):
 
     `tier`: "threaded", an interpreter that starts at once; "translated", the program as machine code where it is run from
     one of its ends, and the interpreter elsewhere; "auto", translated if that was done before or if the run is long, and Python
-    for the first ten thousand steps unless `at_once`.
+    for the first ten thousand steps of the program, over all runs, unless `at_once`.
     `level`: how hard LLVM works on the program, 0 to 2; by its size unless given.
     """
 
@@ -154,35 +150,48 @@ class NativeMachine(Machine):
         whole = self._can_translate(left)
         if self.tier == "translated":
             return self._run_translated(left) if whole else 0
-        variant = self._variant()
-        key = self.program.code, self.program.format, self.program.table, variant
-        worth = compile_seconds(len(self.program.code))
-        if whole and (_spent.get(key, 0.0) > worth or translation_is_loaded(self.program, variant, self._level)):
+        cost = cost_of(self.program, self._differentiating)
+        first = 0 if self._control is not None or self._at_once else min(left, cost.python_left(SHORT))
+        # What is worth translating shows as it runs: should it cost more than its translation, it begins anew.
+        worth = translation_seconds(len(self.program.code), self._differentiating)
+        if whole and self._is_ready(first, cost, worth):
             return self._run_translated(left)
         before = self._snapshot() if whole else None
-        if self._control is None and not self._at_once:
+        taken = 0
+        if first:
             # A short run ends before a compiler could begin.
-            began = time.perf_counter()
-            taken = super()._loop(min(left, SHORT))
-            if taken < SHORT or taken == left:
-                if whole:
-                    _spent[key] = _spent.get(key, 0.0) + time.perf_counter() - began
+            taken = super()._loop(first)
+            cost.count_python(taken)
+            if taken < first or taken == left:
                 return taken
-        else:
-            taken = 0
         if before is None:
             return taken
-        if not is_translated(self.program, variant, self._level):
-            # What is worth translating shows as it runs: should it outlast its translation, it begins anew.
+        if not self._is_ready(0, cost, worth):
             if not self._enters():
                 return taken
-            budget = min(left - taken, round(SPEED * worth))
-            why, done = self._run_threaded(budget)
+            why, done = self._run_threaded(min(left - taken, 1 + round(SPEED * (worth - cost.seconds))))
+            cost.threaded += done / SPEED
             taken += done
             if why != Exit.LIMIT or taken == left:
                 return taken
         self._restore(before)
         return self._run_translated(left)
+
+    def _is_ready(self, first: int, cost: Cost, worth: float) -> bool:
+        """Whether to run the translation now: it is there, or has been paid for. `first`: steps that Python may still take."""
+        variant = self._variant()
+        if translation_is_loaded(self.program, variant, self._level):
+            return True
+        if first:
+            return False
+        if cost.seconds >= worth:
+            return True
+        if not cost.unlooked:
+            return False
+        cost.unlooked = False
+        if is_translated(self.program, variant, self._level):
+            return True
+        return passes_over_interpreter(self.program, self._differentiating, worth)
 
     def _snapshot(self) -> tuple[Any, ...]:
         """All that a run changes, as it stands."""

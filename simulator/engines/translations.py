@@ -51,11 +51,6 @@ class Translation:
         return 2 * sum(map(len, self.flow.blocks.values()))
 
 
-def compile_seconds(instructions: int) -> float:
-    """About how long translating takes."""
-    return 0.05 + 0.002 * instructions
-
-
 def is_translated(program: Program, variant: Variant, level: int) -> bool:
     """Whether the program's code is at hand, in this process or on disk."""
     return host().has(_key(program.code, program.format, program.table, variant), level)

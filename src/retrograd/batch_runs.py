@@ -18,8 +18,10 @@ from retrograd.batch_arguments import Loaded
 from retrograd.compiler.compiled import Compiled
 from retrograd.execution import ProgramTrap, execute
 from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.program import Program
 from retrograd.progress import Bar
 from retrograd.simulator.engines.choice import engine_named, engine_of, machine_for
+from retrograd.simulator.engines.costs import ROW, cost_of, translation_seconds
 from retrograd.simulator.engines.instances import Columns, Range, width
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 from retrograd.simulator.stores import limit_of
@@ -27,10 +29,11 @@ from retrograd.simulator.stores import limit_of
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
-#: steps of Python before code is compiled for a batch
+#: steps of Python, in all batches of a program, before code is compiled for them
 SHORT = 10_000
-#: steps that Python has taken in batches of a program
-_taken: dict[tuple[Any, ...], int] = {}
+#: seconds that the interpreter takes for a step, and steps that a row of a batch is worth
+INTERPRETED = 3e-9
+EACH = round(ROW / INTERPRETED)
 
 
 class ElementTrap(ProgramTrap):
@@ -109,14 +112,35 @@ def run_rows(
             return out
         first = 0
         if found == "auto" and not alone.at_hand():
-            # Short batches add up: code that they would together have paid for is made.
-            key = compiled.program.code, compiled.format, backward
-            if (before := _taken.get(key, 0)) < SHORT:
-                first = alone.run(range(len(rows)), "reference", bar, budget=SHORT - before)
-                _taken[key] = before + int(steps.sum())
+            first = _by_machines(compiled.program, steps, alone, bar)
         if first < len(rows):
             _compiled(compiled, out, rows, first, found, alone, bar)
     return out
+
+
+def _by_machines(program: Program, steps: Counts, alone: _Alone, bar: Callable[[int], object]) -> int:
+    """Run rows one by one until, with all batches of the program before, they have cost what a translation does; the row behind the last."""
+    cost = cost_of(program, kind="backward batch" if alone.backward else "batch")
+    first, every = 0, len(alone.rows)
+    if left := cost.python_left(SHORT):
+        first = alone.run(range(every), "reference", bar, budget=left)
+        cost.python += int(steps[:first].sum())
+    worth = translation_seconds(len(program.code))
+    if first == every or cost.seconds >= worth:
+        return first
+    if cost.unlooked:
+        # Imported here: NumPy is there, but LLVM is for those who use it.
+        from retrograd.simulator.engines.handlers import passes_over_interpreter
+
+        cost.unlooked = False
+        if alone.on_disk() or passes_over_interpreter(program, False, worth):
+            cost.threaded = worth
+            return first
+    last = alone.run(
+        range(first, every), "threaded", bar, budget=round((worth - cost.seconds) / INTERPRETED), each=EACH
+    )
+    cost.threaded += (last - first) * ROW + int(steps[first:last].sum()) * INTERPRETED
+    return last
 
 
 def _unchecked(engine: str, compiled: Compiled) -> str:
@@ -198,8 +222,22 @@ class _Alone:
         modes = {"backward": self.backward, "overflow": self.overflow, "checks": self.checks}
         return engine is not None and engine.at_hand(self.compiled.program, **modes, cycles=self.out.cycles is not None)
 
-    def run(self, which: Iterable[int], engine: str, bar: Callable[[int], object], budget: int | None = None) -> int:
-        """Run these rows; the one behind the last that was run. `budget`: it ends after so many steps in all."""
+    def on_disk(self) -> bool:
+        """Whether compiled code for such rows need not be made."""
+        from retrograd.simulator.engines import batch
+
+        modes = {"backward": self.backward, "overflow": self.overflow, "checks": self.checks}
+        return batch.on_disk(self.compiled.program, **modes, cycles=self.out.cycles is not None)
+
+    def run(
+        self,
+        which: Iterable[int],
+        engine: str,
+        bar: Callable[[int], object],
+        budget: int | None = None,
+        each: int = 0,
+    ) -> int:
+        """Run these rows; the one behind the last that was run. `budget`: it ends after so many steps in all, a row being `each` more."""
         machine: Machine | None = None
         blank = self.shared.tolist()
         given, kept, summed = (_places(r) for r in (self.columns.given, self.columns.kept, self.columns.summed))
@@ -239,7 +277,7 @@ class _Alone:
             if self.out.cycles is not None:
                 self.out.cycles[i] = machine.cycles
             if budget is not None:
-                budget -= int(self.out.steps[i])
+                budget -= int(self.out.steps[i]) + each
                 if budget <= 0:
                     break
         return i + 1

@@ -14,6 +14,7 @@ from retrograd.assembler.assemble import assemble
 from retrograd.isa.program import Program
 from retrograd.simulator.engines import choice
 from retrograd.simulator.engines.choice import StartingMachine, engine_of
+from retrograd.simulator.engines.costs import FREE
 from retrograd.simulator.engines.native import NativeMachine
 from retrograd.simulator.machine import Machine, Trap
 
@@ -452,6 +453,6 @@ def test_many_short_runs_are_worth_the_engines(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(3):
         machine = choice.machine_for(program)
         assert isinstance(machine, StartingMachine)
-        assert machine.run(40).steps == 40
+        assert machine.run(FREE + 40).steps == FREE + 40
     # Imported anew, it is a class of its own.
     assert type(choice.machine_for(program)).__name__ == NativeMachine.__name__

@@ -18,6 +18,7 @@ from retrograd.assembler.verify import findings
 from retrograd.isa.encoding import inverse
 from retrograd.isa.entries import Function, a, b
 from retrograd.simulator.engines import native
+from retrograd.simulator.engines.costs import Cost
 from retrograd.simulator.engines.native import NativeMachine
 from retrograd.simulator.engines.steps import step
 from retrograd.simulator.semantics import Handler
@@ -73,6 +74,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(native, "SPEED", 100)
         monkeypatch.setattr(native, "is_translated", lambda *asked: False)
         monkeypatch.setattr(native, "translation_is_loaded", lambda *asked: False)
+        monkeypatch.setattr(native, "cost_of", lambda *asked: Cost(unlooked=False))
     return MACHINES[request.param]
 
 

@@ -19,6 +19,7 @@ from retrograd.isa.entries import Function, Guard, a, b
 from retrograd.isa.expr import mul_shift
 from retrograd.simulator.engines import native, translations
 from retrograd.simulator.engines.control import ACCOUNT
+from retrograd.simulator.engines.costs import Cost
 from retrograd.simulator.engines.host import Host
 from retrograd.simulator.engines.native import NativeMachine
 from retrograd.simulator.engines.steps import step
@@ -233,6 +234,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "SPEED", 100)
     monkeypatch.setattr(native, "is_translated", lambda *asked: False)
     monkeypatch.setattr(native, "translation_is_loaded", lambda *asked: False)
+    monkeypatch.setattr(native, "cost_of", lambda *asked: Cost(unlooked=False))
 
 
 @pytest.mark.usefixtures("soon")
@@ -348,18 +350,6 @@ def test_a_run_that_turns_out_to_be_long(monkeypatch: pytest.MonkeyPatch, lockst
         both.do(lambda m: m.run_back())
         both.check()
     assert len(threads) == 4
-
-
-def test_short_runs_that_add_up_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = rg.assemble(LOOP.format(1000))
-    monkeypatch.setattr(native, "_spent", {})
-    engines = []
-    for _ in range(2):
-        machine = NativeMachine(program)
-        machine.run()
-        engines.append(machine.engine)
-        monkeypatch.setattr(native, "_spent", dict.fromkeys(native._spent, 1e9))
-    assert engines == ["reference", "translated"]
 
 
 def test_a_long_run(lockstep: Any, make: Make) -> None:
