@@ -350,13 +350,14 @@ _alive: list[Host] = []
 @pytest.fixture
 def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """As in a process that has compiled nothing yet."""
-    caches = (handlers.entry, handlers._handlers, translations._translation_of, host._host)
+    caches = (handlers.entry, handlers._handlers, handlers._decoded, translations._translation_of, host._host)
 
     def forget() -> None:
         _alive.append(host.host())
         for cache in caches:
             cache.cache_clear()
         translations._loaded.clear()
+        handlers._loaded.clear()
 
     yield forget
     forget()
