@@ -100,9 +100,9 @@ def test_both_routes_give_the_same_cotangents_of_more(
 
 
 def one_ulp_off(opcode: Opcode, w: Format) -> Companions:
-    """The steps, but that what a product's factor gains is one last place too large."""
+    """The steps, but that what an operand of a product, a quotient or a sine gains is one last place too large."""
     found = cotangents(opcode, w)
-    if opcode.entry.name != "fmul":
+    if opcode.entry.name not in ("fmul", "fdiv", "fsin", "fcos"):
         return found
 
     def off(tree: Expr) -> Expr:
