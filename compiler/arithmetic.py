@@ -46,11 +46,15 @@ class NegativePower(ValueError):
     """An int to the power of a negative int, which is no int."""
 
 
+_NUMBERS: dict[type, Kind] = {bool: BOOL, int: INT, float: FIXED, Fraction: FIXED}
+
+
 def number_kind(value: Any) -> Kind | None:
     """The kind that a Python number has where nothing else decides: int, fixed, bool."""
-    if isinstance(value, bool):
-        return BOOL
-    if isinstance(value, int | float | Fraction):
+    found = _NUMBERS.get(type(value))
+    if found is not None:
+        return found
+    if isinstance(value, (int, float, Fraction)):  # a union would be made anew each time
         need_operators(value)
         return INT if isinstance(value, int) else FIXED
     # NumPy's scalars are numbers too.

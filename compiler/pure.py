@@ -347,7 +347,11 @@ _QUIET = frozenset(
 )  # fmt: skip
 _CONTAINERS = (list, tuple, range, str, bytes, dict, set, frozenset, np.ndarray, types.MappingProxyType)
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
-_ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice})
+_ATOMS: frozenset[type] = frozenset[type](
+    (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
+).union(t for t in np.sctypeDict.values() if issubclass(t, np.number | np.bool_))
+#: classes whose operators are Python's own or NumPy's
+_PLAIN = _ATOMS | {list, tuple, dict, set, frozenset, np.ndarray}
 #: declared with `rg.pure`, where the object itself cannot bear the mark
 _declared: dict[int, Any] = {}
 _MARK = "__retrograd_pure__"
@@ -510,7 +514,7 @@ def need_operators(value: Any, text: bool = False) -> None:
     `text`: what `str` and `repr` would call, too.
     """
     kind = type(value)
-    found = None if kind in _ATOMS else _operator_of(kind, text)
+    found = None if kind in _PLAIN else _operator_of(kind, text)
     if found is not None:
         raise Impure(f"`{kind.__name__}.{found}` is not known to be pure")
 

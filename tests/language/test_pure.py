@@ -11,6 +11,7 @@ import fractions
 import functools
 import itertools
 import math
+import operator
 import os
 import random
 import re
@@ -425,6 +426,7 @@ def counted() -> Any:
 SETTINGS, POINT = Settings(2.0), collections.namedtuple("Point", "a b")(1, 2)
 CACHED, CACHED_LATER = Cached(), Cached()
 assert CACHED.rate == 5
+ADD = rg.pure(operator.add)
 TRIPLE = rg.pure(np.frompyfunc(lambda x: 3 * x, 1, 1))
 FLOAT32 = np.float32(0.1)
 
@@ -439,7 +441,7 @@ PURE: dict[str, float] = {
     "Settings(2.5).rate": 2.5, "SETTINGS.rate": 2, "SETTINGS.doubled": 4, "SETTINGS.times(3)": 6, "(1 if SETTINGS < Settings(3.0) else 0)": 1,
     "Pair(5).a": 5, "Pair(5)[1]": 2, "POINT.b": 2, "Fraction(1, 4)": 0.25, "Fraction(3, 4).denominator": 4,
     "Fraction(3, 7).limit_denominator(2)": 0.5, "len('a b'.split())": 2, "'abc'.index('c')": 2, "(4, 5).index(5)": 1, "NUMBERS.index(2)": 1,
-    "TABLE.get(1)": 2, "TABLE[1]": 2, "(5).bit_length()": 3, "double(1.5)": 3, "TRIPLE(2)": 6, "CACHED.rate": 5, "Declared(7).rate": 7, "len(counted())": 3,
+    "TABLE.get(1)": 2, "TABLE[1]": 2, "(5).bit_length()": 3, "double(1.5)": 3, "TRIPLE(2)": 6, "ADD(2, 3)": 5, "CACHED.rate": 5, "Declared(7).rate": 7, "len(counted())": 3,
     "(1 if 'a' in 'abc' else 0)": 1, "(1 if 1 in NUMBERS else 0)": 1, "S.plain": 2, "S.items[1]": 2, "len(TABLE.keys())": 1,
 }  # fmt: skip
 Fraction = fractions.Fraction
