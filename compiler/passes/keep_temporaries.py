@@ -7,6 +7,8 @@ Undoing (a, c; d; c⁻¹, e) runs c forward and backward once more: c four times
 runs twice. That may be where c changes nothing but its own locals, and b nothing that c reads, nor anything
 by which (a, d, e) undone would change it: then c computes the same again. What is not so of c stays where it is.
 
+A branch keeps nothing if b changes what its condition reads: undone, the other branch may be taken.
+
 Traps become rarer, as c runs less often. Cotangents of what is kept meet before they are rounded.
 Trap to avoid: this takes registers for steps (C. H. Bennett, Time/space trade-offs for reversible computation, SIAM J. Comput. 18, 1989);
 `most_held` are kept by one Within.
@@ -90,7 +92,10 @@ class _Keeping:
                 rest = tuple(s for cell in cells if id(cell) not in gone for s in cell.statements)
                 # In what stays a Within, nothing can be kept beyond its end.
                 return (*kept, node._replace(compute=rest)) if rest else (*kept, *self.nodes(body, born))
-            case If(_, then, orelse):
+            case If(test, then, orelse, post):
+                if not self.changed.writes.isdisjoint((test.a, test.b, post.a, post.b)):
+                    # Undone, it may take the other branch, which does not free what this one keeps.
+                    return (node,)
                 return (node._replace(then=self.nodes(then, born), orelse=self.nodes(orelse, born)),)
         return (node,)
 

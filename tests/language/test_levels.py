@@ -30,6 +30,10 @@ def compare_levels(seed: int, edges: ModuleType, checks: ModuleType) -> Counter[
             went[traps] += 1
             assert traps != (False, True), f"level 1 alone: {optimised.trap}, of {words}, backward: {backward}"
             if traps == (False, False):
+                assert not any(plain.machine.registers), "registers are left at level 0"
+                assert not any(optimised.machine.registers), (
+                    f"registers are left at level 1, of {words}, backward: {backward}"
+                )
                 after = [
                     [run.machine.memory[a.address] for a in c.arguments]
                     for c, run in zip(compiled, (plain, optimised), strict=True)
@@ -158,3 +162,41 @@ def test_the_traps_of_a_program(
             g(*args)
     else:
         g(*args)
+
+
+@reversible
+def flips(y: fixed, x: fixed, z: fixed, w: fixed) -> None:
+    """What the branch adds is zero at w = 0; so the routine is undone, although the other branch is taken then."""
+    with rg.routine() as r:
+        t = fixed(0)
+        if x > 0:
+            t += rg.sqrt(z) * w
+    y += t
+    x -= 5
+    ~r
+
+
+@reversible
+def flips_inside(y: fixed, x: fixed, z: fixed, w: fixed) -> None:
+    with rg.routine() as r:
+        t = fixed(0)
+        if z > 0:
+            t += z
+            if x > 0:
+                t += rg.sqrt(z) * w
+            t -= z
+    y += t
+    x -= 5
+    ~r
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("f", [flips, flips_inside])
+def test_a_branch_that_is_undone_by_the_other_one_leaves_nothing(f: rg.Reversible, level: int) -> None:
+    """`keep_temporaries` kept √z of the branch that was taken, and the other branch did not take it away."""
+    result = rg.run(f.with_options(level=level), 0.0, 1.0, 4.0, 0.0)
+    assert result.values == (0.0, -4.0, 4.0, 0.0)
+    assert not any(result.machine.registers)
+    with pytest.raises(rg.ProgramTrap) as trap:
+        f.with_options(level=level)(0.0, 1.0, 4.0, 1.0)
+    assert trap.value.code == "RG0802"

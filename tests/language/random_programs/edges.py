@@ -40,7 +40,10 @@ def words_near_the_edges(rng: random.Random) -> list[Words]:
         ends = (w.sign - 1 - rng.getrandbits(8), w.sign + rng.getrandbits(8))
         return rng.choice((rng.getrandbits(16), small, -small & w.mask, *ends))
 
-    return [*([word()] for _ in range(5)), [rng.randrange(4)]]
+    words = [[word()] for _ in range(5)]
+    if rng.random() < 0.4:
+        words[-1] = [0]
+    return [*words, [rng.randrange(4)]]
 
 
 class _Writer:
@@ -117,6 +120,13 @@ class _Writer:
                 inside += [f"with rg.routine() as {q}:", f"    {u} = {self.sum(known)}"]
                 inside += _indented(self.changes(u, known, self.rng.choice((0, 1))))
                 inside += [*self.changes(t, [u, *known], 1), f"~{q}"]
+            if self.chance(0.3):
+                # A condition that the body may change: then the branch must have changed nothing, as where c is zero.
+                condition = self.rng.choice((self.condition(_CHANGED), "n > 1"))
+                inside += [
+                    f"if {condition}:",
+                    f"    {t} += {self.rng.choice(('rg.sqrt({0})', 'abs({0})', '({0} - b)')).format(self.rng.choice(_READ))} * c",
+                ]
             known.append(t)
         made = [v for v in known if v not in still]
         return [f"with rg.routine() as {r}:", *_indented(inside), *self.block([*names, *made], depth - 1), f"~{r}"]
