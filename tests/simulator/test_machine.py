@@ -644,6 +644,32 @@ def test_overflow_can_wrap(make: Make) -> None:
         make(straight("fdiv.add r1, r2, r3"), overflow=False).run()
 
 
+def test_a_trap_at_pc_0(make: Make) -> None:
+    """The first address is an instruction like any other: a trap there shows it, whichever way it is executed."""
+    jumped = loose("x: add r1, 5", "start", "goto x", "finish")
+    machine = make(jumped)
+    with pytest.raises(rg.Trap, match=r"\(at pc 0, `imm.add r1, 5` running forward\)") as caught:
+        machine.run()
+    assert (caught.value.code, caught.value.pc, machine.pc, machine.br) == ("RG0405", 0, 0, -2)
+    assert caught.value.diagnostics[0].line == "x: add r1, 5"
+
+    divides = loose("div.add r1, r2, r3", "start", "finish")
+    for direction, way in ((1, "forward"), (-1, "backward as `div.sub r1, r2, r3`")):
+        machine = make(divides)
+        machine.pc, machine.direction = 0, direction
+        before = machine.state()
+        for move in (machine.run, machine.step):
+            with pytest.raises(rg.Trap, match=rf"\(at pc 0, `div.add r1, r2, r3` running {way}\)") as caught:
+                move()
+            assert (caught.value.code, caught.value.pc, caught.value.direction) == ("RG0402", 0, direction)
+        assert machine.state() == before
+    # One address lower there is none.
+    machine = make(divides)
+    machine.pc = -1
+    with pytest.raises(rg.Trap, match=r"\(at pc -1, running forward\)"):
+        machine.run()
+
+
 # ------------------------------------------------------------ memory
 
 
