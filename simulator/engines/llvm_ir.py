@@ -7,6 +7,7 @@ Overrides, each computing what the nodes say (held to it by tests against `evalu
     a sum and whether it fits       sadd.with.overflow, ssub.with.overflow
     words of one product            one product of 2W bits, to which half a unit is added where it is rounded
     quotients of the same operands  one quotient of 2W bits: ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋
+    whether a product fits          a comparison of its upper word alone
     a rounded quotient              ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋
     a root                          that of a double, put right by integers
 """
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from retrograd.isa.expr import ZERO, Expr, half, nodes
+from retrograd.isa.expr import ZERO, Expr, const, half, nodes
+from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm_functions import integer_quotient, integer_root, wide_quotient
 from retrograd.simulator.engines.llvm_module import Code
 
@@ -101,6 +103,8 @@ class Trees:
         match node.op:
             case "eq" if y is ZERO and _is_truth(x):
                 return let(f"xor {truth} {self.truth(x)}, {true}")
+            case "eq" if _fits_word(x, y, self._w):
+                return self._product_fits(y.args[0])
             case "eq":
                 return let(f"icmp eq {t} {self.value(x)}, {self.value(y)}")
             case "lt":
@@ -146,10 +150,8 @@ class Trees:
                 return let(f"{_SHIFTS[node.op]} {t} {v[0]}, {amount}")
             case "mulshift" | "mulround" if s == 0:
                 return let(f"mul {t} {v[0]}, {v[1]}")
-            case "mulshift":
-                return self._product(node.args[0], node.args[1], s, 0)
-            case "mulround":
-                return self._product(node.args[0], node.args[1], s, half(s, w))
+            case "mulshift" | "mulround":
+                return self._product(node.args[0], node.args[1], s, _added(node, w))
             case "divshift":
                 return self._quotient(node.args[0], node.args[1], s)
             case "divround":
@@ -180,6 +182,12 @@ class Trees:
     def _product(self, x: Expr, y: Expr, s: int, added: int) -> str:
         """⌊(x·y + added) / 2^s⌋, s > 0, added < 2^(W−1)."""
         let, t, wide = self._code.let, self._t, f"i{2 * self._w.width}"
+        high = let(f"ashr {wide} {self._wide_product(x, y, added)}, {min(s, 2 * self._w.width - 1)}")
+        return let(f"trunc {wide} {high} to {t}")
+
+    def _wide_product(self, x: Expr, y: Expr, added: int) -> str:
+        """x·y + added, added < 2^(W−1), as a word of 2W bits."""
+        let, t, wide = self._code.let, self._t, f"i{2 * self._w.width}"
         found = self._pairs.get(("product", x, y))
         if found is None:
             a = let(f"sext {t} {self.value(x)} to {wide}")
@@ -190,8 +198,16 @@ class Trees:
             plain, found = found, self._pairs.get((key, x, y))
             if found is None:
                 found = self._pairs[key, x, y] = let(f"add nsw {wide} {plain}, {added}")
-        high = let(f"ashr {wide} {found}, {min(s, 2 * self._w.width - 1)}")
-        return let(f"trunc {wide} {high} to {t}")
+        return found
+
+    def _product_fits(self, low: Expr) -> str:
+        """Whether ⌊p / 2^s⌋ is a word: whether the upper word of p is in [−2^(s−1), 2^(s−1))."""
+        let, t, number, s = self._code.let, self._t, self._code.number, _parameter(low)
+        upper = let(f"add {t} {self._upper_word(low)}, {number(1 << s - 1)}")
+        return let(f"icmp ult {t} {upper}, {number(1 << s)}")
+
+    def _upper_word(self, product: Expr) -> str:
+        return self._product(product.args[0], product.args[1], self._w.width, _added(product, self._w))
 
     def _root(self, x: str, s: int) -> str:
         t = self._t
@@ -261,6 +277,19 @@ _SHIFTS = {"shl": "shl", "shr": "lshr", "sar": "ashr"}
 
 def _parameter(node: Expr) -> int:
     return node.param if isinstance(node.param, int) else 0
+
+
+def _added(product: Expr, w: Format) -> int:
+    """What rounds a product before it is shifted."""
+    return half(_parameter(product), w) if product.op == "mulround" else 0
+
+
+def _fits_word(high: Expr, sign: Expr, w: Format) -> bool:
+    """Whether high = sign says that a product fits: its word above the low word, and the sign of that."""
+    if high.op not in ("mulshift", "mulround") or sign.op != "sar" or sign.args[1] is not const(w.width - 1):
+        return False
+    low, s = sign.args[0], _parameter(sign.args[0])
+    return (low.op, low.args) == (high.op, high.args) and 0 < s < w.width and _parameter(high) == s + w.width
 
 
 def _is_truth(node: Expr) -> bool:

@@ -256,6 +256,17 @@ def rounded(w: Format) -> list[Expr]:
     return trees + [mul_round(a, b, s + w.width) for s in places] + [div_round(a, b, s - w.width) for s in places]
 
 
+def products_that_fit(w: Format) -> list[Expr]:
+    """What guards ask, and what only looks like it."""
+    out = []
+    for make in (mul_round, mul_shift):
+        for s in sorted({1, w.frac, w.width - 1}):
+            out.append(make(a, b, s + w.width).eq(make(a, b, s).sar(w.width - 1)))
+        out.append(make(a, b, w.frac + w.width).eq(make(a, b, w.frac - 1).sar(w.width - 1)))
+        out.append(make(a, b, w.frac + w.width).eq(make(a, b, w.frac).sar(w.width - 2)))
+    return [*out, mul_round(a, b, w.frac + w.width).eq(mul_shift(a, b, w.frac).sar(w.width - 1))]
+
+
 def products(w: Format) -> dict[int, Expr]:
     shifts = {0, 1, w.frac, w.width - 1, w.width, w.width + w.frac, w.width + 3, 2 * w.width - 1, 2 * w.width}
     return {s: mul_shift(a, b, s) for s in sorted(shifts)}
@@ -317,6 +328,7 @@ def plain(w: Format) -> list[Expr]:
 def all_trees(w: Format) -> list[Group]:
     alone = [*plain(w), *truths(), *tables(w), *products(w).values(), *roots(w).values()]
     alone += [tree for tree in rounded(w) if tree.op == "mulround"]
+    alone += products_that_fit(w)
     return [*([tree] for tree in alone), *checked_sums(w)]
 
 
