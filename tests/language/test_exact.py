@@ -353,6 +353,23 @@ def test_lognums_that_no_float_holds_come_back() -> None:
     assert scale(1e300, 1e300).x == math.inf
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_many_more_words(w: Format) -> None:
+    """The properties above, of more random words in each format."""
+    arrays: list[Any] = [test_arrays_keep_words_where_values_only_move, test_archives_keep_words]
+    kinds = [ScalarType(kind) for kind in KINDS]
+    types = [*kinds, complete(Outer), ArrayType(complete(Outer), (2,)), *(ArrayType(t, (2, 3)) for t in kinds)]
+    for seed in range(250):
+        for kind in NUMBER:
+            for keep in arrays:
+                keep.hypothesis.inner_test(w, kind, random.Random(seed))
+        for t in types:
+            test_values_give_their_words_back.hypothesis.inner_test(w, t, random.Random(seed))
+        if w.width >= 16:
+            test_numbers_come_back.hypothesis.inner_test(w, random.Random(seed))
+
+
 # ------------------------------------------------------------------ what such numbers are
 
 
