@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -456,3 +457,19 @@ def test_many_short_runs_are_worth_the_engines(monkeypatch: pytest.MonkeyPatch) 
         assert machine.run(FREE + 40).steps == FREE + 40
     # Imported anew, it is a class of its own.
     assert type(choice.machine_for(program)).__name__ == NativeMachine.__name__
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners and modes")
+def test_a_cache_in_which_others_can_write_is_noted(tmp_path: Path) -> None:
+    """In one line, on stderr; the run goes on without the cache."""
+    folder, program = tmp_path / "cache", tmp_path / "p.rga"
+    folder.mkdir()
+    folder.chmod(0o777)
+    program.write_text("start\nadd r1, 5\nadd r2, r1\nadd r2, r1\nfinish\n")
+    line = [sys.executable, "-m", "retrograd.cli.main", "run", str(program), "--engine", "threaded"]
+    environment = {**os.environ, "RETROGRAD_CACHE": str(folder)}
+    found = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 0
+    assert found.stderr.count("warning: compiled code is neither kept in nor read from") == 1
+    assert not any(file in found.stderr for file in ("code_cache.py", "Traceback"))
+    assert list(folder.iterdir()) == []

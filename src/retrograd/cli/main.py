@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -313,8 +315,19 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. No input shows a traceback."""
-    with standard_streams():
+    with standard_streams(), _plain_warnings():
         return _main(arguments)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """A warning is one line, without the line of source that it comes from."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def _main(arguments: Sequence[str] | None) -> int:

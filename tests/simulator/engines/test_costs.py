@@ -25,6 +25,9 @@ bottom: goto.ne r1, r2, top
 """
 
 
+RUNS = 30
+
+
 class Steps:
     """How many steps each tier has taken."""
 
@@ -61,21 +64,21 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     return found
 
 
-@pytest.mark.parametrize("trips", [40, 400, 1900, 2100, 4000])
+@pytest.mark.parametrize("trips", [40, 1900, 2100, 4000])
 @pytest.mark.parametrize("lifted", [False, True])
 def test_python_ends_once_for_all_runs(steps: Steps, trips: int, lifted: bool) -> None:
-    """In 60 runs of a program, Python takes its 10,000 steps and at most the rest of the run in which they end."""
+    """In many runs of a program, Python takes its 10,000 steps and at most the rest of the run in which they end."""
     program = rg.assemble(LOOP.format(trips=trips, other=11))
     every = 0
-    for _ in range(60):
+    for _ in range(RUNS):
         machine = NativeMachine(program)
         machine.differentiating = lifted
         machine.run()
         every += machine.retired
     weight = costs.LIFTED if lifted else 1
-    run = every // 60
+    run = every // RUNS
     share = (weight * run - FREE) / (weight * run)
-    assert steps.python * weight * share <= native.SHORT + weight * run + 60 * FREE
+    assert steps.python * weight * share <= native.SHORT + weight * run + RUNS * FREE
     if every > 3 * native.SHORT:
         assert steps.python < every / 2
         assert steps.threaded + steps.translated > 0
