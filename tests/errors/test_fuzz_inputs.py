@@ -29,7 +29,7 @@ from retrograd.cli.arrays import read_array, read_arrays
 from retrograd.cli.main import main, parser
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK, SLOW, PIECE = 300, 20_000, 1000
+QUICK, SLOW, PIECE = 120, 20_000, 1000
 
 
 def tried(name: str, sample: object, what: Callable[..., Any], *arguments: Any) -> str:
@@ -364,7 +364,7 @@ def fuzz_documents(folder: Path, first: int, count: int) -> Counter[str]:
 
 
 def test_documents(ready: Path) -> None:
-    codes = fuzz_documents(ready, 0, QUICK // 2)
+    codes = fuzz_documents(ready, 0, QUICK)
     assert {*codes} >= {"figures", "figuresRG1203", "gates", "gatesRG1110"}
 
 
