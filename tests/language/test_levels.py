@@ -55,16 +55,16 @@ def examine(seeds: Sequence[int], edges: ModuleType, checks: ModuleType) -> None
     for seed in seeds:
         went += compare_levels(seed, edges, checks)
     # Some of each kind: the programs end, trap at both levels, and trap at level 0 alone.
-    assert min(went[False, False], went[True, True], went[True, False]) > len(seeds) // 10, went
+    assert min(went[False, False], went[True, True], went[True, False]) >= len(seeds) // 10, went
 
 
 def test_optimisation_adds_no_trap(edges: ModuleType, checks: ModuleType) -> None:
-    # The last two showed what `keep_temporaries` left in registers.
-    examine((*range(30), 452, 652), edges, checks)
+    # 70 shows the partial sums that `cancel_pairs` formed, the last two what `keep_temporaries` left in registers.
+    examine((*range(20), 70, 452, 652), edges, checks)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(30, 3030, 250))
+@pytest.mark.parametrize("first", range(20, 3020, 250))
 def test_optimisation_adds_no_trap_to_many_programs(first: int, edges: ModuleType, checks: ModuleType) -> None:
     examine(range(first, first + 250), edges, checks)
 
