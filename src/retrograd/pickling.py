@@ -98,8 +98,7 @@ def gradient_of(f: Any, wanted: tuple[int, ...], loss: int, keep: int, format: A
     """`rg.gradient(f, …)`, compiled so."""
     from retrograd.differentiation import gradient
 
-    made = gradient(f, wanted, loss, keep=keep)
-    return made if (made.format, made.options) == (format, options) else with_options(made, format, options)
+    return with_options(gradient(f, wanted, loss, keep=keep), format, options)
 
 
 def again(make: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

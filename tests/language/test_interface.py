@@ -199,6 +199,7 @@ def test_notebooks_show_what_a_call_runs() -> None:
     shown = f._repr_html_()
     assert "for xs: Array[fixed, 2], y: fixed; Q32.32, level 1<" in shown
     assert "erase" not in shown
+    assert "<details open>" in shown, "a short one is shown at once"
     rg.energy(f, [1.0, 2.0], 0.0, baseline=True)
     rg.run(f, [1.0, 2.0], 0.0, format=rg.Format(32, 16), options=rg.Options(level=0))
     rg.grad(f, loss="y")([1.0, 2.0], 0.0)

@@ -111,6 +111,8 @@ def test_functions_do_the_same(name: str) -> None:
         found = through(function, protocol)
         assert type(found) is type(function)
         assert found.__name__ == function.__name__
+        for way in ("format", "options"):
+            assert getattr(found, way, None) == getattr(function, way, None)
     assert same(found(*args), function(*args))
     assert same(through(through(function))(*args), function(*args))
 
