@@ -232,7 +232,8 @@ class Control(Iterables):
             ordered = some
             if start_bounds is not None and stop_bounds is not None:
                 ordered = start_bounds[1] <= stop_bounds[0] if step > 0 else start_bounds[0] >= stop_bounds[1]
-            stop = self._reached(start, stop, step, ordered)
+            # The count of what is gone through has been found from its own bounds.
+            stop = stop if through.bounds is None else self._reached(start, stop, step, ordered)
         t = self.temporaries()
         a, b = t.operand(start), t.operand(stop)
         with self.block() as inner:
@@ -257,9 +258,7 @@ class Control(Iterables):
         w = self.w
         if step in (1, -1):
             return stop if ordered else apply("max" if step > 0 else "min", INT, start, stop)
-        rounded = self.passes(start, stop, step)
-        count = rounded if ordered else apply("max", INT, rounded, const(0, INT))
-        travelled = apply("mul", INT, count, const(w.signed(step), INT))
+        travelled = apply("mul", INT, self.passes(start, stop, step), const(w.signed(step), INT))
         return add(start, travelled, w)
 
     def _assert(self, test: ast.expr) -> None:

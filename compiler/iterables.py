@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.arithmetic import number_kind
 from retrograd.compiler.comparisons import shortened
-from retrograd.compiler.expressions import E, add, apply, const, sub
+from retrograd.compiler.expressions import E, add, apply, choose, const, interval, sub
 from retrograd.compiler.ir import Var
 from retrograd.compiler.making import Making
-from retrograd.compiler.operands import INT
+from retrograd.compiler.operands import BOOL, INT
 from retrograd.compiler.pure import need_iterable, need_plain
 from retrograd.compiler.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
 from retrograd.isa.words import Format
@@ -92,6 +92,8 @@ class Iterables(Making):
         step = self.static_int(call.args[2], "the step of a range") if len(ends) == 3 else 1
         if step == 0:
             self.fail("RG0714", "the step of a range is zero", call)
+        if not -self.w.sign < step < self.w.sign:
+            self.fail("RG0714", f"the step of a range cannot be {step} in words of {self.w.width} bits", call)
         start = ends[0] if len(ends) > 1 else const(0, INT)
         stop = ends[1] if len(ends) > 1 else ends[0]
         constants = None
@@ -109,12 +111,30 @@ class Iterables(Making):
         return Iterable(count, item, bounds=(start, stop, step), constants=constants, reads=(start, stop))
 
     def passes(self, start: E, stop: E, step: int) -> E:
-        """⌈(stop − start) / step⌉: how many passes a range has, if that is not negative."""
+        """max(0, ⌈(stop − start) / step⌉): how many passes a range has, as an unsigned word.
+
+        Trap to avoid: the distance may be longer than a signed word. It is halved before it is divided:
+        n = distance − 1 = 2 s·a + r with a = (n >> 1) // s, so r < 2 s, and ⌊n/s⌋ = 2 a + [r ≥ s].
+        """
         w, size = self.w, abs(step)
         distance = sub(stop, start, w) if step > 0 else sub(start, stop, w)
-        if size == 1:
-            return distance
-        return apply("div", INT, add(distance, const(size - 1, INT), w), const(size, INT))
+        one, s = const(1, INT), const(size, INT)
+        ends = interval(start, self.ranges), interval(stop, self.ranges)
+        if ends[0] is not None and ends[1] is not None:
+            least, most = sorted((ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]), key=lambda x: x * step)
+            if max(abs(least), abs(most)) < w.sign - size:
+                rounded = distance
+                if size > 1:
+                    rounded = apply("div", INT, add(distance, const(size - 1, INT), w), s)
+                return rounded if least * step >= 0 else apply("max", INT, rounded, const(0, INT))
+        count = distance
+        if size > 1:
+            n = sub(distance, one, w)
+            half = apply("div", INT, apply("shr", INT, n, one), s)
+            rest = sub(n, apply("mul", INT, half, const(w.signed(2 * size), INT)), w)
+            below = apply("mov", INT, apply("sltu", BOOL, rest, s))
+            count = sub(add(add(half, half, w), const(2, INT), w), below, w)
+        return choose(apply("slt", BOOL, *((start, stop) if step > 0 else (stop, start))), count, const(0, INT))
 
     def _combined(self, callee: Any, call: ast.Call) -> Iterable | Constant:
         """enumerate(xs, start), zip(xs, ys, …), reversed(xs)."""

@@ -123,3 +123,37 @@ def test_a_loop_that_has_no_meaning_is_refused(loop: str, code: str) -> None:
         f.lower()
     assert refused.value.code == code
     assert refused.value.diagnostics[0].span is not None
+
+
+@reversible
+def steps_up(y: int, z: int, a: int, b: int) -> None:
+    for i in range(a, b, 3):
+        y += 1
+        z += i
+
+
+@reversible
+def steps_down(y: int, z: int, a: int, b: int) -> None:
+    for i in range(a, b, -6):
+        y += 1
+        z += i
+
+
+@reversible
+def counted(y: int, z: int, a: int, b: int) -> None:
+    for i, _ in zip(range(a, b, 3), range(a, b, 3), strict=True):
+        y += 1
+        z += i
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_range_longer_than_a_signed_word(level: int) -> None:
+    """In words of 8 bits, where b − a may not be one; with all ends near the ends of the range."""
+    w = rg.Format(8, 3)
+    ends = (-128, -100, -2, 5, 99, 127)
+    for a in ends:
+        for b in ends[:: 1 if level else 3]:
+            for f, step in ((steps_up, 3), (steps_down, -6), (counted, 3)):
+                found = rg.run(f.with_options(level=level), 0, 0, a, b, format=w).values
+                indices = range(a, b, step)
+                assert found[:2] == (w.signed(len(indices) & w.mask), w.signed(sum(indices) & w.mask)), (a, b, step)
