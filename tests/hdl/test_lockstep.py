@@ -127,7 +127,7 @@ def test_a_planted_micro_operation_is_found(
     assert plant(code, old, new)
     execute = Simulation(Core(p, code)).run
     with pytest.raises(AssertionError, match=r"order \d"):
-        lockstep.sequences(execute, Q32, False, 5, states=15, programs=4, entries=(name,))
+        lockstep.sequences(execute, Q32, False, 5, states=26, programs=8, entries=(name,))
 
 
 @pytest.mark.slow
