@@ -119,7 +119,7 @@ Key = tuple[tuple[int, ...], Format, Table, Variant, int]
 
 #: loops over batches that are loaded: their addresses, 0 where there is none
 _loops: dict[Key, int] = {}
-#: seconds that batches have taken whose instances were not run side by side
+#: seconds of processors that batches have taken whose instances were not run side by side: a busy machine takes no more of them
 _seconds: dict[Key, float] = {}
 
 
@@ -237,19 +237,19 @@ def run_batch(
     given_up: list[int] = []
     lanes = host().lanes if count >= host().lanes else 1
     key = _key(program, variant, lanes)
-    spent, began = _seconds.get(key, 0.0), time.perf_counter()
+    spent, began = _seconds.get(key, 0.0), time.process_time()
     wide = _code(program, variant, lanes) if lanes > 1 and (key in _loops or spent >= WORTH) else 0
     if longest <= most:
         ended = _alone(side_by_side if wide else work, total, status, report[:, 0], most, longest)
         if progress is not None and ended:
             progress(ended)
         if ended < count:
-            to_come = (time.perf_counter() - began) * (count - ended) / max(ended, 1)
+            to_come = (time.process_time() - began) * (count - ended) / max(ended, 1)
             if lanes > 1 and spent + to_come > WORTH:
                 wide = _code(program, variant, lanes)
             _in_threads(side_by_side if wide else work, total, status, threads or cores(), stop, progress)
     if lanes > 1 and not wide:
-        _seconds[key] = spent + time.perf_counter() - began
+        _seconds[key] = spent + time.process_time() - began
     failed = np.flatnonzero(status)
     if found.columns.kept == found.columns.given:
         out[failed] = given[failed]

@@ -29,10 +29,9 @@ _FROM_VARIABLE = f" ({VARIABLE} in the environment)"
 
 #: steps that Python takes in less time than it takes to import the engines
 SHORT = 100_000
-#: the same where NumPy is imported already: most of the time is NumPy's
-WITH_NUMPY = 30_000
-#: steps of Python in one process, in however many runs, after which the engines are worth importing: those that they would have saved
-MANY = WITH_NUMPY
+#: steps of Python in one process, in however many runs, after which the engines are worth importing: those that they would have saved.
+#: Where NumPy is imported already, no single run takes more, either: most of the time of SHORT is NumPy's.
+MANY = 20_000
 _NATIVE = "retrograd.simulator.engines.native"
 
 
@@ -110,7 +109,7 @@ def machine_for(program: Program, engine: str = "auto", **modes: Any) -> Machine
     if found == "auto" and _NATIVE not in sys.modules and StartingMachine.all_taken < MANY:
         machine = StartingMachine(program, **modes)
         if "numpy" in sys.modules:
-            machine._left = WITH_NUMPY
+            machine._left = MANY - StartingMachine.all_taken
         return machine
     # Imported here: NumPy and LLVM are for those who use them.
     from retrograd.simulator.engines.native import NativeMachine

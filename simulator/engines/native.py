@@ -156,6 +156,8 @@ class NativeMachine(Machine):
         worth = translation_seconds(len(self.program.code), self._differentiating)
         if whole and self._is_ready(first, cost, worth):
             return self._run_translated(left)
+        if not first:
+            self._share()  # arrays are soon copied
         before = self._snapshot() if whole else None
         taken = 0
         if first:

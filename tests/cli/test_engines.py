@@ -450,13 +450,17 @@ def test_many_short_runs_are_worth_the_engines(monkeypatch: pytest.MonkeyPatch) 
     program: Program = assemble(LOOP.format(last="neg r4"))
     monkeypatch.delitem(sys.modules, choice._NATIVE)
     monkeypatch.setattr(StartingMachine, "all_taken", 0)
-    monkeypatch.setattr(choice, "MANY", 100)
-    for _ in range(3):
+    monkeypatch.setattr(choice, "MANY", 1000)
+    for _ in range(4):
         machine = choice.machine_for(program)
         assert isinstance(machine, StartingMachine)
-        assert machine.run(FREE + 40).steps == FREE + 40
-    # Imported anew, it is a class of its own.
-    assert type(choice.machine_for(program)).__name__ == NativeMachine.__name__
+        assert machine.run(FREE + 190).steps == FREE + 190
+        assert isinstance(machine, StartingMachine)
+    # Of the last, some steps are left: it begins anew. Imported anew, it is a class of its own.
+    machine = choice.machine_for(program)
+    assert isinstance(machine, StartingMachine)
+    assert machine.run(FREE + 190).steps == FREE + 190
+    assert type(machine).__name__ == type(choice.machine_for(program)).__name__ == NativeMachine.__name__
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners and modes")
