@@ -36,283 +36,63 @@ from retrograd.compiler.sizes import check_call
 
 F = TypeVar("F")
 
-_BUILTINS = frozenset(
-    getattr(builtins, name)
-    for name in [
-        "abs",
-        "all",
-        "any",
-        "ascii",
-        "bin",
-        "bool",
-        "bytes",
-        "chr",
-        "complex",
-        "dict",
-        "divmod",
-        "enumerate",
-        "float",
-        "frozenset",
-        "hex",
-        "int",
-        "isinstance",
-        "issubclass",
-        "len",
-        "list",
-        "max",
-        "min",
-        "oct",
-        "ord",
-        "pow",
-        "range",
-        "repr",
-        "reversed",
-        "round",
-        "set",
-        "slice",
-        "sorted",
-        "str",
-        "sum",
-        "tuple",
-        "zip",
-    ]
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _members(module: Any, names: str) -> frozenset[Any]:
+    return frozenset(getattr(module, name) for name in _names(names))
+
+
+_BUILTINS = _members(
+    builtins,
+    """
+    abs all any ascii bin bool bytes chr complex dict divmod enumerate float frozenset hex int isinstance issubclass
+    len list max min oct ord pow range repr reversed round set slice sorted str sum tuple zip
+""",
 )
-_NUMPY = frozenset(
-    getattr(np, name)
-    for name in [
-        "all",
-        "allclose",
-        "any",
-        "append",
-        "arange",
-        "argmax",
-        "argmin",
-        "argsort",
-        "around",
-        "array",
-        "array_equal",
-        "asarray",
-        "ascontiguousarray",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "average",
-        "bartlett",
-        "blackman",
-        "bincount",
-        "broadcast_arrays",
-        "broadcast_shapes",
-        "broadcast_to",
-        "column_stack",
-        "concatenate",
-        "convolve",
-        "correlate",
-        "count_nonzero",
-        "cov",
-        "cross",
-        "cumprod",
-        "cumsum",
-        "delete",
-        "diag",
-        "diagflat",
-        "diagonal",
-        "diff",
-        "digitize",
-        "dot",
-        "dtype",
-        "ediff1d",
-        "einsum",
-        "expand_dims",
-        "eye",
-        "finfo",
-        "flatnonzero",
-        "flip",
-        "fliplr",
-        "flipud",
-        "full",
-        "full_like",
-        "geomspace",
-        "gradient",
-        "hamming",
-        "hanning",
-        "histogram",
-        "hsplit",
-        "hstack",
-        "identity",
-        "iinfo",
-        "imag",
-        "indices",
-        "inner",
-        "insert",
-        "interp",
-        "isclose",
-        "isin",
-        "kaiser",
-        "kron",
-        "linspace",
-        "logspace",
-        "max",
-        "mean",
-        "median",
-        "meshgrid",
-        "min",
-        "moveaxis",
-        "nan_to_num",
-        "ndim",
-        "nonzero",
-        "ones",
-        "ones_like",
-        "outer",
-        "pad",
-        "percentile",
-        "poly",
-        "polyfit",
-        "polyval",
-        "prod",
-        "ptp",
-        "quantile",
-        "ravel",
-        "real",
-        "repeat",
-        "reshape",
-        "resize",
-        "roll",
-        "rollaxis",
-        "roots",
-        "rot90",
-        "round",
-        "searchsorted",
-        "shape",
-        "sinc",
-        "size",
-        "sort",
-        "split",
-        "squeeze",
-        "stack",
-        "std",
-        "sum",
-        "swapaxes",
-        "take",
-        "tensordot",
-        "tile",
-        "trace",
-        "transpose",
-        "tri",
-        "tril",
-        "triu",
-        "unique",
-        "vander",
-        "var",
-        "vdot",
-        "vsplit",
-        "vstack",
-        "where",
-        "zeros",
-        "zeros_like",
-    ]
+_NUMPY = _members(
+    np,
+    """
+    all allclose any append arange argmax argmin argsort around array array_equal asarray ascontiguousarray
+    atleast_1d atleast_2d atleast_3d average bartlett blackman bincount broadcast_arrays broadcast_shapes
+    broadcast_to column_stack concatenate convolve correlate count_nonzero cov cross cumprod cumsum delete diag
+    diagflat diagonal diff digitize dot dtype ediff1d einsum expand_dims eye finfo flatnonzero flip fliplr flipud
+    full full_like geomspace gradient hamming hanning histogram hsplit hstack identity iinfo imag indices inner
+    insert interp isclose isin kaiser kron linspace logspace max mean median meshgrid min moveaxis nan_to_num ndim
+    nonzero ones ones_like outer pad percentile poly polyfit polyval prod ptp quantile ravel real repeat reshape
+    resize roll rollaxis roots rot90 round searchsorted shape sinc size sort split squeeze stack std sum swapaxes
+    take tensordot tile trace transpose tri tril triu unique vander var vdot vsplit vstack where zeros zeros_like
+""",
 )
-_LINEAR_ALGEBRA = frozenset(
-    getattr(np.linalg, name)
-    for name in [
-        "cholesky",
-        "cond",
-        "det",
-        "eig",
-        "eigh",
-        "eigvals",
-        "eigvalsh",
-        "inv",
-        "lstsq",
-        "matrix_power",
-        "matrix_rank",
-        "norm",
-        "pinv",
-        "qr",
-        "slogdet",
-        "solve",
-        "svd",
-    ]
+_LINEAR_ALGEBRA = _members(
+    np.linalg,
+    """
+    cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_power matrix_rank norm pinv qr slogdet solve svd
+""",
 )
-_TRANSFORMS = frozenset(
-    getattr(np.fft, name)
-    for name in [
-        "fft",
-        "fft2",
-        "fftfreq",
-        "fftn",
-        "fftshift",
-        "ifft",
-        "ifft2",
-        "ifftn",
-        "ifftshift",
-        "irfft",
-        "rfft",
-        "rfftfreq",
-    ]
+_TRANSFORMS = _members(
+    np.fft,
+    """
+    fft fft2 fftfreq fftn fftshift ifft ifft2 ifftn ifftshift irfft rfft rfftfreq
+""",
 )
 #: functions that make text of their arguments
 _TEXT: frozenset[Any] = frozenset({str, repr, ascii, bytes})
 _KNOWN: frozenset[Any] = _BUILTINS | _NUMPY | _LINEAR_ALGEBRA | _TRANSFORMS
 
-_NUMBER = frozenset(
-    [
-        "as_integer_ratio",
-        "bit_count",
-        "bit_length",
-        "conjugate",
-        "from_bytes",
-        "fromhex",
-        "hex",
-        "is_integer",
-        "to_bytes",
-    ]
-)
-_SET = frozenset(
-    ["copy", "difference", "intersection", "isdisjoint", "issubset", "issuperset", "symmetric_difference", "union"]
-)
-_ARRAY = frozenset(
-    [
-        "all",
-        "any",
-        "argmax",
-        "argmin",
-        "argsort",
-        "astype",
-        "choose",
-        "clip",
-        "compress",
-        "conj",
-        "conjugate",
-        "copy",
-        "cumprod",
-        "cumsum",
-        "diagonal",
-        "dot",
-        "flatten",
-        "item",
-        "max",
-        "mean",
-        "min",
-        "nonzero",
-        "prod",
-        "ravel",
-        "repeat",
-        "reshape",
-        "round",
-        "searchsorted",
-        "squeeze",
-        "std",
-        "sum",
-        "swapaxes",
-        "take",
-        "tobytes",
-        "tolist",
-        "trace",
-        "transpose",
-        "var",
-        "view",
-    ]
-)
+_NUMBER = _names("""
+    as_integer_ratio bit_count bit_length conjugate from_bytes fromhex hex is_integer to_bytes
+""")
+_SET = _names("""
+    copy difference intersection isdisjoint issubset issuperset symmetric_difference union
+""")
+_ARRAY = _names("""
+    all any argmax argmin argsort astype choose clip compress conj conjugate copy cumprod cumsum diagonal dot
+    flatten item max mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take
+    tobytes tolist trace transpose var view
+""")
 #: type -> its methods that change nothing
 _METHODS: dict[type, frozenset[str]] = {
     int: _NUMBER, bool: _NUMBER, float: _NUMBER, complex: frozenset({"conjugate"}),
@@ -322,22 +102,9 @@ _METHODS: dict[type, frozenset[str]] = {
     slice: frozenset({"indices"}), np.ndarray: _ARRAY, np.generic: _ARRAY,
 }  # fmt: skip
 #: modules whose classes have no code that a user wrote
-_OURS = frozenset(
-    {
-        "builtins",
-        "numpy",
-        "enum",
-        "fractions",
-        "decimal",
-        "collections",
-        "_collections",
-        "typing",
-        "types",
-        "datetime",
-        "numbers",
-        "abc",
-    }
-)
+_OURS = _names("""
+    builtins numpy enum fractions decimal collections _collections typing types datetime numbers abc
+""")
 #: methods that every class may have: nothing in the language calls them
 _QUIET = frozenset(
     {"__init__", "__new__", "__repr__", "__str__", "__init_subclass__", "__set_name__", "__class_getitem__", "__format__",
