@@ -1,7 +1,9 @@
 # make check runs every check there is, except the long tests: make slow.
 PYTHON ?= python
-# The root folders are sub-packages of `retrograd`; links lay them out as mypy expects them.
+# The root folders are sub-packages of `retrograd`; links lay them out as mypy expects them, made anew for files that came or went.
 TREE = build/tree/retrograd
+
+FORCE:
 
 .PHONY: check format lint types test slow docs examples benchmark clean
 
@@ -19,7 +21,7 @@ types: $(TREE)
 	MYPYPATH=build/tree $(PYTHON) -m mypy -p retrograd --cache-dir build/mypy
 	$(PYTHON) -m mypy tools --cache-dir build/mypy-tools --ignore-missing-imports
 
-$(TREE): Makefile
+$(TREE): FORCE
 	rm -rf build/tree && mkdir -p $(TREE)
 	for f in src/retrograd/*; do ln -s ../../../$$f $(TREE)/; done
 	for d in isa assembler simulator hdl compiler examples benchmarks; do ln -s ../../../$$d $(TREE)/; done
