@@ -220,7 +220,7 @@ _trees = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(_trees, st.sampled_from(("add", "sub")), st.sampled_from(("x", "m")), st.randoms(use_true_random=False))
 def test_trees_of_every_shape(
     interpreter: ModuleType, tree: Expr, operator: str, target: str, rng: random.Random

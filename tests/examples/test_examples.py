@@ -340,7 +340,7 @@ def test_answers_agree_with_goldens(example: Example) -> None:
 
 
 @each_example
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.data(), st.integers(0, 10**6))
 def test_any_input(example: Example, draw: st.DataObject, pause: int) -> None:
     data = draw.draw(example.inputs)
@@ -378,7 +378,6 @@ def test_steps(example: Example, data: Data, steps: int) -> None:
     assert check(assembled(example.full_text), data, example.answer(data), pause=steps // 3) == steps
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 255), st.integers(1, 20)), min_size=1, max_size=10), st.data())
 def test_neighbours_of_the_same_byte_trap(runs: list[tuple[int, int]], draw: st.DataObject) -> None:
     split = draw.draw(st.integers(0, len(runs) - 1))

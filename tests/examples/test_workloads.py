@@ -283,7 +283,7 @@ def sparse_traces(x: Any, y: Any) -> list[float]:
     ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_sparse_trace(data: st.DataObject) -> None:
     rows, columns = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
@@ -340,7 +340,7 @@ def test_consistency_is_reversible() -> None:
 # ---------------------------------------------------------------- a function with known derivatives
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(*[st.integers(-1000, 1000)] * 2)
 def test_quadratic_of_integers(x: int, y: int) -> None:
     assert checked(quadratic.quadratic, 0.0, float(x), float(y)).out == quadratic.reference(x, y)

@@ -214,7 +214,7 @@ def bits(draw: st.DrawFn, depth: int = 2) -> Made:
 X, Y = unknown("x", WIDTH), unknown("y", WIDTH)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(words(), bits())
 def test_samples_are_what_the_solver_says(make: Made, make_bit: Made) -> None:
     """The solver is told x, y and what function and memory say where they are asked: then word and bit are the sample's."""
@@ -239,7 +239,7 @@ def test_an_operator_is_the_solvers(operator: str) -> None:
         assert z3.simplify(z3.substitute(solved(term), *told)).as_long() == known, (x, y)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(words(), bits(), st.integers(0, 31), st.integers(0, 31))
 def test_words_told_before_or_after(make: Made, make_bit: Made, x: int, y: int) -> None:
     """A term of what is not known, simplified, is for each x and y what comes out of them."""

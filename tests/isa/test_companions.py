@@ -148,7 +148,7 @@ def test_steps_are_the_lift_at_eight_bits(opcode: Opcode) -> None:
         check_cotangents(opcode, NARROW, random_state(rng, NARROW))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.sampled_from(MOVING), st.sampled_from(FORMATS), st.randoms(use_true_random=False))
 def test_steps_are_the_lift_at_every_width(opcode: Opcode, w: Format, rng: random.Random) -> None:
     check_cotangents(opcode, w, random_state(rng, w))
@@ -331,7 +331,7 @@ _linear = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(_linear, st.sets(st.sampled_from(("a", "b", "d"))), st.randoms(use_true_random=False))
 def test_leaving_out_zeros_changes_no_word(tree: Expr, zeros: set[str], rng: random.Random) -> None:
     """with_companions(t, x̄ = 0) is t where x̄ = 0, and reads x̄ no more."""

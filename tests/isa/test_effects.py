@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.isa.effects import (
     UPDATE_OPERATORS,
@@ -101,14 +101,12 @@ def test_inverse_of_inverse_in_the_table(every: Every) -> None:
     every(check_inverse_of_inverse_in_the_table, OPCODES)
 
 
-@settings(deadline=None)
 @given(sequences, states)
 def test_a_sequence_and_its_inverse_are_the_identity(effects: Effects, state: dict[str, int]) -> None:
     assert run(inverse(effects), run(effects, state)) == state
     assert run(effects, run(inverse(effects), state)) == state
 
 
-@settings(deadline=None)
 @given(sequences, sequences, states)
 def test_sequences_compose(first: Effects, second: Effects, state: dict[str, int]) -> None:
     assert run(first + second, state) == run(second, run(first, state))

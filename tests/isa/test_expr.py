@@ -51,7 +51,6 @@ def relaxed(examples: int) -> settings:
     """Drawing trees is slow beside the folds; that is no fault of theirs."""
     return settings(
         max_examples=examples,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.isa.words import WIDTHS, Format
 
@@ -84,7 +84,6 @@ def test_real_value_is_exact_and_comes_back(case: tuple[Format, int]) -> None:
     assert w.from_real(real) == word
 
 
-@settings(deadline=None)
 @given(formats, st.fractions(-(10**6), 10**6))
 def test_from_real_is_nearest_ties_to_even(w: Format, value: Fraction) -> None:
     scaled = value * 2**w.frac

@@ -63,7 +63,7 @@ def test_none_gives_all_elements_the_same_value() -> None:
         assert result.values.r.tolist() == [norm(1.0, x, 4.0).r for x in XS]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data(), st.integers(0, 4), st.integers(0, 3))
 def test_elements_are_runs_of_their_own(data: st.DataObject, length: int, n: int) -> None:
     reals = st.floats(-3, 3)

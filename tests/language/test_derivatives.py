@@ -94,7 +94,7 @@ def test_a_result_that_was_left_alone_adds_its_cotangent() -> None:
     assert pullback({"y": 1.0, "x": 5.0}).x == 12 + 5
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.floats(-2, 2), min_size=7, max_size=7), st.lists(st.floats(-2, 2), min_size=7, max_size=7))
 def test_all_arguments_at_once_against_differences(point: list[float], cotangents: list[float]) -> None:
     _, pullback = rg.vjp(turn, *parts(point))
@@ -103,7 +103,7 @@ def test_all_arguments_at_once_against_differences(point: list[float], cotangent
     assert [*found.a, *found.b, found.angle] == pytest.approx(expected, abs=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.integers(-64, 64), min_size=3, max_size=3), st.integers(-4, 4), st.integers(-4, 4))
 def test_pullbacks_are_linear(ybar: list[int], p: int, q: int) -> None:
     _, pullback = rg.vjp(matvec, X, a=np.arange(9.0).reshape(3, 3) / 4, x=X)
@@ -336,7 +336,7 @@ def patterns(draw: st.DrawFn) -> np.ndarray[Any, Any]:
     return np.array(cells, dtype=bool).reshape(rows, columns)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(patterns())
 def test_groups_share_no_column(pattern: np.ndarray[Any, Any]) -> None:
     groups = colour([np.flatnonzero(row) for row in pattern], pattern.shape[1])
@@ -364,7 +364,7 @@ def bilinear(y: Array[fixed, "m"], x: Array[fixed, "n"], a: Array[fixed, "m", "n
                 y[i] += a[i, j] * x[j] * x[j]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(patterns().filter(lambda p: len(p) > 0), st.data())
 def test_sparse_is_dense(pattern: np.ndarray[Any, Any], data: st.DataObject) -> None:
     m, n = pattern.shape

@@ -99,7 +99,7 @@ def nested(value: Any) -> Any:
 # ------------------------------------------------------------------ values and words
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.sampled_from(FORMATS), types, rngs)
 def test_values_give_their_words_back(w: Format, t: Type, rng: random.Random) -> None:
     """Of every type and format, over the whole range; as they are, copied, pickled, and as lists."""
@@ -113,7 +113,7 @@ def test_values_give_their_words_back(w: Format, t: Type, rng: random.Random) ->
     assert to_words(t, from_words(t, np.array(words, dtype=np.uint64), w), w, "x") == words
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(FORMATS), st.sampled_from(sorted(NUMBER)), st.one_of(st.floats(), st.floats(-9, 9)))
 def test_a_number_has_one_word_alone_and_in_an_array(w: Format, kind: str, x: float) -> None:
     def outcome(call: Callable[[], Any]) -> Any:
@@ -129,7 +129,7 @@ def test_a_number_has_one_word_alone_and_in_an_array(w: Format, kind: str, x: fl
         assert back == NUMBER[kind].to_reals(alone * 9, w)[8]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(FORMATS), st.sampled_from(sorted(NUMBER)), rngs)
 def test_arrays_keep_words_where_values_only_move(w: Format, kind: str, rng: random.Random) -> None:
     """Each of these moves words as it moves values, and the array's own elements have the same words."""
@@ -182,7 +182,7 @@ def test_arrays_keep_words_where_values_only_move(w: Format, kind: str, rng: ran
             assert NUMBER[kind].to_words(xs.item(i, j), w).tolist() == word
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(FORMATS), st.sampled_from(sorted(NUMBER)), rngs)
 def test_archives_keep_words(w: Format, kind: str, rng: random.Random) -> None:
     """np.savez writes the words that float64s cannot hold; joined again they are what they were."""
@@ -252,7 +252,7 @@ def there_and_back(f: rg.Reversible, types: dict[str, Type], w: Format, rng: ran
     assert rg.run(g, *(~g)(*called)).words == after.words
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sampled_from([w for w in FORMATS if w.width >= 16]), rngs)
 def test_numbers_come_back(w: Format, rng: random.Random) -> None:
     kind = rng.choice([Kind.FIXED, Kind.LOGNUM])
@@ -261,7 +261,7 @@ def test_numbers_come_back(w: Format, rng: random.Random) -> None:
     there_and_back(f, {"x": t, "y": t}, w, rng)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.sampled_from([Format(64, 32), Format(64, 48), Format(32, 16)]), rngs)
 def test_structs_stacks_and_arrays_come_back(w: Format, rng: random.Random) -> None:
     stack = StackType(ScalarType(Kind.FIXED), 2)
@@ -276,7 +276,7 @@ def test_structs_stacks_and_arrays_come_back(w: Format, rng: random.Random) -> N
     assert rg.run(~everything, *after.values, format=w, overflow=False).words == words
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.sampled_from([Format(64, 32), Format(64, 40)]), st.integers(1, 5), rngs)
 def test_batches_come_back(w: Format, count: int, rng: random.Random) -> None:
     """By run_batch and by vmap; the elements of the result, run one by one, and their lists."""

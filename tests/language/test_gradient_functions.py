@@ -216,7 +216,7 @@ def test_levels_agree_to_the_bit(f: Any, arguments: tuple[Any, ...]) -> None:
     assert words[0] == words[1]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.floats(-2, 2), st.floats(-2, 2))
 def test_against_a_closed_form(x: float, z: float) -> None:
     out = rg.gradient(mixed)(0.0, x, z, 1.0, -1.0)

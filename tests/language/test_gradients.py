@@ -162,7 +162,7 @@ def wave(y: fixed, x: fixed):
     ~r
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.floats(-4, 4))
 def test_a_smooth_function_against_high_precision(x: float) -> None:
     def exact(t: Any) -> Any:
@@ -175,7 +175,7 @@ def test_a_smooth_function_against_high_precision(x: float) -> None:
     assert rg.grad(wave, "x")(0.0, word) == pytest.approx(expected, abs=2e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(-8, 8), min_size=4, max_size=4), st.integers(-16, 16))
 def test_polynomials_are_differentiated_exactly(coefficients: list[int], sixteenths: int) -> None:
     @reversible
@@ -320,7 +320,7 @@ def test_at_a_kink_the_gradient_is_that_of_the_side_taken() -> None:
     assert [rg.grad(relu, "x")(0.0, x) for x in (-1.0, 0.0, 1.0)] == [0, 0, 1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(-100, 100), st.floats(-100, 100))
 def test_one_side_has_all_of_it(x: float, z: float) -> None:
     for f in (larger, smaller):

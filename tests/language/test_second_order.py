@@ -176,7 +176,7 @@ def test_tangents_against_high_precision(f: rg.Reversible, exact: Any) -> None:
     assert rg.jvp(f, (0.0, 0.75, 1.25), (None, 2.0, -1.0))[1].y == pytest.approx(expected, rel=0, abs=1e-8)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(-4, 4), min_size=9, max_size=9), st.lists(st.integers(-8, 8), min_size=6, max_size=6))
 def test_quadratic_forms_are_exact_symmetric_and_linear_in_the_vector(a: list[int], xv: list[int]) -> None:
     m, x, v = np.array(a, dtype=float).reshape(3, 3), np.array(xv[:3]) / 4, np.array(xv[3:]) / 2
@@ -203,7 +203,7 @@ def form(y: fixed, x: Array[fixed, 3], m: Array[fixed, 3, 3]):
 # ---------------------------------------------------------------------- forward and backward agree
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.integers(-64, 64), min_size=14, max_size=14))
 def test_jvp_is_the_adjoint_of_vjp(numbers: list[int]) -> None:
     xdot, ybar = np.array(numbers[:7]) / 32, np.array(numbers[7:]) / 32

@@ -24,7 +24,7 @@ from retrograd.library import (
 away_from_zero = st.floats(-50, 50).filter(lambda x: abs(x) > 0.05)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(y=st.floats(-1000, 1000), x=away_from_zero)
 def test_imul_and_idiv(roundtrip, y, x):
     product = roundtrip(imul, y, x, 0.0)
@@ -35,7 +35,7 @@ def test_imul_and_idiv(roundtrip, y, x):
     assert abs(quotient.ancilla) <= 1e-9 * (1 + abs(x))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(y=st.integers(-(10**6), 10**6), x=st.integers(-(10**6), 10**6).filter(bool))
 def test_scale(roundtrip, y, x):
     assert roundtrip(scale, y, x).y == y * x

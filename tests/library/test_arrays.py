@@ -75,7 +75,7 @@ def test_filter_needs_room():
         filter_into(positive, np.zeros(1), np.zeros(1, int), 0, np.ones(2))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.integers(-5, 5), min_size=9, max_size=9))
 def test_sort(roundtrip, x):
     found = roundtrip(sort, np.array(x, float), np.zeros(9, int))

@@ -23,7 +23,7 @@ def near(found, expected, tolerance=1e-8):
     assert abs(complex(found) - expected) <= tolerance
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(z=numbers, a=numbers, b=numbers)
 def test_arithmetic(roundtrip, z, a, b):
     s = struct(z)
@@ -34,7 +34,7 @@ def test_arithmetic(roundtrip, z, a, b):
     near(roundtrip(Complex.conjugate, s)[0], z.conjugate())
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(a=numbers, b=numbers)
 def test_quotient(roundtrip, a, b):
     assume(abs(b) >= 0.5)
@@ -45,7 +45,7 @@ def test_quotient_of_numbers_whose_squares_overflow(roundtrip):
     near(roundtrip(Complex.add_quotient, struct(0j), 3e5 - 4e5j, -6e5 + 8e5j)[0], -0.5)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(a=numbers.map(lambda z: z / 16).filter(lambda z: abs(z) > 0.01))
 def test_exp_and_log(roundtrip, a):
     expected = cmath.exp(a)
@@ -55,7 +55,7 @@ def test_exp_and_log(roundtrip, a):
     near(found, cmath.log(a) + 2j * cmath.pi * round((found.imag - cmath.phase(a)) / (2 * cmath.pi)), 1e-6)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(a=numbers, angle=st.floats(-20, 20))
 def test_polar(roundtrip, a, angle):
     near(roundtrip(complex_abs, 1.0, a).out, 1 + abs(a))

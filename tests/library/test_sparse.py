@@ -28,7 +28,7 @@ def both(roundtrip, a, b):
     assert roundtrip(sparse_dot_scattered, 1.0, len(a), *columns(a), *columns(b)).out == 1 + expected
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.1, 0.5, 0.9]))
 def test_dot(roundtrip, seed, p, q):
     rng = np.random.default_rng(seed)

@@ -17,7 +17,7 @@ def parts(v):
     return np.array([v.x, v.y, v.z])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(a=vectors, b=vectors, v=vectors)
 def test_vectors(roundtrip, a, b, v):
     x, y = parts(a), parts(b)

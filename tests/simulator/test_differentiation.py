@@ -1116,7 +1116,7 @@ KINDS = st.tuples(
 @given(
     st.lists(KINDS, min_size=1, max_size=25), st.lists(st.integers(-12, 12), min_size=SLOTS, max_size=SLOTS), st.data()
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_programs(kinds: list[tuple[Any, ...]], start: list[int], data: st.DataObject) -> None:
     """The machine's gradient is the transposed product of the instructions' Jacobians, made of floats."""
     x = [v / 4 for v in start]

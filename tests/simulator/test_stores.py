@@ -64,7 +64,7 @@ def test_an_integer_is_stored_mod_2_to_the_w(make: Make, moment: str, w: rg.Form
     machine = make(rg.assemble(LOOP, format=w))
     stand(machine, moment)
 
-    @settings(max_examples=8, deadline=None, database=None)
+    @settings(max_examples=8, database=None)
     @given(st.sampled_from(STORES), st.integers(0, 3), st.lists(integers, min_size=2, max_size=2))
     def check(name: str, at: int, values: list[Any]) -> None:
         words = getattr(machine, name)
@@ -102,7 +102,7 @@ def test_what_is_no_integer_is_refused(make: Make, moment: str) -> None:
     stand(machine, moment)
     before = machine.state()
 
-    @settings(max_examples=12, deadline=None, database=None)
+    @settings(max_examples=12, database=None)
     @given(others, st.sampled_from([*STORES, "pc", "br", "direction", "load"]))
     def check(value: Any, name: str) -> None:
         for part in (1, slice(1, 3)):
@@ -125,7 +125,7 @@ def test_what_is_no_integer_is_refused(make: Make, moment: str) -> None:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_machines_go_on_alike_from_what_is_stored(make: Make, moment: str) -> None:
-    @settings(max_examples=10, deadline=None, database=None)
+    @settings(max_examples=10, database=None)
     @given(
         st.sampled_from([(name, k) for name in STORES for k in (0, 1, 3)] + ["pc", "br"]),
         st.one_of(st.integers(-12, 12), integers),

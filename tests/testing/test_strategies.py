@@ -18,7 +18,7 @@ from retrograd import Array, Stack, fixed, lognum, reversible
 from retrograd.library import Complex, dot, logsumexp
 from retrograd.testing import LawBroken, arguments, check_laws, fixed_numbers, gradients, words
 
-quick = settings(max_examples=20, deadline=None, database=None)
+quick = settings(max_examples=20, database=None)
 SMALL = rg.Format(16, 8)
 
 

@@ -136,7 +136,7 @@ def written(fake: Any, values: np.ndarray[Any, Any], **more: bool) -> int:
 # --------------------------------------------------------------------------------------------------- ours
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(ARRAYS, st.booleans())
 def test_there_and_back(fakes: ModuleType, array: np.ndarray[Any, Any], transposed: bool) -> None:
     library = fakes.FakeDriver()
@@ -245,7 +245,7 @@ def test_the_interface(context: Context) -> None:
     assert DeviceArray.empty((0, 3), "f8", context).__cuda_array_interface__["data"] == (0, False)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(ARRAYS, st.booleans())
 def test_numpy_borrows(fakes: ModuleType, array: np.ndarray[Any, Any], versioned: bool) -> None:
     """Address, shape, strides and type as NumPy reads them; and the memory lives until NumPy needs it no more."""
@@ -360,7 +360,7 @@ def test_a_capsule_that_was_taken_is_kept(fake: Any, context: Context) -> None:
 # --------------------------------------------------------------------------------------------- from others
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(ARRAYS, st.booleans(), st.booleans(), st.booleans())
 def test_what_numpy_lends_is_read(
     array: np.ndarray[Any, Any], versioned: bool, transposed: bool, stepped: bool
@@ -380,7 +380,7 @@ def test_what_numpy_lends_is_read(
     del owner
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(ARRAYS, st.booleans())
 def test_an_array_in_place(fakes: ModuleType, array: np.ndarray[Any, Any], interface: bool) -> None:
     """What is borrowed is the same memory, and what is written to it the lender sees."""

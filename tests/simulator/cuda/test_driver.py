@@ -219,7 +219,7 @@ def test_versions_of_ptx() -> None:
     assert cuda_that_reads((99, 0)) is None
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.tuples(st.integers(11, 14), st.integers(0, 9)))
 def test_a_driver_reads_the_ptx_that_it_is_said_to(cuda: tuple[int, int]) -> None:
     needed = cuda_that_reads(newest_ptx(cuda))
@@ -364,7 +364,7 @@ def test_a_device_that_cannot_be_used(fakes: ModuleType) -> None:
 # ------------------------------------------------------------------------------------------------ memory
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.binary(max_size=300), st.integers(0, 40), st.integers(0, 40))
 def test_what_is_copied_in_comes_out(fakes: ModuleType, data: bytes, before: int, after: int) -> None:
     library = fakes.FakeDriver()
@@ -387,7 +387,7 @@ def test_what_is_copied_in_comes_out(fakes: ModuleType, data: bytes, before: int
     library.check()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 64), st.integers(-8, 80), st.integers(0, 80))
 @example(8, 0, 8)
 @example(8, 1, 8)
@@ -554,7 +554,7 @@ def test_a_stream_that_nobody_waits_for_does_not_hold_ever_more(fake: Any, conte
     assert fake.calls["cuStreamQuery"] > 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from(["fill", "copy"]), st.integers(0, 2), st.integers(0, 2)),
@@ -639,7 +639,7 @@ def test_a_kernel_is_launched(fake: Any, context: Context) -> None:
     assert fake.launches[0] == ("add_one", (8, 1, 1), (128, 1, 1), 0, (buffer.address, 1000))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(0, 255), st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**64 - 1), st.floats(width=32, allow_nan=False),
     st.floats(allow_nan=False), st.binary(min_size=24, max_size=24),

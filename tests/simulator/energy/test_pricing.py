@@ -461,7 +461,7 @@ def test_slow_and_fast_ramps() -> None:
     assert ramp_energy(1e4, 1e-15, 1.0, 1e-14 * 1.0001) == approx(ramp_energy(1e4, 1e-15, 1.0, 1e-14), rel=1e-4)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(1e-9, 1e9), st.floats(1.0001, 10))
 def test_a_faster_ramp_costs_more(x: float, by: float) -> None:
     assert ramp_energy(x, 1.0, 1.0, 1.0) <= ramp_energy(x * by, 1.0, 1.0, 1.0) * (1 + 1e-6)

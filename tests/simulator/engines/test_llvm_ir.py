@@ -517,7 +517,7 @@ SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 @given(random_trees(), SEEDS, st.sampled_from((0, 2)), ASKED)
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=60, suppress_health_check=SLOW_TO_DRAW)
 def test_random_trees(case: tuple[Format, list[Expr]], seed: int, level: int, asked: Asked) -> None:
     check_random_trees(case, seed, level, asked)
 
@@ -526,7 +526,7 @@ def test_random_trees(case: tuple[Format, list[Expr]], seed: int, level: int, as
 @pytest.mark.parametrize("part", range(4))
 def test_many_random_trees(part: int) -> None:
     @given(random_trees(), SEEDS, st.sampled_from((0, 2)), ASKED)
-    @settings(max_examples=1500, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+    @settings(max_examples=1500, suppress_health_check=SLOW_TO_DRAW)
     def run(case: tuple[Format, list[Expr]], seed: int, level: int, asked: Asked) -> None:
         check_random_trees(case, seed, level, asked)
 

@@ -54,7 +54,7 @@ def test_equality_is_that_of_lists() -> None:
         hash(words)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=12), st.data())
 def test_a_list_does_the_same(values: list[int], data: st.DataObject) -> None:
     words, expected = words_of(values), list(values)
