@@ -153,14 +153,17 @@ def everywhere(code: Microcode, old: Operation, new: Operation) -> None:
 
 
 def one_way(code: Microcode, name: str, backward: bool, change: Callable[[int], int]) -> None:
-    """Change the microwords of an opcode in one direction, all but the first."""
+    """Change the microwords of an opcode in one direction, all but the first. Programs that were one stay one."""
     last = 1 << MICROWORD["commit"].offset + COMMIT["last"].offset
+    copies: dict[int, int] = {}
     for same in (False, True):
         at = dispatch_address(TABLE[name].code, backward, False, same)
         start = code.dispatch[at] >> DISPATCH["start"].offset & ((1 << ADDRESS_BITS) - 1)
-        end = next(n for n in range(start, len(code.rows)) if code.rows[n] & last)
-        code.dispatch[at] ^= (start ^ len(code.rows)) << DISPATCH["start"].offset
-        code.rows += [change(row) for row in code.rows[start : end + 1]]
+        if start not in copies:
+            copies[start] = len(code.rows)
+            end = next(n for n in range(start, len(code.rows)) if code.rows[n] & last)
+            code.rows += [change(row) for row in code.rows[start : end + 1]]
+        code.dispatch[at] ^= (start ^ copies[start]) << DISPATCH["start"].offset
 
 
 @pytest.mark.parametrize(("name", "old", "new"), [
