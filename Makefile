@@ -5,7 +5,7 @@ TREE = build/tree/retrograd
 
 FORCE:
 
-.PHONY: check format lint types test slow docs examples benchmark clean
+.PHONY: check format lint types test slow mutants docs examples benchmark clean
 
 check: lint types docs examples test
 
@@ -43,6 +43,10 @@ test:
 slow:
 	$(PYTHON) -m pytest -m slow
 	$(PYTHON) tools/run_examples.py --slow docs/coprocessor.md
+	$(MAKE) mutants
+
+mutants:
+	$(PYTHON) tools/mutants.py --count 100 --seed 0
 
 benchmark:
 	$(PYTHON) -m retrograd.cli.main bench --peers all --report docs

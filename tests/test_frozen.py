@@ -25,8 +25,8 @@ from retrograd.assembler.assemble import assemble_file
 from retrograd.compiler.source import NOTHING
 from retrograd.compiler.types import ArrayAnnotation, StructType, element_of, scalar_of, static, struct_of
 from retrograd.examples.graph_embedding import EDGES
-from retrograd.hdl.core import Core
 from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.top import Coprocessor
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 
@@ -195,7 +195,7 @@ def schemas() -> list[str]:
 
 def frozen() -> dict[str, Any]:
     """All that is recorded."""
-    core = Core(Parameters(Format(16, 8), 64, 64))
+    top = Coprocessor(Parameters(Format(16, 8), 64, 64))
     return {
         "functions": {name: of_function(name, function, cls) for name, function, cls in functions()},
         "assembly": {path.name: of_assembly(path) for path in sorted((ROOT / "examples").glob("*.rga"))},
@@ -205,7 +205,7 @@ def frozen() -> dict[str, Any]:
         },
         "pages": {page: files(f"docs/{page}.md") for page in ("isa", "timing", "errors")},
         "gates": files("hdl/gates_*.json"),
-        "hardware": digest(rtlil.convert(core, name="core", emit_src=False)),
+        "hardware": digest(rtlil.convert(top, name="top", emit_src=False)),
         "schemas": schemas(),
     }
 

@@ -96,7 +96,7 @@ class _Walker:
         """What follows runs only if the test holds, in either direction."""
         mirrored = Test(_MIRRORED[test.cc], test.b, test.a) if test.cc in _MIRRORED else None
         for side in (test, mirrored):
-            if side is None or not isinstance(side.a, Var) or self.unstable[side.a]:
+            if side is None or not isinstance(side.a, Var):
                 continue
             narrowed = self.symbols.narrowed(side.cc, self.value(side.a), self.value(side.b))
             self.learn(side.a, narrowed)

@@ -127,6 +127,16 @@ def evaluated(opcode: object, a: int, b: int, w: Format) -> int:
     return w.signed(evaluate(value, w, {"a": a & w.mask, "b": b & w.mask, "d": 0, "m": 0, "imm": 0}))
 
 
+def test_ranges_of_sums_of_many_terms() -> None:
+    """No more than a few terms are kept of a sum; its range is known all the same, and all words where it may wrap."""
+    symbols = Symbols(Format(8, 0))
+    for most, expected in ((10, (0, 120)), (40, (-128, 127))):
+        total = symbols.constant(0)
+        for _ in range(12):
+            total = symbols.sum(total, symbols.unknown(0, most))
+        assert (total.low, total.high) == expected
+
+
 def test_ranges_of_sums_and_tests_hold_for_all_words() -> None:
     """Sums of symbols, compared: whatever is claimed is true of all numbers that the symbols may stand for, in 4 bits."""
     small = Format(4, 0)

@@ -91,6 +91,13 @@ def test_dear_bits_are_uncomputed_and_dear_instructions_spared() -> None:
     assert by_steps.after.counts.erased_bits > 0
 
 
+@pytest.mark.parametrize(("count", "text"), [(0, "0 instructions,"), (1, "1 instruction,"), (2, "2 instructions,")])
+def test_a_count_and_its_noun(count: int, text: str) -> None:
+    advice = rg.advise(two, 0.0, XS, tech=toll(1.0, 1.0))
+    verdict = replace(advice.verdicts[0], instructions=count, bits=1)
+    assert text in str(replace(advice, verdicts=(verdict,)))
+
+
 def test_the_crossover() -> None:
     """Uncompute iff N · E_instruction < E_bit · bits: on either side of where they are equal."""
     verdict = next(v for v in rg.advise(two, 0.0, XS, tech=toll(1.0, 1.0)).verdicts if v.routine == "long")

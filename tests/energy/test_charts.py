@@ -107,13 +107,14 @@ def test_two_decades(lo: float, hi: float) -> None:
     assert ax.get_ylim()[0] <= lo < hi <= ax.get_ylim()[1]
 
 
-@pytest.mark.parametrize("most", [0, 1, 3, 9, 10, 4711, 10**6])
+@pytest.mark.parametrize("most", [0, 1, 3, 9, 10, 4711, 50_000, 10**6])
 def test_counts_by_decades(most: float) -> None:
     figure, ax = axes_of(None)
     ax.plot([1, 2, 3], [0, most / 2, most])
     counts_by_decades(ax)
     assert faults(figure) == []
     assert ax.get_ylim()[0] < 0 <= most < ax.get_ylim()[1]
+    assert len(ax.get_yticks()) <= 6
 
 
 def test_axes_that_are_given_are_used() -> None:

@@ -93,6 +93,33 @@ def test_a_gradient(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
         assert device.gradient(program.data_labels["y"]) == found
 
 
+#: r1 counts up to 3
+LOOP = """
+        .format {w}, {f}
+        start
+        add     r2, 3
+again:  from.ne r1, r0, more
+        add     r1, 1
+more:   goto.lt r1, r2, again
+        sub     r1, r2
+        finish
+"""
+
+
+@pytest.mark.parametrize("w", [Q32, Format(64, 32)], ids=str)
+def test_a_jump_to_a_lower_address_is_under_way(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
+    program = rg.assemble(LOOP.format(w=w.width, f=w.frac))
+    device, machine = Device(buses(w)), rg.Machine(program)
+    device.load(program)
+    seen = set()
+    for _ in range(6):
+        outcome = device.run(1)
+        machine.run(1)
+        assert (outcome.pc, outcome.br) == (machine.pc, w.signed(machine.br))
+        seen.add(outcome.br < 0)
+    assert seen == {False, True}
+
+
 @pytest.mark.slow
 def test_steps_there_and_back(buses: Callable[[Format], SimulatedBus]) -> None:
     device, program = Device(buses(Q32)), square(Q32)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrograd.isa.diagnostics import InputError
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
@@ -298,6 +300,15 @@ def test_a_band_goes_back_in_two() -> None:
     assert found.indptr.tolist() == [0, *np.cumsum(pattern.sum(axis=1))]
     assert found.indices.tolist() == np.nonzero(pattern)[1].tolist()
     assert np.array_equal(found.to_scipy().toarray(), found.toarray())
+
+
+@pytest.mark.parametrize(
+    ("n", "shown"), [(6, "`y[5]` of `stencil`"), (7, "`y[5]`, … of `stencil`")], ids=["six", "seven"]
+)
+def test_rows_that_share_a_run_are_named_as_far_as_there_is_room(n: int, shown: str) -> None:
+    pattern = np.eye(n, n + 1, dtype=bool)
+    with pytest.raises(InputError, match=re.escape(shown)):
+        rg.jacobian(stencil, ("x", "t"), pattern=pattern)(np.zeros(n), np.arange(1.0, n + 1), 0.5)
 
 
 def test_patterns_of_scipy() -> None:

@@ -201,3 +201,20 @@ def test_a_branch_that_is_undone_by_the_other_one_leaves_nothing(f: rg.Reversibl
     with pytest.raises(rg.ProgramTrap) as trap:
         f.with_options(level=level)(0.0, 1.0, 4.0, 1.0)
     assert trap.value.code == "RG0802"
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_sum_within_an_expression_is_checked(level: int) -> None:
+    """Of a temporary that is still zero the first part cannot overflow, the second can."""
+
+    @reversible
+    def f(y: fixed, a: fixed, b: fixed, c: fixed) -> None:
+        y += (a + b) * c
+
+    @reversible
+    def g(y: fixed, a: fixed, c: fixed) -> None:
+        y += (1.5 + a) * c
+
+    for function, args in ((f, (2.0**30, 2.0**30, 2.0**-20)), (g, (2.0**31 - 1.0, 2.0**-20))):
+        with pytest.raises(rg.ProgramTrap, match="RG0404"):
+            function.with_options(level=level)(0.0, *args)
