@@ -186,7 +186,7 @@ class Device:
     # ------------------------------------------------------------------ motion
 
     def run(self, steps: int | None = None) -> Outcome:
-        """Run to the end, to a trap, or for so many instructions, 0 of them included. Raises InputError RG1009."""
+        """Run to the end, to a trap, or for `steps` instructions, which may be 0. Raises InputError RG1009."""
         limit = need_steps(steps)
         before = self._counters()
         self._set(Slot.STEPS, limit)
@@ -205,7 +205,7 @@ class Device:
         """∂loss/∂(every word that the machine began with), the loss being a word of memory, or a register.
 
         The whole of it: forward, copy out, cotangents cleared and the loss's 2^scale, D = 1, back to `start`. Afterwards it is as
-        it was loaded, but for cotangents. Raises BusError where either run traps or takes more than so many steps, the machine left
+        it was loaded, but for cotangents. Raises BusError where either run traps or takes more than `steps` steps, the machine left
         as it is; InputError RG1009 for a loss or scale that there is not.
         """
         _within("the loss", loss, 0, (REGISTERS if register else self._count(0, None)) - 1)

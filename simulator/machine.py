@@ -479,7 +479,7 @@ class Machine:
                 pc += direction * br if br else direction
                 left -= 1
         except Fault as fault:
-            self._pc, self._br, self._direction = pc, br, direction  # the message tells of them
+            self._pc, self._br, self._direction = pc, br, direction  # the message shows them
             raise self._trap(fault, pc, direction) from None
         finally:
             self._pc, self._br, self._direction = pc, br, direction

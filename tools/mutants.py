@@ -45,7 +45,9 @@ COMPILED = "src/retrograd/library"
 GENERATED = ("isa/constants.py",)
 #: share of the mutants that change behaviour which the default tests must kill
 BAR = 0.97
-#: a mutated loop may not end: tests count as failed after this many seconds, and so many times what they took
+#: of pytest, for one mutant: in one process, to the first failure
+OPTIONS = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header")
+#: a mutated loop may not end: tests count as failed after LIMIT seconds and SLOWER times what they took without a fault
 LIMIT, SLOWER = 120.0, 10.0
 #: operators left out: `is` in place of `==` for singletons changes nothing, nor does a removed cache; variables are
 #: replaced by numbers drawn without a seed
@@ -249,21 +251,8 @@ class Copy:
         }  # fmt: skip
 
     def _pytest(self, names: Path, limit: float, *more: str) -> subprocess.CompletedProcess[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-n",
-            "0",
-            "-p",
-            "no:cacheprovider",
-            "--no-header",
-            *more,
-        ]
         return subprocess.run(
-            [*command, f"@{names}"],
+            [sys.executable, "-m", "pytest", *OPTIONS, *more, f"@{names}"],
             cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=limit, check=False,
         )  # fmt: skip
 

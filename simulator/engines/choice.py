@@ -66,7 +66,7 @@ class StartingMachine(Machine):
         return taken + self._loop(None if max_steps is None else max_steps - taken)
 
     def _of_python(self, steps: int, cost: Cost) -> int:
-        """Take so many steps in Python; how many there were."""
+        """Take `steps` steps in Python, fewer where the run ends. Returns their number."""
         before = cost.python
         taken = super()._loop(steps)
         self._left = max(0, self._left - cost.weight * taken)

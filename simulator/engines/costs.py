@@ -45,11 +45,11 @@ class Cost:
     unlooked: bool = True
 
     def count_python(self, steps: int) -> None:
-        """A run has begun with so many steps of Python."""
+        """Count the first `steps` steps of a run, which Python took."""
         self.python += max(0, self.weight * steps - FREE)
 
     def python_left(self, steps: int) -> int:
-        """Of so many steps in all runs together, those that Python may still take."""
+        """The number of steps that Python may still take, if it may take `steps` in all runs together."""
         return max(0, -(-(steps - self.python) // self.weight))
 
     @property

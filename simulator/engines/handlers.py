@@ -81,7 +81,9 @@ def seconds_to_decode(program: Program, differentiating: bool) -> float:
 
 
 def passes_over_interpreter(program: Program, differentiating: bool, worth: float) -> bool:
-    """Whether a program that takes so many seconds to translate is translated at once: where the interpreter would take half as long to make ready."""
+    """Whether to translate a program without interpreting it first: if decoding it takes more than half of `worth`, the seconds of
+    its translation.
+    """
     return worth < 2 * seconds_to_decode(program, differentiating)
 
 

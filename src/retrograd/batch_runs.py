@@ -237,7 +237,8 @@ class _Alone:
         budget: int | None = None,
         each: int = 0,
     ) -> int:
-        """Run these rows; the one behind the last that was run. `budget`: it ends after so many steps in all, a row being `each` more."""
+        """Run these rows. Returns the index behind the last row that was run. `budget`: the steps after which no further row begins; a
+        row counts as `each` steps more."""
         machine: Machine | None = None
         blank = self.shared.tolist()
         given, kept, summed = (_places(r) for r in (self.columns.given, self.columns.kept, self.columns.summed))

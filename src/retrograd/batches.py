@@ -79,7 +79,7 @@ def run_batch(
     `engine`: what runs them, see `run`; `native` takes all cores, `cuda` a GPU. `max_steps` is for each element. An element that
     traps keeps the others from nothing: the first is raised when all have ended, the others' values in its `result`; with
     `traps="return"` all are in the result's `traps`. `checks=False` leaves out every check but that of memory: what would trap goes on with
-    wrapped words, and nobody is told; an element that leaves its memory traps. `cycles=True` counts them, too. `progress` shows a bar, None where a terminal waits long.
+    wrapped words, without a message; an element that leaves its memory traps. `cycles=True` counts them, too. `progress` shows a bar, None where a terminal waits long.
     What a batch costs is told by `rg.energy(rg.vmap(f), …)`.
     Raises CompileError, InputError naming the argument or for no such engine, DeviceError, ElementTrap naming the element.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: distinguishable also by those who see no red or green (Okabe and Ito, 2008)
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-#: a linear axis hides what is so many times smaller than the largest
+#: a linear axis hides a bar that is this many times smaller than the largest
 HIDDEN = 1e3
 #: pixels by which boxes may touch
 _TOUCH = 1.0

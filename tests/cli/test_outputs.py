@@ -207,7 +207,7 @@ def test_standard_input_is_an_input(folder: Path) -> None:
 
 
 def test_a_full_disk_keeps_the_earlier_results(folder: Path) -> None:
-    """RLIMIT_FSIZE stands for the disk: a file may grow to so many bytes."""
+    """RLIMIT_FSIZE stands for the disk: a file may not grow beyond a number of bytes."""
     (folder / "f.py").write_text(FUNCTIONS)
     np.savez(folder / "in.npz", r=np.zeros(3000), xs=np.ones((3000, 2)))
     (folder / "out.npz").write_bytes(b"an earlier result")
