@@ -27,15 +27,15 @@ $(TREE): FORCE
 	for d in isa assembler simulator hdl compiler examples benchmarks; do ln -s ../../../$$d $(TREE)/; done
 
 docs:
-	$(PYTHON) -m retrograd.isa.manual --check docs
-	$(PYTHON) -m retrograd.isa.timing --check docs
+	$(PYTHON) -m retrograd.isa.manual --check docs/reference
+	$(PYTHON) -m retrograd.isa.microarchitecture.timing --check docs/reference
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 	$(PYTHON) tools/analyse_energy.py --check docs
-	$(PYTHON) -m retrograd.benchmarks.report --check docs
+	$(PYTHON) -m retrograd.benchmarks.reporting.report --check docs
 	$(PYTHON) tools/measure_cycles.py --check docs
 
 examples:
-	$(PYTHON) tools/run_examples.py README.md docs/*.md examples/*.md
+	$(PYTHON) tools/run_examples.py README.md docs/*.md docs/reference/*.md examples/*.md
 
 test:
 	$(PYTHON) -m pytest

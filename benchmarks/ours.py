@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.lower import Argument
-from retrograd.simulator.engines.instances import Range
+from retrograd.simulator.engines.batch.instance_loop import Range
 
 import retrograd as rg
-from retrograd.batch_arguments import Batch, Loaded
-from retrograd.batch_runs import Rows, run_rows
+from retrograd.batch.arguments import Batch, Loaded
+from retrograd.batch.runs import Rows, run_rows
 from retrograd.differentiation.programs import gradient_program, loss_gradient_program, second_order_program
-from retrograd.functions import Reversible
+from retrograd.functions.reversible import Reversible
 
 Reals = NDArray[np.float64]
 

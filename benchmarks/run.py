@@ -20,16 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks import bars, toolchain
 from retrograd.benchmarks.measure import Spent, one_core, peak_bytes, timed
 from retrograd.benchmarks.ours import Ours
 from retrograd.benchmarks.peers import Peer, Prepared
+from retrograd.benchmarks.reporting import bars
+from retrograd.benchmarks.toolchain import all_parts as toolchain
 from retrograd.benchmarks.workload import Golden, Problem, Sizes, Stream, Task, Workload
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.loading import shipped
 
 import retrograd as rg
-from retrograd.batch_runs import Rows
+from retrograd.batch.runs import Rows
 
 SCHEMA = "retrograd.bench/2"
 #: how near a peer must come to the reference, of the largest number: a fast wrong peer is no peer
@@ -58,7 +59,7 @@ def run(
     parts: Sequence[str] = (),
     say: Say = _quiet,
 ) -> dict[str, Any]:
-    """The document. `parts`: of the toolchain, see `retrograd.benchmarks.toolchain`. Nothing that a workload raises is let out."""
+    """The document. `parts`: of the toolchain, see `retrograd.benchmarks.toolchain.all_parts`. Nothing that a workload raises is let out."""
     sizes = sizes or Sizes(quick=True)
     # Peers read their environment when they are imported: that is when they are asked whether they are there.
     with one_core() as core:

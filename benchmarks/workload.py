@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from retrograd.benchmarks.ours import Ours, Reals
 
-from retrograd.functions import Reversible
+from retrograd.functions.reversible import Reversible
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from retrograd.compiler.activity import useful_variables
-from retrograd.compiler.emit import Emitted, emit
-from retrograd.compiler.ir import Module, Region
+from retrograd.compiler.backend.emission import Emitted, emit
+from retrograd.compiler.derivatives.activity import useful_variables
+from retrograd.compiler.frontends.python.sources.pure import Impure
+from retrograd.compiler.frontends.python.sources.source import SourceFunction, fail
+from retrograd.compiler.ir.statements import Module, Region
+from retrograd.compiler.language.types import Type, is_real, leaves
 from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.pipeline import optimise
-from retrograd.compiler.pure import Impure
-from retrograd.compiler.source import SourceFunction, fail
-from retrograd.compiler.types import Type, is_real, leaves
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
 
@@ -87,7 +87,7 @@ def _compile(
         observe("lower", lowered.module)
     names: Collection[str] | None = None if isinstance(options.erase, bool) else options.erase
     # What one routine keeps of another is no longer told apart by its name.
-    module = optimise(lowered.module, options.level, observe, () if names is None else ("keep_temporaries",))
+    module = optimise(lowered.module, options.level, observe, () if names is None else ("extend_live_ranges",))
     if options.erase:
         module = erase_routines(module, names, temporaries=options.temporaries)
         if observe is not None:

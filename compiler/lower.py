@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrograd.compiler.captures import Captures, static_key
-from retrograd.compiler.flatten import ZERO
-from retrograd.compiler.gradient_calls import expand_gradients
-from retrograd.compiler.ir import Block, Call, Local, Module, Node, Op, Operand, Region, Var, Within
-from retrograd.compiler.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
-from retrograd.compiler.source import SourceFunction
-from retrograd.compiler.specialise import Specialiser
-from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, leaves
-from retrograd.compiler.values import FunctionValue, row_major
+from retrograd.compiler.derivatives.gradient_calls import expand_gradients
+from retrograd.compiler.frontends.python.sources.captures import Captures, static_key
+from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.specialise import Specialiser
+from retrograd.compiler.ir.flatten import ZERO
+from retrograd.compiler.ir.statements import Block, Call, Local, Module, Node, Op, Operand, Region, Var, Within
+from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, leaves
+from retrograd.compiler.language.values import FunctionValue, row_major
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -80,7 +80,7 @@ def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int
                 late.append((var, region))
                 args.append(var)
             else:
-                from retrograd.compiler.ir import Const
+                from retrograd.compiler.ir.statements import Const
 
                 assert region.address is not None
                 args.append(Const(region.address))

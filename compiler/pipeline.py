@@ -9,45 +9,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from retrograd.compiler.ir import Module
-from retrograd.compiler.passes.accumulate import accumulate
-from retrograd.compiler.passes.cancel_pairs import cancel_pairs
-from retrograd.compiler.passes.drop_checks import drop_checks
-from retrograd.compiler.passes.drop_dead import drop_dead
-from retrograd.compiler.passes.fold_constants import fold_constants
-from retrograd.compiler.passes.inline import inline
-from retrograd.compiler.passes.keep_temporaries import keep_temporaries
-from retrograd.compiler.passes.promote_arrays import promote_arrays
-from retrograd.compiler.passes.reduce_strength import reduce_strength
-from retrograd.compiler.passes.rename_apart import rename_apart
-from retrograd.compiler.passes.share_temporaries import share_temporaries
-from retrograd.compiler.passes.step_addresses import step_addresses
-from retrograd.compiler.passes.unroll import unroll
+from retrograd.compiler.ir.statements import Module
+from retrograd.compiler.passes.alpha_renaming import rename_locals
+from retrograd.compiler.passes.check_elimination import eliminate_checks
+from retrograd.compiler.passes.common_subexpressions import eliminate_common_subexpressions
+from retrograd.compiler.passes.constant_folding import fold_constants
+from retrograd.compiler.passes.dead_code import eliminate_dead_code
+from retrograd.compiler.passes.forward_substitution import forward_substitute
+from retrograd.compiler.passes.induction_variables import reduce_induction_variables
+from retrograd.compiler.passes.inlining import inline_calls
+from retrograd.compiler.passes.inverse_pairs import cancel_inverse_pairs
+from retrograd.compiler.passes.live_range_extension import extend_live_ranges
+from retrograd.compiler.passes.loop_unrolling import unroll_loops
+from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
+from retrograd.compiler.passes.strength_reduction import reduce_strength
 
 Pass = Callable[[Module], Module]
 
 #: What runs at level 1, in order. A pass may stand twice: what one does makes work for another.
 PASSES: tuple[tuple[str, Pass], ...] = (
     # One body, and in it one place for every local.
-    ("inline", inline),
-    ("rename_apart", rename_apart),
+    ("inline_calls", inline_calls),
+    ("rename_locals", rename_locals),
     # Constants arrive from calls, and from loops that are unrolled.
-    ("unroll", unroll),
+    ("unroll_loops", unroll_loops),
     ("fold_constants", fold_constants),
     # What is left of memory at constant places are variables, and copies of them.
-    ("promote_arrays", promote_arrays),
+    ("replace_arrays_by_scalars", replace_arrays_by_scalars),
     ("fold_constants", fold_constants),
-    ("step_addresses", step_addresses),
+    ("reduce_induction_variables", reduce_induction_variables),
     ("reduce_strength", reduce_strength),
-    ("drop_checks", drop_checks),
+    ("eliminate_checks", eliminate_checks),
     # What a temporary only carries needs none; what is left is shared.
-    ("accumulate", accumulate),
-    ("cancel_pairs", cancel_pairs),
-    ("share_temporaries", share_temporaries),
+    ("forward_substitute", forward_substitute),
+    ("cancel_inverse_pairs", cancel_inverse_pairs),
+    ("eliminate_common_subexpressions", eliminate_common_subexpressions),
     # What is kept longer is shared by more.
-    ("keep_temporaries", keep_temporaries),
-    ("share_temporaries", share_temporaries),
-    ("drop_dead", drop_dead),
+    ("extend_live_ranges", extend_live_ranges),
+    ("eliminate_common_subexpressions", eliminate_common_subexpressions),
+    ("eliminate_dead_code", eliminate_dead_code),
 )
 
 Observer = Callable[[str, Module], None]

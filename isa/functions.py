@@ -8,7 +8,7 @@ rounded once. So the error before rounding is a few units of 2^-(W-2) relative t
 adds, shifts, products and (for tan and atan) a quotient: bit-identical on every backend.
 
 W: width; F: fraction bits; K: index bits. The functions exist for formats with 2 <= F <= W-2; in others
-their guards always trap. Measured errors: docs/numbers.md. Method: table look-up with correction, as in
+their guards always trap. Measured errors: docs/reference/numbers.md. Method: table look-up with correction, as in
 P. T. P. Tang, Table-driven implementation of the exponential function, ACM TOMS 15 (1989).
 """
 

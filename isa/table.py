@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from retrograd.isa import derivatives, functions
+from retrograd.isa import functions
+from retrograd.isa.derivatives import partials as derivatives
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Update, involution, sums_fit
 from retrograd.isa.entries import (

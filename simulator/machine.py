@@ -37,7 +37,7 @@ from retrograd.simulator.semantics import Handler, handler, lifted_handler
 from retrograd.simulator.stores import Words, integer_of, limit_of, words_of
 
 if TYPE_CHECKING:
-    from retrograd.isa.timing import Execution
+    from retrograd.isa.microarchitecture.timing import Execution
 
 REGISTERS = 256
 #: words of data memory that a machine grants unless told otherwise
@@ -269,7 +269,7 @@ class Machine:
     def executions_at(self) -> dict[tuple[int, Execution], int]:
         """(address, what was executed there) -> how often: all counts of a run follow from these."""
         # Imported here: whoever does not ask need not have the instructions scheduled.
-        from retrograd.isa.timing import Execution
+        from retrograd.isa.microarchitecture.timing import Execution
 
         out: dict[tuple[int, Execution], int] = {}
         table, now = self.program.table, self._differentiating
@@ -285,8 +285,8 @@ class Machine:
 
     @property
     def cycles(self) -> int:
-        """What the co-processor would take for the instructions executed, by the cycle model (docs/timing.md)."""
-        from retrograd.isa.timing import total_cycles
+        """What the co-processor would take for the instructions executed, by the cycle model (docs/reference/timing.md)."""
+        from retrograd.isa.microarchitecture.timing import total_cycles
 
         return total_cycles(self.executions(), self.format)
 

@@ -11,9 +11,9 @@ from functools import cache
 from math import isqrt
 from typing import Any
 
+from retrograd.isa.derivatives.cotangent_steps import NOTHING, Lifted, lifted
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode, bar
-from retrograd.isa.lifted import NOTHING, Lifted, lifted
-from retrograd.isa.python_source import emit
+from retrograd.isa.folds.python_source import emit
 from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents, Fault, Store
 

@@ -38,7 +38,9 @@ ONLY_IN = {"llvmlite": "simulator/engines", "amaranth": "hdl"}
 LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy"})
 LAZY_IN = "src/retrograd/cli"
 #: files that are imported only where the peer that they are for is there
-OF_PEERS = frozenset({"benchmarks/gpu_warp.py", "benchmarks/references/series.py", "benchmarks/references/sparse.py"})
+OF_PEERS = frozenset(
+    {"benchmarks/gpu/warp_kernels.py", "benchmarks/references/series.py", "benchmarks/references/sparse.py"}
+)
 
 
 def inside(path: PurePosixPath, folder: str) -> bool:
@@ -166,21 +168,21 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "isa takes the face's module": ("isa/laws.py", "from retrograd import testing", "isa imports nothing of ours"),
     "a sibling": ("assembler/parse.py", "from retrograd.simulator.machine import Machine", "retrograd.isa only"),
     "a sibling, whole": ("assembler/parse.py", "from retrograd import simulator", "retrograd.isa only"),
-    "a sibling, in a function": ("compiler/ir.py", "def f():\n    import retrograd.assembler", "retrograd.isa only"),
+    "a sibling, in a function": ("compiler/ir/statements.py", "def f():\n    import retrograd.assembler", "retrograd.isa only"),
     "a sibling, for types": (
         "simulator/x.py", "if TYPE_CHECKING:\n    from retrograd.hdl import core", "retrograd.isa only"),
     "a sibling, by its name in a string": (
         "simulator/x.py", "import importlib\nimportlib.import_module('retrograd.assembler')", "retrograd.isa only"),
-    "the face": ("hdl/core.py", "from retrograd.cli.main import main", "retrograd.isa only"),
+    "the face": ("hdl/core/core.py", "from retrograd.cli.main import main", "retrograd.isa only"),
     "the face, whole": ("simulator/machine.py", "import retrograd", "retrograd.isa only"),
     "llvmlite outside the engines": ("simulator/machine.py", "import llvmlite", "only simulator/engines"),
     "llvmlite.binding outside them": ("simulator/machine.py", "from llvmlite import binding", "only simulator/engines"),
-    "llvmlite in the face": ("src/retrograd/cli/run.py", "def f():\n    import llvmlite", "only simulator/engines"),
+    "llvmlite in the face": ("src/retrograd/cli/commands/run.py", "def f():\n    import llvmlite", "only simulator/engines"),
     "llvmlite in a folder named alike": ("simulator/engines_old/x.py", "import llvmlite", "only simulator/engines"),
     "amaranth outside hdl": ("simulator/x.py", "from amaranth.hdl import Module", "only hdl"),
-    "numpy at the top of the command line": ("src/retrograd/cli/run.py", "import numpy as np", "inside functions only"),
+    "numpy at the top of the command line": ("src/retrograd/cli/commands/run.py", "import numpy as np", "inside functions only"),
     "rich at the top, in a try": (
-        "src/retrograd/cli/run.py", "try:\n    from rich.table import Table\nexcept ImportError:\n    pass",
+        "src/retrograd/cli/commands/run.py", "try:\n    from rich.table import Table\nexcept ImportError:\n    pass",
         "inside functions only"),
     "matplotlib in a class body": (
         "src/retrograd/cli/plot.py", "class P:\n    import matplotlib.pyplot as plt", "inside functions only"),
@@ -188,7 +190,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "a relative import of a sibling": ("simulator/x.py", "from .. import assembler", "a relative import"),
     "a package by its folder": ("simulator/x.py", "from isa.expr import Expr", "imported as retrograd"),
     "a peer at the top of a benchmark": ("benchmarks/peers/by_jax.py", "import jax", "inside functions only"),
-    "a peer in the face": ("src/retrograd/cli/bench.py", "def f():\n    import torch", "no dependency of src/retrograd"),
+    "a peer in the face": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "no dependency of src/retrograd"),
     "the tests in a benchmark": ("benchmarks/run.py", "from tests.examples import x", "imported as retrograd"),
     "an unknown dependency": ("compiler/x.py", "import sympy", "no dependency of compiler"),
 }  # fmt: skip
@@ -208,9 +210,9 @@ def test_a_planted_violation_is_found(fault: str) -> None:
         ("isa/laws.py", "from retrograd import isa"),
         ("assembler/parse.py", "import re\nfrom retrograd.isa import table\nfrom retrograd.assembler import lexer"),
         ("simulator/engines/native.py", "import numpy as np\nimport llvmlite\nfrom llvmlite import binding"),
-        ("hdl/core.py", "from amaranth import Module\nfrom retrograd.isa.expr import Expr"),
-        ("src/retrograd/cli/run.py", "def f():\n    import numpy\n    from rich.table import Table"),
-        ("src/retrograd/cli/run.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
+        ("hdl/core/core.py", "from amaranth import Module\nfrom retrograd.isa.expr import Expr"),
+        ("src/retrograd/cli/commands/run.py", "def f():\n    import numpy\n    from rich.table import Table"),
+        ("src/retrograd/cli/commands/run.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
         ("benchmarks/peers/by_jax.py", "import retrograd.simulator.machine\ndef f():\n    import jax"),
         ("src/retrograd/testing.py", "import numpy\nfrom retrograd.simulator import machine\nimport retrograd.hdl"),
     ],

@@ -22,18 +22,18 @@ from typing import Any
 import numpy as np
 from amaranth.back import rtlil
 from retrograd.assembler.assemble import assemble_file
-from retrograd.compiler.source import NOTHING
-from retrograd.compiler.types import ArrayAnnotation, StructType, element_of, scalar_of, static, struct_of
+from retrograd.compiler.frontends.python.sources.source import NOTHING
+from retrograd.compiler.language.types import ArrayAnnotation, StructType, element_of, scalar_of, static, struct_of
 from retrograd.examples.graph_embedding import EDGES
-from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.top import Coprocessor
+from retrograd.hdl.bus.top import Coprocessor
+from retrograd.hdl.core.parameters import Parameters
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.execution import ProgramTrap
-from retrograd.functions import Reversible
+from retrograd.functions.execution import ProgramTrap
+from retrograd.functions.reversible import Reversible
 from retrograd.library import bennett_states, relu
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -203,8 +203,8 @@ def frozen() -> dict[str, Any]:
             folder: files(f"tests/errors/{folder}/*.expected")
             for folder in ("assembly", "images", "traps", "language", "built", "commands")
         },
-        "pages": {page: files(f"docs/{page}.md") for page in ("isa", "timing", "errors")},
-        "gates": files("hdl/gates_*.json"),
+        "pages": {page: files(f"docs/reference/{page}.md") for page in ("isa", "timing", "errors")},
+        "gates": files("hdl/flow/gates_*.json"),
         "hardware": digest(rtlil.convert(top, name="top", emit_src=False)),
         "schemas": schemas(),
     }

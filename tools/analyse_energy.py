@@ -34,12 +34,14 @@ from retrograd.simulator.energy.units import thermal_energy, with_prefix
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
-from retrograd import charts, energy_plots, fixed, library, reversible
-from retrograd.energy_advice import break_even, break_even_per_memory_unit
-from retrograd.energy_report import EnergyReport, program_text, report_of, terms, total_text
-from retrograd.execution import load, loaded_words
-from retrograd.functions import Reversible
-from retrograd.marshal import bind, types_of
+from retrograd import fixed, library, reversible
+from retrograd.functions.execution import load, loaded_words
+from retrograd.functions.reversible import Reversible
+from retrograd.presentation import charts
+from retrograd.pricing import plots as energy_plots
+from retrograd.pricing.advice import break_even, break_even_per_memory_unit
+from retrograd.pricing.report import EnergyReport, program_text, report_of, terms, total_text
+from retrograd.values.marshal import bind, types_of
 
 #: small hardware's format, in which the cells of the datapath are counted
 SMALL = rg.Format(32, 16)

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrograd.examples import bessel, bundle_adjustment, hypot
-from retrograd.isa.description import group_title
 from retrograd.isa.entries import opcodes_of
 from retrograd.isa.files import write_file
+from retrograd.isa.manual.description import group_title
+from retrograd.isa.microarchitecture.timing import cycles
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
-from retrograd.isa.timing import cycles
 
 import retrograd as rg
 from retrograd import Format
-from retrograd.functions import Reversible
-from retrograd.marshal import bind, to_words, types_of
+from retrograd.functions.reversible import Reversible
+from retrograd.values.marshal import bind, to_words, types_of
 
 SMALL, LARGE = Format(32, 16), Format(64, 32)
 #: clocks in MHz, as placed and routed: `retrograd hdl synth --format W,F`
@@ -163,7 +163,7 @@ def tables() -> str:
     clocks = " and ".join(f"{mhz} MHz ({w})" for w, mhz in MHZ.items())
     return f"""{BEGIN}
 
-Cycles of an instruction, from the fewest to the most of a group; each by itself is in [timing.md](timing.md).
+Cycles of an instruction, from the fewest to the most of a group; each by itself is in [timing.md](reference/timing.md).
 
 {by_group()}
 

@@ -1,4 +1,4 @@
-"""Warp on the CPU: kernels of `retrograd.benchmarks.gpu_warp`, and the adjoints that Warp makes of them."""
+"""Warp on the CPU: kernels of `retrograd.benchmarks.gpu.warp_kernels`, and the adjoints that Warp makes of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _warp() -> Any:
 def _kernels() -> Any:
     """The kernels, imported when Warp has been told to be quiet."""
     _warp()
-    from retrograd.benchmarks import gpu_warp
+    from retrograd.benchmarks.gpu import warp_kernels as gpu_warp
 
     return gpu_warp
 

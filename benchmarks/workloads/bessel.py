@@ -17,7 +17,7 @@ from retrograd.benchmarks.workload import Golden, Problem, Sizes, Task, Workload
 from retrograd.examples import bessel
 
 import retrograd as rg
-from retrograd.functions import Reversible
+from retrograd.functions.reversible import Reversible
 
 #: what makes up for the guard digits of `bessel`
 SCALE = 14

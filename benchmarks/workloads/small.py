@@ -17,7 +17,7 @@ from retrograd.examples import consistency, fibonacci_search, quadratic
 
 import retrograd as rg
 from retrograd import library
-from retrograd.functions import Reversible
+from retrograd.functions.reversible import Reversible
 from retrograd.library import Quaternion, Vector3
 
 #: the last place

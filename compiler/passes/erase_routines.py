@@ -19,8 +19,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import Enum
 
-from retrograd.compiler.footprint import Footprints, facts, locals_left, operand, walk
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.effects import Footprints, facts, locals_left, operand, walk
+from retrograd.compiler.ir.interference import changed_between
+from retrograd.compiler.ir.rewriting import bodies, own_regions, passes, size
+from retrograd.compiler.ir.statements import (
     Block,
     Call,
     Const,
@@ -41,9 +43,7 @@ from retrograd.compiler.ir import (
     invert,
     with_children,
 )
-from retrograd.compiler.passes.cells import Cells
-from retrograd.compiler.passes.disturbance import changed_between
-from retrograd.compiler.passes.rewriting import bodies, own_regions, passes, size
+from retrograd.compiler.ir.value_numbering import Cells
 from retrograd.isa.table import TABLE
 
 #: words of an array that are erased one after the other; more are in a loop

@@ -16,9 +16,9 @@ from functools import cache, cached_property
 from typing import NamedTuple, TypeVar
 
 from retrograd.isa.entries import BAR
-from retrograd.isa.microprograms import microprograms
+from retrograd.isa.microarchitecture.microprograms import microprograms
+from retrograd.isa.microarchitecture.timing import Execution, total_cycles
 from retrograd.isa.program import Program
-from retrograd.isa.timing import Execution, total_cycles
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 
@@ -117,7 +117,7 @@ class Counts:
 
     @cached_property
     def cycles(self) -> int:
-        """What the co-processor takes for it (docs/timing.md)."""
+        """What the co-processor takes for it (docs/reference/timing.md)."""
         return total_cycles(self.executions, self.format)
 
     @cached_property

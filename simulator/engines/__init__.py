@@ -1,0 +1,4 @@
+"""Engines: compiled interpreters, translators, batches and GPUs, each equal to the reference machine bit for bit.
+
+It imports `simulator`, `isa`, numpy and llvmlite. Start with `choice.py`, which decides what runs where.
+"""

@@ -12,20 +12,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.simulator.cotangents import Cotangents, Store
-from retrograd.simulator.engines.control import ACCOUNT, CONTROL_WORDS, Exit, Flag, Late, Slot
 from retrograd.simulator.engines.costs import Cost, cost_of, translation_seconds
-from retrograd.simulator.engines.flow import PROMOTED, Variant
-from retrograd.simulator.engines.handlers import decode, entry, passes_over_interpreter
-from retrograd.simulator.engines.shared_cotangents import SharedCotangents
-from retrograd.simulator.engines.threaded import ENTRY_BYTES
-from retrograd.simulator.engines.translations import (
+from retrograd.simulator.engines.interpreter.handlers import decode, entry, passes_over_interpreter
+from retrograd.simulator.engines.interpreter.threaded import ENTRY_BYTES
+from retrograd.simulator.engines.state.control_block import ACCOUNT, CONTROL_WORDS, Exit, Flag, Late, Slot
+from retrograd.simulator.engines.state.cotangents import SharedCotangents
+from retrograd.simulator.engines.state.words import Words, zeros
+from retrograd.simulator.engines.translator.flow import PROMOTED, Variant
+from retrograd.simulator.engines.translator.translations import (
     Translated,
     is_translated,
     level_for,
     translation,
     translation_is_loaded,
 )
-from retrograd.simulator.engines.words import Words, zeros
 from retrograd.simulator.machine import Machine
 
 #: steps of the interpreter between two looks of Python at its signals: a fraction of a second

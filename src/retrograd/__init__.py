@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # See compiler/types.py.
+    # See compiler/language/types.py.
     from typing import Annotated as Array
     from typing import Annotated as Stack
 
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from retrograd.assembler.disassemble import disassemble
     from retrograd.assembler.image import from_image, to_image
     from retrograd.assembler.verify import verify
-    from retrograd.batch_runs import ElementTrap
-    from retrograd.batches import BatchResult, run_batch, vmap
+    from retrograd.batch.batches import BatchResult, run_batch, vmap
+    from retrograd.batch.runs import ElementTrap
     from retrograd.compiler.compiled import Compiled, Options
-    from retrograd.compiler.intrinsics import (
+    from retrograd.compiler.frontends.python.sources.pure import pure
+    from retrograd.compiler.language.intrinsics import (
         atan,
         atan2,
         copy,
@@ -57,9 +58,8 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from retrograd.compiler.pure import pure
-    from retrograd.compiler.structs import struct
-    from retrograd.compiler.types import static
+    from retrograd.compiler.language.structs import struct
+    from retrograd.compiler.language.types import static
     from retrograd.differentiation import (
         Gradient,
         GradientReport,
@@ -75,12 +75,8 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
-    from retrograd.energy_advice import Advice, advise
-    from retrograd.energy_report import EnergyReport
-    from retrograd.energy_runs import energy
-    from retrograd.energy_sweeps import energy_sweep
-    from retrograd.execution import ProgramTrap, Result, run, uncomputing_level
-    from retrograd.functions import Inverse, Reversible, reversible, use_format
+    from retrograd.functions.execution import ProgramTrap, Result, run, uncomputing_level
+    from retrograd.functions.reversible import Inverse, Reversible, reversible, use_format
     from retrograd.isa.diagnostics import (
         AssemblyError,
         CompileError,
@@ -95,60 +91,64 @@ if TYPE_CHECKING:
     from retrograd.isa.table import TABLE, Table
     from retrograd.isa.words import Format
     from retrograd.learning import Consistency, learn_by_consistency
-    from retrograd.numbers import fixed, lognum
+    from retrograd.pricing.advice import Advice, advise
+    from retrograd.pricing.report import EnergyReport
+    from retrograd.pricing.runs import energy
+    from retrograd.pricing.sweeps import energy_sweep
     from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
+    from retrograd.values.numbers import fixed, lognum
 
 __version__ = "0.1.0"
 
 #: public name -> the module that defines it; imported on first use, so that `import retrograd` costs nothing
 _HOMES = {
-    "BatchResult": "batches",
-    "ElementTrap": "batch_runs",
-    "run_batch": "batches",
-    "vmap": "batches",
+    "BatchResult": "batch.batches",
+    "ElementTrap": "batch.runs",
+    "run_batch": "batch.batches",
+    "vmap": "batch.batches",
     "assemble": "assembler.assemble",
     "assemble_file": "assembler.assemble",
     "disassemble": "assembler.disassemble",
     "from_image": "assembler.image",
     "to_image": "assembler.image",
     "verify": "assembler.verify",
-    "atan": "compiler.intrinsics",
-    "atan2": "compiler.intrinsics",
-    "copy": "compiler.intrinsics",
-    "cos": "compiler.intrinsics",
-    "cswap": "compiler.intrinsics",
-    "erase": "compiler.intrinsics",
-    "exp": "compiler.intrinsics",
-    "external": "compiler.intrinsics",
-    "flip": "compiler.intrinsics",
-    "floor": "compiler.intrinsics",
-    "free": "compiler.intrinsics",
-    "irot": "compiler.intrinsics",
-    "log": "compiler.intrinsics",
-    "mean": "compiler.intrinsics",
-    "neg": "compiler.intrinsics",
-    "pop": "compiler.intrinsics",
-    "push": "compiler.intrinsics",
-    "rol": "compiler.intrinsics",
-    "ror": "compiler.intrinsics",
-    "rot": "compiler.intrinsics",
-    "routine": "compiler.intrinsics",
-    "select": "compiler.intrinsics",
-    "sin": "compiler.intrinsics",
-    "sqrt": "compiler.intrinsics",
-    "stack": "compiler.intrinsics",
-    "sum": "compiler.intrinsics",
-    "swap": "compiler.intrinsics",
-    "tan": "compiler.intrinsics",
-    "zeros": "compiler.intrinsics",
-    "zeros_like": "compiler.intrinsics",
+    "atan": "compiler.language.intrinsics",
+    "atan2": "compiler.language.intrinsics",
+    "copy": "compiler.language.intrinsics",
+    "cos": "compiler.language.intrinsics",
+    "cswap": "compiler.language.intrinsics",
+    "erase": "compiler.language.intrinsics",
+    "exp": "compiler.language.intrinsics",
+    "external": "compiler.language.intrinsics",
+    "flip": "compiler.language.intrinsics",
+    "floor": "compiler.language.intrinsics",
+    "free": "compiler.language.intrinsics",
+    "irot": "compiler.language.intrinsics",
+    "log": "compiler.language.intrinsics",
+    "mean": "compiler.language.intrinsics",
+    "neg": "compiler.language.intrinsics",
+    "pop": "compiler.language.intrinsics",
+    "push": "compiler.language.intrinsics",
+    "rol": "compiler.language.intrinsics",
+    "ror": "compiler.language.intrinsics",
+    "rot": "compiler.language.intrinsics",
+    "routine": "compiler.language.intrinsics",
+    "select": "compiler.language.intrinsics",
+    "sin": "compiler.language.intrinsics",
+    "sqrt": "compiler.language.intrinsics",
+    "stack": "compiler.language.intrinsics",
+    "sum": "compiler.language.intrinsics",
+    "swap": "compiler.language.intrinsics",
+    "tan": "compiler.language.intrinsics",
+    "zeros": "compiler.language.intrinsics",
+    "zeros_like": "compiler.language.intrinsics",
     "Compiled": "compiler.compiled",
     "Options": "compiler.compiled",
-    "pure": "compiler.pure",
-    "struct": "compiler.structs",
-    "Array": "compiler.types",
-    "Stack": "compiler.types",
-    "static": "compiler.types",
+    "pure": "compiler.frontends.python.sources.pure",
+    "struct": "compiler.language.structs",
+    "Array": "compiler.language.types",
+    "Stack": "compiler.language.types",
+    "static": "compiler.language.types",
     "Gradient": "differentiation",
     "GradientReport": "differentiation",
     "NotDifferentiable": "differentiation",
@@ -162,20 +162,20 @@ _HOMES = {
     "jvp": "differentiation",
     "value_and_grad": "differentiation",
     "vjp": "differentiation",
-    "Advice": "energy_advice",
-    "advise": "energy_advice",
-    "EnergyReport": "energy_report",
-    "energy": "energy_runs",
-    "energy_sweep": "energy_sweeps",
-    "ProgramTrap": "execution",
-    "Result": "execution",
-    "run": "execution",
-    "uncomputing_level": "execution",
+    "Advice": "pricing.advice",
+    "advise": "pricing.advice",
+    "EnergyReport": "pricing.report",
+    "energy": "pricing.runs",
+    "energy_sweep": "pricing.sweeps",
+    "ProgramTrap": "functions.execution",
+    "Result": "functions.execution",
+    "run": "functions.execution",
+    "uncomputing_level": "functions.execution",
     "CompileError": "isa.diagnostics",
-    "Inverse": "functions",
-    "Reversible": "functions",
-    "reversible": "functions",
-    "use_format": "functions",
+    "Inverse": "functions.reversible",
+    "Reversible": "functions.reversible",
+    "reversible": "functions.reversible",
+    "use_format": "functions.reversible",
     "AssemblyError": "isa.diagnostics",
     "Diagnostic": "isa.diagnostics",
     "ImageError": "isa.diagnostics",
@@ -191,8 +191,8 @@ _HOMES = {
     "Format": "isa.words",
     "Consistency": "learning",
     "learn_by_consistency": "learning",
-    "fixed": "numbers",
-    "lognum": "numbers",
+    "fixed": "values.numbers",
+    "lognum": "values.numbers",
     "Machine": "machines",
     "Outcome": "simulator.machine",
     "Stop": "simulator.machine",

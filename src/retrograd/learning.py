@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from retrograd.compiler.types import ArrayType, ScalarType
-from retrograd.execution import ProgramTrap, execute, load, read
-from retrograd.functions import Inverse, Reversible, results
+from retrograd.compiler.language.types import ArrayType, ScalarType
+from retrograd.functions.execution import ProgramTrap, execute, load, read
+from retrograd.functions.reversible import Inverse, Reversible, results
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
-from retrograd.marshal import bind, located, to_words, types_of
+from retrograd.values.marshal import bind, located, to_words, types_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -70,7 +70,7 @@ def retrograd_format(request: pytest.FixtureRequest) -> Iterator[Format]:
 
     The parameter None leaves it as it is.
     """
-    from retrograd.functions import use_format
+    from retrograd.functions.reversible import use_format
     from retrograd.testing.laws import default_format
 
     before = default_format()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.benchmarks.check import ALLOWED, compare, read
+from retrograd.benchmarks.reporting.check import ALLOWED, compare, read
 from retrograd.isa.diagnostics import InputError
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.benchmarks import bars, report
-from retrograd.benchmarks.table import joules_text, seconds_text, table
+from retrograd.benchmarks.reporting import bars, report
+from retrograd.benchmarks.reporting.table import joules_text, seconds_text, table
 
 
 def with_times(workload: str, what: str, times: dict[str, float], size: str = "") -> dict[str, Any]:

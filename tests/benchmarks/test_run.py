@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.benchmarks import run as harness
-from retrograd.benchmarks.check import compare
 from retrograd.benchmarks.ours import Ours
 from retrograd.benchmarks.peers import Peer
-from retrograd.benchmarks.table import table
+from retrograd.benchmarks.reporting.check import compare
+from retrograd.benchmarks.reporting.table import table
 from retrograd.benchmarks.workload import Sizes, Stream, Workload
 from retrograd.benchmarks.workloads import bundle_adjustment
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
@@ -167,8 +167,8 @@ def test_a_piece_that_is_wrong_ends_the_stream(workloads: Callable[..., Workload
 
 
 def test_parts_of_the_toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
-    from retrograd.benchmarks import toolchain
     from retrograd.benchmarks.measure import Row
+    from retrograd.benchmarks.toolchain import all_parts as toolchain
 
     monkeypatch.setitem(toolchain.PARTS, "test", lambda quick: [Row("a thing", 3.0, "s", 2.0, lower_is_better=True)])
     found = harness.run([], (), QUICK, parts=["test"])
@@ -187,7 +187,7 @@ def test_two_runs_have_the_same_counts(
 
 
 def test_a_part_that_raises_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from retrograd.benchmarks import toolchain
+    from retrograd.benchmarks.toolchain import all_parts as toolchain
 
     def raising(quick: bool) -> Any:
         raise AssertionError("dot loop: threaded and reference differ")

@@ -22,10 +22,10 @@ from retrograd.simulator.engines.choice import VARIABLE
 from retrograd.simulator.engines.cuda import driver as drivers
 
 import retrograd as rg
-from retrograd import progress
 from retrograd.cli.arrays import write_arrays
-from retrograd.cli.functions import load_function
-from retrograd.lossless import join_words
+from retrograd.cli.commands.functions import load_function
+from retrograd.presentation import progress
+from retrograd.values.lossless import join_words
 
 Cli = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]

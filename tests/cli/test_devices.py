@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from retrograd.simulator.engines.cuda import driver as drivers
 
-from retrograd.cli import devices as command
+from retrograd.cli.commands import devices as command
 
 Cli = Callable[..., tuple[int, str, str]]
 OK = 0

@@ -12,9 +12,9 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from retrograd.simulator.engines.host import host
-from retrograd.simulator.engines.instances import PENDING, REPORT, Columns
-from retrograd.simulator.engines.words import DTYPES
+from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT, Columns
+from retrograd.simulator.engines.llvm.jit import host
+from retrograd.simulator.engines.state.words import DTYPES
 
 from retrograd import __version__
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from retrograd.simulator.energy.units import BOLTZMANN
 
-from retrograd import progress
 from retrograd.cli.main import LIMIT, OK, TRAPPED
+from retrograd.presentation import progress
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)

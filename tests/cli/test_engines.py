@@ -19,7 +19,7 @@ from retrograd.simulator.engines.costs import FREE
 from retrograd.simulator.engines.native import NativeMachine
 from retrograd.simulator.machine import Machine, Trap
 
-from retrograd.cli import run as command
+from retrograd.cli.commands import run as command
 
 Cli = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]

@@ -142,7 +142,7 @@ def test_the_intermediate_code_after_each_pass(cli: Cli) -> None:
     _, whole, _ = cli("compile", "norm.py:divide", "--dump-ir", "all")
     names = [line.removeprefix("; after ") for line in whole.splitlines() if line.startswith("; after ")]
     assert names[0] == "lower"
-    assert "inline" in names
+    assert "inline_calls" in names
     for name in dict.fromkeys(names):
         code, one, _ = cli("compile", "norm.py:divide", "--dump-ir", name)
         assert code == OK

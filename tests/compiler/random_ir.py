@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.statements import (
     CONDITIONS,
     SP,
     Block,
@@ -488,7 +488,7 @@ class _Generator:
 
 
 def _nodes(block: Block) -> Iterator[Node]:
-    from retrograd.compiler.ir import children
+    from retrograd.compiler.ir.statements import children
 
     for node in block:
         yield node

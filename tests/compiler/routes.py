@@ -11,10 +11,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from retrograd.compiler.activity import useful_variables
-from retrograd.compiler.emit import emit
-from retrograd.compiler.gradients import gradient
-from retrograd.compiler.ir import Module, Region
+from retrograd.compiler.backend.emission import emit
+from retrograd.compiler.derivatives.activity import useful_variables
+from retrograd.compiler.derivatives.gradients import gradient
+from retrograd.compiler.ir.statements import Module, Region
 from retrograd.simulator.machine import Machine, Stop, Trap
 
 #: steps that a run may take

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.emit import emit
+from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.pipeline import PASSES, optimise
 from retrograd.examples import bessel, bundle_adjustment, fibonacci_search, gmm, graph_embedding, leapfrog
 from retrograd.examples.hypot import hypot
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.execution import execute, load
-from retrograd.marshal import bind, types_of
+from retrograd.functions.execution import execute, load
+from retrograd.values.marshal import bind, types_of
 
 
 def executed(f: rg.Reversible, args: tuple[Any, ...], without: Collection[str] = ()) -> int:
@@ -190,19 +190,19 @@ def nested(y: fixed, x: fixed) -> None:
 
 #: pass -> a program that executes more instructions without it
 WITHOUT: dict[str, tuple[rg.Reversible, tuple[Any, ...]]] = {
-    "inline": (calls, (0.0, 2.0, 3)),
-    "rename_apart": (replays, (0.0, 0.0, 2.0)),
-    "unroll": (short_loop, ([1.0, 2.0, 3.0], 2.0)),
+    "inline_calls": (calls, (0.0, 2.0, 3)),
+    "rename_locals": (replays, (0.0, 0.0, 2.0)),
+    "unroll_loops": (short_loop, ([1.0, 2.0, 3.0], 2.0)),
     "fold_constants": (constant_variable, (0.0, 2.0)),
-    "promote_arrays": (small_array, (0.0, 2.0)),
-    "step_addresses": (matrix, (np.zeros((6, 7)), 2.0)),
+    "replace_arrays_by_scalars": (small_array, (0.0, 2.0)),
+    "reduce_induction_variables": (matrix, (np.zeros((6, 7)), 2.0)),
     "reduce_strength": (quarter, (0, 9)),
-    "drop_checks": (known_to_hold, (0.0, np.ones(8), 4)),
-    "accumulate": (carried, (0.0, 2.0)),
-    "cancel_pairs": (undone, (0.0, 2.0)),
-    "share_temporaries": (alike, (0.0, 0.0, 2.0)),
-    "keep_temporaries": (nested, (0.0, 2.0)),
-    "drop_dead": (undone, (0.0, 2.0)),
+    "eliminate_checks": (known_to_hold, (0.0, np.ones(8), 4)),
+    "forward_substitute": (carried, (0.0, 2.0)),
+    "cancel_inverse_pairs": (undone, (0.0, 2.0)),
+    "eliminate_common_subexpressions": (alike, (0.0, 0.0, 2.0)),
+    "extend_live_ranges": (nested, (0.0, 2.0)),
+    "eliminate_dead_code": (undone, (0.0, 2.0)),
 }
 
 

@@ -12,8 +12,8 @@ import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.disassemble import disassemble
 from retrograd.assembler.verify import verify
-from retrograd.compiler.emit import Emitted, emit
-from retrograd.compiler.ir import (
+from retrograd.compiler.backend.emission import Emitted, emit
+from retrograd.compiler.ir.statements import (
     SP,
     Block,
     Call,
@@ -34,7 +34,7 @@ from retrograd.compiler.ir import (
     Within,
     invert,
 )
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.statements import (
     Test as When,
 )
 from retrograd.isa.diagnostics import Span

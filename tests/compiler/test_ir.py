@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.printer import as_text, block_text
+from retrograd.compiler.ir.statements import (
     CONDITIONS,
     SP,
     Block,
@@ -33,10 +34,9 @@ from retrograd.compiler.ir import (
     invert_node,
     with_children,
 )
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.statements import (
     Test as When,
 )
-from retrograd.compiler.text import as_text, block_text
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.semantics import Fault

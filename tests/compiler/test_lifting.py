@@ -16,12 +16,13 @@ from types import ModuleType
 
 import pytest
 from retrograd.assembler.verify import verify
-from retrograd.compiler import lifting
-from retrograd.compiler.activity import active_cells
-from retrograd.compiler.emit import emit
-from retrograd.compiler.footprint import walk
-from retrograd.compiler.gradients import Differentiated, dual, gradient
-from retrograd.compiler.ir import (
+from retrograd.compiler.backend.emission import emit
+from retrograd.compiler.derivatives import lifting
+from retrograd.compiler.derivatives.activity import active_cells
+from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
+from retrograd.compiler.ir.effects import walk
+from retrograd.compiler.ir.rewriting import bodies, map_blocks
+from retrograd.compiler.ir.statements import (
     SP,
     Block,
     Call,
@@ -41,11 +42,10 @@ from retrograd.compiler.ir import (
     Var,
     Within,
 )
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.statements import (
     Test as When,
 )
-from retrograd.compiler.passes.rewriting import bodies, map_blocks
-from retrograd.isa.companions import Companions, Gain, tangents
+from retrograd.isa.derivatives.shadows import Companions, Gain, tangents
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format

@@ -1,4 +1,4 @@
-"""The passes that know what memory and indices are: drop_checks, promote_arrays, keep_temporaries, step_addresses, erased arrays.
+"""The passes that know what memory and indices are: eliminate_checks, replace_arrays_by_scalars, extend_live_ranges, reduce_induction_variables, erased arrays.
 
 Each on small examples with the IR that is expected, and on random programs: memory ends as it ended without, forward and
 backward.
@@ -13,8 +13,10 @@ from types import ModuleType
 
 import pytest
 from retrograd.compiler import pipeline
-from retrograd.compiler.footprint import facts, walk
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.effects import facts, walk
+from retrograd.compiler.ir.ranges import Symbols, Value
+from retrograd.compiler.ir.rewriting import Numbering, bodies, map_blocks, map_bodies
+from retrograd.compiler.ir.statements import (
     Block,
     Call,
     Check,
@@ -36,18 +38,16 @@ from retrograd.compiler.ir import (
     Within,
     invert,
 )
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.statements import (
     Test as When,
 )
-from retrograd.compiler.passes.drop_checks import drop_checks
+from retrograd.compiler.passes.alpha_renaming import rename_locals
+from retrograd.compiler.passes.check_elimination import eliminate_checks
 from retrograd.compiler.passes.erase_routines import erase_routines
-from retrograd.compiler.passes.keep_temporaries import keep_temporaries
-from retrograd.compiler.passes.promote_arrays import promote_arrays
-from retrograd.compiler.passes.ranges import Symbols, Value
-from retrograd.compiler.passes.reduce_strength import reduce_strength
-from retrograd.compiler.passes.rename_apart import rename_apart
-from retrograd.compiler.passes.rewriting import Numbering, bodies, map_blocks, map_bodies
-from retrograd.compiler.passes.step_addresses import step_addresses
+from retrograd.compiler.passes.induction_variables import reduce_induction_variables
+from retrograd.compiler.passes.live_range_extension import extend_live_ranges
+from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
+from retrograd.compiler.passes.strength_reduction import reduce_strength
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.semantics import Fault
@@ -177,9 +177,9 @@ def truth(cc: str, a: int, b: int, w: Format) -> bool:
 
 def test_an_index_between_constants_is_not_checked() -> None:
     loop = For(i, Const(0), Const(9), 1, (below(i, 9), op("mov.add", n, i)))
-    assert after(drop_checks, loop) == (loop._replace(body=loop.body[1:], some=True),)
+    assert after(eliminate_checks, loop) == (loop._replace(body=loop.body[1:], some=True),)
     short = For(i, Const(0), Const(9), 1, (below(i, 8), op("mov.add", n, i)), some=True)
-    assert after(drop_checks, short) == (short,)
+    assert after(eliminate_checks, short) == (short,)
 
 
 def test_an_index_that_is_computed_from_others_is_not_checked() -> None:
@@ -192,7 +192,7 @@ def test_an_index_that_is_computed_from_others_is_not_checked() -> None:
     inner = For(i, Const(1), Const(4), 1, (Within(compute, use),))
     loop = For(j, Const(0), Const(2), 1, (inner,), some=True)
     expected = loop._replace(body=(inner._replace(body=(Within(kept, use),), some=True),))
-    assert after(drop_checks, loop) == (expected,)
+    assert after(eliminate_checks, loop) == (expected,)
 
 
 def test_two_indices_of_which_one_begins_behind_the_other_differ() -> None:
@@ -203,58 +203,58 @@ def test_two_indices_of_which_one_begins_behind_the_other_differ() -> None:
     first = (Local(j), op("mov.add", j, k), op("imm.add", j, imm=1))
     outer = For(k, Const(0), Const(5), 1, (Within(first, (loop,)),), some=True)
     expected = loop._replace(body=(Within(differ, (op("mov.add", y, n),)),))
-    assert after(drop_checks, outer) == (outer._replace(body=(Within(first, (expected,)),)),)
+    assert after(eliminate_checks, outer) == (outer._replace(body=(Within(first, (expected,)),)),)
 
 
 def test_words_of_constant_arrays_are_between_the_least_and_the_greatest() -> None:
     index = (Local(k), op("ld.add", k, i, imm=56, region=TABLED))
     loop = For(i, Const(0), Const(4), 1, (Within((*index, below(k, 10)), (op("mov.add", y, k),)),), some=True)
     without = loop._replace(body=(Within(index, (op("mov.add", y, k),)),))
-    assert after(drop_checks, loop) == (without,)
+    assert after(eliminate_checks, loop) == (without,)
     written = op("st.add", None, i, Const(1), region=TABLED)
-    assert after(drop_checks, loop, written) == (loop, written)
+    assert after(eliminate_checks, loop, written) == (loop, written)
 
 
 def test_a_check_is_not_repeated_within_what_tests_it() -> None:
     inner = Within((below(n, 8), Local(k), op("mov.add", k, n)), (op("mov.add", y, k),))
     outer = Within((below(n, 8), Local(m), op("mov.add", m, n)), (inner, op("mov.add", z, m)))
     expected = outer._replace(body=(inner._replace(compute=inner.compute[1:]), outer.body[1]))
-    assert after(drop_checks, outer) == (expected,)
+    assert after(eliminate_checks, outer) == (expected,)
     # Backward, the second comes first; and n + 1 is another word.
     for kept in ((inner, inner), (below(n, 8), below(n, 8))):
-        assert after(drop_checks, *kept) == kept
+        assert after(eliminate_checks, *kept) == kept
     changed = outer._replace(body=(op("imm.add", n, imm=1), inner, op("imm.sub", n, imm=1)))
-    assert after(drop_checks, changed) == (changed,)
+    assert after(eliminate_checks, changed) == (changed,)
 
 
 def test_what_a_branch_tests_at_both_ends_is_known_in_it() -> None:
     test = When("ltu", n, Const(8))
     check = Within((below(n, 8),), (op("mov.add", y, n),))
-    got = after(drop_checks, If(test, (check,), (check,), test))
+    got = after(eliminate_checks, If(test, (check,), (check,), test))
     assert got == (If(test, (Within((), check.body),), (check,), test),)
     open_end = If(test, (check,), (), When("eq", y, Const(0)))
-    assert after(drop_checks, open_end) == (open_end,)
+    assert after(eliminate_checks, open_end) == (open_end,)
 
 
 def test_a_branch_that_is_known_gives_way() -> None:
     test = When("lt", i, Const(4))
     loop = For(i, Const(0), Const(4), 1, (If(test, (op("neg", x),), (op("neg", y),), test),), some=True)
-    assert after(drop_checks, loop) == (loop._replace(body=(op("neg", x),)),)
+    assert after(eliminate_checks, loop) == (loop._replace(body=(op("neg", x),)),)
 
 
 def test_what_the_body_changes_is_not_known_of_what_was_computed() -> None:
     """compute⁻¹ meets the changed word: there the check may fail."""
     compute = (Local(k), op("mov.add", k, Const(3)), below(k, 8))
     within = Within(compute, (op("mov.add", k, n), op("mov.sub", k, m)))
-    assert after(drop_checks, within) == (within,)
+    assert after(eliminate_checks, within) == (within,)
     by_way_of_another = (*compute[:2], Local(j), op("mov.add", j, k), op("mov.sub", j, k), below(j, 8))
     within = Within(by_way_of_another, (op("mov.add", k, n), op("mov.sub", k, m)))
-    assert after(drop_checks, within) == (within,)
+    assert after(eliminate_checks, within) == (within,)
 
 
 def test_a_loop_that_changes_its_operand_says_nothing_of_it() -> None:
     loop = While(When("ne", n, m), (below(n, 8), op("imm.add", n, imm=1)), When("ne", n, Const(0)))
-    assert after(drop_checks, loop) == (loop,)
+    assert after(eliminate_checks, loop) == (loop,)
 
 
 # ---------------------------------------------------------------- promote arrays
@@ -271,34 +271,34 @@ def test_words_at_constant_places_become_variables() -> None:
         (Within((Local(t), op("mov.add", t, v), Local(s), op("mov.add", s, u)), (op("fmul.add", z, t, s),)),),
         "r",
     )
-    got = after(promote_arrays, routine)
+    got = after(replace_arrays_by_scalars, routine)
     expected = expected._replace(compute=(Local(v), Local(u), *(c for c in expected.compute if isinstance(c, Op))))
     assert same(got, expected)
     # The array belongs to a host of whom nothing is known, or to the arguments; or someone looks.
-    assert after(promote_arrays, routine, arguments=None) == (routine,)
-    assert after(promote_arrays, routine, External(0)) == (routine, External(0))
+    assert after(replace_arrays_by_scalars, routine, arguments=None) == (routine,)
+    assert after(replace_arrays_by_scalars, routine, External(0)) == (routine, External(0))
 
 
 def test_a_word_that_is_accessed_while_it_is_exchanged_out_is_swapped() -> None:
     odd = Within((Local(q), exchange(q, 0)), (op("mov.add", q, x), load(z, 0)))
-    got = after(promote_arrays, odd)
+    got = after(replace_arrays_by_scalars, odd)
     swapped = Within((Local(v), Local(q), op("swap", q, v)), (op("mov.add", q, x), op("mov.add", z, v)))
     assert same(got, swapped) or same(got, swapped._replace(compute=(Local(q), Local(v), op("swap", q, v))))
 
 
 def test_an_array_with_an_index_that_is_not_known_stays() -> None:
     accesses = (op("st.add", None, Const(8), y, region=A), op("ld.add", z, i, imm=8, region=A))
-    assert after(promote_arrays, *accesses) == accesses
+    assert after(replace_arrays_by_scalars, *accesses) == accesses
     p = Procedure("f", (Var("p"),), (Region("p", 8),), ())
     called = (op("st.add", None, Const(8), y, region=A), Call("f", (Const(8),), (A,)))
-    assert after(promote_arrays, *called, procedures=(p,)) == called
+    assert after(replace_arrays_by_scalars, *called, procedures=(p,)) == called
     beyond = (op("st.add", None, Const(16), y, region=A),)
-    assert after(promote_arrays, *beyond) == beyond
+    assert after(replace_arrays_by_scalars, *beyond) == beyond
 
 
 def test_a_variable_lives_outside_of_the_loops_that_its_array_lives_through() -> None:
     total = For(i, Const(0), Const(9), 1, (op("st.add", None, Const(8), x, region=A), load(z, 0)))
-    got = after(promote_arrays, total)
+    got = after(replace_arrays_by_scalars, total)
     expected = total._replace(body=(op("mov.add", v, x), op("mov.add", z, v)))
     assert same(got, Local(v), expected, Delocal(v))
 
@@ -306,42 +306,42 @@ def test_a_variable_lives_outside_of_the_loops_that_its_array_lives_through() ->
 def test_a_variable_lives_within_what_leaves_its_array_zero_in_each_pass() -> None:
     routine = Within((op("st.add", None, Const(8), x, region=A),), (load(z, 0),))
     loop = For(i, Const(0), Const(9), 1, (routine,))
-    got = after(promote_arrays, loop)
+    got = after(replace_arrays_by_scalars, loop)
     assert same(got, loop._replace(body=(Within((Local(v), op("mov.add", v, x)), (op("mov.add", z, v),)),)))
     # Here x is not what it was when compute is undone.
     leaky = loop._replace(body=(routine._replace(body=(load(z, 0), op("neg", x))),))
-    got = after(promote_arrays, leaky)
+    got = after(replace_arrays_by_scalars, leaky)
     assert isinstance(got[0], Local)
     assert isinstance(got[-1], Delocal)
     # What is computed by another Within runs twice, too.
     nested = Within((routine._replace(body=()), op("mov.add", y, z)), (op("neg", u),))
     assert same(
-        after(promote_arrays, nested),
+        after(replace_arrays_by_scalars, nested),
         nested._replace(compute=(Within((Local(v), op("mov.add", v, x)), ()), op("mov.add", y, z))),
     )
 
 
 def test_words_of_constant_arrays_are_constants() -> None:
     index = op("ld.sub", n, Const(1), imm=56, region=TABLED)
-    assert after(promote_arrays, index, arguments=None) == (op("mov.sub", n, Const(9)),)
-    assert after(promote_arrays, index._replace(a=i)) == (index._replace(a=i),)
+    assert after(replace_arrays_by_scalars, index, arguments=None) == (op("mov.sub", n, Const(9)),)
+    assert after(replace_arrays_by_scalars, index._replace(a=i)) == (index._replace(a=i),)
     written = op("exch", n, Const(56), region=TABLED)
-    assert after(promote_arrays, index, written) == (index, written)
+    assert after(replace_arrays_by_scalars, index, written) == (index, written)
 
 
 def test_small_arguments_are_exchanged_in_and_out_if_they_are_used_often() -> None:
     use = Within((Local(t), load(t, 2, GIVEN)), (op("fmul.add", y, t, t),))
-    assert after(promote_arrays, use) == (use,)
+    assert after(replace_arrays_by_scalars, use) == (use,)
     both = (use, Within((Local(q), exchange(q, 2, GIVEN)), (op("fmov.add", q, x),)))
     copied = Within((Local(t), op("mov.add", t, v)), (op("fmul.add", y, t, t),))
     ends = Local(v), exchange(v, 2, GIVEN)
-    assert same(after(promote_arrays, *both), Within(ends, (copied, op("fmov.add", v, x))))
+    assert same(after(replace_arrays_by_scalars, *both), Within(ends, (copied, op("fmov.add", v, x))))
 
 
 def test_no_more_variables_than_there_is_room_for() -> None:
     uses = [op("st.add", None, Const(at), x, imm=r.address, region=r) for r, c in ((A, 5), (B, 7)) for at in range(c)]
     uses += uses[:5]
-    got = promote_arrays(module(*uses), most_live=6).entry
+    got = replace_arrays_by_scalars(module(*uses), most_live=6).entry
     assert sum(isinstance(node, Local) for node in got) == 5
     assert {node.region for node in walk(got) if isinstance(node, Op) and node.region} == {B}
 
@@ -359,19 +359,19 @@ def squared(of: Var = x) -> Within:
 
 
 def test_what_is_computed_on_the_way_is_kept() -> None:
-    got = after(keep_temporaries, outer(Local(u), squared()))
+    got = after(extend_live_ranges, outer(Local(u), squared()))
     flat = (Local(u), Local(t), op("fmul.add", t, x, x), op("fmul.add", u, t, t))
     assert got == (outer(*flat),)
     deep = Within((Local(v), op("fexp.add", v, z)), (squared(v),))
     kept = (Local(u), Local(v), Local(t), op("fexp.add", v, z), op("fmul.add", t, v, v), op("fmul.add", u, t, t))
-    assert same(after(keep_temporaries, outer(Local(u), deep)), outer(*kept))
+    assert same(after(extend_live_ranges, outer(Local(u), deep)), outer(*kept))
     # Only what is done twice is kept.
-    assert after(keep_temporaries, squared(), outer(body=(squared(),))) == (squared(), outer(body=(squared(),)))
+    assert after(extend_live_ranges, squared(), outer(body=(squared(),))) == (squared(), outer(body=(squared(),)))
 
 
 def test_what_a_branch_computes_is_kept_beyond_it() -> None:
     test = When("lt", x, z)
-    got = after(keep_temporaries, outer(Local(u), If(test, (squared(),), (op("fmov.add", u, z),), test)))
+    got = after(extend_live_ranges, outer(Local(u), If(test, (squared(),), (op("fmov.add", u, z),), test)))
     then = (op("fmul.add", t, x, x), op("fmul.add", u, t, t))
     assert got == (outer(Local(u), Local(t), If(test, then, (op("fmov.add", u, z),), test)),)
 
@@ -379,22 +379,22 @@ def test_what_a_branch_computes_is_kept_beyond_it() -> None:
 def test_what_the_body_would_change_is_computed_again() -> None:
     for body in ((op("fmov.add", x, u),), (op("neg", x), op("fmov.add", y, u))):
         changed = outer(Local(u), squared(), body=body)
-        assert after(keep_temporaries, changed) == (changed,)
+        assert after(extend_live_ranges, changed) == (changed,)
     # z is changed, and by way of z, undone, x.
     through = outer(op("fmov.add", x, z), Local(u), squared(), body=(op("neg", z),))
-    assert after(keep_temporaries, through) == (through,)
+    assert after(extend_live_ranges, through) == (through,)
 
 
 def test_what_changes_more_than_its_own_locals_is_undone_at_once() -> None:
     swapped = Within((Local(t), op("fexp.add", t, x), Local(q), exchange(q, 1)), (op("fmov.add", q, t),))
-    got = after(keep_temporaries, outer(Local(u), swapped))
+    got = after(extend_live_ranges, outer(Local(u), swapped))
     rest = Within((Local(q), exchange(q, 1)), swapped.body)
     assert got == (outer(Local(u), Local(t), op("fexp.add", t, x), rest),)
 
 
 def test_no_more_is_kept_than_there_is_room_for() -> None:
     compute = (Local(u), squared(), Within((Local(v), op("fexp.add", v, z)), (op("fmov.add", u, v),)))
-    got = keep_temporaries(module(outer(*compute)), most_held=1).entry
+    got = extend_live_ranges(module(outer(*compute)), most_held=1).entry
     assert isinstance(got[0], Within)
     assert sum(isinstance(node, Within) for node in got[0].compute) == 1
 
@@ -417,9 +417,9 @@ def test_an_address_is_stepped_through_a_loop() -> None:
     loop = For(i, Const(2), Const(8), 2, (read(a, op("mul.add", a, i, Const(3)), op("mov.add", a, n)),), some=True)
     body = (direct(s, 22), op("mov.add", s, Const(6)))
     expected = Within((Local(s), op("mov.add", s, n)), (loop._replace(body=body), op("mov.sub", s, Const(18))))
-    (got,) = after(step_addresses, loop)
+    (got,) = after(reduce_induction_variables, loop)
     assert same((as_ints(got),), as_ints(expected))
-    backward = after(step_addresses, loop._replace(backward=True))
+    backward = after(reduce_induction_variables, loop._replace(backward=True))
     body = (op("mov.sub", s, Const(6)), direct(s, 40))
     expected = Within(
         (Local(s), op("mov.add", s, n)),
@@ -441,7 +441,7 @@ def test_addresses_that_differ_by_constants_are_stepped_together() -> None:
         read(a, op("mov.add", a, i), op("mov.add", a, n)),
         read(b, op("mov.add", b, n), op("imm.sub", b, imm=1), op("mov.add", b, i), d=z),
     )
-    got = after(step_addresses, For(i, j, k, 1, reads, some=True))
+    got = after(reduce_induction_variables, For(i, j, k, 1, reads, some=True))
     (within,) = got
     assert isinstance(within, Within)
     assert sum(isinstance(node, Local) for node in walk(got)) == 3
@@ -452,7 +452,7 @@ def test_addresses_that_differ_by_constants_are_stepped_together() -> None:
 
 def test_rows_that_lie_one_behind_the_other_are_one_walk() -> None:
     row = For(j, Const(0), Const(8), 1, (read(a, op("mul.add", a, i, Const(8)), op("mov.add", a, j)),), some=True)
-    got = after(step_addresses, For(i, Const(0), Const(5), 1, (row,), some=True))
+    got = after(reduce_induction_variables, For(i, Const(0), Const(5), 1, (row,), some=True))
     (within,) = reduce_strength(module(*got)).entry
     assert isinstance(within, Within)
     assert len(within.compute) == 1
@@ -471,17 +471,17 @@ def test_what_changes_in_the_loop_is_no_part_of_a_stepped_address() -> None:
         (op("mov.add", a, i), op("mov.xor", a, n)),
     ):
         loop = For(i, Const(0), Const(9), 1, (read(a, *sums), op("imm.add", x, imm=1)), some=True)
-        assert after(step_addresses, loop) == (loop,)
+        assert after(reduce_induction_variables, loop) == (loop,)
     shown = Within((Local(a), op("mov.add", a, i), op("mov.add", a, n)), (op("mov.add", y, a), op("neg", x)))
     loop = For(i, Const(0), Const(9), 1, (shown,), some=True)
-    assert after(step_addresses, loop) == (loop,)
+    assert after(reduce_induction_variables, loop) == (loop,)
 
 
 def test_what_is_not_computed_in_every_pass_is_not_stepped() -> None:
     test = When("eq", n, i)
     rare = If(test, (read(a, op("mov.add", a, i), op("mov.add", a, n)),), (), test)
     loop = For(i, Const(0), Const(9), 1, (rare,), some=True)
-    assert after(step_addresses, loop) == (loop,)
+    assert after(reduce_induction_variables, loop) == (loop,)
 
 
 def test_no_more_addresses_are_stepped_than_there_is_room_for() -> None:
@@ -489,7 +489,7 @@ def test_no_more_addresses_are_stepped_than_there_is_room_for() -> None:
         read(at, op("mov.add", at, i), op("mov.add", at, base)) for at, base in zip((a, b, c), (n, m, k), strict=True)
     ]
     loop = For(i, Const(0), Const(9), 1, tuple(reads), some=True)
-    (got,) = step_addresses(module(loop), most_held=2).entry
+    (got,) = reduce_induction_variables(module(loop), most_held=2).entry
     assert sum(isinstance(node, Op) and node.opcode.name == "mov.add" and node.d is not y for node in walk((got,))) == 6
 
 
@@ -572,17 +572,17 @@ def check_nest(seed: int, interpreter: ModuleType) -> bool:
     back = outcome(~m, end, interpreter)
     passes = [run for _, run in pipeline.PASSES]
     for sequence in (
-        [step_addresses],
+        [reduce_induction_variables],
         passes,
-        [rng.choice(passes), step_addresses, rng.choice(passes), step_addresses],
+        [rng.choice(passes), reduce_induction_variables, rng.choice(passes), reduce_induction_variables],
     ):
-        got = rename_apart(m)
+        got = rename_locals(m)
         for run in sequence:
             got = run(got)
             assert outcome(got, memory, interpreter) == expected, (seed, run)
             assert outcome(~got, end, interpreter) == back, (seed, run)
         assert outcome(erase_routines(got), memory, interpreter) == expected, seed
-    return step_addresses(rename_apart(m)).entry != rename_apart(m).entry
+    return reduce_induction_variables(rename_locals(m)).entry != rename_locals(m).entry
 
 
 def test_nests_keep_their_meaning(interpreter: ModuleType) -> None:
@@ -702,15 +702,15 @@ def check(seed: int, interpreter: ModuleType, random_ir: ModuleType) -> bool:
     back = outcome(~m, end, interpreter)
     passes = [run for _, run in pipeline.PASSES]
     some = [rng.choice(passes) for _ in range(3)]
-    for sequence in ([promote_arrays], [*some, rename_apart, promote_arrays, *some], passes):
-        got = rename_apart(m)
+    for sequence in ([replace_arrays_by_scalars], [*some, rename_locals, replace_arrays_by_scalars, *some], passes):
+        got = rename_locals(m)
         for run in sequence:
             got = run(got)
             assert outcome(got, memory, interpreter) == expected, (seed, run)
             assert outcome(~got, end, interpreter) == back, (seed, run)
         assert outcome(erase_routines(got), memory, interpreter) == expected, seed
     assert invert(invert(got.entry)) == got.entry
-    return promote_arrays(rename_apart(m)) is not rename_apart(m)
+    return replace_arrays_by_scalars(rename_locals(m)) is not rename_locals(m)
 
 
 @pytest.mark.parametrize("first", [0])

@@ -12,8 +12,9 @@ from types import ModuleType
 
 import pytest
 from retrograd.compiler import pipeline
-from retrograd.compiler.footprint import Footprints, of_op, walk
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.effects import Footprints, of_op, walk
+from retrograd.compiler.ir.rewriting import Numbering, map_blocks, map_bodies, size
+from retrograd.compiler.ir.statements import (
     SP,
     Block,
     Call,
@@ -37,21 +38,20 @@ from retrograd.compiler.ir import (
     invert,
     invert_node,
 )
-from retrograd.compiler.ir import (
+from retrograd.compiler.ir.statements import (
     Test as When,
 )
-from retrograd.compiler.passes.accumulate import accumulate
-from retrograd.compiler.passes.cancel_pairs import cancel_pairs
-from retrograd.compiler.passes.cells import Cell, Cells
-from retrograd.compiler.passes.drop_dead import drop_dead
+from retrograd.compiler.ir.value_numbering import Cell, Cells
+from retrograd.compiler.passes.alpha_renaming import rename_locals
+from retrograd.compiler.passes.common_subexpressions import eliminate_common_subexpressions
+from retrograd.compiler.passes.constant_folding import fold_constants
+from retrograd.compiler.passes.dead_code import eliminate_dead_code
 from retrograd.compiler.passes.erase_routines import erase_routines
-from retrograd.compiler.passes.fold_constants import fold_constants
-from retrograd.compiler.passes.inline import inline
-from retrograd.compiler.passes.reduce_strength import reduce_strength
-from retrograd.compiler.passes.rename_apart import rename_apart
-from retrograd.compiler.passes.rewriting import Numbering, map_blocks, map_bodies, size
-from retrograd.compiler.passes.share_temporaries import share_temporaries
-from retrograd.compiler.passes.unroll import unroll
+from retrograd.compiler.passes.forward_substitution import forward_substitute
+from retrograd.compiler.passes.inlining import inline_calls
+from retrograd.compiler.passes.inverse_pairs import cancel_inverse_pairs
+from retrograd.compiler.passes.loop_unrolling import unroll_loops
+from retrograd.compiler.passes.strength_reduction import reduce_strength
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.semantics import Fault
@@ -150,7 +150,7 @@ def doubling(recursive: bool = False) -> Procedure:
 
 
 def test_inline_takes_in_a_small_procedure() -> None:
-    got = inline(module(Call("f", (x, y)), Call("f", (z, ONE), backward=True), procedures=(doubling(),)))
+    got = inline_calls(module(Call("f", (x, y)), Call("f", (z, ONE), backward=True), procedures=(doubling(),)))
     assert same(
         got.entry,
         Within((Local(t), op("fmul.add", t, y, y)), (op("fmov.add", x, t),)),
@@ -165,44 +165,49 @@ def test_inline_takes_in_a_large_procedure_that_is_called_once_and_only_once() -
     (p,) = fixed("p")
     large = Procedure("f", (p,), (), (op("neg", p),) * 50, frozenset({0}))
     once = module(Call("f", (x,)), procedures=(large,))
-    assert size(inline(once).entry) == 50
-    assert after(inline, Call("f", (x,)), Call("f", (y,)), procedures=(large,)) == (Call("f", (x,)), Call("f", (y,)))
+    assert size(inline_calls(once).entry) == 50
+    assert after(inline_calls, Call("f", (x,)), Call("f", (y,)), procedures=(large,)) == (
+        Call("f", (x,)),
+        Call("f", (y,)),
+    )
     # What is computed is uncomputed: that makes two.
     computed = module(Within((Call("f", (x,)),), ()), procedures=(large,))
-    assert size(inline(computed).entry) == 100
-    assert size(inline(computed, largest_twice=40).entry) == 2
+    assert size(inline_calls(computed).entry) == 100
+    assert size(inline_calls(computed, largest_twice=40).entry) == 2
 
 
 def test_inline_leaves_recursion_alone() -> None:
     call = Call("f", (x, y))
-    assert after(inline, call, procedures=(doubling(recursive=True),)) == (call,)
+    assert after(inline_calls, call, procedures=(doubling(recursive=True),)) == (call,)
 
 
 def test_inline_puts_no_constant_where_a_variable_is_changed_and_restored() -> None:
     p, q = fixed("p", "q")
     f = Procedure("f", (p, q), (), (op("neg", q), op("fmov.add", p, q), op("neg", q)), frozenset({0}))
-    assert after(inline, Call("f", (x, ONE)), procedures=(f,)) == (Call("f", (x, ONE)),)
-    assert same(after(inline, Call("f", (x, y)), procedures=(f,)), op("neg", y), op("fmov.add", x, y), op("neg", y))
+    assert after(inline_calls, Call("f", (x, ONE)), procedures=(f,)) == (Call("f", (x, ONE)),)
+    assert same(
+        after(inline_calls, Call("f", (x, y)), procedures=(f,)), op("neg", y), op("fmov.add", x, y), op("neg", y)
+    )
 
 
 def test_inline_shows_the_host_the_arguments() -> None:
     params = fixed("p", "q")
     f = Procedure("f", params, (), (External(3, None, params),))
-    assert after(inline, Call("f", (x, y)), procedures=(f,)) == (External(3, None, (x, y)),)
+    assert after(inline_calls, Call("f", (x, y)), procedures=(f,)) == (External(3, None, (x, y)),)
 
 
 def test_inline_brings_no_large_body_into_a_recursive_procedure() -> None:
     (p,), (q,) = fixed("p"), fixed("q")
     large = Procedure("large", (p,), (), (op("neg", p),) * 50, frozenset({0}))
     again = Procedure("again", (q,), (), (Call("large", (q,)), Call("again", (q,))), frozenset({0}), recursive=True)
-    assert inline(module(Call("again", (x,)), procedures=(large, again))).procedures["again"] == again
+    assert inline_calls(module(Call("again", (x,)), procedures=(large, again))).procedures["again"] == again
 
 
 def test_inline_renames_regions() -> None:
     p, q = ints("p", "q")
     parameter = Region("parameter", 8)
     f = Procedure("f", (p, q), (parameter,), (op("ld.add", p, q, region=parameter),), frozenset({0}))
-    got = after(inline, Call("f", (x, i), (A,)), Call("f", (x, i), (B,)), procedures=(f,))
+    got = after(inline_calls, Call("f", (x, i), (A,)), Call("f", (x, i), (B,)), procedures=(f,))
     assert same(got, op("ld.add", x, i, region=A), op("ld.add", x, i, region=B))
 
 
@@ -212,7 +217,7 @@ def test_inline_is_not_exponential() -> None:
     for depth in range(1, 30):
         twice = (Call(f"f{depth - 1}", (p,)),) * 2
         chain.append(Procedure(f"f{depth}", (p,), (), twice, frozenset({0})))
-    got = inline(module(Call("f29", (x,)), procedures=tuple(chain)))
+    got = inline_calls(module(Call("f29", (x,)), procedures=tuple(chain)))
     assert sum(size(p.body) for p in got.procedures.values()) + size(got.entry) < 2000
 
 
@@ -222,7 +227,7 @@ def test_inline_is_not_exponential() -> None:
 def test_rename_apart_gives_each_life_a_variable_of_its_own() -> None:
     life = (Local(t), op("fmov.add", t, x), op("fmov.sub", t, x), Delocal(t))
     loop = For(i, Const(0), Const(2), 1, (op("mov.add", n, i),))
-    got = after(rename_apart, *life, *life, loop, loop)
+    got = after(rename_locals, *life, *life, loop, loop)
     assert same(got, *life, *life, loop, loop)
     assert len({node.var for node in walk(got) if isinstance(node, Local | For)}) == 4
 
@@ -392,22 +397,22 @@ def test_reduced_instructions_make_the_same_words(seed: int, interpreter: Module
         check_same(case, [reduce_strength], memory, interpreter)
 
 
-# ---------------------------------------------------------------- accumulate
+# ---------------------------------------------------------------- forward_substitute
 
 
 def test_accumulate_sends_summands_straight_to_the_target() -> None:
     compute = (Local(n), op("mul.add", n, i, j), op("mov.sub", n, i))
     for update, opposite in (("add", "sub"), ("sub", "add")):
-        found = after(accumulate, Within(compute, (op(f"mov.{update}", k, n),)))
+        found = after(forward_substitute, Within(compute, (op(f"mov.{update}", k, n),)))
         assert same(found, op(f"mul.{update}", k, i, j), op(f"mov.{opposite}", k, i))
     one = (Local(t), op("fmul.add", t, x, z))
-    assert same(after(accumulate, Within(one, (op("fmov.sub", y, t),))), op("fmul.sub", y, x, z))
+    assert same(after(forward_substitute, Within(one, (op("fmov.sub", y, t),))), op("fmul.sub", y, x, z))
 
 
 def test_accumulate_forms_no_partial_sum_that_is_tested_and_was_not() -> None:
     compute = (Local(t), op("fmul.add", t, x, z), op("fmov.sub", t, u))
     tested = module(Within(compute, (op("fmov.add", y, t),)))
-    assert accumulate(tested) == tested
+    assert forward_substitute(tested) == tested
 
 
 def test_cancel_pairs_leaves_a_pair_around_two_tested_sums() -> None:
@@ -415,8 +420,8 @@ def test_cancel_pairs_leaves_a_pair_around_two_tested_sums() -> None:
     around = [op("fmov.add", y, u), op("fmov.add", y, z)]
     pair = op("fmov.add", y, x), op("fmov.sub", y, x)
     two = (pair[0], *around, pair[1])
-    assert after(cancel_pairs, *two) == two
-    assert same(after(cancel_pairs, pair[0], around[0], pair[1]), around[0])
+    assert after(cancel_inverse_pairs, *two) == two
+    assert same(after(cancel_inverse_pairs, pair[0], around[0], pair[1]), around[0])
 
 
 def test_accumulate_counts_the_uses_that_it_makes() -> None:
@@ -424,17 +429,17 @@ def test_accumulate_counts_the_uses_that_it_makes() -> None:
     m = Var("m")
     inner = Within((Local(n), op("mul.add", n, i, j), op("mov.sub", n, i)), (op("mov.add", m, n),))
     uses = op("mov.add", Var("other"), m), op("mov.add", k, m)
-    found = after(accumulate, Within((Local(m), op("mov.add", m, i), inner), uses))
+    found = after(forward_substitute, Within((Local(m), op("mov.add", m, i), inner), uses))
     summands = op("mov.add", m, i), op("mul.add", m, i, j), op("mov.sub", m, i)
     assert same(found, Within((Local(m), *summands), uses))
 
 
 def test_accumulate_takes_one_summand_by_any_update() -> None:
     compute = (Local(n), op("slt.xor", n, i, j))
-    assert same(after(accumulate, Within(compute, (op("mov.sub", k, n),))), op("slt.sub", k, i, j))
+    assert same(after(forward_substitute, Within(compute, (op("mov.sub", k, n),))), op("slt.sub", k, i, j))
     # t ^= x·x carries no derivative, y += x·x would.
     bits = Within((Local(t), op("fmul.xor", t, x, x)), (op("fmov.add", y, t),))
-    assert after(accumulate, bits) == (bits,)
+    assert after(forward_substitute, bits) == (bits,)
 
 
 @pytest.mark.parametrize(
@@ -450,12 +455,12 @@ def test_accumulate_takes_one_summand_by_any_update() -> None:
     ],
 )
 def test_accumulate_keeps_a_temporary_that_is_needed(node: Within) -> None:
-    assert after(accumulate, node) == (node,)
+    assert after(forward_substitute, node) == (node,)
 
 
 def test_accumulate_keeps_the_other_temporaries() -> None:
     compute = (*loads(s), Local(t), op("fmul.add", t, s, s))
-    got = after(accumulate, Within(compute, (op("fmov.add", y, t),)))
+    got = after(forward_substitute, Within(compute, (op("fmov.add", y, t),)))
     assert same(got, Within(loads(s), (op("fmul.add", y, s, s),)))
 
 
@@ -466,29 +471,29 @@ def test_cancel_removes_a_statement_and_its_inverse() -> None:
     node = Within(loads(t), (op("fmov.add", y, t), op("neg", z)))
     renamed = Within(loads(s), (op("neg", z), op("fmov.sub", y, s)))
     loop = For(i, Const(0), n, 1, (node,))
-    assert after(cancel_pairs, op("mov.add", n, k), node, renamed, op("mov.sub", n, k)) == ()
-    assert after(cancel_pairs, loop, invert_node(loop)) == ()
-    assert after(cancel_pairs, loop, loop) == (loop, loop)
+    assert after(cancel_inverse_pairs, op("mov.add", n, k), node, renamed, op("mov.sub", n, k)) == ()
+    assert after(cancel_inverse_pairs, loop, invert_node(loop)) == ()
+    assert after(cancel_inverse_pairs, loop, loop) == (loop, loop)
 
 
 def test_cancel_looks_across_what_changes_places() -> None:
     between = op("neg", z)
-    assert after(cancel_pairs, op("mov.add", n, k), between, op("mov.sub", n, k)) == (between,)
+    assert after(cancel_inverse_pairs, op("mov.add", n, k), between, op("mov.sub", n, k)) == (between,)
     stuck = op("mov.add", n, k), op("neg", k), op("mov.sub", n, k)
-    assert after(cancel_pairs, *stuck) == stuck
+    assert after(cancel_inverse_pairs, *stuck) == stuck
     far = op("mov.add", n, k), *(op("neg", q) for q in fixed(*"abcdefghi")), op("mov.sub", n, k)
-    assert after(cancel_pairs, *far) == far
+    assert after(cancel_inverse_pairs, *far) == far
 
 
 def test_cancel_knows_that_sums_change_places() -> None:
     other = op("mul.sub", n, i, j)
-    assert after(cancel_pairs, op("mov.add", n, k), other, op("mov.sub", n, k)) == (other,)
+    assert after(cancel_inverse_pairs, op("mov.add", n, k), other, op("mov.sub", n, k)) == (other,)
     mixed = op("mov.add", n, k), op("mov.xor", n, j), op("mov.sub", n, k)
-    assert after(cancel_pairs, *mixed) == mixed
+    assert after(cancel_inverse_pairs, *mixed) == mixed
     checked = op("mov.add", x, z), op("fmov.add", x, u), op("mov.sub", x, z)
-    assert after(cancel_pairs, *checked) == checked
+    assert after(cancel_inverse_pairs, *checked) == checked
     store = op("st.add", None, i, x, region=A)
-    assert after(cancel_pairs, store, op("st.sub", None, j, y, region=A), invert_node(store)) == (
+    assert after(cancel_inverse_pairs, store, op("st.sub", None, j, y, region=A), invert_node(store)) == (
         op("st.sub", None, j, y, region=A),
     )
 
@@ -500,10 +505,10 @@ def test_cancel_keeps_promises() -> None:
         Check(When("eq", n, k), "RG0804", ""),
         Check(When("eq", n, k), "RG0804", ""),
     )
-    assert after(cancel_pairs, *kept) == kept
+    assert after(cancel_inverse_pairs, *kept) == kept
     lives = Local(n), op("mov.add", k, n), Delocal(n, True), Local(n, True), op("mov.add", k, n), Delocal(n)
-    assert after(cancel_pairs, *lives) == lives
-    assert after(cancel_pairs, External(0), External(0)) == (External(0), External(0))
+    assert after(cancel_inverse_pairs, *lives) == lives
+    assert after(cancel_inverse_pairs, External(0), External(0)) == (External(0), External(0))
 
 
 # ---------------------------------------------------------------- cells
@@ -557,7 +562,7 @@ def test_what_changes_memory_is_one_cell_with_what_depends_on_it() -> None:
 def test_share_computes_once_what_two_statements_compute() -> None:
     first = Within((*loads(t), Local(s), op("fexp.add", s, z)), (op("fmul.add", y, t, s),))
     second = Within((Local(r), op("fexp.add", r, z)), (op("fmul.add", u, r, r),))
-    got = after(share_temporaries, first, op("fmov.add", y, x), second)
+    got = after(eliminate_common_subexpressions, first, op("fmov.add", y, x), second)
     assert same(
         got,
         Within(
@@ -573,7 +578,7 @@ def test_share_nests_what_fewer_have_in_common() -> None:
         return Within((*loads(a), Local(b), op("fexp.add", b, a)), (op("fmul.add", target, a, b),))
 
     (single,) = fixed("c")
-    got = after(share_temporaries, both(x), both(y), Within(loads(single), (op("fmov.add", z, single),)))
+    got = after(eliminate_common_subexpressions, both(x), both(y), Within(loads(single), (op("fmov.add", z, single),)))
     inner = Within((Local(s), op("fexp.add", s, t)), (op("fmul.add", x, t, s), op("fmul.add", y, t, s)))
     assert same(got, Within(loads(t), (inner, op("fmov.add", z, t))))
 
@@ -587,7 +592,7 @@ def test_share_stops_at_what_writes_an_operand(between: Node) -> None:
         return Within((*loads(a), Local(b), op("fmul.add", b, a, z)), (op("fmov.add", y, b),))
 
     apart = one("a"), between, one("b")
-    got = after(share_temporaries, *apart)
+    got = after(eliminate_common_subexpressions, *apart)
     if between == op("neg", z):
         # The load is still common.
         assert isinstance(got[0], Within)
@@ -601,19 +606,23 @@ def test_share_keeps_locals_around_what_uses_them() -> None:
         (a,) = fixed(name)
         return Within(loads(a), (op("fmul.add", target, a, a),))
 
-    got = after(share_temporaries, one("a", y), Local(u), one("b", u), op("neg", u), one("c", u), Delocal(u))
+    got = after(
+        eliminate_common_subexpressions, one("a", y), Local(u), one("b", u), op("neg", u), one("c", u), Delocal(u)
+    )
     inside = op("fmul.add", y, t, t), op("fmul.add", u, t, t), op("neg", u), op("fmul.add", u, t, t)
     assert same(got, Local(u), Within(loads(t), inside), Delocal(u))
-    got = after(share_temporaries, Local(u), one("a", u), op("ld.sub", u, j, region=B), Delocal(u), one("b", y))
+    got = after(
+        eliminate_common_subexpressions, Local(u), one("a", u), op("ld.sub", u, j, region=B), Delocal(u), one("b", y)
+    )
     inside = op("fmul.add", u, t, t), op("ld.sub", u, j, region=B), op("fmul.add", y, t, t)
     assert same(got, Local(u), Within(loads(t), inside), Delocal(u))
 
 
 def test_share_merges_what_one_statement_computes_twice() -> None:
-    got = after(share_temporaries, Within((*loads(t), *loads(s)), (op("fmul.add", y, t, s),)))
+    got = after(eliminate_common_subexpressions, Within((*loads(t), *loads(s)), (op("fmul.add", y, t, s),)))
     assert same(got, Within(loads(t), (op("fmul.add", y, t, t),)))
     apart = Within((*loads(t), *loads(s)), (op("neg", t), op("fmul.add", y, t, s), op("neg", t)))
-    assert after(share_temporaries, apart) == (apart,)
+    assert after(eliminate_common_subexpressions, apart) == (apart,)
 
 
 def test_share_keeps_equal_temporaries_apart_where_one_is_changed() -> None:
@@ -622,9 +631,9 @@ def test_share_keeps_equal_temporaries_apart_where_one_is_changed() -> None:
         return Within((*loads(a), *loads(b)), (op("neg", a), op("fmul.add", target, a, b), op("neg", a)))
 
     apart = one(y), one(z)
-    assert after(share_temporaries, *apart) == apart
+    assert after(eliminate_common_subexpressions, *apart) == apart
     loop = For(j, Const(0), Const(8), 1, (one(y),), some=True)
-    assert after(share_temporaries, loop) == (loop,)
+    assert after(eliminate_common_subexpressions, loop) == (loop,)
 
 
 def test_share_keeps_bare_locals_apart() -> None:
@@ -633,7 +642,7 @@ def test_share_keeps_bare_locals_apart() -> None:
         count = (op("mov.add", a, x), op("mov.add", b, z), op("fmul.add", target, a, b))
         return Within((Local(a), Local(b), *loads(c)), (*count, op("mov.sub", b, z), op("mov.sub", a, x)))
 
-    got = after(share_temporaries, one(y), one(u))
+    got = after(eliminate_common_subexpressions, one(y), one(u))
     assert isinstance(got[0], Within)
     assert same(got[0].compute, *loads(t))
     assert len([node for node in walk(got) if isinstance(node, Local)]) == 5
@@ -644,7 +653,7 @@ def test_share_does_not_reorder_what_reads_a_temporary_half_way() -> None:
     half_way = (Local(a), op("fmov.add", a, x), Local(b), op("fexp.add", b, a), op("fmov.add", a, z))
     whole = (Local(c), op("fmov.add", c, x), op("fmov.add", c, z))
     apart = Within(half_way, (op("fmul.add", y, a, b),)), Within(whole, (op("fmov.add", y, c),))
-    assert after(share_temporaries, *apart) == apart
+    assert after(eliminate_common_subexpressions, *apart) == apart
 
 
 def test_share_shares_no_value_of_memory_that_is_swapped_out() -> None:
@@ -655,7 +664,7 @@ def test_share_shares_no_value_of_memory_that_is_swapped_out() -> None:
     def swapped(target: Var) -> Within:
         return Within((Local(s), op("exch", s, i, region=A)), (op("fmul.add", target, s, t),))
 
-    got = after(share_temporaries, one(y), op("ld.add", u, j, region=A), one(z))
+    got = after(eliminate_common_subexpressions, one(y), op("ld.add", u, j, region=A), one(z))
     assert same(got, Within(loads(t, region=B), (swapped(y), op("ld.add", u, j, region=A), swapped(z))))
 
 
@@ -665,12 +674,12 @@ def test_share_takes_no_value_that_was_read_behind_a_change_of_memory() -> None:
         return Within((Local(a), op("exch", a, i, region=A), *loads(b, j)), (op("fmul.add", target, a, b),))
 
     apart = one(y), op("neg", n), one(z)
-    (got,) = after(share_temporaries, *apart)
+    (got,) = after(eliminate_common_subexpressions, *apart)
     assert isinstance(got, Within)
     # As a whole it can be shared, as it undoes itself.
     assert same((got._replace(body=()),), one(y)._replace(body=()))
     apart = one(y), op("ld.add", u, k, region=A), one(z)
-    assert after(share_temporaries, *apart) == apart
+    assert after(eliminate_common_subexpressions, *apart) == apart
 
 
 def test_share_keeps_the_name_of_a_routine() -> None:
@@ -678,7 +687,7 @@ def test_share_keeps_the_name_of_a_routine() -> None:
         (a,) = fixed("a")
         return Within(loads(a), (op("fmov.add", y, a),), name)
 
-    (got,) = after(share_temporaries, one(None), one("r"), one("r"))
+    (got,) = after(eliminate_common_subexpressions, one(None), one("r"), one("r"))
     assert isinstance(got, Within)
     assert got.name == "r"
 
@@ -687,11 +696,11 @@ def test_share_takes_a_whole_computation_that_changes_memory_if_nothing_is_betwe
     def one(target: Var) -> Within:
         return Within((op("st.add", None, i, x, region=A),), (op("ld.add", target, j, region=A),))
 
-    got = after(share_temporaries, one(y), one(z))
+    got = after(eliminate_common_subexpressions, one(y), one(z))
     store = op("st.add", None, i, x, region=A)
     assert same(got, Within((store,), (op("ld.add", y, j, region=A), op("ld.add", z, j, region=A))))
     apart = one(y), op("ld.add", u, j, region=A), one(z)
-    assert after(share_temporaries, *apart) == apart
+    assert after(eliminate_common_subexpressions, *apart) == apart
 
 
 def test_share_takes_the_check_of_an_index_along() -> None:
@@ -701,11 +710,11 @@ def test_share_takes_the_check_of_an_index_along() -> None:
 
     check = Check(When("ltu", i, Const(8)), "RG0801", "")
     assert same(
-        after(share_temporaries, one(y, check), one(z, check)),
+        after(eliminate_common_subexpressions, one(y, check), one(z, check)),
         Within((check, *loads(t)), (op("fmov.add", y, t), op("fmov.add", z, t))),
     )
     apart = one(y, check), one(z)
-    assert after(share_temporaries, *apart) == apart
+    assert after(eliminate_common_subexpressions, *apart) == apart
 
 
 def test_share_holds_no_more_than_it_may() -> None:
@@ -714,7 +723,7 @@ def test_share_holds_no_more_than_it_may() -> None:
         compute = [node for at, a in enumerate(names) for node in loads(a, imm=at)]
         return Within(tuple(compute), tuple(op("fmov.add", target, a) for a in names))
 
-    held = share_temporaries(module(one(y), one(z)), most_held=3).entry
+    held = eliminate_common_subexpressions(module(one(y), one(z)), most_held=3).entry
     (outer,) = held
     assert isinstance(outer, Within)
     assert sum(isinstance(node, Local) for node in outer.compute) == 3
@@ -725,8 +734,8 @@ def test_share_leaves_a_loop_with_what_is_the_same_in_each_pass() -> None:
     loop = For(i, Const(0), Const(8), 1, (body,), some=True)
     rest = Within(loads(t), (op("fmul.add", y, t, s),))
     hoisted = Within((Local(s), op("fexp.add", s, z)), (loop._replace(body=(rest,)),))
-    assert same(after(share_temporaries, loop), hoisted)
-    assert share_temporaries(module(loop), hoist=False).entry == (loop,)
+    assert same(after(eliminate_common_subexpressions, loop), hoisted)
+    assert eliminate_common_subexpressions(module(loop), hoist=False).entry == (loop,)
 
 
 def test_share_leaves_a_loop_only_with_what_cannot_trap_if_there_may_be_no_pass() -> None:
@@ -734,10 +743,10 @@ def test_share_leaves_a_loop_only_with_what_cannot_trap_if_there_may_be_no_pass(
         body = Within((Local(t), op(name, t, z)), (op("fmul.add", y, t, t),))
         return For(i, Const(0), n, 1, (body,))
 
-    assert after(share_temporaries, loop("fsqrt.add")) == (loop("fsqrt.add"),)
-    assert isinstance(after(share_temporaries, loop("fsin.add"))[0], Within)
+    assert after(eliminate_common_subexpressions, loop("fsqrt.add")) == (loop("fsqrt.add"),)
+    assert isinstance(after(eliminate_common_subexpressions, loop("fsin.add"))[0], Within)
     # Zero minus the lowest number does not fit.
-    assert after(share_temporaries, loop("fmov.sub")) == (loop("fmov.sub"),)
+    assert after(eliminate_common_subexpressions, loop("fmov.sub")) == (loop("fmov.sub"),)
 
 
 def test_share_leaves_no_loop_that_changes_an_operand() -> None:
@@ -745,11 +754,13 @@ def test_share_leaves_no_loop_that_changes_an_operand() -> None:
         body = Within((Local(s), op("fexp.add", s, z)), (op("fmul.add", y, s, s),))
         return For(i, Const(0), Const(8), 1, (*more, body), some=True)
 
-    assert after(share_temporaries, loop(op("fmov.add", z, x))) == (loop(op("fmov.add", z, x)),)
-    assert after(share_temporaries, loop(Call("f", (z,))), procedures=(writer(),))[0] == loop(Call("f", (z,)))
+    assert after(eliminate_common_subexpressions, loop(op("fmov.add", z, x))) == (loop(op("fmov.add", z, x)),)
+    assert after(eliminate_common_subexpressions, loop(Call("f", (z,))), procedures=(writer(),))[0] == loop(
+        Call("f", (z,))
+    )
     # z lives in the loop only.
     own = replace_last(loop(Local(z), op("ld.add", z, i, region=A)), op("ld.sub", z, i, region=A), Delocal(z))
-    assert after(share_temporaries, own) == (own,)
+    assert after(eliminate_common_subexpressions, own) == (own,)
 
 
 def writer() -> Procedure:
@@ -765,7 +776,7 @@ def test_share_computes_nothing_before_a_promise_is_tested() -> None:
     promise = Check(When("ne", z, Const(0)), "RG0804", "")
     body = Within((Local(s), op("fdiv.add", s, ONE, z)), (op("fmul.add", y, s, s),))
     loop = For(i, Const(0), Const(8), 1, (promise, body), some=True)
-    assert after(share_temporaries, loop) == (loop,)
+    assert after(eliminate_common_subexpressions, loop) == (loop,)
 
 
 # ---------------------------------------------------------------- drop dead
@@ -773,29 +784,34 @@ def test_share_computes_nothing_before_a_promise_is_tested() -> None:
 
 def test_drop_removes_what_is_computed_for_nothing() -> None:
     compute = (*loads(t), Local(s), op("fmul.add", s, t, t), Local(r), op("fexp.add", r, z))
-    got = after(drop_dead, Within(compute, (op("fmul.add", y, r, r),)), Local(n), op("mov.add", n, k), Delocal(n))
+    got = after(
+        eliminate_dead_code, Within(compute, (op("fmul.add", y, r, r),)), Local(n), op("mov.add", n, k), Delocal(n)
+    )
     assert same(got, Within((Local(r), op("fexp.add", r, z)), (op("fmul.add", y, r, r),)))
 
 
 def test_drop_removes_empty_structures() -> None:
     test, other = When("eq", n, k), When("eq", n, Const(0))
-    assert after(drop_dead, Within(loads(t), ()), If(test, (), (), test), For(i, Const(0), n, 1, ())) == ()
-    assert same(after(drop_dead, Within((), (op("neg", x),))), op("neg", x))
+    assert after(eliminate_dead_code, Within(loads(t), ()), If(test, (), (), test), For(i, Const(0), n, 1, ())) == ()
+    assert same(after(eliminate_dead_code, Within((), (op("neg", x),))), op("neg", x))
     kept = If(test, (), (), other), While(test, (), other), Within((Check(test, "RG0801", ""),), ())
-    assert after(drop_dead, *kept) == kept
+    assert after(eliminate_dead_code, *kept) == kept
 
 
 def test_drop_removes_updates_by_zero() -> None:
-    assert after(drop_dead, op("mov.add", n, Const(0)), op("fmov.sub", x, Const(0)), op("lmov.mul", x, Const(0))) == ()
+    assert (
+        after(eliminate_dead_code, op("mov.add", n, Const(0)), op("fmov.sub", x, Const(0)), op("lmov.mul", x, Const(0)))
+        == ()
+    )
 
 
 def test_drop_keeps_what_a_promise_speaks_of() -> None:
     kept = (Local(n), op("mov.add", n, k), op("mov.sub", n, k), Delocal(n, checked=True))
-    assert after(drop_dead, *kept) == kept
+    assert after(eliminate_dead_code, *kept) == kept
     shown = (Local(n), op("mov.add", n, k), External(0, None, (n,)), op("mov.sub", n, k), Delocal(n))
-    assert after(drop_dead, *shown) == shown
+    assert after(eliminate_dead_code, *shown) == shown
     asserted = (Local(n), op("mov.add", n, k), op("assertz", n), op("mov.sub", n, k), Delocal(n))
-    assert after(drop_dead, *asserted) == asserted
+    assert after(eliminate_dead_code, *asserted) == asserted
 
 
 # ---------------------------------------------------------------- unroll
@@ -804,16 +820,16 @@ def test_drop_keeps_what_a_promise_speaks_of() -> None:
 def test_unroll_lays_out_the_passes_in_order() -> None:
     loop = For(i, Const(1), Const(7), 3, (Within(loads(t), (op("fmov.add", y, t),)),))
     passes = [Within(loads(t, Const(c)), (op("fmov.add", y, t),)) for c in (1, 4)]
-    assert same(after(unroll, loop), *passes)
-    assert same(after(unroll, loop._replace(backward=True)), *passes[::-1])
-    assert len({node.var for node in walk(after(unroll, loop)) if isinstance(node, Local)}) == 2
+    assert same(after(unroll_loops, loop), *passes)
+    assert same(after(unroll_loops, loop._replace(backward=True)), *passes[::-1])
+    assert len({node.var for node in walk(after(unroll_loops, loop)) if isinstance(node, Local)}) == 2
 
 
 def test_unroll_leaves_long_loops() -> None:
     long = For(i, Const(0), Const(9), 1, (op("mov.add", n, i),))
     large = For(i, Const(0), Const(3), 1, (op("mov.add", n, i),) * 60)
     unknown = For(i, Const(0), k, 1, (op("mov.add", n, i),))
-    assert after(unroll, long, large, unknown) == (long, large, unknown)
+    assert after(unroll_loops, long, large, unknown) == (long, large, unknown)
 
 
 # ---------------------------------------------------------------- erase routines

@@ -10,11 +10,11 @@ from types import ModuleType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrograd.compiler.emit import emit
-from retrograd.compiler.footprint import walk
-from retrograd.compiler.ir import Block, Const, Delocal, Kind, Local, Module, Node, Op, Region, Var
-from retrograd.compiler.selection import NoInstruction, Place, Word, updates
-from retrograd.isa.companions import Gain, cotangents, tangents
+from retrograd.compiler.backend.emission import emit
+from retrograd.compiler.ir.effects import walk
+from retrograd.compiler.ir.instruction_selection import NoInstruction, Place, Word, updates
+from retrograd.compiler.ir.statements import Block, Const, Delocal, Kind, Local, Module, Node, Op, Region, Var
+from retrograd.isa.derivatives.shadows import Gain, cotangents, tangents
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import BAR, Opcode, bar
 from retrograd.isa.expr import Expr, div_round, evaluate, inputs, look_up, mul_round, place, select, sqrt_round

@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.ticker import ScalarFormatter
-from retrograd.benchmarks import report
-from retrograd.benchmarks.check import read
+from retrograd.benchmarks.reporting import report
+from retrograd.benchmarks.reporting.check import read
 
-from retrograd.charts import axes_of, counts_by_decades, faults, legend, new_figure, two_decades
+from retrograd.presentation.charts import axes_of, counts_by_decades, faults, legend, new_figure, two_decades
 
 ROOT = Path(__file__).resolve().parents[2]
 

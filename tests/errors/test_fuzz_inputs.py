@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.benchmarks import check
+from retrograd.benchmarks.reporting import check
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.files import Limits, command
 from retrograd.simulator.energy.gates import load_gates
@@ -275,7 +275,10 @@ def documents() -> dict[str, str]:
     figures = (ROOT / "docs" / "benchmarks" / "figures.json").read_text(encoding="utf-8")
     document = json.loads(figures)
     document["workloads"] = document["workloads"][:2]  # enough of each kind, at a tenth of the time
-    return {"figures": json.dumps(document), "gates": (ROOT / "hdl" / "gates_32_16.json").read_text(encoding="utf-8")}
+    return {
+        "figures": json.dumps(document),
+        "gates": (ROOT / "hdl" / "flow" / "gates_32_16.json").read_text(encoding="utf-8"),
+    }
 
 
 ODD = [

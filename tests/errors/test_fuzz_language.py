@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 from retrograd.isa.diagnostics import RetrogradError
 
-from retrograd.execution import Result, run
-from retrograd.functions import Reversible
-from retrograd.marshal import to_words, types_of
+from retrograd.functions.execution import Result, run
+from retrograd.functions.reversible import Reversible
+from retrograd.values.marshal import to_words, types_of
 
 WORKING = sorted((Path(__file__).resolve().parent / "working").glob("*.py"))
 STEPS = 5000

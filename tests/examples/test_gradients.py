@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.benchmarks.references import adbench, complex_step, formulas, planets, series, sparse
+from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Compiled, dropping_cotangents, real_regions
-from retrograd.compiler.emit import emit
-from retrograd.compiler.gradients import gradient as gradient_program
+from retrograd.compiler.derivatives.gradients import gradient as gradient_program
 from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding, leapfrog, quadratic, sparse_dot
 
 import retrograd as rg
 from retrograd import library
-from retrograd.execution import execute, load
+from retrograd.functions.execution import execute, load
 from retrograd.library import Complex, Quaternion, Vector3
-from retrograd.marshal import bind, types_of
+from retrograd.values.marshal import bind, types_of
 
 
 @dataclass

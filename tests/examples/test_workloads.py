@@ -25,10 +25,10 @@ from retrograd.examples import (
 )
 
 import retrograd as rg
-from retrograd.execution import ProgramTrap, execute, load, read
-from retrograd.functions import results
+from retrograd.functions.execution import ProgramTrap, execute, load, read
+from retrograd.functions.reversible import results
 from retrograd.library.sparse import sparse_dot as sparse_dot_of_library
-from retrograd.marshal import bind, types_of
+from retrograd.values.marshal import bind, types_of
 
 #: the last place
 ULP = 2.0**-32

@@ -11,9 +11,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from retrograd.hdl.host import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
-from retrograd.hdl.microword import TRAPS
-from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.microcode.microword import TRAPS
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.table import TABLE
 

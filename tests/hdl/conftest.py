@@ -12,12 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from retrograd.hdl import core, top
-from retrograd.hdl.core import Core
-from retrograd.hdl.microcode import Microcode, microcode_for
-from retrograd.hdl.orders import Order, Report
-from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.simulation import Simulation
+from retrograd.hdl.bus import top
+from retrograd.hdl.bus.transactions import Order, Report
+from retrograd.hdl.core import core
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.microcode.contents import Microcode, microcode_for
+from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.isa.words import Format
 
 
@@ -76,7 +77,7 @@ def simulate() -> Callable[[Format], Callable[[Sequence[Order]], list[Report]]]:
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
-    """planted("branch_unit", old, new): hardware made from here on has this unit with the one place `old` of its source replaced; the unit."""
+    """planted("core.units.branch", old, new): hardware made from here on has this unit with the one place `old` of its source replaced; the unit."""
 
     def plant(name: str, old: str, new: str) -> type:
         unit = importlib.import_module(f"retrograd.hdl.{name}")
@@ -85,8 +86,8 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         assert source.count(old) == 1, f"{old} stands {source.count(old)} times in {name}"
         changed = ModuleType(f"retrograd_tests_planted_{name}")
         exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
-        component = "".join(word.capitalize() for word in name.split("_"))
-        used_in = next(module for module in (core, top) if hasattr(module, component))
+        own = [key for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__]
+        used_in, component = next((module, key) for module in (core, top) for key in own if hasattr(module, key))
         made: type = getattr(changed, component)
         monkeypatch.setattr(used_in, component, made)
         return made

@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrograd.hdl.orders import Change, Order, Record, Report
-from retrograd.hdl.ports import Space
+from retrograd.hdl.bus.transactions import Change, Order, Record, Report
+from retrograd.hdl.core.ports import Space
 from retrograd.isa import encoding
+from retrograd.isa.derivatives.cotangent_steps import freed
 from retrograd.isa.encoding import Instruction, encode, illegality
 from retrograd.isa.entries import REGISTER_FIELDS, Opcode
-from retrograd.isa.lifted import freed
+from retrograd.isa.microarchitecture.timing import cycles
 from retrograd.isa.table import TABLE
-from retrograd.isa.timing import cycles
 from retrograd.isa.words import Format
 
 import retrograd as rg

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 from amaranth.sim import Simulator
-from retrograd.hdl.bus import Bus, BusError, SerialBus, SimulatedBus
-from retrograd.hdl.device import Device, Ended
-from retrograd.hdl.host import Area
-from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.runs import Place, run
-from retrograd.hdl.top import SerialCoprocessor
+from retrograd.hdl.bus.device import Device, Ended
+from retrograd.hdl.bus.host_interface import Area
+from retrograd.hdl.bus.links import Bus, BusError, SerialBus, SimulatedBus
+from retrograd.hdl.bus.top import SerialCoprocessor
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.simulation.runs import Place, run
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.hardware import run_on_hardware
+from retrograd.functions.hardware import run_on_hardware
 
 Q32, Q64 = Format(32, 16), Format(64, 32)
 #: M[1] += (M[0] · M[2])², both factors with cotangents

@@ -12,9 +12,9 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.gates import Gates, as_dict, count, units
-from retrograd.hdl.logic_unit import LogicUnit
-from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.core.units.logic import LogicUnit
+from retrograd.hdl.flow.gates import Gates, as_dict, count, units
 from retrograd.isa.words import Format
 
 pytestmark = pytest.mark.skipif(
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 #: what the energy accounting reads: gates_W_F.json, written by `retrograd hdl stat --format W,F -o FILE`
-COUNTED = sorted((Path(__file__).resolve().parents[2] / "hdl").glob("gates_*.json"))
+COUNTED = sorted((Path(__file__).resolve().parents[2] / "hdl" / "flow").glob("gates_*.json"))
 
 
 class Circuit(wiring.Component):

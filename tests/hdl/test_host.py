@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
-from retrograd.hdl.host import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
-from retrograd.hdl.microword import Trap
-from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.serial_host import PAUSE
-from retrograd.hdl.top import Coprocessor, SerialCoprocessor
+from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
+from retrograd.hdl.bus.serial_interface import PAUSE
+from retrograd.hdl.bus.top import Coprocessor, SerialCoprocessor
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.microcode.microword import Trap
 from retrograd.isa.words import Format
 
 import retrograd as rg
@@ -569,7 +569,7 @@ FAULTS = [
 def test_a_random_host_finds_planted_faults(
     bus_model: Any, planted: Callable[[str, str, str], type], old: str, new: str
 ) -> None:
-    planted("host", old, new)
+    planted("bus.host_interface", old, new)
     w = Format(16, 8)
     _BENCHES.pop(w, None)
     with pytest.raises(AssertionError):

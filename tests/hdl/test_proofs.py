@@ -8,12 +8,29 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from retrograd.hdl import proofs
-from retrograd.hdl.claims import Claim, Kind, always_traps, claims, classes, distinguishes, jumps, provable, trap_codes
-from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, FORBIDDEN, Microcode, dispatch_address, microcode_for
-from retrograd.hdl.microword import COMMIT, MICROWORD, Field, Operation, Trap
-from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.proofs import Prover, prove_all, prove_with
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.formal import proofs
+from retrograd.hdl.formal.claims import (
+    Claim,
+    Kind,
+    always_traps,
+    claims,
+    classes,
+    distinguishes,
+    jumps,
+    provable,
+    trap_codes,
+)
+from retrograd.hdl.formal.proofs import Prover, prove_all, prove_with
+from retrograd.hdl.microcode.contents import (
+    ADDRESS_BITS,
+    DISPATCH,
+    FORBIDDEN,
+    Microcode,
+    dispatch_address,
+    microcode_for,
+)
+from retrograd.hdl.microcode.microword import COMMIT, MICROWORD, Field, Operation, Trap
 from retrograd.isa import functions
 from retrograd.isa.expr import ZERO
 from retrograd.isa.table import TABLE
@@ -249,8 +266,8 @@ def verdicts(w: Format, name: str) -> dict[str, str]:
 INSIDE = "(self.pc >= 0) & (self.pc < self.size)"
 #: (unit, what stands there, what is planted, why no opcode's proof holds then)
 DEAD = [
-    ("branch_unit", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)", "traps in all states"),
-    ("branch_unit", INSIDE, "Const(0)", "traps in all states"),
+    ("core.units.branch", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)", "traps in all states"),
+    ("core.units.branch", INSIDE, "Const(0)", "traps in all states"),
     ("sequencer", "m.d.sync += self.phase.eq(Phase.FETCH)", "m.d.sync += self.phase.eq(Phase.IDLE)", "does not begin"),
     ("sequencer", "Case(Phase.RUN), m.If(self.now.commit.last)", "Case(Phase.RUN), m.If(0)", "does not end"),
 ]
@@ -273,7 +290,7 @@ def test_dead_hardware_is_refuted(
 def test_the_command_refutes_dead_hardware(
     planted: Callable[[str, str, str], type], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    planted("branch_unit", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
+    planted("core.units.branch", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
     proofs._prover.cache_clear()
     try:
         assert main(["hdl", "formal", "neg"]) == 1
@@ -294,7 +311,7 @@ def test_the_difference_of_a_lognum_and_itself_traps(prover: Prover, backward: b
 
 @pytest.mark.slow
 def test_dead_hardware_does_not_pass_for_a_function_without_room(planted: Callable[[str, str, str], type]) -> None:
-    planted("branch_unit", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
+    planted("core.units.branch", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
     found = verdicts(NO_ROOM, "fexp.xor")
     assert set(found.values()) == {"traps in all states"}
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from retrograd.examples import bundle_adjustment
 from retrograd.examples.bessel import bessel
-from retrograd.hdl.bus import BusError
-from retrograd.hdl.runs import Place, parameters_for, run
+from retrograd.hdl.bus.links import BusError
+from retrograd.hdl.simulation.runs import Place, parameters_for, run
 from retrograd.isa.words import Format
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.functions import use_format
-from retrograd.hardware import run_on_hardware
+from retrograd.functions.hardware import run_on_hardware
+from retrograd.functions.reversible import use_format
 
 LOOP = """
         .format 32, 16

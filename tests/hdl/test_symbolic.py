@@ -14,11 +14,11 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrograd.hdl import terms
-from retrograd.hdl.solving import Sample, solved, truth
-from retrograd.hdl.symbolic import Symbolic
-from retrograd.hdl.terms import Term, Word, equal, unknown
-from retrograd.hdl.unfolding import Definitions
+from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.lazy_definitions import Definitions
+from retrograd.hdl.formal.solving import Sample, solved, truth
+from retrograd.hdl.formal.symbolic import Symbolic
+from retrograd.hdl.formal.terms import Term, Word, equal, unknown
 
 
 class Toy(wiring.Component):

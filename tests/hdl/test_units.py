@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
-from retrograd.hdl.divider import Divider, Division
-from retrograd.hdl.logic_unit import LogicUnit
-from retrograd.hdl.microword import Operation
-from retrograd.hdl.multiplier import Multiplier
-from retrograd.hdl.operand_file import OperandFile
-from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.rom_unit import RomUnit
-from retrograd.hdl.uart import Receiver, Transmitter
+from retrograd.hdl.bus.uart import Receiver, Transmitter
+from retrograd.hdl.core.operand_file import OperandFile
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.core.units.divider import Divider, Division
+from retrograd.hdl.core.units.logic import LogicUnit
+from retrograd.hdl.core.units.multiplier import Multiplier
+from retrograd.hdl.core.units.rom import RomUnit
+from retrograd.hdl.microcode.microword import Operation
 from retrograd.isa.expr import apply_operation, evaluate, half
-from retrograd.isa.microcode import DEFAULT_UNITS, FUSED, Unit, unit_of
+from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, FUSED, Unit, unit_of
 from retrograd.isa.program import MAX_CODE
 from retrograd.isa.words import Format
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from retrograd.hdl import verilated
-from retrograd.hdl.core import Core
-from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.runs import run
-from retrograd.hdl.verilated import Verilated
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.simulation import verilated
+from retrograd.hdl.simulation.runs import run
+from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrograd.isa.adjoint import NoDerivative, lift, real_value
-from retrograd.isa.companions import Companions, Gain, Same, cotangents, tangents, with_companions
+from retrograd.isa.derivatives.adjoint import NoDerivative, lift, real_value
+from retrograd.isa.derivatives.shadows import Companions, Gain, Same, cotangents, tangents, with_companions
 from retrograd.isa.effects import UPDATE_OPERATORS, transition
 from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, div_shift, evaluate, inputs, mul_round, mul_shift, place, select

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from retrograd.isa import adjoint, python_source, smtlib
+from retrograd.isa.derivatives import adjoint
 from retrograd.isa.expr import (
     ONE,
     OPERATIONS,
@@ -39,6 +39,7 @@ from retrograd.isa.expr import (
     sqrt_round,
     substitute,
 )
+from retrograd.isa.folds import python_source, smtlib
 from retrograd.isa.words import WIDTHS, Format
 
 PLACES = ("a", "b", "d", "imm")

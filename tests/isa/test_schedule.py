@@ -30,7 +30,7 @@ from retrograd.isa.expr import (
     select,
     sqrt_round,
 )
-from retrograd.isa.microcode import (
+from retrograd.isa.microarchitecture.micro_operations import (
     DEFAULT_UNITS,
     FUSED,
     Check,
@@ -44,8 +44,8 @@ from retrograd.isa.microcode import (
     execute,
     unit_of,
 )
-from retrograd.isa.microprograms import trees
-from retrograd.isa.schedule import schedule
+from retrograd.isa.microarchitecture.microprograms import trees
+from retrograd.isa.microarchitecture.schedule import schedule
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
 

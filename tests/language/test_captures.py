@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.captures import Captures
+from retrograd.compiler.frontends.python.sources.captures import Captures
 
 import retrograd as rg
-from retrograd.functions import Reversible
+from retrograd.functions.reversible import Reversible
 
 _numbers = itertools.count()
 

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrograd.compiler.ir import Kind
-from retrograd.compiler.types import ArrayType, ScalarType, StackType, StructType, Type, complete
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType, Type, complete
 from retrograd.isa.words import Format
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.exact import WordArray, WordFloat, WordFloat64, plain, with_words
 from retrograd.library import Complex
-from retrograd.lossless import join_words, split_words
-from retrograd.marshal import from_words, to_words
+from retrograd.values.exact import WordArray, WordFloat, WordFloat64, plain, with_words
+from retrograd.values.lossless import join_words, split_words
+from retrograd.values.marshal import from_words, to_words
 
 Every = Callable[[Callable[[Any], None], Any], None]
 

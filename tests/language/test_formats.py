@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.core.parameters import Parameters
 from retrograd.isa.words import WIDTHS, format_of
 
 import retrograd as rg
-from retrograd import fixed, functions, lognum, reversible, testing
-from retrograd.hardware import run_on_hardware
+from retrograd import fixed, lognum, reversible, testing
+from retrograd.functions import reversible as functions
+from retrograd.functions.hardware import run_on_hardware
 
 W, NAME = rg.Format(64, 48), "Q16.48"
 

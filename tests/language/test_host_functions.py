@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.intrinsics import ALTERNATIVES
+from retrograd.compiler.language.intrinsics import ALTERNATIVES
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible

@@ -59,7 +59,7 @@ def examine(seeds: Sequence[int], edges: ModuleType, checks: ModuleType) -> None
 
 
 def test_optimisation_adds_no_trap(edges: ModuleType, checks: ModuleType) -> None:
-    # 70 shows the partial sums that `cancel_pairs` formed, the last two what `keep_temporaries` left in registers.
+    # 70 shows the partial sums that `cancel_inverse_pairs` formed, the last two what `extend_live_ranges` left in registers.
     examine((*range(20), 70, 452, 652), edges, checks)
 
 
@@ -194,7 +194,7 @@ def flips_inside(y: fixed, x: fixed, z: fixed, w: fixed) -> None:
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("f", [flips, flips_inside])
 def test_a_branch_that_is_undone_by_the_other_one_leaves_nothing(f: rg.Reversible, level: int) -> None:
-    """`keep_temporaries` kept √z of the branch that was taken, and the other branch did not take it away."""
+    """`extend_live_ranges` kept √z of the branch that was taken, and the other branch did not take it away."""
     result = rg.run(f.with_options(level=level), 0.0, 1.0, 4.0, 0.0)
     assert result.values == (0.0, -4.0, 4.0, 0.0)
     assert not any(result.machine.registers)

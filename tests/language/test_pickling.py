@@ -17,9 +17,9 @@ from retrograd.isa.table import ENTRIES
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.execution import load
-from retrograd.functions import Listing
-from retrograd.pickling import NotPicklable
+from retrograd.functions.execution import load
+from retrograd.functions.pickling import NotPicklable
+from retrograd.functions.reversible import Listing
 
 
 @reversible

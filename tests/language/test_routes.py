@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from retrograd.compiler import lifting
 from retrograd.compiler.compiled import real_regions
-from retrograd.isa.companions import Companions, Gain, cotangents
+from retrograd.compiler.derivatives import lifting
+from retrograd.isa.derivatives.shadows import Companions, Gain, cotangents
 from retrograd.isa.entries import Opcode
 from retrograd.isa.expr import Expr, const
 from retrograd.isa.words import Format

@@ -16,9 +16,9 @@ import pytest
 from retrograd.compiler.compiled import Compiled, real_regions
 from retrograd.simulator.machine import Machine
 
-from retrograd.execution import execute, load, read
-from retrograd.functions import Reversible, results
-from retrograd.marshal import bind, types_of
+from retrograd.functions.execution import execute, load, read
+from retrograd.functions.reversible import Reversible, results
+from retrograd.values.marshal import bind, types_of
 
 #: steps of a run that is differentiated
 SHORT = 3000

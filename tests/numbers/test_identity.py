@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from numba import njit
 from retrograd.isa.expr import Expr, evaluate
-from retrograd.isa.python_source import emit
+from retrograd.isa.folds.python_source import emit
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -1,4 +1,4 @@
-"""docs/numbers.md: what docs/numbers.json says, within the bounds, and every worst error found again where it is said to be."""
+"""docs/reference/numbers.md: what docs/reference/numbers.json says, within the bounds, and every worst error found again where it is said to be."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def tool() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def facts() -> list[dict[str, Any]]:
-    data = json.loads((ROOT / "docs" / "numbers.json").read_text("utf-8"))
+    data = json.loads((ROOT / "docs" / "reference" / "numbers.json").read_text("utf-8"))
     results: list[dict[str, Any]] = data["results"]
     return results
 
 
 def test_the_page_is_fresh(tool: ModuleType) -> None:
-    assert tool.main(["--check", str(ROOT / "docs")]) == 0
+    assert tool.main(["--check", str(ROOT / "docs" / "reference")]) == 0
 
 
 def test_a_stale_page_is_found(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("numbers.md", "numbers.json"):
-        (tmp_path / name).write_bytes((ROOT / "docs" / name).read_bytes())
+        (tmp_path / name).write_bytes((ROOT / "docs" / "reference" / name).read_bytes())
     assert tool.main(["--check", str(tmp_path)]) == 0
     page = tmp_path / "numbers.md"
     page.write_text(page.read_text("utf-8").replace("| `flog` |", "| `log` |"), "utf-8")

@@ -1,4 +1,4 @@
-"""Results that do not fit, on a machine that does not check: docs/numbers.md, Conventions."""
+"""Results that do not fit, on a machine that does not check: docs/reference/numbers.md, Conventions."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from retrograd.isa.encoding import inverse
 from retrograd.isa.entries import Function, a, b
 from retrograd.simulator.engines import native
 from retrograd.simulator.engines.costs import Cost
+from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.native import NativeMachine
-from retrograd.simulator.engines.steps import step
 from retrograd.simulator.semantics import Handler
 from retrograd.simulator.semantics import handler as machine_handler
 

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrograd.isa.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives.cotangent_steps import freed, lifted
 from retrograd.isa.effects import UPDATE_OPERATORS, Exchange, Permute, Update
 from retrograd.isa.encoding import Instruction, encode, inverse
 from retrograd.isa.entries import BAR, Function, Opcode, bar
 from retrograd.isa.expr import Expr, evaluate, fold, place
 from retrograd.isa.functions import available
-from retrograd.isa.lifted import freed, lifted
 from retrograd.simulator.cotangents import Cotangents, Fault
 from retrograd.simulator.machine import REGISTERS
 from retrograd.simulator.semantics import handler, lifted_handler

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrograd.simulator.engines import batch
+from retrograd.simulator.engines.batch import cpu as batch
 from retrograd.simulator.engines.choice import machine_for
 
 import retrograd as rg

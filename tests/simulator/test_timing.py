@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from retrograd.isa import timing
-from retrograd.isa.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives.cotangent_steps import lifted
 from retrograd.isa.effects import Erase
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Function, Guard, Opcode, a, b, bar
 from retrograd.isa.expr import mul_shift
-from retrograd.isa.lifted import lifted
-from retrograd.isa.microcode import DEFAULT_UNITS, execute
-from retrograd.isa.microprograms import distinguishes, microprograms, trees
-from retrograd.isa.phases import plain
-from retrograd.isa.schedule import schedule
+from retrograd.isa.microarchitecture import timing
+from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, execute
+from retrograd.isa.microarchitecture.microprograms import distinguishes, microprograms, trees
+from retrograd.isa.microarchitecture.schedule import schedule
+from retrograd.isa.microarchitecture.stages import plain
+from retrograd.isa.microarchitecture.timing import Execution, cycles, page, total_cycles
 from retrograd.isa.table import TABLE
-from retrograd.isa.timing import Execution, cycles, page, total_cycles
 from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents, Fault
 from retrograd.simulator.semantics import handler, lifted_handler
 
 import retrograd as rg
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
 OPCODES = list(TABLE)
 FORMATS = [Format(64, 32), Format(32, 16), Format(8, 4)]
 MODES = [(False, False), (True, False), (True, True)]
@@ -88,7 +88,7 @@ def by_machine(opcode: Opcode, w: Format, differentiating: bool, same: bool, bef
 
 
 def by_schedule(opcode: Opcode, w: Format, differentiating: bool, same: bool, before: Words, imm: int) -> Words | str:
-    """What the micro-operations make of them, read and written back as docs/timing.md says."""
+    """What the micro-operations make of them, read and written back as docs/reference/timing.md says."""
     if before.br and NOT_JUMPING in opcode.guards(w):
         return NOT_JUMPING.code
     fields = dict(zip("dab", _FIELDS[same], strict=True))
@@ -303,7 +303,9 @@ def test_an_instruction_is_scheduled_while_one_waits() -> None:
 
 
 def test_the_page_is_fresh() -> None:
-    assert (DOCS / "timing.md").read_text(encoding="utf-8") == page(), "run python -m retrograd.isa.timing docs"
+    assert (DOCS / "timing.md").read_text(encoding="utf-8") == page(), (
+        "run python -m retrograd.isa.microarchitecture.timing docs/reference"
+    )
 
 
 def test_a_stale_page_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.execution import execute
+from retrograd.functions.execution import execute
 from retrograd.library import dot, logsumexp
 from retrograd.testing import LawBroken, check_inverse, laws
 

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.batch import UNLIMITED, Memory, Ran, Words, longest_stretch, memory_of, ran
+from retrograd.simulator.engines.batch.cpu import UNLIMITED, Memory, Ran, Words, longest_stretch, memory_of, ran
+from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP, Columns, width
 from retrograd.simulator.engines.cuda.context import Buffer, Context, Event, Stream
 from retrograd.simulator.engines.cuda.driver import Device, driver
 from retrograd.simulator.engines.cuda.kernels import Kernel, Module
 from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
-from retrograd.simulator.engines.instances import REPORT, WARP, Columns, width
-from retrograd.simulator.engines.words import DTYPES
+from retrograd.simulator.engines.state.words import DTYPES
 from retrograd.simulator.stores import limit_of
 
 #: pieces of a batch that are under way at once: one arrives, one runs, one leaves
@@ -69,7 +69,7 @@ def run_batch(
     setting: Setting = Setting(),
     timed: Timed | None = None,
 ) -> Ran:
-    """See `retrograd.simulator.engines.batch.run_batch`. Raises DeviceError RG1002 to RG1005.
+    """See `retrograd.simulator.engines.batch.cpu.run_batch`. Raises DeviceError RG1002 to RG1005.
 
     Several devices take consecutive parts of the batch. `timed` is told what the devices spent, if it is asked.
     """

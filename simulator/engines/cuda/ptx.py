@@ -12,11 +12,11 @@ from typing import Any
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
-from retrograd.simulator.engines.flow import Variant
-from retrograd.simulator.engines.host import definition, host
-from retrograd.simulator.engines.instances import emit_loop
-from retrograd.simulator.engines.llvm_module import Module
-from retrograd.simulator.engines.translate import translate
+from retrograd.simulator.engines.batch.instance_loop import emit_loop
+from retrograd.simulator.engines.llvm.builder import Module
+from retrograd.simulator.engines.llvm.jit import definition, host
+from retrograd.simulator.engines.translator.flow import Variant
+from retrograd.simulator.engines.translator.translate import translate
 
 #: the kernel's name in its PTX
 KERNEL = "retrograd_batch"

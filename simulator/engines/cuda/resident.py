@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.batch import UNLIMITED, Words, longest_stretch, memory_of
+from retrograd.simulator.engines.batch.cpu import UNLIMITED, Words, longest_stretch, memory_of
+from retrograd.simulator.engines.batch.instance_loop import REPORT, Columns, exact_sums, width
 from retrograd.simulator.engines.cuda.arrays import DeviceArray, device_array, refuse_array
 from retrograd.simulator.engines.cuda.batch import BLOCK, blocks_of, launch_arguments, sent
 from retrograd.simulator.engines.cuda.context import Context
 from retrograd.simulator.engines.cuda.kernels import Module
 from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
-from retrograd.simulator.engines.instances import REPORT, Columns, exact_sums, width
-from retrograd.simulator.engines.words import DTYPES
+from retrograd.simulator.engines.state.words import DTYPES
 from retrograd.simulator.stores import limit_of
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd.presentation.tables import columns
 from retrograd.simulator.machine import Machine
-from retrograd.tables import columns
 
 
 @dataclass(frozen=True)

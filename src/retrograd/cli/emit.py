@@ -54,8 +54,8 @@ def _title(form: str, program: Program, name: str) -> str:
 
 def _llvm(program: Program, name: str) -> str:
     """The module that batches run on this processor."""
-    from retrograd.simulator.engines.batch import batch_ir
-    from retrograd.simulator.engines.host import host
+    from retrograd.simulator.engines.batch.cpu import batch_ir
+    from retrograd.simulator.engines.llvm.jit import host
 
     return (
         f"; {_title('LLVM IR', program, name)}, for {host().triple}\n"

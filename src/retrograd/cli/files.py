@@ -134,7 +134,7 @@ def read_words(region: Region, w: Format) -> list[int]:
 
 def cached_folder(name: str) -> Path:
     """A folder beside compiled code on disk; where nothing is kept, or others can write there, one that this process alone has."""
-    from retrograd.simulator.engines.code_cache import trusted_folder
+    from retrograd.simulator.engines.llvm.object_cache import trusted_folder
 
     kept = trusted_folder(make=True)
     return Path(tempfile.mkdtemp(prefix="retrograd-")) / name if kept is None else kept / name

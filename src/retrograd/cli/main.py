@@ -304,7 +304,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="print it as JSON (schema retrograd.devices/1)")
 
     p = command("hdl", "simulate, write out, place, prove and count the co-processor")
-    from retrograd.cli.hdl_options import add_commands
+    from retrograd.cli.commands.hdl_options import add_commands
 
     add_commands(p, program)
 
@@ -384,53 +384,53 @@ def _dispatch_within_limits(options: argparse.Namespace) -> int:
 def _dispatch(options: argparse.Namespace) -> int:
     match options.command:
         case "run":
-            from retrograd.cli.functions import is_function, run_function
+            from retrograd.cli.commands.functions import is_function, run_function
 
             if is_function(options.program):
                 return run_function(options)
-            from retrograd.cli.run import run
+            from retrograd.cli.commands.run import run
 
             return run(options)
         case "compile":
-            from retrograd.cli.functions import compile_command
+            from retrograd.cli.commands.functions import compile_command
 
             return compile_command(options)
         case "grad":
-            from retrograd.cli.gradients import gradient_command
+            from retrograd.cli.commands.gradients import gradient_command
 
             return gradient_command(options)
         case "energy":
-            from retrograd.cli.energy import energy_command
+            from retrograd.cli.commands.energy import energy_command
 
             return energy_command(options)
         case "sweep":
-            from retrograd.cli.sweep import sweep_command
+            from retrograd.cli.commands.sweep import sweep_command
 
             return sweep_command(options)
         case "bench":
-            from retrograd.cli.bench import bench_command
+            from retrograd.cli.commands.bench import bench_command
 
             return bench_command(options)
         case "devices":
-            from retrograd.cli.devices import devices
+            from retrograd.cli.commands.devices import devices
 
             return devices(options)
         case "hdl":
-            from retrograd.cli.hdl import hdl_command
+            from retrograd.cli.commands.hdl import hdl_command
 
             return hdl_command(options)
         case "demo":
-            from retrograd.cli.demo import demo
+            from retrograd.cli.commands.demo import demo
 
             return demo()
         case "asm" | "dis" | "verify":
-            from retrograd.cli import translate
+            from retrograd.cli.commands import translate
 
             return {"asm": translate.asm, "dis": translate.dis, "verify": translate.verify_program}[options.command](
                 options
             )
         case _:
-            from retrograd.cli import reference
+            from retrograd.cli.commands import reference
 
             return reference.isa(options) if options.command == "isa" else reference.explain(options)
 

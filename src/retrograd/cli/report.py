@@ -9,9 +9,9 @@ from typing import Any
 from retrograd.cli.main import BAD_INPUT, TRAPPED
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.syntax import write
+from retrograd.presentation.tables import columns
 from retrograd.simulator.engines.choice import engine_of
 from retrograd.simulator.machine import Machine, Trap
-from retrograd.tables import columns
 
 _ROWS = 16
 _WORDS = 8

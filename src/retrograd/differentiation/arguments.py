@@ -14,13 +14,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.compiler.ir import Kind
-from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
-from retrograd.exact import as_array, nearest_reals, plain, signed
-from retrograd.functions import Inverse, Reversible
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
+from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.numbers import fixed
+from retrograd.values.exact import as_array, nearest_reals, plain, signed
+from retrograd.values.numbers import fixed
 
 Which = int | str | Sequence[int | str] | None
 Reals = NDArray[np.float64]
@@ -78,7 +78,7 @@ class Derived:
         return self._call(args, keywords)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from retrograd.pickling import again, refuse
+        from retrograd.functions.pickling import again, refuse
 
         if self.made is None:
             refuse(

@@ -19,14 +19,14 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import Reals, direction_of, from_words, logarithms, need_scale, sizes
 from retrograd.differentiation.programs import gradient_program, kept
-from retrograd.execution import ProgramTrap, execute, load, read
-from retrograd.functions import Inverse, Reversible, results
+from retrograd.functions.execution import ProgramTrap, execute, load, read
+from retrograd.functions.reversible import Inverse, Reversible, results
+from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic
-from retrograd.marshal import bind, types_of
 from retrograd.simulator.cotangents import Store
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Machine, Trap
-from retrograd.traps import explain
+from retrograd.values.marshal import bind, types_of
 
 _TOO_LARGE = "Take a smaller `scale`, scale the loss, or use a format with more bits before the point."
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any, cast
 
-from retrograd.compiler.ir import Kind
-from retrograd.compiler.source import NOTHING, GradientOf, Parameter
-from retrograd.compiler.types import FIXED, ArrayAnnotation, StructType, element_of, scalar_of
+from retrograd.compiler.frontends.python.sources.source import NOTHING, GradientOf, Parameter
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.types import FIXED, ArrayAnnotation, StructType, element_of, scalar_of
 from retrograd.differentiation.arguments import (
     Which,
     direction_of,
@@ -17,8 +17,8 @@ from retrograd.differentiation.arguments import (
     refuse,
     without_derivative,
 )
-from retrograd.functions import Inverse, Reversible
-from retrograd.numbers import fixed
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.values.numbers import fixed
 
 #: words that are kept for cotangents
 _KEEP = 1 << 12
@@ -42,7 +42,7 @@ class Gradient(Reversible):
         self.__doc__ = f"{', '.join(gains)}; all else as it was."
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from retrograd.pickling import gradient_of
+        from retrograd.functions.pickling import gradient_of
 
         of = self.gradient_of
         assert of is not None

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd.compiler.language.types import FIXED, ArrayAnnotation
 from retrograd.compiler.lower import Argument
-from retrograd.compiler.types import FIXED, ArrayAnnotation
 from retrograd.differentiation.arguments import (
     Derived,
     Sought,
@@ -25,7 +25,7 @@ from retrograd.differentiation.arguments import (
 )
 from retrograd.differentiation.course import Course
 from retrograd.differentiation.functions import Gradient, gradient
-from retrograd.functions import Inverse, Reversible, tuple_of
+from retrograd.functions.reversible import Inverse, Reversible, tuple_of
 from retrograd.isa.diagnostics import nearest
 
 #: words that a gradient within a gradient keeps for cotangents

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from retrograd.compiler.language.types import ArrayType, StructType, Type
 from retrograd.compiler.lower import Argument
-from retrograd.compiler.types import ArrayType, StructType, Type
 from retrograd.differentiation.arguments import Derived, Reals, Which, need_derivative, position, positions, refuse
 from retrograd.differentiation.course import Course
 from retrograd.differentiation.gradients import by_choice, choose
-from retrograd.functions import Inverse, Reversible
+from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Compiled, real_regions
-from retrograd.compiler.emit import emit
-from retrograd.compiler.gradients import Differentiated, dual, gradient
-from retrograd.compiler.ir import Module
+from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
+from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.lower import Argument
-from retrograd.execution import execute, load
+from retrograd.functions.execution import execute, load
 from retrograd.simulator.machine import Machine
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch_arguments import Loaded
-from retrograd.batch_runs import run_rows
+from retrograd.batch.arguments import Loaded
+from retrograd.batch.runs import run_rows
 from retrograd.compiler.compiled import Compiled
-from retrograd.compiler.ir import Kind
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.types import Type
 from retrograd.compiler.lower import Argument
-from retrograd.compiler.types import Type
 from retrograd.differentiation.arguments import (
     Derived,
     Reals,
@@ -40,10 +40,10 @@ from retrograd.differentiation.arguments import (
 )
 from retrograd.differentiation.gradients import by_argument, by_choice, choose, need_loss
 from retrograd.differentiation.programs import Program, dual_program, kept, second_order_program
-from retrograd.execution import ProgramTrap, execute, load, read
-from retrograd.functions import Inverse, Reversible, results
-from retrograd.marshal import bind, types_of
+from retrograd.functions.execution import ProgramTrap, execute, load, read
+from retrograd.functions.reversible import Inverse, Reversible, results
 from retrograd.simulator.machine import Machine
+from retrograd.values.marshal import bind, types_of
 
 Words = Sequence[int] | NDArray[np.uint64]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from retrograd.compiler.ir import Op, Var
-from retrograd.execution import ProgramTrap
-from retrograd.functions import Inverse, Reversible
+from retrograd.compiler.ir.statements import Op, Var
+from retrograd.functions.execution import ProgramTrap
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.functions.traps import LANDAUER_300K
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Subject, cell_at, shown, subject
-from retrograd.traps import LANDAUER_300K
 
 #: steps that are taken back to find what wrote a word last
 _SEARCHED = 200_000

@@ -10,18 +10,18 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from retrograd.compiler.ir import Kind
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType, Type
 from retrograd.compiler.lower import Argument
-from retrograd.compiler.types import ArrayType, ScalarType, StackType, StructType, Type
 from retrograd.differentiation import value_and_grad
-from retrograd.functions import Inverse, Reversible
+from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
-from retrograd.marshal import from_words, to_words
 from retrograd.simulator.machine import Trap
 from retrograd.testing.laws import Cell, Subject, cells, differences, explained, nonzero, subject
 from retrograd.testing.nearby import Nearby, finer, signed
 from retrograd.testing.slopes import Slope
+from retrograd.values.marshal import from_words, to_words
 
 #: h = 2^-5 at first, unless told otherwise
 _FIRST = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from retrograd.execution import ProgramTrap
-from retrograd.functions import Inverse, Reversible
+from retrograd.functions.execution import ProgramTrap
+from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Trap

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from retrograd.compiler.compiled import Compiled
-from retrograd.compiler.ir import Kind
-from retrograd.compiler.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
-from retrograd.execution import execute, load
-from retrograd.functions import Inverse, Reversible, use_format
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
+from retrograd.functions.execution import execute, load
+from retrograd.functions.reversible import Inverse, Reversible, use_format
+from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.words import Q32_32, Format
-from retrograd.marshal import bind, from_words, types_of
 from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Trap
-from retrograd.traps import explain
+from retrograd.values.marshal import bind, from_words, types_of
 
 #: words that are named one by one where many differ
 _NAMED = 4

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from retrograd.compiler.compiled import Compiled
-from retrograd.compiler.ir import Kind
+from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.lower import Argument
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.words import Format
-from retrograd.marshal import types_of
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Subject, cells
 from retrograd.testing.slopes import Slopes, noise_of, slopes
+from retrograd.values.marshal import types_of
 
 #: places that differences are given beyond those of the format
 _FINER = 16

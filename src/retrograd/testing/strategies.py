@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from retrograd.compiler.ir import Kind
-from retrograd.compiler.source import NOTHING
-from retrograd.compiler.types import (
+from retrograd.compiler.frontends.python.sources.source import NOTHING
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.types import (
     ArrayAnnotation,
     ArrayType,
     ScalarType,
@@ -26,8 +26,8 @@ from retrograd.compiler.types import (
     static,
     struct_of,
 )
-from retrograd.execution import ProgramTrap
-from retrograd.functions import Inverse, Reversible
+from retrograd.functions.execution import ProgramTrap
+from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format, format_of
 from retrograd.testing.garbage import assert_no_garbage

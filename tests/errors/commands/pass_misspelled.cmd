@@ -1,1 +1,1 @@
-retrograd compile functions.py:add --dump-ir drop_ded
+retrograd compile functions.py:add --dump-ir eliminate_dead_cod

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Compiled, Options
-from retrograd.compiler.emit import emit
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
 import retrograd as rg
-from retrograd.marshal import from_words, to_words, types_from_annotations
+from retrograd.values.marshal import from_words, to_words, types_from_annotations
 
 from .model import Model
 from .values import Many, Pile, Record, Scalar, Type, cells, make

@@ -23,11 +23,11 @@ from retrograd.assembler.assemble import assemble
 from retrograd.isa.program import Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP, Columns, exact_sums, width
 from retrograd.simulator.engines.cuda import batch, resident
 from retrograd.simulator.engines.cuda.ptx import KERNEL, kernel_ir, ptx
-from retrograd.simulator.engines.host import host
-from retrograd.simulator.engines.instances import REPORT, WARP, Columns, exact_sums, width
-from retrograd.simulator.engines.words import DTYPES
+from retrograd.simulator.engines.llvm.jit import host
+from retrograd.simulator.engines.state.words import DTYPES
 
 #: of the kernel's parameters, whether they are pointers
 PARAMETERS = (True, True, False, True, True, False, True, False, False, True, True, True)

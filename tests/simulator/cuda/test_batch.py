@@ -20,11 +20,11 @@ from retrograd.assembler.assemble import assemble
 from retrograd.examples import bessel, bundle_adjustment
 from retrograd.isa.diagnostics import DeviceError, ImageError
 from retrograd.isa.encoding import Instruction, encode
-from retrograd.simulator.engines import batch as on_cores
+from retrograd.simulator.engines.batch import cpu as on_cores
+from retrograd.simulator.engines.batch.instance_loop import Columns
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda.batch import Setting, Timed
 from retrograd.simulator.engines.cuda.driver import using
-from retrograd.simulator.engines.instances import Columns
 
 import retrograd as rg
 
@@ -145,7 +145,7 @@ def compare(
 
 def program_of(function: Any, *args: Any, **options: Any) -> tuple[rg.Program, Any]:
     """A reversible function's program for arguments like those of a batch, and the batch as words."""
-    from retrograd.batch_arguments import Batch
+    from retrograd.batch.arguments import Batch
 
     batch = Batch(function, args, {}, options.pop("in_axes", 0))
     compiled = function.compiled_for(batch.types(), **options)

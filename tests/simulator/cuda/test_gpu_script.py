@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "retrograd.benchmarks.gpu", *arguments]
+    command = [sys.executable, "-m", "retrograd.benchmarks.gpu.batches", *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=ROOT, env=os.environ | environment, timeout=600
     )

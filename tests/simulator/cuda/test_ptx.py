@@ -25,14 +25,14 @@ from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.engines import instances
+from retrograd.simulator.engines.batch import instance_loop as instances
 from retrograd.simulator.engines.cuda import batch, ptx
 from retrograd.simulator.engines.cuda.driver import driver
 from retrograd.simulator.engines.cuda.kernels import Kernel
 from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
 
 import retrograd as rg
-from retrograd.marshal import bind, types_of
+from retrograd.values.marshal import bind, types_of
 
 ARCHITECTURES = ("sm_80", "sm_90")
 FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))

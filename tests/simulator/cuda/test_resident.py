@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.simulator.engines import batch as on_cores
+from retrograd.simulator.engines.batch import cpu as on_cores
+from retrograd.simulator.engines.batch.instance_loop import Columns
 from retrograd.simulator.engines.cuda.arrays import ArrayError, DeviceArray
 from retrograd.simulator.engines.cuda.context import Context
 from retrograd.simulator.engines.cuda.resident import ResidentBatch
-from retrograd.simulator.engines.instances import Columns
 
 import retrograd as rg
 from retrograd import fixed, reversible

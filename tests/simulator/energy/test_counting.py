@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 from retrograd.examples import bessel
+from retrograd.isa.microarchitecture.timing import Execution
 from retrograd.isa.program import SourceMap
-from retrograd.isa.timing import Execution
 from retrograd.simulator.energy.attribution import FRAME, TOP, by_function, by_line
 from retrograd.simulator.energy.counting import Access, Counts, Host, counts_of, host_traffic, operations_of
 from retrograd.simulator.engines.native import NativeMachine
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.execution import execute, load
-from retrograd.functions import Reversible
-from retrograd.marshal import bind, types_of
+from retrograd.functions.execution import execute, load
+from retrograd.functions.reversible import Reversible
+from retrograd.values.marshal import bind, types_of
 
 ENGINES: dict[str, Callable[..., rg.Machine]] = {
     "threaded": partial(NativeMachine, tier="threaded"),

@@ -25,7 +25,7 @@ from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.energy.units import UNITS, quantity
 
 import retrograd as rg
-from retrograd.energy_report import EnergyReport, Terms
+from retrograd.pricing.report import EnergyReport, Terms
 
 T = TypeVar("T")
 MODELS = files("retrograd.simulator.energy").joinpath("models")

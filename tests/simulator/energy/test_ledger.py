@@ -12,8 +12,8 @@ from retrograd.simulator.engines.native import NativeMachine
 
 import retrograd as rg
 from retrograd import library
-from retrograd.execution import load
-from retrograd.marshal import bind, types_of
+from retrograd.functions.execution import load
+from retrograd.values.marshal import bind, types_of
 
 TEXT = ".format 32, 16\n.memory 2\nstart\nadd r1, 7\nst.add [r0 + 1], r1\nsub r1, 4\nerase r1\nfinish\n"
 

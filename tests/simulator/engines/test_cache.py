@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 import retrograd.isa
-from retrograd.simulator.engines import code_cache, handlers, host, translations
-from retrograd.simulator.engines.code_cache import cache_folder
-from retrograd.simulator.engines.host import Host, definition
+from retrograd.simulator.engines.interpreter import handlers
+from retrograd.simulator.engines.llvm import jit as host
+from retrograd.simulator.engines.llvm import object_cache as code_cache
+from retrograd.simulator.engines.llvm.jit import Host, definition
+from retrograd.simulator.engines.llvm.object_cache import cache_folder
 from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.translator import translations
 
 import retrograd as rg
 
@@ -98,7 +101,7 @@ def test_processes_at_once(tmp_path: Path) -> None:
     """Processes that write and read the same few files, one of them damaged again and again, read whole code or none."""
     script = """
 import random, sys
-from retrograd.simulator.engines import code_cache
+from retrograd.simulator.engines.llvm import object_cache as code_cache
 r, found = random.Random(int(sys.argv[1])), 0
 for _ in range(200):
     key = f"key {r.randrange(3)}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from retrograd.simulator.engines import batch, choice, costs, native
+from retrograd.simulator.engines import choice, costs, native
+from retrograd.simulator.engines.batch import cpu as batch
 from retrograd.simulator.engines.choice import StartingMachine, machine_for
 from retrograd.simulator.engines.costs import FREE, ROW, Cost, cost_of, translation_seconds
 from retrograd.simulator.engines.native import NativeMachine
 
 import retrograd as rg
-from retrograd import batch_runs, fixed, reversible
+from retrograd import fixed, reversible
+from retrograd.batch import runs as batch_runs
 
 #: goes round as often as r2 says, five instructions each time
 LOOP = """
@@ -166,7 +168,9 @@ def test_batches_add_up(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small batches cost at most about what one large one does."""
     monkeypatch.setattr(batch, "_loops", {})
     monkeypatch.setattr(batch, "on_disk", lambda *asked, **modes: False)
-    monkeypatch.setattr("retrograd.simulator.engines.handlers.passes_over_interpreter", lambda *asked: False)
+    monkeypatch.setattr(
+        "retrograd.simulator.engines.interpreter.handlers.passes_over_interpreter", lambda *asked: False
+    )
     engines, rows = [], 0
     for _ in range(400):
         found = rg.run_batch(powers, np.zeros(4), np.full(4, 0.5), 50, in_axes=(0, 0, None))

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 from retrograd.isa.entries import Function, Guard, a, b
 from retrograd.isa.expr import mul_shift
-from retrograd.simulator.engines import native, translations
-from retrograd.simulator.engines.control import ACCOUNT
+from retrograd.simulator.engines import native
 from retrograd.simulator.engines.costs import Cost
-from retrograd.simulator.engines.host import Host
+from retrograd.simulator.engines.llvm.instructions import step
+from retrograd.simulator.engines.llvm.jit import Host
 from retrograd.simulator.engines.native import NativeMachine
-from retrograd.simulator.engines.steps import step
-from retrograd.simulator.engines.words import zeros
+from retrograd.simulator.engines.state.control_block import ACCOUNT
+from retrograd.simulator.engines.state.words import zeros
+from retrograd.simulator.engines.translator import translations
 
 import retrograd as rg
 

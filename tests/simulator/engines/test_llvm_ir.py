@@ -39,11 +39,12 @@ from retrograd.isa.expr import (
 )
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
-from retrograd.simulator.engines import llvm_functions, llvm_ir
-from retrograd.simulator.engines.host import host
-from retrograd.simulator.engines.lane_trees import ROOT_SHIFT, LaneTrees
-from retrograd.simulator.engines.llvm_ir import Trees
-from retrograd.simulator.engines.llvm_module import Code, Module
+from retrograd.simulator.engines.llvm import functions as llvm_functions
+from retrograd.simulator.engines.llvm import trees as llvm_ir
+from retrograd.simulator.engines.llvm.builder import Code, Module
+from retrograd.simulator.engines.llvm.jit import host
+from retrograd.simulator.engines.llvm.lane_trees import ROOT_SHIFT, LaneTrees
+from retrograd.simulator.engines.llvm.trees import Trees
 
 PLACES = ("a", "b", "c")
 a, b, c = (place(name) for name in PLACES)

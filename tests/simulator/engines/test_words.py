@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.isa.words import WIDTHS, Format
-from retrograd.simulator.engines.words import DTYPES, Words, zeros
+from retrograd.simulator.engines.state.words import DTYPES, Words, zeros
 
 
 def words_of(values: list[int], width: int = 64) -> Words:

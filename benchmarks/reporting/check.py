@@ -1,0 +1,142 @@
+"""Hold a run against another: ratios and counts, never times, which are the machine's.
+
+    gradient over value, uncall over call, of our systems:   as they were, or at most so much worse
+    ours over a peer, where both runs have it:               the same
+    instructions, words of memory:                           as they were, or less
+
+Only problems of the same size are compared. What cannot be compared is told, not skipped in silence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrograd.benchmarks.run import SCHEMA
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.files import read_file
+
+#: how much worse a ratio of times may be: they differ by a third from run to run on a machine that others use
+ALLOWED = 1.5
+#: of counts nothing is allowed but rounding
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Worse:
+    """Something that was better."""
+
+    what: str
+    before: float
+    now: float
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.now:.4g}, and was {self.before:.4g}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of it."""
+
+    compared: int
+    worse: list[Worse]
+    #: what one of the runs has and the other not
+    apart: list[str]
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A document of a run. Raises InputError RG0501, RG1203."""
+    try:
+        text = read_file(path).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(Diagnostic("RG0501", f"{path}: {error}")) from None
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(Diagnostic("RG1203", f"{path} is no JSON: {str(error)[:100]}")) from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        found = document.get("schema") if isinstance(document, dict) else None
+        said = f"its schema is {found!r:.60}" if found is not None else "it names no schema"
+        raise InputError(Diagnostic("RG1203", f"{path} is no document of {SCHEMA}: {said}"))
+    try:
+        _look(document)
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        AssertionError,
+        RecursionError,
+    ) as error:
+        what = (
+            f"lacks {error}"
+            if isinstance(error, KeyError)
+            else f"has something else where it should have a figure: {error}"
+        )
+        raise InputError(Diagnostic("RG1203", f"{path} {what:.120}")) from None
+    return document
+
+
+def _look(document: dict[str, Any]) -> None:
+    """Go through all that is ever read of a document. Raises whatever comes of one that is none."""
+    from retrograd.benchmarks.reporting.report import page
+    from retrograd.benchmarks.reporting.table import table
+
+    table(document)
+    page(document)
+    for (_, name), value in _quantities(document):
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r:.40}")
+        float(value)  # an integer beyond all floats
+    for w in document["workloads"]:
+        for point in w["curve"]["points"] if w["curve"] else ():
+            float(point["extent"]), [float(found["seconds"]) for found in point["tasks"].values()]
+
+
+def compare(before: dict[str, Any], now: dict[str, Any]) -> Comparison:
+    """The quantities of both runs."""
+    old, new = dict(_quantities(before)), dict(_quantities(now))
+    worse = []
+    both = [key for key in new if key in old]
+    for key in both:
+        allowed = 1 + ROUNDING if key[0] == "count" else ALLOWED
+        if new[key] > old[key] * allowed:
+            worse.append(Worse(key[1], old[key], new[key]))
+    apart = [key[1] for key in sorted({*old} ^ {*new})]
+    return Comparison(len(both), worse, apart)
+
+
+def _quantities(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], float]]:
+    """((kind, name), value): kind is `ratio` or `count`; less is better."""
+    for w in document["workloads"]:
+        if w["counts"]:
+            for key in ("instructions", "cycles"):
+                yield ("count", f"{w['name']}, one run: {key}"), w["counts"][key]
+        for problem in w["problems"]:
+            where = f"{w['name']}, {problem['size']}"
+            times = {
+                (task["what"], s["system"]): s["minimum"]
+                for task in problem["tasks"]
+                for s in task["systems"]
+                if s["status"] == "timed"
+            }
+            for task in problem["tasks"]:
+                what = task["what"]
+                for key in ("instructions", "words"):
+                    if task[key] is not None:
+                        yield ("count", f"{where}: {key} of {what}"), task[key]
+                ours = times.get((what, "translated"))
+                if ours is None:
+                    continue
+                value = times.get(("value", "translated"))
+                if what != "value" and value:
+                    yield ("ratio", f"{where}: {what} over value"), ours / value
+                for (of, system), seconds in times.items():
+                    if of == what and system in document["peers"]:
+                        yield ("ratio", f"{where}: {what} over that by {system}"), ours / seconds
+                if (what, "uncall") in times:
+                    yield ("ratio", f"{where}: uncall over call"), times[what, "uncall"] / ours

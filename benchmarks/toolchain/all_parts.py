@@ -1,0 +1,18 @@
+"""What is measured of the toolchain itself: assembler, reference machine, compiler, engines on loops, counting, start-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from retrograd.benchmarks.measure import Row
+from retrograd.benchmarks.toolchain import assembler, compiler, energy, loops, machine, startup
+
+#: name -> measures, quick or not
+PARTS: dict[str, Callable[[bool], list[Row]]] = {
+    "assembler": assembler.measure,
+    "machine": machine.measure,
+    "compiler": compiler.measure,
+    "loops": loops.measure,
+    "counting": energy.measure,
+    "start-up": startup.measure,
+}

@@ -1,0 +1,201 @@
+"""IR → Program: the parts put together, calls and names given their addresses.
+
+code = start; SP and constants made; entry; both unmade; finish; procedures, callees first
+memory = the module's words; words of variables that found no register; stack; the module's words above it
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from retrograd.compiler.backend.call_graph import callees_first, reachable
+from retrograd.compiler.backend.function_emitter import Shared, Unit, make_constant, undo
+from retrograd.compiler.backend.linear_code import Branch, Step, linearize
+from retrograd.compiler.backend.register_allocation import SLOT, assign_purposes, weigh_constants
+from retrograd.compiler.derivatives.discarded_cotangents import directions, with_drops
+from retrograd.compiler.ir.statements import SP, Call, Const, Delocal, External, Local, Module, Node, Op
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.encoding import Instruction, encode
+from retrograd.isa.program import Program, SourceMap
+from retrograd.isa.table import TABLE
+
+_NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
+_REGISTER = re.compile(r"r\d+")
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A program, and what its addresses mean in the IR.
+
+    `checks`: address of an instruction that can trap by the program's own meaning -> the statement that says what it means
+    (a Check, a checked Local or Delocal, an If, While or For for what its ends assert, an Op with guards, a Call that
+    saves on the stack). `externals`: address of a mark -> index of the External. `origins`: address -> the statement
+    that the instruction serves, None for what frames the program and its procedures.
+    """
+
+    program: Program
+    checks: Mapping[int, Node]
+    externals: Mapping[int, int]
+    #: address of a mark -> where what the host looks at lies: registers below 256, else memory from there on, or constants
+    watched: Mapping[int, tuple[int | Const, ...]]
+    origins: Sequence[Node | None]
+
+
+def emit(module: Module, *, registers: int = 256) -> Emitted:
+    """The module as a program, which the verifier passes without findings.
+
+    `registers`: how many it may use, from 12 on. Raises AssertionError where the IR is not well formed.
+    """
+    w = module.format
+    entry = linearize(module.entry, w)
+    bodies = reachable(entry, module.procedures, lambda p: linearize(p.body, w, p.span))
+    if module.dropping:
+        ways = directions(entry, bodies)
+        entry = with_drops(entry, (1,), module.dropping)
+        bodies = {name: with_drops(steps, ways[name], module.dropping) for name, steps in bodies.items()}
+    groups = callees_first(bodies)
+
+    weights: dict[int, float] = {}
+    weigh_constants(entry, w, 0, weights)
+    for body in bodies.values():
+        weigh_constants(body, w, 1, weights)
+    uses_stack = any(group.recursive for group in groups) or any(map(_mentions_stack, (entry, *bodies.values())))
+    shared = Shared(module, assign_purposes(registers, uses_stack, weights))
+
+    procedures: dict[str, Unit] = {}
+    for group in groups:
+        units = {name: Unit(shared, bodies[name], module.procedures[name], group) for name in group.names}
+        for unit in units.values():
+            unit.settle()
+        touched = 0
+        for unit in units.values():
+            unit.emit_procedure()
+            touched |= unit.touches()
+        shared.touched.update(dict.fromkeys(units, touched))
+        procedures |= units
+    main = Unit(shared, entry)
+    main.emit_body()
+    return _link(shared, main, procedures)
+
+
+def _mentions_stack(steps: Iterable[Step]) -> bool:
+    for step in steps:
+        match step.item:
+            case Op(_, d, a, b):
+                found = SP is d or SP is a or SP is b
+            case Branch(carried=operands) | Call(args=operands):
+                found = any(x is SP for x in operands)
+            case External(args=operands):
+                found = any(x is SP for x in operands)
+            case Local() | Delocal():
+                found = False
+        if found:
+            return True
+    return False
+
+
+def _link(shared: Shared, main: Unit, procedures: Mapping[str, Unit]) -> Emitted:
+    """Lay the parts out in code and memory."""
+    module, w = shared.module, shared.module.format
+    touched = main.locations.touched
+    for unit in procedures.values():
+        touched |= unit.locations.touched
+    slots = max(touched.bit_length() - SLOT, 0)
+    stack = module.memory + slots
+
+    setup: list[Instruction] = []
+    if shared.purposes.stack is not None and stack:
+        setup += make_constant(shared.purposes.stack, stack, w)
+    for word, register in shared.purposes.constants.items():
+        setup += make_constant(register, word, w)
+    start, finish = Instruction(TABLE["start"]), Instruction(TABLE["finish"])
+    code = [start, *setup, *main.code, *undo(setup), finish]
+    frame = len(setup) + 1
+    origins: list[Node | None] = [*[None] * frame, *main.origins, *[None] * frame]
+    spans: list[Span | None] = [*[None] * frame, *main.spans, *[None] * frame]
+    bases = {"": frame}
+    for name, unit in procedures.items():
+        bases[name] = len(code)
+        code += unit.code
+        origins += unit.origins
+        spans += unit.spans
+
+    units = {"": main, **procedures}
+    entrances = {name: bases[name] + unit.entrance for name, unit in procedures.items()}
+    checks: dict[int, Node] = {}
+    for name, unit in units.items():
+        base = bases[name]
+        for at, callee in unit.calls.items():
+            pc = base + at
+            code[pc] = code[pc]._replace(imm=code[pc].opcode.distance(entrances[callee] - pc))
+        for at in unit.checks:
+            origin = unit.origins[at]
+            assert origin is not None
+            checks[base + at] = origin
+    externals = {pc: node.number for pc, node in enumerate(origins) if isinstance(node, External)}
+
+    regions = [region for region in module.regions if region.address is not None]
+    names = _unique((*entrances, *(region.name for region in regions)))
+    words = {i: encode(i) for i in dict.fromkeys(code)}
+    size = stack
+    if module.above:
+        # What lies above the stack has its address: the words in memory take their room from the stack.
+        size = module.memory + module.stack + module.above
+    elif shared.purposes.stack is not None:
+        # One address less than words can tell apart, so that a stack that grows too large meets the end of the memory.
+        size = stack + min(module.stack, max(w.mask - stack, 0))
+    program = Program(
+        [words[i] for i in code],
+        _data(module),
+        size,
+        w,
+        dict(zip(names, entrances.values(), strict=False)),
+        {name: region.address or 0 for name, region in zip(names[len(entrances) :], regions, strict=True)},
+        _source_map(module, spans),
+    )
+    watched = {
+        bases[name] + at: tuple(x if isinstance(x, Const) or x < SLOT else SLOT + shared.slot(x) for x in places)
+        for name, unit in units.items()
+        for at, places in unit.watched.items()
+    }
+    return Emitted(program, checks, externals, watched, origins)
+
+
+def _data(module: Module) -> list[int]:
+    """The words that memory begins with: those of the regions that have some."""
+    data: list[int] = []
+    for region in module.regions:
+        if region.address is not None and region.data:
+            end = region.address + len(region.data)
+            data += [0] * (end - len(data))
+            data[region.address : end] = [word & module.format.mask for word in region.data]
+    return data
+
+
+def _unique(wanted: Iterable[str]) -> list[str]:
+    """Names that the assembler takes for labels, all different: what it cannot read becomes `_`, a number tells equals apart."""
+    out: dict[str, None] = {}
+    counts: dict[str, int] = {}
+    for name in wanted:
+        base = name if _NAME.fullmatch(name) else re.sub(r"[^\w.]+", "_", name, flags=re.ASCII).rstrip("_")
+        if not _NAME.fullmatch(base) or _REGISTER.fullmatch(base):
+            base = f"_{base}"
+        label = base
+        while label in out:
+            counts[base] = counts.get(base, 1) + 1
+            label = f"{base}.{counts[base]}"
+        out[label] = None
+    return list(out)
+
+
+def _source_map(module: Module, spans: Sequence[Span | None]) -> SourceMap:
+    files = {name: index for index, name in enumerate(module.files)}
+    out: list[tuple[int, int, int, int] | None] = []
+    for span in spans:
+        if span is None:
+            out.append(None)
+        else:
+            out.append((files.setdefault(span.file, len(files)), span.line, span.column, span.end))
+    return SourceMap(tuple(files), out, module.texts)

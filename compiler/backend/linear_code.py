@@ -1,0 +1,282 @@
+"""Structure to paired branches: the IR as one list of steps, on virtual registers still.
+
+    if t: A else: B, p    →   goto.¬t 1;  A;  goto 2;  from 1;  B;  from.p 2
+    while t: A, p         →   from.p 1;  goto.¬t 2;  A;  goto 1;  from 2
+    check t               →   from.¬t 1;  goto.(0 ≠ 0) 1
+
+A number names the pair that two branches form. Each list inverts to the list of the inverted statement, so what holds of
+one direction holds of the other. What later stages need to know of order and nesting is in the list: they walk it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Literal, NamedTuple
+
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Check,
+    Const,
+    Delocal,
+    External,
+    For,
+    If,
+    Local,
+    Node,
+    Op,
+    Operand,
+    Test,
+    Var,
+    While,
+    Within,
+    invert,
+)
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
+from retrograd.isa.entries import Function, Opcode
+from retrograd.isa.expr import evaluate
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+ZERO = Const(0)
+_ADD, _SUB, _ASSERT = TABLE["mov.add"], TABLE["mov.sub"], TABLE["assertz"]
+
+
+class Branch(NamedTuple):
+    """One end of a pair. `carried`: what either end tests; the way between them keeps it in registers."""
+
+    kind: Literal["goto", "from"]
+    test: Test | None
+    pair: int
+    carried: tuple[Operand, ...]
+
+
+class Step(NamedTuple):
+    """What is emitted next, and the statement that it serves. `depth`: how many loops are around it."""
+
+    item: Op | Local | Delocal | Call | Branch | External
+    origin: Node
+    span: Span | None
+    depth: int
+
+
+def linearize(block: Block, w: Format, span: Span | None = None) -> list[Step]:
+    """The block as a list of steps, its constants folded into the instructions where those take them."""
+    lowering = _Lowering(w)
+    lowering.block(block, span, 0)
+    return lowering.steps
+
+
+class _Lowering:
+    def __init__(self, w: Format) -> None:
+        self.w = w
+        self.steps: list[Step] = []
+        self.pairs = 0
+
+    def block(self, nodes: Iterable[Node], span: Span | None, depth: int) -> None:
+        for node in nodes:
+            self.node(node, node.span or span, depth)
+
+    def node(self, node: Node, span: Span | None, depth: int) -> None:
+        add = self.steps.append
+        match node:
+            case Op():
+                add(Step(fold(node, self.w), node, span, depth))
+            case Local(var, checked):
+                add(Step(node, node, span, depth))
+                if checked:
+                    add(Step(Op(_ASSERT, var), node, span, depth))
+            case Delocal(var, checked):
+                if checked:
+                    add(Step(Op(_ASSERT, var), node, span, depth))
+                add(Step(node, node, span, depth))
+            case Call():
+                add(Step(node, node, span, depth))
+            case External():
+                # The mark is an instruction that does nothing, so that every machine has a place to stop at.
+                add(Step(node, node, span, depth))
+            case Check(test):
+                # Forward the `from` traps if its condition holds, since no jump comes; backward it then jumps
+                # to the `goto`, which traps because its own condition never holds.
+                wrong, never = test.negated(), Test("ne", ZERO, ZERO)
+                pair = self.pair(wrong, never)
+                add(Step(Branch("from", wrong, *pair), node, span, depth))
+                add(Step(Branch("goto", never, *pair), node, span, depth))
+            case Within(compute, body):
+                self.block(compute, span, depth)
+                self.block(body, span, depth)
+                self.block(invert(compute), span, depth)
+            case If():
+                self._if(node, span, depth)
+            case While():
+                self._while(node, span, depth)
+            case For():
+                self._for(node, span, depth)
+
+    def pair(self, first: Test | None, second: Test | None) -> tuple[int, tuple[Operand, ...]]:
+        """A new pair and what it carries."""
+        self.pairs += 1
+        carried: dict[Operand, None] = {}
+        for test in (first, second):
+            if test is not None:
+                carried[test.a] = carried[test.b] = None
+        return self.pairs, tuple(carried)
+
+    def _if(self, node: If, span: Span | None, depth: int) -> None:
+        add = self.steps.append
+        if node.then and node.orelse:
+            over, end = self.pair(node.test, None), self.pair(node.post, None)
+            add(Step(Branch("goto", node.test.negated(), *over), node, span, depth))
+            self.block(node.then, span, depth)
+            add(Step(Branch("goto", None, *end), node, span, depth))
+            add(Step(Branch("from", None, *over), node, span, depth))
+            self.block(node.orelse, span, depth)
+            add(Step(Branch("from", node.post, *end), node, span, depth))
+            return
+        # With one side empty the jump skips the other side, and joins it.
+        test, post, side = node.test, node.post, node.orelse
+        if not side:
+            test, post, side = test.negated(), post.negated(), node.then
+        over = self.pair(test, post)
+        add(Step(Branch("goto", test, *over), node, span, depth))
+        self.block(side, span, depth)
+        add(Step(Branch("from", post, *over), node, span, depth))
+
+    def _while(self, node: While, span: Span | None, depth: int) -> None:
+        add = self.steps.append
+        again, out = self.pair(node.post, None), self.pair(node.test, None)
+        add(Step(Branch("from", node.post, *again), node, span, depth + 1))
+        add(Step(Branch("goto", node.test.negated(), *out), node, span, depth + 1))
+        self.block(node.body, span, depth + 1)
+        add(Step(Branch("goto", None, *again), node, span, depth + 1))
+        add(Step(Branch("from", None, *out), node, span, depth))
+
+    def passes(self, node: For) -> int | None:
+        """How many passes the loop makes, where that is known."""
+        if not isinstance(node.start, Const) or not isinstance(node.stop, Const):
+            return 0 if node.start is node.stop else None
+        passes, rest = divmod(self.w.signed(node.stop.word - node.start.word), node.step)
+        return passes if passes >= 0 and not rest else None
+
+    def _for(self, node: For, span: Span | None, depth: int) -> None:
+        """With first = start and last = stop (backward: exchanged), around var:
+
+        var += first;  from.(var ≠ first) 1;  goto.(var = last) 2;  A;  goto 1;  from 2;  var −= last
+
+        where A ends in var += step, or backward begins with var −= step. One pass at least: the test is at the bottom.
+        """
+        var, passes = node.var, self.passes(node)
+        if passes == 0:
+            return
+        first, last = (node.stop, node.start) if node.backward else (node.start, node.stop)
+        start, done = Test("ne", var, first), Test("eq", var, last)
+        loops = passes != 1
+        rotated = node.some or passes is not None
+        again = self.pair(start, done if rotated else None)
+        out = self.pair(done, None)
+
+        def branch(kind: Literal["goto", "from"], test: Test | None, pair: tuple[int, tuple[Operand, ...]]) -> None:
+            self.steps.append(Step(Branch(kind, test, *pair), node, span, inside))
+
+        def update(opcode: Opcode, by: Operand, at: int) -> None:
+            if by == ZERO:
+                return
+            self.steps.append(Step(fold(Op(opcode, var, by), self.w), node, span, at))
+
+        inside = depth + 1 if loops else depth
+        step = Const(node.step & self.w.mask)
+        self.steps.append(Step(Local(var), node, span, depth))
+        update(_ADD, first, depth)
+        if loops:
+            branch("from", start, again)
+        if loops and not rotated:
+            branch("goto", done, out)
+        if node.backward:
+            update(_SUB, step, inside)
+        self.block(node.body, span, inside)
+        if not node.backward:
+            update(_ADD, step, inside)
+        if loops and rotated:
+            branch("goto", done.negated(), again)
+        if loops and not rotated:
+            branch("goto", None, again)
+            branch("from", None, out)
+        update(_SUB, last, depth)
+        self.steps.append(Step(Delocal(var), node, span, depth))
+
+
+# ---------------------------------------------------------------- constants in instructions
+
+
+class _Shape(NamedTuple):
+    """What of an opcode the folding of constants has to know."""
+
+    memory: bool
+    #: the opcode with a constant in place of the operand `last`
+    immediate: Opcode | None
+    last: Literal["a", "b"]
+    commutes: bool
+    #: places that are written, so that no constant may stand there, and the pairs that may not be one variable
+    written: tuple[str, ...]
+    distinct: tuple[tuple[str, str], ...]
+
+
+@cache
+def _shape(opcode: Opcode) -> _Shape:
+    last: Literal["a", "b"] = "b" if "rb" in opcode.fields else "a"
+    immediate = TABLE.immediate_form(opcode)
+    commutes = immediate is not None and last == "b" and _commutes(opcode)
+    written = tuple(p for p in opcode.writes if p in ("d", "a", "b"))
+    distinct = tuple((x[1], y[1]) for x, y in opcode.distinct)
+    return _Shape("[ra+imm]" in opcode.operands, immediate, last, commutes, written, distinct)
+
+
+def _commutes(opcode: Opcode) -> bool:
+    """f(a, b) = f(b, a) for all words of 4 bits, and so, being one formula, for all widths."""
+    assert isinstance(opcode.entry, Function)
+    w = Format(4, 0)
+    value = opcode.entry.value(w)
+    return all(
+        evaluate(value, w, {"a": x, "b": y}) == evaluate(value, w, {"a": y, "b": x})
+        for x in range(w.mask + 1)
+        for y in range(x)
+    )
+
+
+def immediate_of(word: int, w: Format) -> int | None:
+    """The constant of an instruction that means this word, or None if 32 bits do not hold it."""
+    value = w.signed(word)
+    return value if IMMEDIATE_MIN <= value <= IMMEDIATE_MAX else None
+
+
+def fold(op: Op, w: Format) -> Op:
+    """The same instruction with a constant where it can stand in the encoding.
+
+    `mov.add x, 5` becomes `imm.add x, 5`, `ld.add x, [5 + 2]` becomes `ld.add x, [0 + 7]`.
+    """
+    opcode = op.opcode
+    shape = _shape(opcode)
+    for p in shape.written:
+        if not isinstance(getattr(op, p), Var):
+            raise AssertionError(f"{opcode.name} writes {getattr(op, p)!r}, which is no variable")
+    for x, y in shape.distinct:
+        if getattr(op, x) is getattr(op, y):
+            raise AssertionError(f"{opcode.name} reads {getattr(op, x)!r}, which it writes")
+    if w.width <= 32 and op.imm:
+        op = op._replace(imm=w.signed(op.imm))
+    if shape.memory and isinstance(op.a, Const):
+        address = immediate_of(op.a.word + op.imm, w)
+        return op if address is None else op._replace(a=ZERO, imm=address)
+    if shape.immediate is None:
+        return op
+    if shape.commutes and isinstance(op.a, Const) and not isinstance(op.b, Const):
+        op = op._replace(a=op.b, b=op.a)
+    constant = op.b if shape.last == "b" else op.a
+    if isinstance(constant, Const):
+        value = immediate_of(constant.word, w)
+        if value is not None:
+            op = op._replace(opcode=shape.immediate, imm=value)
+            return op._replace(b=None) if shape.last == "b" else op._replace(a=None)
+    return op

@@ -1,0 +1,111 @@
+"""Activity: which variables and regions derivatives pass through.
+
+    active = {x : an input influences x, and x an output}, differentiably
+
+Companions of all others are zero whenever they matter, and are left out. What matters is not followed through the order of
+statements: a variable is active everywhere or nowhere. So the set may be larger than need be, never smaller.
+Source: activity analysis, L. Hascoët, U. Naumann, V. Pascual, "To be recorded" analysis in reverse-mode automatic
+differentiation, Future Generation Computer Systems 21 (2005), §2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from retrograd.compiler.ir.effects import operand, walk
+from retrograd.compiler.ir.rewriting import bodies
+from retrograd.compiler.ir.statements import SP, Call, For, Module, Op, Region, Var
+from retrograd.isa.derivatives.shadows import Gain, cotangents
+from retrograd.isa.entries import Opcode
+from retrograd.isa.words import Format
+
+#: a variable, a region, or None: memory accessed without a region, which may be any
+Cell = Var | Region | None
+
+_Flows = dict[Cell, set[Cell]]
+
+
+def active_cells(module: Module, inputs: Iterable[Cell], outputs: Iterable[Cell]) -> frozenset[Cell]:
+    """The cells between these inputs and outputs. None among them stands for all memory.
+
+    A loop's variable is not active: nothing makes it what it is but the loop.
+    """
+    back = _dependences(module)
+    forth: _Flows = {}
+    for target, sources in back.items():
+        for source in sources:
+            forth.setdefault(source, set()).add(target)
+    given: set[Cell] = {SP}
+    given.update(node.var for body in bodies(module) for node in walk(body) if isinstance(node, For))
+    return frozenset((_reached(back, set(outputs)) & _reached(forth, set(inputs))) - given)
+
+
+def useful_variables(module: Module, outputs: Iterable[Cell]) -> frozenset[Var]:
+    """The variables that influence these outputs: those whose cotangents need not be zero, whatever they depend on."""
+    return frozenset(x for x in _reached(_dependences(module), set(outputs)) if isinstance(x, Var))
+
+
+def _dependences(module: Module) -> _Flows:
+    """cell -> the cells that it depends on"""
+    back: _Flows = {}
+    for body in bodies(module):
+        for node in walk(body):
+            if isinstance(node, Op):
+                for source, target in _flows(node, module.format):
+                    back.setdefault(target, set()).add(source)
+            elif isinstance(node, Call):
+                _join_arguments(back, node, module)
+    if None in back or any(None in sources for sources in back.values()):
+        for region in {r for r in _cells(back) if isinstance(r, Region)}:
+            back.setdefault(region, set()).add(None)
+            back.setdefault(None, set()).add(region)
+    return back
+
+
+def _flows(op: Op, w: Format) -> list[tuple[Cell, Cell]]:
+    """(x, y) where the op's y' depends on x."""
+    out: list[tuple[Cell, Cell]] = []
+    for source, target in _pairs(op.opcode, w):
+        cells = [op.region if p == "m" else operand(op, p) for p in (source, target)]
+        if all(p == "m" or isinstance(c, Var) for p, c in zip((source, target), cells, strict=True)):
+            out.append((cells[0], cells[1]))  # type: ignore[arg-type]
+    return out
+
+
+def _pairs(opcode: Opcode, w: Format) -> list[tuple[str, str]]:
+    # The cotangent of x gains from that of y where y' depends on x.
+    out: list[tuple[str, str]] = []
+    for step in cotangents(opcode, w).steps:
+        if isinstance(step, Gain):
+            out += [(step.place, source) for source in step.sources]
+        else:
+            written = [p for p in step.opcode.writes if p != "br"]
+            out += [(x, y) for x in written for y in written if x != y]
+    return out
+
+
+def _join_arguments(back: _Flows, call: Call, module: Module) -> None:
+    callee = module.procedures[call.procedure]
+    pairs: list[tuple[Cell, Cell]] = []
+    for arg, param in zip(call.args, callee.params, strict=True):
+        if isinstance(arg, Var):
+            pairs.append((arg, param))
+    pairs += zip(call.regions, callee.regions, strict=True)
+    for x, y in pairs:
+        back.setdefault(x, set()).add(y)
+        back.setdefault(y, set()).add(x)
+
+
+def _cells(back: _Flows) -> set[Cell]:
+    return set(back).union(*back.values())
+
+
+def _reached(flows: _Flows, start: Collection[Cell]) -> set[Cell]:
+    reached: set[Cell] = set(start)
+    todo = list(reached)
+    while todo:
+        for cell in flows.get(todo.pop(), ()):
+            if cell not in reached:
+                reached.add(cell)
+                todo.append(cell)
+    return reached

@@ -1,0 +1,213 @@
+"""Gradients within programs: a procedure whose body is made of another's, lifted.
+
+    G(x …, g …):   within (P(x …); L̄ += 1; lift(P⁻¹)(x …, x̄ …)) do (g += x̄)
+
+So g gains ∂L/∂x, all else is as it was, and G is an update like any other: inverted, called in loops, differentiated. The
+bodies are made when all procedures and the memory are known, those that others differentiate first: each level has its
+companions one more stretch of memory away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from retrograd.compiler.derivatives.activity import Cell, active_cells
+from retrograd.compiler.derivatives.gradients import with_companions, with_region
+from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
+from retrograd.compiler.ir.flatten import ZERO
+from retrograd.compiler.ir.instruction_selection import Place, Word, updates
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Const,
+    For,
+    Kind,
+    Local,
+    Module,
+    Node,
+    Op,
+    Region,
+    Var,
+    Within,
+)
+from retrograd.compiler.passes.inlining import calls
+from retrograd.isa import functions
+from retrograd.isa.expr import Expr, div_round, place
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+
+class Cells(NamedTuple):
+    """Words of one argument: a variable, or an array from the address in `var` on.
+
+    `kinds`: of the words of an element, one after the other; `shape` is None for a variable.
+    """
+
+    var: Var
+    region: Region | None
+    kinds: tuple[Kind, ...]
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class GradientCall:
+    """A procedure that is to be the gradient of `callee`: its first parameters are the callee's, `loss` is one of them.
+
+    `wanted`: (parameter of the callee's, what gains its gradient). `keep`: words for cotangents of what is freed.
+    """
+
+    name: str
+    callee: str
+    backward: bool
+    loss: Var
+    wanted: tuple[tuple[Cells, Cells], ...]
+    keep: int
+
+
+def expand_gradients(module: Module, wanted: Mapping[str, GradientCall]) -> Module:
+    """The module with a body for each of these procedures."""
+    wanted = {name: g for name, g in wanted.items() if name in module.procedures}
+    levels: dict[str, int] = {}
+
+    def level(name: str) -> int:
+        if name not in levels:
+            below = _reachable(module, wanted[name].callee, wanted)
+            levels[name] = 1 + max((level(other) for other in below if other in wanted), default=0)
+        return levels[name]
+
+    for n in sorted({level(name) for name in wanted}):
+        module = _expand([g for name, g in wanted.items() if levels[name] == n], module)
+    return module
+
+
+def _reachable(module: Module, name: str, wanted: Mapping[str, GradientCall] | None = None) -> set[str]:
+    """The procedures that a call of this one may run; those that wait for a body run what they differentiate."""
+    reached, todo = {name}, [name]
+    while todo:
+        current = todo.pop()
+        found = {call.procedure for call in calls(module.procedures[current].body)}
+        if wanted is not None and current in wanted:
+            found.add(wanted[current].callee)
+        todo += found - reached
+        reached |= found
+    return reached
+
+
+def _expand(group: Sequence[GradientCall], module: Module) -> Module:
+    parts: list[tuple[GradientCall, Module]] = []
+    cells: set[Cell] = set()
+    for g in group:
+        below = {name: module.procedures[name] for name in _reachable(module, g.callee)}
+        part = replace(module, entry=(), procedures=below)
+        inputs, loss = _inner(module, g)
+        parts.append((g, part))
+        cells |= active_cells(part, inputs, [loss])
+    offset, wide = with_companions(module, frozenset(cells))
+    wide, region = with_region(wide, "kept", max(g.keep for g in group))
+    regions, procedures = dict.fromkeys((region,)), dict(wide.procedures)
+    for g, part in parts:
+        inputs, loss = _inner(module, g)
+        active = active_cells(part, inputs, [loss])
+        if loss not in active:
+            procedures[g.name] = replace(procedures[g.name], body=())
+            continue
+        assert region.address is not None
+        kept = Kept(region, Var("kept", Kind.ADDRESS), region.address + region.size, region.size)
+        lifting = Lifting(part, Mode.COTANGENT, active, offset, kept, taken=procedures, anonymous=True)
+        procedures[g.name] = replace(procedures[g.name], body=_body(g, module, lifting))
+        procedures |= lifting.procedures
+        regions |= dict.fromkeys(lifting.static_regions())
+    # What lies there outlives the procedures that write it: to the passes it is as little their own as an argument.
+    given = None if wide.arguments is None else (*wide.arguments, *regions)
+    known = set(wide.regions)
+    return replace(
+        wide,
+        procedures=procedures,
+        regions=(*wide.regions, *(r for r in regions if r not in known)),
+        arguments=given,
+    )
+
+
+def _inner(module: Module, g: GradientCall) -> tuple[list[Var | Region], Var]:
+    """What stands for the inputs and the loss in the callee."""
+    names = _names(module, g)
+    inputs: list[Var | Region] = []
+    for source, _ in g.wanted:
+        x = source.var if source.region is None else source.region
+        inputs.append(names[x])
+    loss = names[g.loss]
+    assert isinstance(loss, Var)
+    return inputs, loss
+
+
+def _names(module: Module, g: GradientCall) -> dict[Var | Region, Var | Region]:
+    """The procedure's parameters and regions -> the callee's."""
+    outer, inner = module.procedures[g.name], module.procedures[g.callee]
+    names: dict[Var | Region, Var | Region] = dict(zip(outer.params, inner.params, strict=False))
+    return names | dict(zip(outer.regions, inner.regions, strict=False))
+
+
+def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
+    outer, inner = module.procedures[g.name], module.procedures[g.callee]
+    w, kept, names = module.format, lifting.kept, _names(module, g)
+    assert kept is not None
+    assert kept.region.address is not None
+    own, regions = outer.params[: len(inner.params)], outer.regions[: len(inner.regions)]
+    companions: dict[Var, Var] = {}
+    for x, param in zip(own, inner.params, strict=True):
+        if lifting.companion(param) is not None:
+            companions[x] = Var(f"{x.name}.bar", Kind.FIXED)
+    run = Call(g.callee, own, regions, g.backward, outer.span)
+    back = lifting.version(inner, not g.backward)
+    pointer = Var("kept", Kind.ADDRESS)
+    compute: list[Node] = [
+        run,
+        *(Local(c) for c in companions.values()),
+        Op(TABLE["mov.add"], companions[g.loss], Const(1 << w.frac), None, 0, outer.span),
+        Local(pointer),
+        Op(TABLE["mov.add"], pointer, Const(kept.region.address)),
+        Call(back, (*own, *companions.values(), pointer), regions, False, outer.span),
+    ]
+    body: list[Node] = []
+    for source, target in g.wanted:
+        if source.region is None:
+            companion = companions.get(source.var)
+            if companion is not None:
+                body += _gain(target.var, companion, source.var, source.kinds[0], w)
+        elif lifting.is_active(names[source.region]):
+            body += _gains(source, target, lifting.offset, w)
+    return (Within(tuple(compute), tuple(body), None, outer.span),)
+
+
+def _gain(target: Place, companion: Place, x: Place, kind: Kind, w: Format) -> Block:
+    """target += ∂L/∂x; of a lognum the companion is ∂L/∂ln|x|."""
+    value: Expr = place("c")
+    if kind is Kind.LOGNUM:
+        value = div_round(value, functions.lognum_to_fixed(place("x"), w)[0], w.frac)
+    return updates([(target, "add", value)], {"c": companion, "x": x}, w)
+
+
+def _gains(source: Cells, target: Cells, offset: int, w: Format) -> Block:
+    assert source.shape is not None
+    indices = [Var("i") for _ in source.shape]
+    made: list[Node] = []
+    where: list[Var] = []
+    for cells in (source, target):
+        at = Var("at", Kind.ADDRESS)
+        made += [Local(at), Op(TABLE["mov.add"], at, cells.var)]
+        made += [
+            Op(TABLE["mul.add"], at, i, Const(w.wrap(stride))) for i, stride in zip(indices, cells.strides, strict=True)
+        ]
+        where.append(at)
+    body: list[Node] = []
+    for k, kind in enumerate(source.kinds):
+        if kind in (Kind.FIXED, Kind.LOGNUM):
+            x, companion = Word(where[0], k, source.region), Word(where[0], k + offset, None)
+            body += _gain(Word(where[1], k, target.region), companion, x, kind, w)
+    block: Block = (Within(tuple(made), tuple(body)),)
+    for i, length in zip(reversed(indices), reversed(source.shape), strict=True):
+        block = (For(i, ZERO, Const(length), 1, block, False, length > 0),)
+    return block

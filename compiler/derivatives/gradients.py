@@ -1,0 +1,187 @@
+"""Derivatives as programs: a module to a module, on the same arguments and companions of them.
+
+    gradient(P) = P; L̄ += 1; lift(P⁻¹)          dual(P) = lift(P)
+
+The gradient program ends where it began but for the cotangents: in, those of the arguments as P leaves them, out, those of the
+arguments as P found them. Both are modules like any other: inverted, differentiated again, emitted. As long as companions
+of what is freed are erased, the result runs forward only; where they are kept it is reversible, and its inverse takes
+them back. The companion of the word at an address lies `offset` words on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from retrograd.compiler.derivatives.activity import Cell, active_cells
+from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
+from retrograd.compiler.ir.effects import facts, walk
+from retrograd.compiler.ir.rewriting import bodies
+from retrograd.compiler.ir.statements import (
+    SP,
+    Block,
+    Check,
+    Const,
+    Delocal,
+    Kind,
+    Local,
+    Module,
+    Node,
+    Op,
+    Region,
+    Test,
+    Var,
+    invert,
+)
+from retrograd.isa.table import TABLE
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """A program with companions. The loss's value, if it was asked for, is left in the word at `value`."""
+
+    module: Module
+    offset: int
+    value: int | None = None
+
+
+def gradient(
+    module: Module,
+    inputs: Iterable[Region],
+    outputs: Iterable[Region],
+    *,
+    loss: int | None = None,
+    scale: int = 0,
+    keep: int = 0,
+) -> Differentiated:
+    """P; lift(P⁻¹): cotangents of the outputs become those of the inputs, which are among the arguments' regions.
+
+    `loss`: the address of an output; its value after P is copied, and its cotangent made 2^scale, so none need be given.
+    `keep`: words for cotangents of what is freed, which are erased if there are none.
+    """
+    active = active_cells(module, inputs, outputs)
+    offset, wide = with_companions(module, active)
+    wide, kept, before, after = _room(wide, keep)
+    value: int | None = None
+    middle: list[Node] = []
+    if loss is not None:
+        wide, result = with_region(wide, "value", 1)
+        assert result.address is not None
+        value = result.address
+        copy = Var("t", Kind.FIXED)
+        load = Op(TABLE["ld.add"], copy, Const(0), None, loss)
+        one = Const(1 << (module.format.frac + scale))
+        middle = [
+            Local(copy),
+            load,
+            Op(TABLE["st.add"], None, Const(0), copy, value, None, result),
+            load._replace(opcode=TABLE["ld.sub"]),
+            Delocal(copy),
+            Op(TABLE["st.add"], None, Const(0), one, loss + offset),
+        ]
+    lifting = Lifting(module, Mode.COTANGENT, active, offset, kept)
+    back = lifting.lifted(invert(module.entry))
+    return Differentiated(_assembled(wide, lifting, (*module.entry, *middle, *before, *back, *after)), offset, value)
+
+
+def dual(module: Module, inputs: Iterable[Region], outputs: Iterable[Region], *, keep: int = 0) -> Differentiated:
+    """lift(P): tangents of the inputs become those of the outputs, beside what P does."""
+    active = active_cells(module, inputs, outputs)
+    offset, wide = with_companions(module, active)
+    wide, kept, before, after = _room(wide, keep)
+    lifting = Lifting(module, Mode.TANGENT, active, offset, kept)
+    forth = lifting.lifted(module.entry)
+    return Differentiated(_assembled(wide, lifting, (*before, *forth, *after)), offset)
+
+
+def _assembled(wide: Module, lifting: Lifting, entry: Block) -> Module:
+    given = wide.arguments
+    if given is not None:
+        given = (*given, *(lifting.region(r) for r in given if lifting.is_active(r)))
+    return replace(
+        wide,
+        entry=entry,
+        procedures=wide.procedures | lifting.procedures,
+        regions=(*wide.regions, *lifting.static_regions()),
+        arguments=given,
+    )
+
+
+# ---------------------------------------------------------------- memory
+
+
+def with_companions(module: Module, active: frozenset[Cell]) -> tuple[int, Module]:
+    """(from a word to its companion, the module with room for them)."""
+    total = module.memory + module.stack + module.above
+    if not _on_the_stack(module, active):
+        if not module.above:
+            return module.memory, replace(module, memory=2 * module.memory)
+        return total, replace(module, above=module.above + total)
+    # Words of the stack have companions, too, behind its end: where it grows too large must be found before.
+    return total, replace(_guarded(module), above=module.above + total)
+
+
+def _on_the_stack(module: Module, active: frozenset[Cell]) -> bool:
+    """Whether an array on the stack may be active."""
+    given = {r for p in module.procedures.values() for r in p.regions}
+    accessed: set[Region | None] = set()
+    placed = False
+    for body in bodies(module):
+        for node in walk(body):
+            if isinstance(node, Op):
+                placed |= node.a is SP
+                if facts(node.opcode).memory:
+                    accessed.add(node.region)
+    anywhere = None in active
+    return placed and any(
+        anywhere or r in active for r in accessed if r is None or (r.address is None and r not in given)
+    )
+
+
+def _guarded(module: Module) -> Module:
+    """The module whose procedures that call themselves test first that the stack has room for what they put there."""
+
+    def room(block: Block) -> int:
+        needed = 0
+        for node in walk(block):
+            if isinstance(node, Op) and node.d is SP and isinstance(node.a, Const):
+                needed += abs(module.format.signed(node.a.word))
+        return needed
+
+    procedures = dict(module.procedures)
+    for name, p in procedures.items():
+        if p.recursive:
+            # Beside its arrays, a call saves each of its variables once, companions included.
+            variables = 2 * sum(isinstance(node, Local) for node in walk(p.body)) + 2 * len(p.params) + 64
+            limit = max(module.memory + module.stack - room(p.body) - variables, 0)
+            test = Test("ltu", SP, Const(limit))
+            check = Check(test, "RG0807", "calls within calls have filled the stack", p.span)
+            procedures[name] = replace(p, body=(check, *p.body))
+    return replace(module, procedures=procedures)
+
+
+def with_region(module: Module, name: str, size: int) -> tuple[Module, Region]:
+    """The module with more memory."""
+    if module.above:
+        address = module.memory + module.stack + module.above
+        region = Region(name, size, address)
+        return replace(module, above=module.above + size, regions=(*module.regions, region)), region
+    region = Region(name, size, module.memory)
+    return replace(module, memory=module.memory + size, regions=(*module.regions, region)), region
+
+
+def _room(module: Module, keep: int) -> tuple[Module, Kept | None, Block, Block]:
+    """(the module with room for so many kept companions, where they go, what makes the pointer, what puts it away).
+
+    The pointer stays in memory between the program and its inverse: how many were kept is part of the state.
+    """
+    if not keep:
+        return module, None, (), ()
+    module, region = with_region(module, "kept", keep + 1)
+    assert region.address is not None
+    pointer = Var("kept", Kind.ADDRESS)
+    exchange = Op(TABLE["exch"], pointer, Const(0), None, region.address, None, region)
+    start = Op(TABLE["mov.add"], pointer, Const(region.address + 1))
+    before: Block = (Local(pointer), exchange, start)
+    after: Block = (start._replace(opcode=TABLE["mov.sub"]), exchange, Delocal(pointer))
+    return module, Kept(region, pointer, region.address + keep + 1, keep), before, after

@@ -1,0 +1,376 @@
+"""Lifting: a module's procedures with a companion beside every active word.
+
+    cotangents:  (x, x̄) := (T(x), J⁻ᵀ x̄)          tangents:  (x, ẋ) := (T(x), J ẋ)
+
+A variable's companion is a variable, a memory word's the word `offset` places on. A statement is lifted in the order of its
+execution, so what is lifted is inverted like any other IR. One act is not a bijection: a variable that is freed is zero,
+its companion need not be, and is erased or kept, by pushing it on a stack of its own.
+Trap: known zeros are left out, so companions of arguments are taken to be anything, those of locals to begin with zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from retrograd.compiler.derivatives.activity import Cell
+from retrograd.compiler.ir.effects import facts, operand, walk
+from retrograd.compiler.ir.flatten import ZERO
+from retrograd.compiler.ir.instruction_selection import Place, Word, updates
+from retrograd.compiler.ir.rewriting import bodies
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Check,
+    Const,
+    Delocal,
+    External,
+    For,
+    If,
+    Kind,
+    Local,
+    Module,
+    Node,
+    Op,
+    Operand,
+    Procedure,
+    Region,
+    Test,
+    Var,
+    While,
+    Within,
+    invert,
+)
+from retrograd.isa.derivatives.shadows import Companions, Gain, Same, cotangents, tangents, with_companions
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.entries import Opcode, bar
+from retrograd.isa.expr import ZERO as ZERO_WORD
+from retrograd.isa.expr import Expr
+from retrograd.isa.table import TABLE
+
+
+class Mode(Enum):
+    """Which companions; the value is what is added to names."""
+
+    COTANGENT = "bar"
+    TANGENT = "dot"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where companions of what is freed are pushed: M[pointer] is the next free word of the region, which ends at `end`; there is room for `words`."""
+
+    region: Region
+    pointer: Var
+    end: int
+    words: int
+
+
+class Lifting:
+    """Lifts blocks of one module; `procedures` gathers the lifted versions of what they call.
+
+    `offset`: from a memory word to its companion. `kept`: None erases the companions of what is freed. `taken`: names that
+    others have. `anonymous`: companions of arrays that procedures are given are accessed as memory of any region, since
+    who calls the outermost of them does not pass it any.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        mode: Mode,
+        active: frozenset[Cell],
+        offset: int,
+        kept: Kept | None = None,
+        *,
+        taken: Collection[str] = (),
+        anonymous: bool = False,
+    ) -> None:
+        self.module = module
+        self.w = module.format
+        self.mode = mode
+        self.active = active
+        self.offset = offset
+        self.kept = kept
+        self.procedures: dict[str, Procedure] = {}
+        #: regions whose companions are accessed as any memory: those of procedures that may be one array, given twice
+        self.nameless = _given(module) if anonymous else _given_twice(module)
+        self._anonymous = anonymous
+        self._taken = {*module.procedures, *taken}
+        self._vars: dict[Var, Var] = {}
+        self._regions: dict[Region, Region] = {}
+        self._labels: dict[tuple[str, bool], str] = {}
+
+    # ------------------------------------------------------------------ companions
+
+    def is_active(self, cell: Cell) -> bool:
+        return cell in self.active or (isinstance(cell, Region) and None in self.active)
+
+    def companion(self, x: Operand | None) -> Var | None:
+        """The variable's companion, None where it is not active."""
+        if not isinstance(x, Var) or x not in self.active:
+            return None
+        if x not in self._vars:
+            self._vars[x] = Var(f"{x.name}.{self.mode.value}", Kind.FIXED, x.span)
+        return self._vars[x]
+
+    def region(self, region: Region) -> Region:
+        """Where the companions of the region's words lie."""
+        if region not in self._regions:
+            address = None if region.address is None else region.address + self.offset
+            name = f"{region.name}.{self.mode.value}"
+            self._regions[region] = Region(name, region.size, address, None, region.span)
+        return self._regions[region]
+
+    def static_regions(self) -> tuple[Region, ...]:
+        """The companions of the module's own regions."""
+        return tuple(self.region(r) for r in self.module.regions if self.is_active(r) and r.address is not None)
+
+    # ------------------------------------------------------------------ blocks
+
+    def lifted(self, block: Block) -> Block:
+        """The block with companions, in the order of its execution."""
+        return tuple(self.block(block, set()))
+
+    def block(self, block: Sequence[Node], zero: set[Var]) -> list[Node]:
+        """`zero`: the companions known to be zero, before and, changed, after."""
+        out: list[Node] = []
+        for node in block:
+            out += self.node(node, zero)
+        return out
+
+    def node(self, node: Node, zero: set[Var]) -> list[Node]:
+        match node:
+            case Op():
+                return self._op(node, zero)
+            case Local(var, _, span):
+                companion = self.companion(var)
+                if companion is None:
+                    return [node]
+                zero.add(companion)
+                return [node, Local(companion, False, span)]
+            case Delocal(var, _, span):
+                companion = self.companion(var)
+                if companion is None:
+                    return [node]
+                return [*self._freed(companion, zero, span), Delocal(companion, False, span), node]
+            case Within(compute, body):
+                return [*self.block(compute, zero), *self.block(body, zero), *self.block(invert(compute), zero)]
+            case If(test, then, orelse, post, span):
+                other = set(zero)
+                blocks = tuple(self.block(then, zero)), tuple(self.block(orelse, other))
+                zero &= other
+                return [If(test, *blocks, post, span)]
+            case While(body=body):
+                return [node._replace(body=self._repeated(body, zero))]
+            case For(body=body):
+                return [node._replace(body=self._repeated(body, zero))]
+            case Call():
+                return self._call(node, zero)
+            case Check() | External():
+                return [node]
+
+    def _repeated(self, body: Block, zero: set[Var]) -> Block:
+        while True:
+            after = set(zero)
+            lifted = self.block(body, after)
+            if zero <= after:
+                return tuple(lifted)
+            # What a pass makes other than zero, the next finds so.
+            zero &= after
+
+    def _freed(self, companion: Var, zero: set[Var], span: Span | None) -> list[Node]:
+        """Make the companion zero."""
+        if companion in zero:
+            zero.discard(companion)
+            return []
+        if self.kept is None:
+            return [Op(TABLE["erase"], companion, span=span)]
+        region, pointer = self.kept.region, self.kept.pointer
+        room = f"{self.kept.words} cotangents are kept, and there is room for no more"
+        return [
+            Check(Test("ltu", pointer, Const(self.kept.end)), "RG0809", room, span),
+            Op(TABLE["exch"], companion, pointer, None, 0, span, region),
+            Op(TABLE["mov.add"], pointer, Const(1), None, 0, span),
+        ]
+
+    # ------------------------------------------------------------------ instructions
+
+    def _op(self, op: Op, zero: set[Var]) -> list[Node]:
+        table = cotangents if self.mode is Mode.COTANGENT else tangents
+        found: Companions = table(op.opcode, self.w)
+        moved: list[Node] = []
+        together: list[tuple[Gain, Expr]] = []
+        for step in found.steps:
+            if isinstance(step, Same):
+                moved += self._gains(op, together, zero)
+                moved += self._same(op, step.opcode, zero)
+                together = []
+                continue
+            value = self._value(op, step, zero)
+            if value is None:
+                continue
+            if together and not self._apart(op, step, together):
+                moved += self._gains(op, together, zero)
+                together = []
+            together.append((step, value))
+        moved += self._gains(op, together, zero)
+        moved += self._promised(op, zero)
+        return [op, *moved] if found.after else [*moved, op]
+
+    def _is_zero(self, op: Op, p: str, zero: set[Var]) -> bool:
+        """Whether the companion of what stands in the place is zero for sure."""
+        if p == "m":
+            return not self.is_active(op.region)
+        companion = self.companion(operand(op, p))
+        return companion is None or companion in zero
+
+    def _value(self, op: Op, step: Gain, zero: set[Var]) -> Expr | None:
+        """What the companion gains, None for nothing."""
+        if step.place == "m" and not self.is_active(op.region):
+            return None
+        if step.place != "m" and self.companion(operand(op, step.place)) is None:
+            return None
+        zeros = {bar(s): ZERO_WORD for s in step.sources if self._is_zero(op, s, zero)}
+        if len(zeros) == len(step.sources):
+            return None
+        return with_companions(step.value, zeros) if zeros else step.value
+
+    def _apart(self, op: Op, step: Gain, others: Sequence[tuple[Gain, Expr]]) -> bool:
+        """Whether none of these gains reads what another changes."""
+        steps = [*(other for other, _ in others), step]
+        changed = {operand(op, s.place) for s in steps if s.place != "m"}
+        return not any(operand(op, p) in changed for s in steps for p in s.sources if p != "m")
+
+    def _gains(self, op: Op, gains: Sequence[tuple[Gain, Expr]], zero: set[Var]) -> list[Node]:
+        if not gains:
+            return []
+        places: dict[str, Place] = {"imm": Const(self.w.wrap(op.imm))}
+        for p in ("d", "a", "b"):
+            x = operand(op, p)
+            if x is not None:
+                places[p] = x
+                companion = self.companion(x)
+                if companion is not None:
+                    places[bar(p)] = companion
+        if facts(op.opcode).memory:
+            places[bar("m")] = Word(op.a or ZERO, op.imm + self.offset, self._in_region(op.region))
+        wanted = [(places[bar(step.place)], step.operator, value) for step, value in gains]
+        for target, _, _ in wanted:
+            if isinstance(target, Var):
+                zero.discard(target)
+        return list(updates(wanted, places, self.w, op.span))
+
+    def _in_region(self, region: Region | None) -> Region | None:
+        return None if region is None or region in self.nameless else self.region(region)
+
+    def _same(self, op: Op, opcode: Opcode, zero: set[Var]) -> list[Node]:
+        """The opcode on companions."""
+        written = [p for p in opcode.writes if p != "br"]
+        if all(self._is_zero(op, p, zero) for p in written):
+            return []
+        of = {p: self.companion(operand(op, p)) for p in written if p != "m"}
+        d, a, b = (of.get(p, operand(op, p)) for p in ("d", "a", "b"))
+        if opcode.name == "swap":
+            x, y = of["d"], of["a"]
+            assert x is not None
+            assert y is not None
+            if (x in zero) != (y in zero):
+                zero ^= {x, y}
+        elif opcode.name != "neg":
+            zero -= {c for c in of.values() if c is not None}
+        imm, region = (op.imm + self.offset, self._in_region(op.region)) if "m" in written else (op.imm, None)
+        if opcode is not op.opcode:
+            a = b = None
+            imm = 0
+        return [Op(opcode, d, a, b, imm, op.span, region)]
+
+    def _promised(self, op: Op, zero: set[Var]) -> list[Node]:
+        """An instruction of the user's that frees a variable, or erases it."""
+        if op.opcode.entry.name not in ("assertz", "erase"):
+            return []
+        companion = self.companion(op.d)
+        if companion is None or companion in zero:
+            return []
+        made = self._freed(companion, zero, op.span)
+        zero.add(companion)
+        return made
+
+    # ------------------------------------------------------------------ calls
+
+    def _call(self, call: Call, zero: set[Var]) -> list[Node]:
+        callee = self.module.procedures[call.procedure]
+        before: list[Node] = []
+        after: list[Node] = []
+        given: list[Operand] = []
+        for index, (arg, param) in enumerate(zip(call.args, callee.params, strict=True)):
+            if self.companion(param) is None:
+                continue
+            companion = self.companion(arg)
+            changes = self.mode is Mode.COTANGENT or index in callee.written
+            if companion is None or (changes and companion in given):
+                # A constant, or a variable given twice: what its companion gains here is gathered apart.
+                gathered = Var(f"{param.name}.{self.mode.value}", Kind.FIXED, call.span)
+                before.append(Local(gathered, False, call.span))
+                if companion is not None:
+                    after.append(Op(TABLE["fmov.add"], companion, gathered, None, 0, call.span))
+                if changes:
+                    after += self._freed(gathered, set(), call.span)
+                after.append(Delocal(gathered, False, call.span))
+                given.append(gathered)
+                continue
+            if changes:
+                zero.discard(companion)
+            given.append(companion)
+        pairs = () if self._anonymous else zip(call.regions, callee.regions, strict=True)
+        regions = [self.region(r) for r, p in pairs if self.is_active(p)]
+        args = (*call.args, *given, *([] if self.kept is None else [self.kept.pointer]))
+        label = self.version(callee, call.backward)
+        return [*before, Call(label, args, (*call.regions, *regions), False, call.span), *after]
+
+    def version(self, p: Procedure, backward: bool) -> str:
+        """The lifted procedure, or its inverse lifted, by name."""
+        key = (p.name, backward)
+        if key in self._labels:
+            return self._labels[key]
+        label = f"{p.name}.{'inverse.' if backward else ''}{self.mode.value}"
+        while label in self._taken:
+            label += "_"
+        self._taken.add(label)
+        self._labels[key] = label
+        companions = [(i, c) for i, x in enumerate(p.params) if (c := self.companion(x)) is not None]
+        params = (*p.params, *(c for _, c in companions), *([] if self.kept is None else [self.kept.pointer]))
+        named = () if self._anonymous else p.regions
+        regions = (*p.regions, *(self.region(r) for r in named if self.is_active(r)))
+        written = set(p.written)
+        for at, (i, _) in enumerate(companions, len(p.params)):
+            if self.mode is Mode.COTANGENT or i in p.written:
+                written.add(at)
+        if self.kept is not None:
+            written.add(len(params) - 1)
+        body = self.lifted(invert(p.body) if backward else p.body)
+        self.procedures[label] = replace(
+            p, name=label, params=params, regions=regions, body=body, written=frozenset(written)
+        )
+        return label
+
+
+def _given(module: Module) -> frozenset[Region]:
+    """The regions that procedures are given."""
+    return frozenset(r for p in module.procedures.values() for r in p.regions)
+
+
+def _given_twice(module: Module) -> frozenset[Region]:
+    """The regions of procedures that two names may share: one array given twice, here or further up."""
+    found: set[Region] = set()
+    while True:
+        before = len(found)
+        for body in bodies(module):
+            for node in walk(body):
+                if isinstance(node, Call):
+                    params = module.procedures[node.procedure].regions
+                    for i, (given, param) in enumerate(zip(node.regions, params, strict=True)):
+                        if given in found or given in node.regions[:i] + node.regions[i + 1 :]:
+                            found.add(param)
+        if len(found) == before:
+            return frozenset(found)

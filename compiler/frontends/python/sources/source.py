@@ -1,0 +1,380 @@
+"""Functions as source: where their text is, what their names mean, how their parameters are annotated."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+import os
+import re
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+
+from retrograd.compiler.frontends.python.sources.captures import Captures, steady
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
+
+#: a parameter without default or annotation
+NOTHING = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file's lines, and where in it the text of a function begins."""
+
+    file: str
+    lines: Sequence[str]
+    #: added to the line and column numbers of the function's syntax tree
+    line: int = 0
+    column: int = 0
+
+    def span(self, node: ast.AST) -> Span:
+        """Where a piece of syntax stands. Columns count characters; of several lines the first is meant."""
+        line = getattr(node, "lineno", 1) + self.line
+        text = self.text(line)
+        # Positions in syntax trees are in bytes of the line as it was parsed, without its indentation.
+        begin = self.column + _characters(text[self.column :], getattr(node, "col_offset", 0))
+        if getattr(node, "end_lineno", None) == getattr(node, "lineno", None):
+            end = self.column + _characters(text[self.column :], getattr(node, "end_col_offset", 0) or 0)
+        else:
+            end = len(text.rstrip())
+        return Span(self.file, line, begin + 1, max(end + 1, begin + 2))
+
+    def text(self, line: int) -> str:
+        return self.lines[line - 1].rstrip("\n") if 0 < line <= len(self.lines) else ""
+
+
+def _no_function(fn: Any) -> Diagnostic:
+    """What to say of something that is decorated with @reversible, and is no `def`."""
+    if isinstance(fn, type):
+        hint = "Decorate its methods; `@rg.struct` makes a class of numbers."
+        return Diagnostic("RG0716", f"`{fn.__name__}` is a class, and no function", hint=hint)
+    if isinstance(fn, SourceFunction):
+        return Diagnostic("RG0716", f"`{fn.__name__}` is reversible already", hint="Decorate it once.")
+    name = getattr(fn, "__name__", None)
+    message = f"{fn!r:.60} is no function" if name is None else f"`{name}` is not written in Python"
+    return Diagnostic("RG0716", message, hint="Write a `def` with `@reversible` above it.")
+
+
+def _characters(text: str, count: int) -> int:
+    """How many characters the first `count` bytes are."""
+    return count if text.isascii() else len(text.encode()[:count].decode(errors="ignore"))
+
+
+def fail(code: str, message: str, source: Source, node: ast.AST, hint: str | None = None) -> NoReturn:
+    """Raise a CompileError that points at a piece of syntax."""
+    span = source.span(node)
+    raise CompileError(Diagnostic(code, message, span, hint, source.text(span.line)))
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as written: `annotation` evaluated, `default` as Python has it; NOTHING where there is none."""
+
+    name: str
+    annotation: Any = NOTHING
+    default: Any = NOTHING
+
+
+@dataclass(frozen=True)
+class GradientOf:
+    """∂L/∂x of a function, as a function: its parameters, then one for each gradient, which is added to that.
+
+    `loss` and `wanted`: positions of parameters. `keep`: words for cotangents of what the function frees.
+    """
+
+    function: SourceFunction
+    backward: bool
+    loss: int
+    wanted: tuple[int, ...]
+    keep: int
+
+
+class SourceFunction:
+    """A function whose body is compiled and never executed: `fn` is what Python made of its `def`.
+
+    Raises CompileError RG0716 where there is no source text, RG0701 for parameters that the language has not.
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        if not inspect.isfunction(fn):
+            raise CompileError(_no_function(fn))
+        self.fn: Any = fn
+        self.__name__: str = fn.__name__
+        self.__qualname__: str = fn.__qualname__
+        self.__doc__ = fn.__doc__
+        self.__module__ = fn.__module__
+        #: local names around the function that its annotations use: they are no part of its closure
+        self._around = _annotated_locals(fn)
+        #: the same function as it was read before
+        self.read_from: SourceFunction | None = None
+        #: the struct whose method it is
+        self.owner: type | None = None
+        #: what its body is made of, where it has none of its own
+        self.gradient_of: GradientOf | None = None
+
+    def __repr__(self) -> str:
+        return f"<reversible {self.__qualname__}>"
+
+    @cached_property
+    def _parsed(self) -> tuple[ast.FunctionDef, Source]:
+        if self.read_from is not None:
+            return self.read_from._parsed
+        try:
+            lines, first = inspect.getsourcelines(self.fn)
+            file = inspect.getsourcefile(self.fn) or self.fn.__code__.co_filename
+        except (OSError, TypeError):
+            raise CompileError(Diagnostic("RG0716", f"the source of `{self.__name__}` cannot be read")) from None
+        text = "".join(lines)
+        whole = linecache.getlines(file) or ["\n"] * (first - 1) + lines
+        for parsed, column, above in (
+            (textwrap.dedent(text), len(lines[0]) - len(lines[0].lstrip()), 0),
+            # Comments and strings may stand further to the left than the function.
+            (f"if True:\n{text}", 0, 1),
+        ):
+            try:
+                tree = ast.parse(parsed).body[0]
+            except SyntaxError:
+                continue
+            if above:
+                assert isinstance(tree, ast.If)
+                tree = tree.body[0]
+            if isinstance(tree, ast.FunctionDef):
+                return tree, Source(shown(file), whole, first - 1 - above, column)
+            break
+        if self.fn.__code__.co_flags & inspect.CO_COROUTINE:
+            message, hint = f"`{self.__name__}` is a coroutine", "Write `def` in place of `async def`."
+        else:
+            message, hint = (
+                f"`{self.__name__}` is not defined by a `def` of its own",
+                "Write a `def` with `@reversible` above it.",
+            )
+        raise CompileError(Diagnostic("RG0716", message, hint=hint))
+
+    @property
+    def tree(self) -> ast.FunctionDef:
+        return self._parsed[0]
+
+    @property
+    def source(self) -> Source:
+        return self._parsed[1]
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters in order, keyword-only ones last."""
+        found: list[Parameter] = []
+        for p in inspect.signature(self.fn).parameters.values():
+            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+                a = self.tree.args
+                node = (a.vararg if p.kind is p.VAR_POSITIONAL else a.kwarg) or self.tree
+                stars = "*" if p.kind is p.VAR_POSITIONAL else "**"
+                message = f"`{stars}{p.name}`: a reversible function has a fixed list of parameters"
+                fail("RG0701", message, self.source, node, "Name each parameter; an array takes any number of values.")
+            annotation = self._annotation(p.name, p.annotation)
+            if not found and annotation is NOTHING and self.owner is not None:
+                annotation = self.owner
+            found.append(Parameter(p.name, annotation, p.default))
+        return tuple(found)
+
+    def _annotation(self, name: str, annotation: Any) -> Any:
+        if annotation is Any:
+            return NOTHING
+        if not isinstance(annotation, str):
+            return annotation
+        scope = _Scope(self)
+        try:
+            # The annotation is the user's own Python, written as text because of `from __future__ import annotations`.
+            found = eval(annotation, {"__builtins__": builtins}, scope)
+        except Exception as error:
+            unknown = error.name if isinstance(error, NameError) else None
+            hint = nearest(unknown, self.names()) if unknown else None
+            node = self.argument(name)
+            at = self.tree if node is None else node.annotation or node
+            fail("RG0702", f"the annotation of `{name}` cannot be read: {error}", self.source, at, hint)
+        return NOTHING if found is Any else found
+
+    def argument(self, name: str) -> ast.arg | None:
+        """Where a parameter stands in the function's head."""
+        a = self.tree.args
+        return next((x for x in (*a.posonlyargs, *a.args, *a.kwonlyargs) if x.arg == name), None)
+
+    @property
+    def signature(self) -> str:
+        """The function as a user would write its head."""
+        shown = []
+        for p in self.parameters:
+            annotation = getattr(p.annotation, "__name__", p.annotation)
+            shown.append(p.name if p.annotation is NOTHING else f"{p.name}: {annotation}")
+        return f"{self.__name__}({', '.join(shown)})"
+
+    def lookup(self, name: str, captures: Captures | None = None) -> Any:
+        """What a name means where the function was defined; it is recorded in `captures`. Raises KeyError."""
+        code, around = self.fn.__code__, self.fn.__globals__
+        if captures is not None and steady(self.__module__ or ""):
+            captures = None
+        if name in code.co_freevars:
+            cell = self.fn.__closure__[code.co_freevars.index(name)]
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                raise KeyError(name) from None
+            if captures is not None:
+                captures.cell(cell, value)
+            return value
+        if name in around:
+            if captures is not None:
+                captures.binding(around, around, name, around[name])
+            return around[name]
+        value = vars(builtins)[name]
+        if captures is not None:
+            captures.binding(around, around, name)
+        return value
+
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """The names that the function gives a meaning of its own: its parameters, and what its body makes."""
+        found = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        found |= {n.arg for n in ast.walk(self.tree) if isinstance(n, ast.arg)}
+        found |= {n.name for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef) and n is not self.tree}
+        return frozenset(found)
+
+    def found(self, node: ast.expr) -> Any:
+        """What a name from around the function, or an attribute of a module, means; None for anything else."""
+        match node:
+            case ast.Name(id=name) if name not in self.own_names:
+                try:
+                    return self.lookup(name)
+                except KeyError:
+                    return None
+            case ast.Attribute(value=value, attr=attr) if is_module(module := self.found(value)):
+                return getattr(module, attr, None)
+        return None
+
+    def globals(self) -> dict[str, Any]:
+        """The names of the module that the function stands in."""
+        found: dict[str, Any] = self.fn.__globals__
+        return found
+
+    def names(self) -> list[str]:
+        """All names that `lookup` knows, for suggestions."""
+        return [*self.fn.__code__.co_freevars, *self.fn.__globals__, *vars(builtins)]
+
+
+class InnerFunction(SourceFunction):
+    """A `def` inside a reversible function: its names mean constants of the function around it, or what they mean there."""
+
+    def __init__(
+        self,
+        tree: ast.FunctionDef,
+        outer: SourceFunction,
+        constants: dict[str, Any],
+        static: Callable[[ast.expr, str], Any],
+    ) -> None:
+        """`static`: the value of an expression in the function around, which must be known."""
+        self.__name__ = tree.name
+        self.__qualname__ = f"{outer.__qualname__}.{tree.name}"
+        self.__doc__ = ast.get_docstring(tree)
+        self._tree, self._outer, self._constants = tree, outer, constants
+        self._around: dict[str, Any] = {}
+        self.read_from = None
+        self.owner = None
+        self.gradient_of = None
+        self.parameters = self._read_parameters(static)
+
+    @property
+    def tree(self) -> ast.FunctionDef:
+        return self._tree
+
+    @property
+    def source(self) -> Source:
+        return self._outer.source
+
+    def _read_parameters(self, static: Callable[[ast.expr, str], Any]) -> tuple[Parameter, ...]:
+        a = self._tree.args
+        if a.vararg or a.kwarg or a.posonlyargs:
+            fail("RG0701", "an inner function has plain parameters", self.source, self._tree)
+        found = []
+        every = [*a.args, *a.kwonlyargs]
+        defaults = [*[None] * (len(a.args) - len(a.defaults)), *a.defaults, *a.kw_defaults]
+        for p, default in zip(every, defaults, strict=True):
+            # Both are expressions of the function around, where they are known when it is compiled.
+            annotation = NOTHING if p.annotation is None else static(p.annotation, f"the annotation of `{p.arg}`")
+            if isinstance(annotation, str) and p.annotation is not None:
+                annotation = static(self._parsed_text(annotation, p.annotation), f"the annotation of `{p.arg}`")
+            value = NOTHING if default is None else static(default, f"the default of `{p.arg}`")
+            found.append(Parameter(p.arg, NOTHING if annotation is Any else annotation, value))
+        return tuple(found)
+
+    def _parsed_text(self, text: str, node: ast.expr) -> ast.expr:
+        """The expression in an annotation that is a text; messages point at the text."""
+        try:
+            found = ast.parse(text, mode="eval").body
+        except SyntaxError as error:
+            fail("RG0702", f"the annotation {text!r:.40} cannot be read: {error.msg}", self.source, node)
+        for inner in ast.walk(found):
+            ast.copy_location(inner, node)
+        return found
+
+    def lookup(self, name: str, captures: Captures | None = None) -> Any:
+        if name in self._constants:
+            return self._constants[name]
+        return self._outer.lookup(name, captures)
+
+    def globals(self) -> dict[str, Any]:
+        return self._outer.globals()
+
+    def names(self) -> list[str]:
+        return [*self._constants, *self._outer.names()]
+
+
+def evaluated_in(annotation: Any, cls: type) -> Any:
+    """An annotation in a class, evaluated where it is written as text."""
+    if not isinstance(annotation, str):
+        return annotation
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") != cls.__module__:
+        frame = frame.f_back
+    names = {} if frame is None else frame.f_locals
+    return eval(annotation, vars(sys.modules[cls.__module__]), dict(names))
+
+
+class _Scope(dict[str, Any]):
+    """A function's names as a mapping, for `eval`."""
+
+    def __init__(self, function: SourceFunction) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, name: str) -> Any:
+        around = self._function._around
+        return around[name] if name in around else self._function.lookup(name)
+
+
+def _annotated_locals(fn: Callable[..., Any]) -> dict[str, Any]:
+    """What annotations written as text name in the function around: looked up now, since it may have returned later."""
+    texts = [a for a in getattr(fn, "__annotations__", {}).values() if isinstance(a, str)]
+    if not texts or "<locals>" not in fn.__qualname__:
+        return {}
+    names = set(re.findall(r"[^\W\d]\w*", " ".join(texts)))
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals is not fn.__globals__:
+        frame = frame.f_back
+    return {} if frame is None else {n: frame.f_locals[n] for n in names & frame.f_locals.keys()}
+
+
+def shown(file: str) -> str:
+    """A file's name as messages show it: relative to the working directory where it lies below it."""
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # on another drive
+        return file
+    return file if relative.startswith("..") else relative.replace(os.sep, "/")
+
+
+def is_module(value: Any) -> bool:
+    return isinstance(value, types.ModuleType)

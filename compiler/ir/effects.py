@@ -1,0 +1,311 @@
+"""Footprints: what a statement reads and writes, so that passes know what may change places.
+
+    x; y = y; x   if neither writes what the other reads or writes, and no two use the stack's free part
+
+Sets may be larger than the truth, never smaller: a variable that a `Within` changes and restores counts as written.
+Source: Bernstein's conditions (A. J. Bernstein, Analysis of programs for parallel processing, 1966).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+from retrograd.compiler.ir.statements import (
+    SP,
+    Block,
+    Call,
+    Check,
+    Delocal,
+    External,
+    For,
+    If,
+    Local,
+    Module,
+    Node,
+    Op,
+    Operand,
+    Procedure,
+    Region,
+    Test,
+    Var,
+    While,
+    Within,
+    children,
+)
+from retrograd.isa.entries import NOT_JUMPING, Function, Opcode
+from retrograd.isa.words import Format
+
+#: a place of memory by name; None is any
+Place = Region | None
+Vars = frozenset[Var]
+Places = frozenset[Place]
+
+NO_VARS: Vars = frozenset()
+NO_PLACES: Places = frozenset()
+ANYWHERE: Places = frozenset({None})
+
+
+class Facts(NamedTuple):
+    """What passes need to know of an opcode, computed from its effects."""
+
+    #: operands among d, a, b that it changes, and those that it only reads (an address included)
+    written: tuple[str, ...]
+    read: tuple[str, ...]
+    #: it names the memory word M[a + imm], and changes that
+    memory: bool
+    stores: bool
+    #: `target ⊕= f` where f reads neither the target nor, beside `a` and `b`, anything but `imm` and `m`
+    function: Function | None
+    #: the update of a register: `d ⊕= f(a, b, imm)`, d nothing else
+    updates: bool
+
+
+@cache
+def facts(opcode: Opcode) -> Facts:
+    """The opcode's operands by how it uses them."""
+    memory = "[ra+imm]" in opcode.operands
+    written = tuple(p for p in ("d", "a", "b") if p in opcode.writes)
+    seen = {p for p in ("d", "a", "b") if p in opcode.reads} | ({"a"} if memory else set())
+    read = tuple(p for p in ("d", "a", "b") if p in seen and p not in written)
+    function = opcode.entry if isinstance(opcode.entry, Function) else None
+    return Facts(written, read, memory, "m" in opcode.writes, function, function is not None and written == ("d",))
+
+
+@cache
+def can_trap(opcode: Opcode, w: Format) -> bool:
+    """Whether some words make it trap, addresses and the sum of a checked update aside."""
+    fits = 1 if isinstance(opcode.entry, Function) and opcode.entry.checked and opcode.update != "xor" else 0
+    return len([g for g in opcode.guards(w) if g.predicate is not NOT_JUMPING.predicate]) > fits
+
+
+def operand(op: Op, place: str) -> Operand | None:
+    """The operand in the place d, a or b."""
+    return op.d if place == "d" else op.a if place == "a" else op.b
+
+
+class Footprint(NamedTuple):
+    """What a statement reads and writes. `writes` counts as read, too; variables that live only inside are left out."""
+
+    reads: Vars = NO_VARS
+    writes: Vars = NO_VARS
+    loads: Places = NO_PLACES
+    stores: Places = NO_PLACES
+    #: needs the stack's free part, M[SP …], while it runs, or may
+    stack: bool = False
+    #: the host looks: nothing moves across
+    barrier: bool = False
+    #: holds a Check or a checked Local: a promise of the user's, not to be dropped with what it speaks of
+    promises: bool = False
+
+    def __or__(self, other: object) -> Footprint:
+        if not isinstance(other, Footprint):
+            return NotImplemented
+        return Footprint(
+            self.reads | other.reads,
+            self.writes | other.writes,
+            self.loads | other.loads,
+            self.stores | other.stores,
+            self.stack or other.stack,
+            self.barrier or other.barrier,
+            self.promises or other.promises,
+        )
+
+    def disturbs(self, other: Footprint) -> bool:
+        """Whether running this first might change what `other` reads or writes."""
+        return (
+            self.barrier
+            or not self.writes.isdisjoint(other.reads)
+            or not self.writes.isdisjoint(other.writes)
+            or _meet(self.stores, other.loads)
+            or _meet(self.stores, other.stores)
+        )
+
+    def commutes(self, other: Footprint) -> bool:
+        """Whether this and `other`, one after the other, may change places."""
+        if self.disturbs(other) or (self.stack and other.stack):
+            return False
+        # What writes nothing disturbs nothing.
+        return not (other.writes or other.stores or other.barrier) or not other.disturbs(self)
+
+
+NOTHING = Footprint()
+#: the host looks, and changes nothing
+LOOK = Footprint(loads=ANYWHERE, barrier=True, promises=True)
+
+
+def _meet(x: Places, y: Places) -> bool:
+    return bool(x) and bool(y) and (None in x or None in y or not x.isdisjoint(y))
+
+
+def union(footprints: Iterable[Footprint], own: Iterable[Var] = ()) -> Footprint:
+    """The footprint of all together, without the variables of their own."""
+    reads: set[Var] = set()
+    writes: set[Var] = set()
+    loads: Places = NO_PLACES
+    stores: Places = NO_PLACES
+    stack = barrier = promises = False
+    for f in footprints:
+        reads.update(f.reads)
+        writes.update(f.writes)
+        # Most statements touch no memory and promise nothing.
+        if f.loads:
+            loads |= f.loads
+            stores |= f.stores
+        stack |= f.stack
+        barrier |= f.barrier
+        promises |= f.promises
+    reads.difference_update(own)
+    writes.difference_update(own)
+    return Footprint(frozenset(reads), frozenset(writes), loads, stores, stack, barrier, promises)
+
+
+def _variables(*operands: Operand | None) -> Vars:
+    return frozenset(x for x in operands if isinstance(x, Var))
+
+
+def of_test(test: Test) -> Footprint:
+    return Footprint(reads=_variables(test.a, test.b))
+
+
+def of_op(op: Op) -> Footprint:
+    """The footprint of one instruction."""
+    f = facts(op.opcode)
+    if f.updates and not f.memory:
+        # By far the most frequent: d ⊕= f(a, b).
+        d, a, b = op.d, op.a, op.b
+        reads = frozenset([x for x in (a, b) if x.__class__ is Var])
+        return Footprint(reads, frozenset((d,)))  # type: ignore[arg-type]
+    writes = _variables(*(operand(op, p) for p in f.written))
+    reads = _variables(*(operand(op, p) for p in f.read))
+    if not f.memory:
+        # assertz: what writes nothing and yet is there, is there for its trap.
+        return Footprint(reads, writes, promises=not writes)
+    place = frozenset({op.region})
+    # The free part of the stack has no region of its own, and is reached through SP or an address from it.
+    free = op.a is SP or (f.stores and op.region is None)
+    return Footprint(reads, writes, place, place if f.stores else NO_PLACES, stack=free)
+
+
+def bound(block: Iterable[Node]) -> list[Var]:
+    """The variables that become live and die at the top of the block."""
+    ends = [node for node in block if isinstance(node, Local | Delocal)]
+    born = {node.var for node in ends if isinstance(node, Local)}
+    return [node.var for node in ends if isinstance(node, Delocal) and node.var in born]
+
+
+def locals_left(compute: Block) -> tuple[Var, ...]:
+    """The variables that become live at the top of a compute block and live on, in order."""
+    live: dict[Var, None] = {}
+    for node in compute:
+        if isinstance(node, Local):
+            live[node.var] = None
+        elif isinstance(node, Delocal):
+            live.pop(node.var, None)
+    return tuple(live)
+
+
+class Footprints:
+    """Footprints of the statements of a module, each computed once.
+
+    Calls count by a summary of their procedure, in its own parameters; round cycles it is the least fixed point.
+    Trap to avoid: it remembers statements by identity, and so keeps them.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._procedures = module.procedures
+        self._known: dict[int, tuple[Node, Footprint]] = {}
+        self._summaries: dict[str, Footprint] = {}
+        #: what procedures that are being summarised are taken for, and which of these were asked for meanwhile
+        self._guesses: dict[str, Footprint] = {}
+        self._cyclic: set[str] = set()
+
+    def of(self, node: Node) -> Footprint:
+        """The footprint of a statement."""
+        found = self._known.get(id(node))
+        if found is not None:
+            return found[1]
+        footprint = self._compute(node)
+        self._known[id(node)] = (node, footprint)
+        return footprint
+
+    def block(self, block: Block) -> Footprint:
+        """The footprint of statements in a row, without the variables that live only there."""
+        return self.of(block[0]) if len(block) == 1 else union(map(self.of, block), bound(block))
+
+    def _compute(self, node: Node) -> Footprint:
+        match node:
+            case Op():
+                return of_op(node)
+            case Local(var, checked) | Delocal(var, checked):
+                return Footprint(writes=frozenset({var}), promises=checked)
+            case Within(compute, body):
+                parts = (*map(self.of, compute), *map(self.of, body))
+                return union(parts, (*bound(body), *(node.var for node in compute if isinstance(node, Local))))
+            case If(test, then, orelse, post):
+                return union((of_test(test), of_test(post), self.block(then), self.block(orelse)))
+            case While(test, body, post):
+                return union((of_test(test), of_test(post), self.block(body)))
+            case For(var, start, stop, _, body):
+                return union((*map(self.of, body), Footprint(reads=_variables(start, stop))), (var, *bound(body)))
+            case Call():
+                return self._of_call(node)
+            case Check(test):
+                return of_test(test)._replace(promises=True)
+            case External(args=args):
+                return LOOK._replace(reads=_variables(*args))
+
+    def _of_call(self, call: Call) -> Footprint:
+        procedure = self._procedures[call.procedure]
+        summary = self.summary(procedure)
+        names: dict[Place, Place] = dict(zip(procedure.regions, call.regions, strict=True))
+        written = (arg for i, arg in enumerate(call.args) if i in procedure.written)
+        read = (arg for i, arg in enumerate(call.args) if i not in procedure.written)
+        return Footprint(
+            # SP is read: the link is pushed where it points.
+            _variables(*read) | {SP},
+            _variables(*written) | (summary.writes & {SP}),
+            frozenset(names.get(r, r) for r in summary.loads),
+            frozenset(names.get(r, r) for r in summary.stores),
+            True,
+            summary.barrier,
+            summary.promises,
+        )
+
+    def summary(self, procedure: Procedure) -> Footprint:
+        """The footprint of a procedure's body, in its own variables and regions."""
+        found = self._summaries.get(procedure.name)
+        if found is not None:
+            return found
+        if procedure.name in self._guesses:
+            self._cyclic.add(procedure.name)
+            return self._guesses[procedure.name]
+        # Round a cycle a summary needs itself: from nothing upwards, until it is what it was taken for.
+        outer, others = self._known, dict(self._summaries)
+        self._guesses[procedure.name] = Footprint(stack=True)
+        while True:
+            self._known, self._summaries = dict(outer), dict(others)
+            self._cyclic.discard(procedure.name)
+            summary = self.block(procedure.body) | Footprint(stack=True)
+            if procedure.name not in self._cyclic or summary == self._guesses[procedure.name]:
+                break
+            self._guesses[procedure.name] = summary
+        del self._guesses[procedure.name]
+        self._cyclic.discard(procedure.name)
+        if self._cyclic:
+            # Computed from a guess about a procedure further out: good for this round only.
+            self._known, self._summaries = outer, others
+        else:
+            self._summaries[procedure.name] = summary
+        return summary
+
+
+def walk(block: Iterable[Node]) -> Iterator[Node]:
+    """Every statement, outer ones first."""
+    stack = list(block)[::-1]
+    while stack:
+        node = stack.pop()
+        yield node
+        for inside in children(node):
+            stack.extend(reversed(inside))

@@ -1,0 +1,302 @@
+"""Pure expressions over variables and memory: what stands to the right of `+=`.
+
+An expression is a tree of typed nodes, equal if built alike, so that what occurs twice in a statement is computed
+once. It says what is to be computed; `flatten` chooses instructions and temporaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from retrograd.compiler.ir.statements import Kind, Region, Var
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.words import Format, brief
+
+
+class E:
+    """One node: an operation, the kind of its value, operands, and what else it needs to know.
+
+    | op | operands | param |
+    |---|---|---|
+    | const | | the word |
+    | read | | the variable |
+    | load | those of the address | the address |
+    | add, sub | x, y | |
+    | neg, not | x | |
+    | apply | one or two | the name of a function in the instruction table |
+    | product, quotient | x, y | (of lognums) |
+    | power | x, n | (n an int; x an int or a fixed) |
+    | choose | condition, x, y | |
+    | total | body | the index variables and their ranges: Σ body over all of them |
+    """
+
+    __slots__ = ("_hash", "args", "kind", "op", "param")
+
+    def __init__(self, op: str, kind: Kind, args: tuple[E, ...] = (), param: Any = None) -> None:
+        self.op, self.kind, self.args, self.param = op, kind, args, param
+        self._hash = hash((op, kind, args, param))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, E)
+            and self._hash == other._hash
+            and self.op == other.op
+            and self.kind == other.kind
+            and self.param == other.param
+            and self.args == other.args
+        )
+
+    def __repr__(self) -> str:
+        inner = ", ".join([*map(repr, self.args), *([] if self.param is None else [repr(self.param)])])
+        return f"{self.op}({inner})"
+
+
+class InRange(NamedTuple):
+    """A condition on an index, 0 ≤ index < length, that is tested when the program runs."""
+
+    value: E
+    length: int
+    message: str
+    span: Span | None
+
+
+class Address(NamedTuple):
+    """base + Σ coefficient · term + offset, within a region; `base` is None where the region's own address is in the offset."""
+
+    region: Region
+    base: Var | None
+    terms: tuple[tuple[E, int], ...] = ()
+    offset: int = 0
+    checks: tuple[InRange, ...] = ()
+
+    def shifted(self, index: E, coefficient: int, *checks: InRange) -> Address:
+        """The address moved by coefficient · index."""
+        total, constant = dict(self.terms), self.offset
+        atoms, rest = linear(index)
+        for part, factor in atoms.items():
+            total[part] = total.get(part, 0) + factor * coefficient
+        constant += rest * coefficient
+        terms = tuple((atom, factor) for atom, factor in total.items() if factor)
+        return Address(self.region, self.base, terms, constant, (*self.checks, *checks))
+
+    def moved(self, words: int) -> Address:
+        return self._replace(offset=self.offset + words)
+
+    def minus(self, other: Address) -> int | None:
+        """The difference in words where it is the same whatever the program computes, else None."""
+        if self.base is not other.base or dict(self.terms) != dict(other.terms):
+            return None
+        return self.offset - other.offset
+
+
+def const(word: int, kind: Kind) -> E:
+    """A constant by its word, which for an int is the signed number itself."""
+    return E("const", kind, (), word)
+
+
+def constant(value: int | float | Fraction, kind: Kind, w: Format) -> E:
+    """A constant by its value. Raises OverflowError, ValueError."""
+    word = word_of(value, kind, w)
+    return const(w.signed(word) if kind is Kind.INT else word, kind)
+
+
+def read(var: Var) -> E:
+    return E("read", var.kind, (), var)
+
+
+def load(address: Address, kind: Kind) -> E:
+    return E("load", kind, tuple(e for e, _ in address.terms), address)
+
+
+def apply(name: str, kind: Kind, *args: E) -> E:
+    return E("apply", kind, args, name)
+
+
+def is_const(e: E) -> bool:
+    return e.op == "const"
+
+
+def add(x: E, y: E, w: Format) -> E:
+    """x + y; constants meet, zeros vanish."""
+    if x.op == "const" and y.op == "const" and x.kind is Kind.INT:
+        return const(w.signed(x.param + y.param), x.kind)
+    if x.op == "const" and x.param == 0:
+        return y
+    if y.op == "const" and y.param == 0:
+        return x
+    return E("add", x.kind, (x, y))
+
+
+def sub(x: E, y: E, w: Format) -> E:
+    if x.op == "const" and y.op == "const" and x.kind is Kind.INT:
+        return const(w.signed(x.param - y.param), x.kind)
+    if y.op == "const" and y.param == 0:
+        return x
+    return E("sub", x.kind, (x, y))
+
+
+def neg(x: E) -> E:
+    return x.args[0] if x.op == "neg" else E("neg", x.kind, (x,))
+
+
+def negated(x: E) -> E:
+    """not x."""
+    if x.op == "const":
+        return const(1 - x.param, Kind.BOOL)
+    return x.args[0] if x.op == "not" else E("not", Kind.BOOL, (x,))
+
+
+def choose(c: E, x: E, y: E) -> E:
+    """x if c else y, only one of them computed."""
+    if c.op == "const":
+        return x if c.param else y
+    return E("choose", x.kind, (c, x, y))
+
+
+def linear(e: E) -> tuple[dict[E, int], int]:
+    """An integer expression as Σ coefficient · atom + constant, as signed Python integers.
+
+    Trap: sums of words wrap, these do not; for addresses both agree, since an address is taken mod 2^W.
+    """
+    match e.op:
+        case "const":
+            return {}, e.param
+        case "add" | "sub":
+            sign = 1 if e.op == "add" else -1
+            atoms, constant = linear(e.args[0])
+            more, rest = linear(e.args[1])
+            out = dict(atoms)
+            for atom, factor in more.items():
+                out[atom] = out.get(atom, 0) + sign * factor
+            return {a: f for a, f in out.items() if f}, constant + sign * rest
+        case "neg":
+            atoms, constant = linear(e.args[0])
+            return {a: -f for a, f in atoms.items()}, -constant
+        case "apply" if e.param == "mul" and any(a.op == "const" for a in e.args):
+            number, other = e.args if e.args[0].op == "const" else e.args[::-1]
+            atoms, constant = linear(other)
+            k = number.param
+            return {a: f * k for a, f in atoms.items()} if k else {}, constant * k
+    return {e: 1}, 0
+
+
+def walk(e: E) -> Iterator[E]:
+    """All nodes, each once."""
+    seen: set[int] = set()
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        stack.extend(node.args)
+        if node.op == "load":
+            stack.extend(check.value for check in node.param.checks)
+
+
+def variables(e: E) -> set[Var]:
+    """The variables that the expression reads, the bases of addresses among them."""
+    out: set[Var] = set()
+    for node in walk(e):
+        if node.op == "read":
+            out.add(node.param)
+        elif node.op == "load" and node.param.base is not None:
+            out.add(node.param.base)
+    return out
+
+
+def loads(e: E) -> list[Address]:
+    """The memory words that the expression reads."""
+    return [node.param for node in walk(e) if node.op == "load"]
+
+
+def lazy(e: E) -> bool:
+    """Whether computing it may trap or is dear, so that it must not be computed where its value is not used."""
+    return any(
+        (node.op == "load" and node.param.checks)
+        or node.op in ("total", "choose", "power")
+        or (node.op == "apply" and node.param not in ("slt", "sltu", "seq", "and", "or", "min", "max", "abs", "mul"))
+        for node in walk(e)
+    )
+
+
+class Ranges(dict[Var, tuple[int, int]]):
+    """(lowest, highest) value that variables can take, where known; for indices of loops also as expressions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: variable -> its lowest and highest value, in terms of variables that do not change meanwhile
+        self.between: dict[Var, tuple[E, E]] = {}
+
+
+def interval(e: E, ranges: Ranges) -> tuple[int, int] | None:
+    """Bounds of an integer expression from those of its variables, by interval arithmetic on its linear form.
+
+    Where an index is known in terms of an outer one, j ≥ i + 1 say, j − i ≥ 1 follows.
+    """
+    atoms, constant = linear(e)
+    low, high = _bound(atoms, constant, ranges, -1), _bound(atoms, constant, ranges, 1)
+    return None if low is None or high is None else (low, high)
+
+
+def _bound(atoms: dict[E, int], constant: int, ranges: Ranges, side: int) -> int | None:
+    """The least (side −1) or greatest (+1) value of Σ factor · atom + constant; None where it has no bound that is known."""
+    inner = next((a for a in reversed(atoms) if a.op == "read" and a.param in ranges.between), None)
+    if inner is not None:
+        # The index is replaced by its own bound, which speaks of outer variables only: so this ends.
+        rest = dict(atoms)
+        factor = rest.pop(inner)
+        more, shift = linear(ranges.between[inner.param][1 if (factor > 0) == (side > 0) else 0])
+        for atom, k in more.items():
+            rest[atom] = rest.get(atom, 0) + k * factor
+        found = _bound({a: k for a, k in rest.items() if k}, constant + shift * factor, ranges, side)
+        numeric = _numeric(atoms, constant, ranges, side)
+        known = [x for x in (found, numeric) if x is not None]
+        return (min(known) if side > 0 else max(known)) if known else None
+    return _numeric(atoms, constant, ranges, side)
+
+
+def _numeric(atoms: dict[E, int], constant: int, ranges: Ranges, side: int) -> int | None:
+    total = constant
+    for atom, factor in atoms.items():
+        found = ranges.get(atom.param) if atom.op == "read" else None
+        if found is None and atom.op == "apply" and atom.param == "mod" and atom.args[1].op == "const":
+            modulus = atom.args[1].param
+            found = (0, modulus - 1) if modulus > 0 else None
+        if found is None:
+            return None
+        total += max(found[0] * factor, found[1] * factor) if side > 0 else min(found[0] * factor, found[1] * factor)
+    return total
+
+
+def word_of(value: int | float | Fraction, kind: Kind, w: Format) -> int:
+    """The word of a constant. Raises OverflowError where it does not fit, ValueError where it has none."""
+    match kind:
+        case Kind.FIXED:
+            return w.from_real(value)
+        case Kind.LOGNUM:
+            from math import log2
+
+            if value == 0:
+                raise ValueError("zero has no lognum")
+            exponent = round(Fraction(log2(float(abs(Fraction(value))))) * (1 << w.frac))
+            if not -(w.sign >> 1) <= exponent < w.sign >> 1:
+                raise OverflowError(f"{brief(value)} is outside the range of a lognum of {w}")
+            return (exponent & (w.sign - 1)) | (w.sign if value < 0 else 0)
+        case Kind.BOOL:
+            return int(bool(value))
+        case Kind.INT | Kind.ADDRESS:
+            number = int(value)
+            if number != value or not -w.sign <= number <= w.mask:
+                raise OverflowError(
+                    f"{brief(value)} {'is no integer of' if number != value else 'does not fit in'} {w.width} bits"
+                )
+            return number & w.mask

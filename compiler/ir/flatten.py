@@ -1,0 +1,330 @@
+"""Expressions → instructions: temporaries are computed, used, uncomputed; sums need none.
+
+    y += e  →  within (temporaries of e) do (y ⊕= f(…))
+
+All temporaries of a statement are computed once, in one flat block, and uncomputed after its last use: the cost is twice
+their number, not twice to the power of their depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from retrograd.compiler.ir.expressions import Address, E, variables
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Check,
+    Const,
+    Delocal,
+    For,
+    If,
+    Kind,
+    Local,
+    Node,
+    Op,
+    Operand,
+    Test,
+    Var,
+    Within,
+)
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+#: update -> the update that undoes it
+OPPOSITE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul", "xor": "xor"}
+ZERO = Const(0)
+#: the procedure for `y += x ** n` of a kind, for an expression at this place
+PowerOf = Callable[[Kind, Span | None], str]
+
+
+class Temporaries:
+    """The temporaries of one statement, or of one branch within it, which also sees those around it.
+
+    `wrap(body)` is the body within the computation of the temporaries that it asked for.
+    """
+
+    def __init__(self, w: Format, span: Span | None, power: PowerOf, outer: Temporaries | None = None) -> None:
+        self.w = w
+        self.span = span
+        self.power = power
+        self.outer = outer
+        self.compute: list[Node] = []
+        self._known: dict[E, Operand] = {}
+        self._checked: set[tuple[E, int]] = set()
+
+    def inner(self) -> Temporaries:
+        """Temporaries for what is not always executed, or more than once."""
+        return Temporaries(self.w, self.span, self.power, self)
+
+    def wrap(self, body: Block, checked: bool = False) -> Block:
+        """(body,) within the temporaries; checked: the machine tests that they are zero when freed."""
+        if not self.compute:
+            return body
+        compute = tuple(self.compute)
+        if checked:
+            compute = tuple(n._replace(checked=True) if isinstance(n, Local) else n for n in compute)
+        return (Within(compute, body, None, self.span),)
+
+    # ------------------------------------------------------------------ operands
+
+    def _find(self, e: E) -> Operand | None:
+        scope: Temporaries | None = self
+        while scope is not None:
+            found = scope._known.get(e)
+            if found is not None:
+                return found
+            scope = scope.outer
+        return None
+
+    def operand(self, e: E) -> Operand:
+        """A variable or constant with the value of e, computed before if need be."""
+        if e.op == "const":
+            return Const(self.w.wrap(e.param))
+        if e.op == "read":
+            var: Var = e.param
+            return var
+        found = self._find(e)
+        if found is None:
+            t = self.fresh(_name(e), e.kind)
+            self.into(self.compute, t, _set(e.kind), e, fresh=True)
+            self._known[e] = found = t
+        return found
+
+    def fresh(self, name: str, kind: Kind) -> Var:
+        """A new temporary, zero."""
+        t = Var(name, kind, self.span)
+        self.compute.append(Local(t, False, self.span))
+        return t
+
+    def address(self, at: Address) -> tuple[Operand, int]:
+        """(register, immediate) of a memory operand, its checks made."""
+        for check in at.checks:
+            self._check(check.value, check.length, check.message, check.span)
+        offset = at.offset + (at.region.address or 0 if at.base is None else 0)
+        parts = [(e, k) for e, k in at.terms]
+        if at.base is not None:
+            parts.append((E("read", Kind.ADDRESS, (), at.base), 1))
+        if not parts:
+            return ZERO, offset
+        if len(parts) == 1 and parts[0][1] == 1:
+            return self.operand(parts[0][0]), offset
+        key = E("address", Kind.ADDRESS, tuple(e for e, _ in parts), tuple(k for _, k in parts))
+        found = self._find(key)
+        if found is None:
+            t = self.fresh("at", Kind.ADDRESS)
+            for e, k in parts:
+                x = self.operand(e)
+                if k in (1, -1):
+                    self.compute.append(self.op("mov", "add" if k == 1 else "sub", t, x))
+                else:
+                    self.compute.append(self.op("mul", "add", t, x, Const(self.w.wrap(k))))
+            self._known[key] = found = t
+        return found, offset
+
+    def location(self, at: Address) -> Operand:
+        """The address itself as an operand."""
+        a, imm = self.address(at)
+        if imm == 0:
+            return a
+        if isinstance(a, Const):
+            return Const(self.w.wrap(a.word + imm))
+        key = E("location", Kind.ADDRESS, (E("read", Kind.ADDRESS, (), a),), imm)
+        found = self._find(key)
+        if found is None:
+            t = self.fresh("at", Kind.ADDRESS)
+            self.compute.append(self.op("mov", "add", t, a))
+            self.compute.append(self.op("mov", "add", t, Const(self.w.wrap(imm))))
+            self._known[key] = found = t
+        return found
+
+    def _check(self, index: E, length: int, message: str, span: Span | None) -> None:
+        key = (index, length)
+        scope: Temporaries | None = self
+        while scope is not None:
+            if key in scope._checked:
+                return
+            scope = scope.outer
+        x = self.operand(index)
+        self._checked.add(key)
+        self.compute.append(Check(Test("ltu", x, Const(length)), "RG0801", message, span))
+
+    def test(self, e: E) -> Test:
+        """A condition as what a branch can test."""
+        match e.op:
+            case "const":
+                return Test("ne" if e.param else "eq", Const(1), ZERO)
+            case "not":
+                return self.test(e.args[0]).negated()
+            case "apply" if e.param in ("slt", "sltu", "seq"):
+                cc = {"slt": "lt", "sltu": "ltu", "seq": "eq"}[e.param]
+                return Test(cc, self.operand(e.args[0]), self.operand(e.args[1]))
+        return Test("ne", self.operand(e), ZERO)
+
+    # ------------------------------------------------------------------ updates
+
+    def op(self, name: str, update: str, d: Var, a: Operand | None = None, b: Operand | None = None) -> Op:
+        """`d update= name(a, b)`."""
+        return Op(TABLE[f"{name}.{update}"], d, a, b, 0, self.span)
+
+    def memory(self, opcode: str, register: Operand, at: Address) -> Op:
+        """ld, st or exch at an address."""
+        a, imm = self.address(at)
+        if opcode.startswith("st"):
+            return Op(TABLE[opcode], None, a, register, imm, self.span, at.region)
+        return Op(TABLE[opcode], register, a, None, imm, self.span, at.region)
+
+    def into(self, out: list[Node], d: Var, update: str, e: E, fresh: bool = False) -> None:
+        """Append to `out` what does `d update= e`. fresh: d is zero, so that nothing can overflow.
+
+        Temporaries go to `self.compute`: `out` is that list itself, or is put within it by `wrap`.
+        """
+        if d.kind is Kind.LOGNUM:
+            self._logarithmic(out, d, update, e, fresh)
+            return
+        # A sum with something that is not zero may overflow, in fixed point: a move that is checked.
+        move = "fmov" if d.kind is Kind.FIXED and not (fresh and update == "add") else "mov"
+        known = None if fresh else self._find(e)
+        if known is not None:
+            out.append(self.op(move, update, d, known))
+            return
+        match e.op:
+            case "const" | "read":
+                if e.op == "const" and e.param == 0:
+                    return
+                out.append(self.op(move, update, d, self.operand(e)))
+            case "load":
+                if move == "fmov":
+                    out.append(self.op(move, update, d, self.operand(e)))
+                else:
+                    out.append(self.memory(f"ld.{update}", d, e.param))
+            case "add" | "sub" | "neg" if update in ("add", "sub"):
+                second = update if e.op == "add" else OPPOSITE[update]
+                if len(e.args) == 2:
+                    self.into(out, d, update, e.args[0], fresh)
+                    fresh = fresh and _is_zero(e.args[0])
+                self.into(out, d, second, e.args[-1], fresh)
+            case "not" if d.kind is Kind.BOOL:
+                self.into(out, d, "xor", e.args[0], fresh)
+                out.append(self.op("mov", "xor", d, Const(1)))
+            case "apply":
+                operands = [self.operand(x) for x in e.args]
+                out.append(self.op(e.param, update, d, *operands))
+            case "power" if update in ("add", "sub"):
+                self._power(out, d, update, e)
+            case "choose":
+                self._choose(out, d, update, e, fresh)
+            case "total":
+                self._total(out, d, update, e)
+            case _:
+                out.append(self.op(move, update, d, self.operand(e)))
+
+    def _power(self, out: list[Node], d: Var, update: str, e: E) -> None:
+        base, exponent = (self.operand(x) for x in e.args)
+        if e.kind is Kind.INT:
+            message = "the exponent of an int is {a}"
+            self.compute.append(Check(Test("ge", exponent, ZERO), "RG0810", message, self.span))
+        procedure = self.power(e.kind, self.span)
+        out.append(Call(procedure, (d, base, exponent), (), update == "sub", self.span))
+
+    def _choose(self, out: list[Node], d: Var, update: str, e: E, fresh: bool) -> None:
+        test = self.test(e.args[0])
+        blocks: list[Block] = []
+        for x in e.args[1:]:
+            branch = self.inner()
+            body: list[Node] = []
+            branch.into(body, d, update, x, fresh)
+            blocks.append(branch.wrap(tuple(body)))
+        out.append(If(test, blocks[0], blocks[1], test, self.span))
+
+    def _total(self, out: list[Node], d: Var, update: str, e: E) -> None:
+        if update == "xor":
+            out.append(self.op("mov", update, d, self.operand(e)))
+            return
+        indices, shape = e.param
+        self.hoist(e.args[0], frozenset(indices))
+        within = self.inner()
+        body: list[Node] = []
+        within.into(body, d, update, e.args[0])
+        block = within.wrap(tuple(body))
+        for var, length in zip(reversed(indices), reversed(shape), strict=True):
+            block = (For(var, ZERO, Const(length), 1, block, False, True, self.span),)
+        out.extend(block)
+
+    def hoist(self, e: E, indices: frozenset[Var]) -> None:
+        """Compute now, before a loop over the indices, what of e does not depend on them."""
+        if self._hoist(e, indices):
+            self.operand(e)
+
+    def _hoist(self, e: E, indices: frozenset[Var]) -> bool:
+        """Whether e does not depend on the indices; where it does, its parts that do not are computed."""
+        if e.op in ("const", "read"):
+            return e.param not in indices
+        if e.op == "total":
+            return variables(e).isdisjoint(indices)
+        if e.op == "choose":
+            # Of a choice only one side is computed: the condition alone is sure to be.
+            self._hoist(e.args[0], indices)
+            return False
+        invariant = [self._hoist(x, indices) for x in e.args]
+        if all(invariant):
+            return True
+        for x, fixed in zip(e.args, invariant, strict=True):
+            if fixed and x.op not in ("const", "read", "add", "sub", "neg", "not"):
+                self.operand(x)
+        return False
+
+    def _logarithmic(self, out: list[Node], d: Var, update: str, e: E, fresh: bool) -> None:
+        known = None if fresh else self._find(e)
+        if known is not None:
+            out.append(self.op("lmov", update, d, known))
+            return
+        match e.op:
+            case "const" if e.param == 0:
+                pass  # d *= 1
+            case "load" if fresh and update == "mul":
+                out.append(self.memory("ld.add", d, e.param))
+            case "product" | "quotient":
+                self.into(out, d, update, e.args[0], fresh)
+                self.into(out, d, update if e.op == "product" else OPPOSITE[update], e.args[1])
+            case "apply":
+                out.append(self.op(e.param, update, d, *(self.operand(x) for x in e.args)))
+            case "choose":
+                self._choose(out, d, update, e, fresh)
+            case _:
+                out.append(self.op("lmov", update, d, self.operand(e)))
+
+
+def _set(kind: Kind) -> str:
+    return "mul" if kind is Kind.LOGNUM else "xor" if kind is Kind.BOOL else "add"
+
+
+def _is_zero(e: E) -> bool:
+    return e.op == "const" and e.param == 0
+
+
+def _name(e: E) -> str:
+    """What a temporary is called in listings."""
+    if e.op == "load":
+        return e.param.region.name.rpartition(".")[2] or "m"
+    return "t"
+
+
+def allocate(t: Temporaries, var: Var, e: E) -> Block:
+    """`var = e`: the nodes that make a fresh variable and give it its value."""
+    body: list[Node] = []
+    t.into(body, var, _set(var.kind), e, fresh=True)
+    return (Local(var, False, t.span), *t.wrap(tuple(body)))
+
+
+def release(t: Temporaries, var: Var, e: E | None, checked: bool) -> Block:
+    """`free(var, e)`: the nodes that take its value from a variable, and free it."""
+    body: list[Node] = []
+    if e is not None:
+        # As it was given, backward: the inverse of what `allocate` makes.
+        from retrograd.compiler.ir.statements import invert
+
+        t.into(body, var, _set(var.kind), e, fresh=True)
+        body = list(invert(body))
+    return (*t.wrap(tuple(body)), Delocal(var, checked, t.span))

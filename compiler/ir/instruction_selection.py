@@ -1,0 +1,229 @@
+"""Instruction selection: a tree over words as the instructions of the table that compute it.
+
+    x ⊕= tree   →   within (operands computed) do (x ⊕= f(a, b))        f(a, b) the tree, by the table's own trees
+
+A tree is covered from its root down by the trees of the functions; nodes are interned, so a match is a walk. What no
+function computes are choices, which become branches, and quotients with fewer places, whose divisor is doubled.
+Trap: of a choice only one side is computed, so a side that has no value on the other's arguments does no harm.
+Source: tree pattern matching, A. V. Aho, M. Ganapathi, S. W. K. Tjiang, ACM TOPLAS 11 (1989), here without costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from retrograd.compiler.ir.flatten import OPPOSITE
+from retrograd.compiler.ir.statements import (
+    Block,
+    Const,
+    Delocal,
+    If,
+    Kind,
+    Local,
+    Node,
+    Op,
+    Operand,
+    Region,
+    Test,
+    Var,
+    Within,
+    fits_immediate,
+)
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.effects import UPDATE_OPERATORS
+from retrograd.isa.entries import Function
+from retrograd.isa.expr import ZERO, Expr, div_round, inputs, place
+from retrograd.isa.table import ENTRIES, TABLE
+from retrograd.isa.words import Format
+
+
+class Word(NamedTuple):
+    """A word of memory: M[a + imm]."""
+
+    a: Operand
+    imm: int
+    region: Region | None
+
+
+Place = Operand | Word
+
+
+class NoInstruction(Exception):
+    """No instruction computes a part of the tree."""
+
+
+def updates(
+    wanted: Sequence[tuple[Place, str, Expr]], places: Mapping[str, Place], w: Format, span: Span | None = None
+) -> Block:
+    """What does `target ⊕= tree` for each of (target, ⊕, tree); no tree may read a target. The trees' inputs are `places`.
+
+    What the trees have in common is computed once. A sum that overflows traps, in memory too. Raises NoInstruction.
+    """
+    scope = _Scope(places, w, span)
+    body: list[Node] = []
+    for target, operator, tree in wanted:
+        if isinstance(target, Word):
+            t = Var("t", Kind.FIXED, span)
+            exchange = Op(TABLE["exch"], t, target.a, None, target.imm, span, target.region)
+            body += [Local(t, False, span), exchange]
+            scope.update(body, t, operator, tree)
+            body += [exchange, Delocal(t, False, span)]
+        else:
+            assert isinstance(target, Var)
+            scope.update(body, target, operator, tree)
+    return scope.wrap(body)
+
+
+class _Scope:
+    """Operands that are computed once, for all that is executed with them."""
+
+    def __init__(self, places: Mapping[str, Place], w: Format, span: Span | None, outer: _Scope | None = None) -> None:
+        self.places = places
+        self.w = w
+        self.span = span
+        self.outer = outer
+        self.compute: list[Node] = []
+        self.known: dict[Expr, Operand] = {}
+
+    def wrap(self, body: list[Node]) -> Block:
+        return (Within(tuple(self.compute), tuple(body), None, self.span),) if self.compute else tuple(body)
+
+    def update(self, out: list[Node], d: Var, operator: str, tree: Expr) -> None:
+        """Append what does `d ⊕= tree`."""
+        found = _cover(tree, operator, self.w)
+        if found is not None:
+            f, given = found
+            a, b = (self.operand(given[p]) if p in given else None for p in ("a", "b"))
+            imm = _constant(given["imm"]) if "imm" in given else 0
+            out.append(Op(TABLE[f"{f.name}.{operator}"], d, a, b, imm, self.span))
+            return
+        additive = operator in ("add", "sub")
+        match tree.op, tree.param:
+            case "sub", _ if additive and tree.args[0] is ZERO:
+                self.update(out, d, OPPOSITE[operator], tree.args[1])
+            case (("add" | "sub"), _) if additive:
+                self.update(out, d, operator, tree.args[0])
+                self.update(out, d, operator if tree.op == "add" else OPPOSITE[operator], tree.args[1])
+            case "select", _:
+                test = self.test(tree.args[0])
+                blocks: list[Block] = []
+                for side in tree.args[1:]:
+                    inner, body = _Scope(self.places, self.w, self.span, self), list[Node]()
+                    if side is not ZERO:
+                        inner.update(body, d, operator, side)
+                    blocks.append(inner.wrap(body))
+                out.append(If(test, blocks[0], blocks[1], test, self.span))
+            case (("input" | "const" | "xor"), _):
+                moves = {"mul": "lmov", "div": "lmov", "xor": "mov"}
+                name = f"{moves.get(operator, 'fmov')}.{operator}"
+                out.append(Op(TABLE[name], d, self.operand(tree), None, 0, self.span))
+            case "divround", int(shift) if shift == self.w.frac - 1:
+                # x·2^(F−1) / y = x·2^F / 2y: rounded once, as half of a rounded quotient would not be. 2y must be a word.
+                top, bottom = tree.args
+                self.update(out, d, operator, div_round(top, bottom + bottom, self.w.frac))
+            case _ if operator in ("mul", "div") and (parts := _combination(tree, self.w)) is not None:
+                first, second, value = parts
+                self.update(out, d, operator, first)
+                self.update(out, d, second if operator == "mul" else OPPOSITE[second], value)
+            case _:
+                raise NoInstruction(f"no instruction computes {tree.op}")
+
+    def operand(self, tree: Expr) -> Operand:
+        """A variable or constant that holds the tree's word."""
+        if tree.op == "const":
+            return Const(self.w.wrap(_constant(tree)))
+        if tree.op == "input":
+            where = self.places[str(tree.param)]
+            if not isinstance(where, Word):
+                return where
+        scope: _Scope | None = self
+        while scope is not None:
+            if tree in scope.known:
+                return scope.known[tree]
+            scope = scope.outer
+        logarithmic = _is_logarithmic(tree, self.w)
+        t = Var("t", Kind.LOGNUM if logarithmic else Kind.FIXED, self.span)
+        made: list[Node] = [Local(t, False, self.span)]
+        if tree.op == "input":
+            where = self.places[str(tree.param)]
+            assert isinstance(where, Word)
+            made.append(Op(TABLE["ld.add"], t, where.a, None, where.imm, self.span, where.region))
+        elif tree.op == "xor":
+            self.update(made, t, "add", tree.args[0])
+            self.update(made, t, "xor", tree.args[1])
+        else:
+            # Zero is 1 to a lognum: t ×= tree makes t the tree.
+            self.update(made, t, "mul" if logarithmic else "add", tree)
+        self.compute += made
+        self.known[tree] = t
+        return t
+
+    def test(self, condition: Expr) -> Test:
+        """Whether the condition's word is not zero, as what a branch can test."""
+        match condition.op:
+            case "lt" | "ltu" | "eq":
+                x, y = condition.args
+                if condition.op == "eq" and y is ZERO and x.op in ("lt", "ltu", "eq"):
+                    return self.test(x).negated()
+                return Test(condition.op, self.operand(x), self.operand(y))
+        return Test("ne", self.operand(condition), Const(0))
+
+
+@cache
+def _functions(w: Format) -> tuple[tuple[Function, Expr], ...]:
+    """The functions of registers and constants with their trees; those that check their sums first."""
+    found = [
+        (f, f.value(w))
+        for f in ENTRIES
+        if isinstance(f, Function) and f.target == "d" and inputs(f.value(w)) <= {"a", "b", "imm"}
+    ]
+    # A move would match everything; what it moves is an operand already.
+    found = [(f, tree) for f, tree in found if tree.op not in ("input", "shl") or "imm" not in inputs(tree)]
+    found = [(f, tree) for f, tree in found if tree.op != "input"]
+    return tuple(sorted(found, key=lambda pair: (not pair[0].checked, "imm" not in inputs(pair[1]))))
+
+
+@cache
+def _cover(tree: Expr, operator: str, w: Format) -> tuple[Function, Mapping[str, Expr]] | None:
+    """The function that computes the tree's root, and the trees of its operands."""
+    for f, pattern in _functions(w):
+        given: dict[str, Expr] = {}
+        if operator in f.updates and _unify(pattern, tree, given, set()):
+            imm = given.get("imm")
+            if imm is None or (imm.op == "const" and isinstance(imm.param, int) and fits_immediate(imm.param)):
+                return f, given
+    return None
+
+
+@cache
+def _combination(tree: Expr, w: Format) -> tuple[Expr, str, Expr] | None:
+    """(x, ⊕, v) where the tree is x ⊕ v, of lognums."""
+    for operator in ("mul", "div"):
+        given: dict[str, Expr] = {}
+        if _unify(UPDATE_OPERATORS[operator].combine(w, place("x"), place("v")), tree, given, set()):
+            return given["x"], operator, given["v"]
+    return None
+
+
+def _is_logarithmic(tree: Expr, w: Format) -> bool:
+    return _combination(tree, w) is not None or (_cover(tree, "add", w) is None and _cover(tree, "mul", w) is not None)
+
+
+def _unify(pattern: Expr, tree: Expr, given: dict[str, Expr], seen: set[tuple[Expr, Expr]]) -> bool:
+    if pattern.op == "input":
+        return given.setdefault(str(pattern.param), tree) is tree
+    if (pattern, tree) in seen:
+        return True
+    if pattern.op != tree.op or pattern.param != tree.param:
+        return False
+    if not all(_unify(p, t, given, seen) for p, t in zip(pattern.args, tree.args, strict=True)):
+        return False
+    seen.add((pattern, tree))
+    return True
+
+
+def _constant(node: Expr) -> int:
+    assert isinstance(node.param, int)
+    return node.param

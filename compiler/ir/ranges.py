@@ -1,0 +1,220 @@
+"""Ranges: between which numbers a word lies, and what it is made of.
+
+    value = constant + Σ coefficientᵢ · symbolᵢ  mod 2^W,    low ≤ value ≤ high as a signed number
+
+A symbol stands for a number that is not known, between bounds of its own; two values made of the same symbols can be
+compared though neither is known: for s ≥ 0, 5 (k + 1 + s) − 5 k is not zero. The sum is exact mod 2^W, whatever
+overflows on the way; bounds are kept only while nothing does.
+Source: interval arithmetic (R. E. Moore, Interval Analysis, 1966) on linear forms (K. L. Comba and J. Stolfi, Affine
+arithmetic and its applications to computer graphics, 1993, without the errors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from retrograd.compiler.ir.statements import Op
+from retrograd.isa.words import Format
+
+#: a sum of more symbols is followed by its bounds alone
+_MOST_TERMS = 8
+
+
+class Value(NamedTuple):
+    """What is known of a word."""
+
+    low: int
+    high: int
+    #: (symbol, coefficient), by symbol, no coefficient zero mod 2^W
+    terms: tuple[tuple[int, int], ...]
+    constant: int
+
+
+class Symbols:
+    """The symbols of one module, and arithmetic on what is made of them."""
+
+    def __init__(self, w: Format) -> None:
+        self.w = w
+        self.least, self.most = -w.sign, w.sign - 1
+        self._bounds: list[tuple[int, int]] = []
+
+    def unknown(self, low: int | None = None, high: int | None = None) -> Value:
+        """A number of which nothing else is known."""
+        low, high = self.least if low is None else low, self.most if high is None else high
+        if low == high:
+            return self.constant(low)
+        self._bounds.append((low, high))
+        return Value(low, high, ((len(self._bounds) - 1, 1),), 0)
+
+    def constant(self, word: int) -> Value:
+        number = self.w.signed(word)
+        return Value(number, number, (), number)
+
+    def fits(self, low: int, high: int) -> bool:
+        return self.least <= low and high <= self.most
+
+    def _made(self, terms: dict[int, int], constant: int, low: int, high: int) -> Value:
+        """The value of the sum, whose bounds are low and high if nothing overflows."""
+        w = self.w
+        kept = tuple(sorted((symbol, w.signed(k)) for symbol, k in terms.items() if k & w.mask))
+        constant = w.signed(constant)
+        if not kept:
+            return self.constant(constant)
+        if len(kept) > _MOST_TERMS:
+            return self.unknown(low, high) if self.fits(low, high) else self.unknown()
+        if not self.fits(low, high):
+            low, high = self.least, self.most
+        least = most = constant
+        for symbol, k in kept:
+            ends = self._bounds[symbol]
+            least += min(k * ends[0], k * ends[1])
+            most += max(k * ends[0], k * ends[1])
+        if self.fits(least, most):
+            low, high = max(low, least), min(high, most)
+        return Value(low, high, kept, constant)
+
+    def sum(self, x: Value, y: Value, sign: int = 1) -> Value:
+        """x + y, or x − y."""
+        terms = dict(x.terms)
+        for symbol, k in y.terms:
+            terms[symbol] = terms.get(symbol, 0) + sign * k
+        ends = (y.low, y.high) if sign > 0 else (-y.high, -y.low)
+        return self._made(terms, x.constant + sign * y.constant, x.low + ends[0], x.high + ends[1])
+
+    def times(self, x: Value, factor: int) -> Value:
+        """x times a constant."""
+        ends = (x.low * factor, x.high * factor)
+        return self._made({s: k * factor for s, k in x.terms}, x.constant * factor, min(ends), max(ends))
+
+    def product(self, x: Value, y: Value) -> Value:
+        for p, q in ((x, y), (y, x)):
+            if not q.terms:
+                return self.times(p, q.constant)
+        ends = [p * q for p in (x.low, x.high) for q in (y.low, y.high)]
+        return self.unknown(min(ends), max(ends)) if self.fits(min(ends), max(ends)) else self.unknown()
+
+    # ------------------------------------------------------------------ instructions
+
+    def function(self, op: Op, a: Value, b: Value) -> Value | None:
+        """f(a, b, imm) of an update of a register by a whole number; None where nothing is known."""
+        name = op.opcode.entry.name
+        if name in _WITH_CONSTANT:
+            name, b = _WITH_CONSTANT[name], self.constant(op.imm)
+        match name:
+            case "mov":
+                return a
+            case "imm":
+                return self.constant(op.imm)
+            case "mul":
+                return self.product(a, b)
+            case "shl" if not b.terms:
+                return self.times(a, 1 << (b.constant & self.w.mask) % self.w.width)
+        bounds = _BOUNDS.get(name)
+        ends = bounds(a, b, self.w) if bounds is not None else None
+        if ends is None or ends[0] > ends[1] or not self.fits(*ends):
+            return None
+        return self.unknown(*ends)
+
+    # ------------------------------------------------------------------ tests
+
+    def holds(self, cc: str, x: Value, y: Value) -> bool | None:
+        """Whether cc(x, y) is known to be true, or to be false."""
+        difference = self.sum(x, y, -1)
+        match cc:
+            case "eq" | "ne":
+                equal = _equal(difference) if _equal(difference) is not None else _apart(x, y)
+                return equal if equal is None or cc == "eq" else not equal
+            case "lt" | "ge":
+                less = self._less(x, y, difference)
+            case _:
+                less = None
+                if y.low >= 0:
+                    # Below zero is above all, unsigned.
+                    less = self._less(x, y, difference) if x.low >= 0 else False if x.high < 0 else None
+        return less if less is None or cc in ("lt", "ltu") else not less
+
+    def _less(self, x: Value, y: Value, difference: Value) -> bool | None:
+        if not self.fits(x.low - y.high, x.high - y.low):
+            return True if x.high < y.low else False if x.low >= y.high else None
+        return True if difference.high < 0 else False if difference.low >= 0 else None
+
+    def narrowed(self, cc: str, x: Value, y: Value) -> Value:
+        """x, where cc(x, y) is known to hold."""
+        low, high = x.low, x.high
+        match cc:
+            case "ltu" if y.low >= 0:
+                low, high = max(low, 0), min(high, y.high - 1)
+            case "lt":
+                high = min(high, y.high - 1)
+            case "ge":
+                low = max(low, y.low)
+            case "geu" if x.low >= 0 and y.low >= 0:
+                low = max(low, y.low)
+            case "eq":
+                low, high = max(low, y.low), min(high, y.high)
+            case "ne" if y.low == y.high:
+                low, high = low + (low == y.low), high - (high == y.low)
+        # A contradiction: nothing runs here, and anything may be said.
+        return x._replace(low=low, high=high) if low <= high else x
+
+
+def _equal(difference: Value) -> bool | None:
+    if difference.low > 0 or difference.high < 0:
+        return False
+    return True if difference.low == difference.high == 0 else None
+
+
+def _apart(x: Value, y: Value) -> bool | None:
+    return False if x.high < y.low or y.high < x.low else None
+
+
+_WITH_CONSTANT = {"muli": "mul", "andi": "and", "shli": "shl", "shri": "shr", "sari": "sar"}
+_Bounds = Callable[[Value, Value, Format], tuple[int, int] | None]
+
+
+def _and(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+    tops = [x.high for x in (a, b) if x.low >= 0]
+    return (0, min(tops)) if tops else None
+
+
+def _quotient(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+    return (min(a.low // b.low, a.low // b.high), max(a.high // b.low, a.high // b.high)) if b.low > 0 else None
+
+
+def _remainder(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+    if b.low <= 0:
+        return None
+    return (a.low, a.high) if a.low >= 0 and a.high < b.low else (0, b.high - 1)
+
+
+def _shifted(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+    k = (b.constant & w.mask) % w.width
+    return (a.low >> k, a.high >> k) if not b.terms else None
+
+
+def _shifted_in_zeros(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+    k = (b.constant & w.mask) % w.width
+    if b.terms or (a.low < 0 and k == 0):
+        return None
+    return (a.low >> k, a.high >> k) if a.low >= 0 else (0, w.mask >> k)
+
+
+def _magnitude(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+    return (max(a.low, -a.high, 0), max(-a.low, a.high)) if a.low > -w.sign else None
+
+
+#: function -> the ends of what it gives
+_BOUNDS: dict[str, _Bounds] = {
+    "and": _and,
+    "div": _quotient,
+    "mod": _remainder,
+    "sar": _shifted,
+    "shr": _shifted_in_zeros,
+    "abs": _magnitude,
+    "min": lambda a, b, w: (min(a.low, b.low), min(a.high, b.high)),
+    "max": lambda a, b, w: (max(a.low, b.low), max(a.high, b.high)),
+    "slt": lambda a, b, w: (0, 1),
+    "sltu": lambda a, b, w: (0, 1),
+    "seq": lambda a, b, w: (0, 1),
+}

@@ -1,0 +1,433 @@
+"""Operators of the language over values: which function of the instruction table each becomes, for which types.
+
+    int   + - * // % & | ^ << >>  comparisons          wrapping; / makes fixed
+    fixed + - * / // % **  comparisons                 checked; an int beside a fixed becomes one
+    lognum * / **  + -  == !=                          + and − are functions, not updates
+
+Raises TypeError with a message for the user where an operation has no meaning; the caller adds the place.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from retrograd.compiler.frontends.python.sources.pure import need_operators, need_plain
+from retrograd.compiler.ir.expressions import E, add, apply, choose, const, constant, lazy, neg, negated, sub
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.sizes import check_operator, check_result
+from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe
+from retrograd.isa.words import Format
+
+INT, FIXED, LOGNUM, BOOL = Kind.INT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL
+
+_PYTHON: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
+    "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {
+    "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
+}  # fmt: skip
+#: factors that a power of a lognum is made of
+_MOST_FACTORS = 1000
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+class ShapeMismatch(Exception):
+    """Shapes that do not broadcast."""
+
+
+class NegativePower(ValueError):
+    """An int to the power of a negative int, which is no int."""
+
+
+_NUMBERS: dict[type, Kind] = {bool: BOOL, int: INT, float: FIXED, Fraction: FIXED}
+
+
+def number_kind(value: Any) -> Kind | None:
+    """The kind that a Python number has where nothing else decides: int, fixed, bool."""
+    found = _NUMBERS.get(type(value))
+    if found is not None:
+        return found
+    if isinstance(value, (int, float, Fraction)):  # a union would be made anew each time
+        need_operators(value)
+        return INT if isinstance(value, int) else FIXED
+    # NumPy's scalars are numbers too.
+    return number_kind(value.item()) if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else None
+
+
+def _whole(value: Any) -> bool:
+    """Whether a number is an integer that a word of 64 bits may hold, in whatever type."""
+    return math.isfinite(value) and float(value).is_integer() and -(1 << 63) <= value < 1 << 64
+
+
+def _folded(op: str, x: Any, y: Any) -> Any:
+    """An operation on constants, done now. Raises TooLarge before it takes all memory, and what Python raises."""
+    need_plain(x)
+    need_plain(y, text=op == "%" and isinstance(x, str | bytes))
+    check_operator(op, x, y)
+    if op == "*" and any(isinstance(v, str | bytes | tuple | list) for v in (x, y)):
+        raise TypeError(f"* is not defined for {describe(Constant(x))} and {describe(Constant(y))}")
+    if op == "%" and isinstance(x, str | bytes):
+        raise TypeError(f"% is not defined for {describe(Constant(x))}")
+    found = _PYTHON[op](x, y)
+    check_result(found)
+    return found
+
+
+class Arithmetic:
+    """Operators in one format."""
+
+    def __init__(self, w: Format) -> None:
+        self.w = w
+
+    # ------------------------------------------------------------------ from values to expressions
+
+    def expression(self, value: Value, kind: Kind | None = None) -> E:
+        """The scalar's expression, converted to a kind where that loses nothing. Raises TypeError, OverflowError."""
+        match value:
+            case Constant(number):
+                need_plain(number)
+                own = number_kind(number)
+                if own is None:
+                    raise TypeError(f"{describe(value)} is no number")
+                wanted = kind or own
+                if wanted is INT and own is FIXED:
+                    raise TypeError(f"{number} is no integer")
+                if isinstance(number, np.generic | np.ndarray):
+                    number = number.item()
+                if isinstance(number, float) and math.isnan(number):
+                    raise ValueError("NaN is not a number")
+                return constant(number, wanted, self.w)
+            case Scalar(e):
+                return self.converted(e, kind or e.kind)
+        raise TypeError(f"{describe(value)} where one number is needed")
+
+    def converted(self, e: E, kind: Kind) -> E:
+        """e as another kind, where every value of its own kind is one of that kind."""
+        match e.kind, kind:
+            case (a, b) if a is b:
+                return e
+            case (Kind.BOOL, Kind.INT):
+                return const(e.param, INT) if e.op == "const" else apply("mov", INT, e)
+            case (Kind.INT | Kind.BOOL, Kind.FIXED):
+                if e.op == "const":
+                    return constant(e.param, FIXED, self.w)
+                return apply("itof", FIXED, e)
+        hints = {
+            (FIXED, INT): "; rg.floor(x) makes an int of it",
+            (LOGNUM, FIXED): "; fixed(x) makes a fixed of it",
+            (FIXED, LOGNUM): "; lognum(x) makes a lognum of it",
+        }
+        article = "an" if kind is INT else "a"
+        raise TypeError(f"a {e.kind.value} where {article} {kind.value} is needed{hints.get((e.kind, kind), '')}")
+
+    # ------------------------------------------------------------------ element by element
+
+    def each(self, function: Callable[..., Value], *values: Value) -> Value:
+        """function(*values), element by element where there are arrays. Raises ShapeMismatch."""
+        if not any(isinstance(v, ArrayView | Lazy) for v in values):
+            return function(*values)
+        shape = broadcast([v.shape for v in values if isinstance(v, ArrayView | Lazy)])
+        lazy = Lazy(shape, lambda index: function(*(element(v, index) for v in values)))
+        lazy.element(
+            tuple(const(0, INT) for _ in shape)
+        )  # what is wrong with the elements is found here, where they are
+        return lazy
+
+    # ------------------------------------------------------------------ operators
+
+    def binary(self, op: str, x: Value, y: Value) -> Value:
+        return self.each(lambda a, b: self._binary(op, a, b), x, y)
+
+    def _binary(self, op: str, x: Value, y: Value) -> Value:
+        if isinstance(x, Constant) and isinstance(y, Constant):
+            return Constant(_folded(op, x.value, y.value))
+        kinds = {v.kind for v in (x, y) if isinstance(v, Scalar)}
+        for v in (x, y):
+            if not isinstance(v, Scalar | Constant):
+                raise TypeError(f"{op} is not defined for {describe(v)}")
+            if isinstance(v, Constant):
+                own = number_kind(v.value)
+                if own is None:
+                    raise TypeError(f"{op} is not defined for {describe(v)}")
+                kinds.add(own)
+        if op in COMPARISONS:
+            return self._compare(op, x, y, kinds)
+        if LOGNUM in kinds:
+            return self._logarithmic(op, x, y)
+        if op == "**":
+            return self._power(x, y)
+        if op in ("&", "|", "^", "<<", ">>"):
+            return self._bitwise(op, x, y, kinds)
+        kind = FIXED if FIXED in kinds or op == "/" else INT
+        a, b = self.expression(x, kind), self.expression(y, kind)
+        match op:
+            case "+":
+                e = add(a, b, self.w)
+            case "-":
+                e = sub(a, b, self.w)
+            case "*":
+                e = self._product(a, b, kind)
+            case "/":
+                e = apply("fdiv", FIXED, a, b)
+            case "//":
+                e = apply("div", INT, a, b)  # of fixed numbers too: both words are in the same units
+            case "%" if kind is INT:
+                e = apply("mod", INT, a, b)
+            case "%":
+                # x − ⌊x/y⌋·y, exact: the quotient is an integer, and so is its product with a word.
+                e = sub(a, apply("mul", FIXED, apply("div", INT, a, b), b), self.w)
+            case _:
+                raise TypeError(f"{op} is not defined for {kind.value}")
+        return Scalar(e)
+
+    def _product(self, a: E, b: E, kind: Kind) -> E:
+        one = constant(1, kind, self.w)
+        if one in (a, b):
+            return b if a == one else a
+        if kind is INT and a.op == "const" and b.op == "const":
+            return const(self.w.signed(a.param * b.param), INT)
+        return apply("mul" if kind is INT else "fmul", kind, a, b)
+
+    def _bitwise(self, op: str, x: Value, y: Value, kinds: set[Kind]) -> Value:
+        if not kinds <= {INT, BOOL}:
+            raise TypeError(f"{op} is not defined for {' and '.join(sorted(k.value for k in kinds))}")
+        a, b = self.expression(x), self.expression(y)
+        if op == "^":
+            # x ⊕ y = (x ∨ y) − (x ∧ y): no borrow, since the and's bits are among the or's.
+            if kinds == {BOOL}:
+                return Scalar(negated(apply("seq", BOOL, a, b)))
+            return Scalar(sub(apply("or", INT, a, b), apply("and", INT, a, b), self.w))
+        name = {"&": "and", "|": "or", "<<": "shl", ">>": "sar"}[op]
+        kind = BOOL if kinds == {BOOL} and op in "&|" else INT
+        return Scalar(apply(name, kind, a, b))
+
+    def _power(self, x: Value, y: Value) -> Value:
+        base = self.expression(x)
+        kind = FIXED if base.kind is FIXED else INT
+        if isinstance(y, Constant) and _whole(y.value):
+            n = int(y.value)
+            if n < 0 and kind is INT:
+                raise NegativePower(f"the exponent of an int is {n}")
+            if n == 0:
+                return Constant(1 if kind is INT else 1.0)
+            e = self._repeated(self.expression(x, kind), abs(n), kind)
+            return Scalar(e if n > 0 else apply("fdiv", FIXED, constant(1, FIXED, self.w), e))
+        if isinstance(y, Constant) and y.value == 0.5:
+            return Scalar(apply("fsqrt", FIXED, self.expression(x, FIXED)))
+        exponent = self.expression(y)
+        if exponent.kind in (INT, BOOL):
+            exponent = self.converted(exponent, INT)
+            if kind is INT:
+                return Scalar(E("power", INT, (self.converted(base, INT), exponent)))
+            # x^n = 1 / x^(−n) where n < 0
+            power, opposite = (E("power", FIXED, (base, n)) for n in (exponent, neg(exponent)))
+            inverse = apply("fdiv", FIXED, constant(1, FIXED, self.w), opposite)
+            return Scalar(choose(apply("slt", BOOL, exponent, const(0, INT)), inverse, power))
+        # x^y = e^(y ln x)
+        logarithm = apply("flog", FIXED, self.expression(x, FIXED))
+        return Scalar(apply("fexp", FIXED, apply("fmul", FIXED, self.expression(y, FIXED), logarithm)))
+
+    def _repeated(self, e: E, n: int, kind: Kind) -> E:
+        """e^n by squaring."""
+        if n == 1:
+            return e
+        half = self._repeated(e, n // 2, kind)
+        square = self._product(half, half, kind)
+        return self._product(square, e, kind) if n % 2 else square
+
+    def _logarithmic(self, op: str, x: Value, y: Value) -> Value:
+        if op == "**":
+            if not isinstance(y, Constant) or int(y.value) != y.value:
+                raise TypeError("the exponent of a lognum is a constant integer")
+            base, n = self.expression(x, LOGNUM), int(y.value)
+            if abs(n) > _MOST_FACTORS:
+                raise OverflowError(f"the exponent {n} of a lognum is outside −{_MOST_FACTORS} … {_MOST_FACTORS}")
+            one = const(0, LOGNUM)
+            e = one
+            for _ in range(abs(n)):
+                e = base if e is one else E("product", LOGNUM, (e, base))
+            return Scalar(E("quotient", LOGNUM, (one, e)) if n < 0 else e)
+        a, b = self.expression(x, LOGNUM), self.expression(y, LOGNUM)
+        match op:
+            case "*":
+                return Scalar(E("product", LOGNUM, (a, b)))
+            case "/":
+                return Scalar(E("quotient", LOGNUM, (a, b)))
+            case "+":
+                return Scalar(apply("ladd", LOGNUM, a, b))
+            case "-":
+                return Scalar(apply("lsub", LOGNUM, a, b))
+        raise TypeError(f"{op} is not defined for lognum")
+
+    def _compare(self, op: str, x: Value, y: Value, kinds: set[Kind]) -> Value:
+        if LOGNUM in kinds and op not in ("==", "!="):
+            raise TypeError(f"{op} is not defined for lognum; compare their values, which fixed() gives")
+        kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else INT
+        a, b = self.expression(x, kind), self.expression(y, kind)
+        match op:
+            case "<" | ">=":
+                e = apply("slt", BOOL, a, b)
+            case ">" | "<=":
+                e = apply("slt", BOOL, b, a)
+            case _:
+                e = apply("seq", BOOL, a, b)
+        return Scalar(negated(e) if op in (">=", "<=", "!=") else e)
+
+    def unary(self, op: str, x: Value) -> Value:
+        return self.each(lambda v: self._unary(op, v), x)
+
+    def _unary(self, op: str, x: Value) -> Value:
+        if isinstance(x, Constant):
+            need_plain(x.value)
+            return Constant(_PYTHON_UNARY[op](x.value))
+        e = self.expression(x)
+        match op:
+            case "not":
+                return Scalar(negated(self.truth(x)))
+            case "+":
+                return x
+            case "-" if e.kind in (INT, BOOL, FIXED):
+                return Scalar(neg(self.converted(e, INT) if e.kind is BOOL else e))
+            case "-":
+                minus_one = const(self.w.sign, LOGNUM)
+                return Scalar(E("product", LOGNUM, (e, minus_one)))
+            case "~" if e.kind is INT:
+                return Scalar(sub(neg(e), const(1, INT), self.w))
+        raise TypeError(f"{op} is not defined for {e.kind.value}")
+
+    def truth(self, x: Value) -> E:
+        """The value as a condition: a bool, or a number that is not zero."""
+        e = self.expression(x)
+        if e.kind is BOOL:
+            return e
+        if e.kind is LOGNUM:
+            raise TypeError("a lognum is no condition: it is never zero")
+        if e.op == "const":
+            return const(int(e.param != 0), BOOL)
+        return negated(apply("seq", BOOL, e, const(0, e.kind)))
+
+    def both(self, conditions: Sequence[E], conjunction: bool) -> E:
+        """and / or, the later ones computed only where they decide if that could matter."""
+        result = conditions[-1]
+        for c in reversed(conditions[:-1]):
+            if c.op == "const":
+                decided = bool(c.param) is not conjunction
+                result = c if decided else result
+            elif lazy(result):
+                known = const(0 if conjunction else 1, BOOL)
+                result = choose(c, result, known) if conjunction else choose(c, known, result)
+            else:
+                result = apply("and" if conjunction else "or", BOOL, c, result)
+        return result
+
+    # ------------------------------------------------------------------ functions
+
+    def function(self, name: str, values: Sequence[Value]) -> Value:
+        """One of the language's functions, element by element."""
+        return self.each(lambda *v: self._function(name, v), *values)
+
+    def _function(self, name: str, v: Sequence[Value]) -> Value:
+        simple = {"sqrt": "fsqrt", "exp": "fexp", "log": "flog", "sin": "fsin", "cos": "fcos", "atan2": "fatan2"}
+        if name in simple:
+            return Scalar(apply(simple[name], FIXED, *(self.expression(x, FIXED) for x in v)))
+        match name:
+            case "tan":
+                x = self.expression(v[0], FIXED)
+                return Scalar(apply("fdiv", FIXED, apply("fsin", FIXED, x), apply("fcos", FIXED, x)))
+            case "atan":
+                return Scalar(
+                    apply("fatan2", FIXED, self.expression(v[0], FIXED), self.expression(Constant(1.0), FIXED))
+                )
+            case "floor":
+                x = self.expression(v[0])
+                if x.kind in (INT, BOOL):
+                    return v[0]
+                # Not `ftoi`, which rounds to nearest.
+                return Scalar(apply("sar", INT, self.converted(x, FIXED), const(self.w.frac, INT)))
+            case "abs":
+                x = self.expression(v[0])
+                return Scalar(apply("fabs" if x.kind is FIXED else "abs", x.kind, x))
+            case "min" | "max":
+                return self._extreme(name, v)
+            case "select":
+                kind = self.common(v[1:])
+                return Scalar(choose(self.truth(v[0]), self.expression(v[1], kind), self.expression(v[2], kind)))
+        raise TypeError(name)
+
+    def _extreme(self, name: str, v: Sequence[Value]) -> Value:
+        kind = self.common(v)
+        e = self.expression(v[0], kind)
+        for x in v[1:]:
+            other = self.expression(x, kind)
+            if kind is INT:
+                e = apply(name, INT, e, other)
+            else:
+                # By choice, not by the integer function: a choice carries the derivative of what is chosen.
+                first = (e, other) if name == "min" else (other, e)
+                e = choose(apply("slt", BOOL, *first), e, other)
+        return Scalar(e)
+
+    def common(self, v: Sequence[Value]) -> Kind:
+        """The kind that several values can have together."""
+        kinds = {
+            x.kind if isinstance(x, Scalar) else number_kind(x.value) for x in v if isinstance(x, Scalar | Constant)
+        }
+        return LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else BOOL if kinds == {BOOL} else INT
+
+    def conversion(self, kind: Kind, x: Value) -> Value:
+        """fixed(x), lognum(x), int(x), bool(x)."""
+        return self.each(lambda v: self._conversion(kind, v), x)
+
+    def _conversion(self, kind: Kind, x: Value) -> Value:
+        if isinstance(x, Constant):
+            if kind is INT and number_kind(x.value) is FIXED:
+                x = Constant(int(x.value))
+            return Scalar(self.expression(x, kind))
+        e = self.expression(x)
+        match e.kind, kind:
+            case (Kind.LOGNUM, Kind.FIXED):
+                return Scalar(apply("ltof", FIXED, e))
+            case (Kind.FIXED, Kind.LOGNUM):
+                return Scalar(apply("ftol", LOGNUM, e))
+            case (Kind.INT, Kind.LOGNUM):
+                return Scalar(apply("ftol", LOGNUM, apply("itof", FIXED, e)))
+            case (Kind.FIXED, Kind.INT):
+                raise TypeError("int() of a fixed would round toward zero; rg.floor rounds down")
+            case (_, Kind.BOOL):
+                return Scalar(self.truth(x))
+            case _:
+                return Scalar(self.converted(e, kind))
+
+
+def element(value: Value, index: tuple[E, ...]) -> Value:
+    """The element of an array that a broadcast index picks; a scalar is every element."""
+    match value:
+        case ArrayView(_, shape, strides, address):
+            own = index[len(index) - len(shape) :]
+            for i, length, stride in zip(own, shape, strides, strict=True):
+                if length != 1:
+                    address = address.shifted(i, stride)
+            return ArrayView(value.element, (), (), address, value.why_not).item()
+        case Lazy(shape, compute):
+            own = index[len(index) - len(shape) :]
+            return compute(tuple(const(0, INT) if n == 1 else i for i, n in zip(own, shape, strict=True)))
+        case _:
+            return value
+
+
+def broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The common shape: aligned at the last axis, equal or 1. Raises ShapeMismatch."""
+    out: list[int] = []
+    for axis in range(1, max(map(len, shapes), default=0) + 1):
+        lengths = {s[-axis] for s in shapes if len(s) >= axis} - {1}
+        if len(lengths) > 1:
+            raise ShapeMismatch(" and ".join(str(s) for s in shapes))
+        out.insert(0, lengths.pop() if lengths else 1)
+    return tuple(out)

@@ -1,0 +1,233 @@
+"""The types of the language, and the annotations that name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from retrograd.compiler.ir.statements import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """One word."""
+
+    kind: Kind
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def __str__(self) -> str:
+        return self.kind.value
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """Elements of one type in row-major order."""
+
+    element: ScalarType | StructType
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape) * self.element.size
+
+    def __str__(self) -> str:
+        return f"Array[{self.element}, {', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class StructType:
+    """The fields of a class made by `struct`, one after the other."""
+
+    cls: type
+    fields: tuple[tuple[str, Type], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(t.size for _, t in self.fields)
+
+    def offset(self, name: str) -> int:
+        """Where in the struct a field lies, in words."""
+        at = 0
+        for field, t in self.fields:
+            if field == name:
+                return at
+            at += t.size
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        return self.cls.__name__
+
+
+@dataclass(frozen=True)
+class StackType:
+    """A count, and room for `capacity` words that are zero from the count on."""
+
+    element: ScalarType
+    capacity: int
+
+    @property
+    def size(self) -> int:
+        return self.capacity + 1
+
+    def __str__(self) -> str:
+        return f"Stack[{self.element}, {self.capacity}]"
+
+
+@dataclass(frozen=True)
+class StaticType:
+    """A value known when the program is compiled: a number, a tuple, a function. It takes no words."""
+
+    value: Any
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    def __str__(self) -> str:
+        return f"static {getattr(self.value, '__name__', self.value)}"
+
+
+Type = ScalarType | ArrayType | StructType | StackType | StaticType
+
+INT, FIXED, LOGNUM, BOOL = (ScalarType(k) for k in (Kind.INT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL))
+
+
+# ------------------------------------------------------------------ annotations
+
+
+@dataclass(frozen=True)
+class ArrayAnnotation:
+    """What `Array[fixed, 3, "n"]` says: an element, and dimensions, where a name stands for any length, the same everywhere."""
+
+    element: Any
+    dims: tuple[int | str, ...] | None
+
+    def __str__(self) -> str:
+        dims = "" if self.dims is None else "".join(f", {d!r}" for d in self.dims)
+        return f"Array[{getattr(self.element, '__name__', self.element)}{dims}]"
+
+
+@dataclass(frozen=True)
+class StackAnnotation:
+    """What `Stack[fixed, 100]` says."""
+
+    element: Any
+    capacity: int
+
+    def __str__(self) -> str:
+        return f"Stack[{getattr(self.element, '__name__', self.element)}, {self.capacity}]"
+
+
+if TYPE_CHECKING:
+    # To a type checker an array is one of its elements, on which the operators of both are declared.
+    from typing import Annotated as Array
+    from typing import Annotated as Stack
+else:
+
+    class Array:
+        """`Array[fixed, n, m]`: an array of numbers or structs; `Array[fixed, ...]`: of any shape.
+
+        Dimensions are integers, or names in quotes: one name means one length throughout a function's parameters.
+        """
+
+        def __class_getitem__(cls, items: Any) -> Any:
+            if not isinstance(items, tuple):
+                return ArrayAnnotation(items, None)
+            element, *dims = items
+            if dims == [...]:
+                return ArrayAnnotation(element, None)
+            for d in dims:
+                if not isinstance(d, int | str) or isinstance(d, bool) or (isinstance(d, int) and d < 0):
+                    raise TypeError(f"a dimension of an Array is a length or a name in quotes, not {d!r}")
+            return ArrayAnnotation(element, tuple(dims))
+
+    class Stack:
+        """`Stack[fixed, 100]`: a stack of up to 100 numbers, for `push` and `pop`."""
+
+        def __class_getitem__(cls, items: Any) -> Any:
+            if not isinstance(items, tuple) or len(items) != 2 or not isinstance(items[1], int):
+                raise TypeError("a Stack is written Stack[element, capacity]")
+            return StackAnnotation(*items)
+
+
+if TYPE_CHECKING:
+    static = Any
+else:
+
+    class static:
+        """Marks a parameter whose value is known when the program is compiled; the function is specialised on it."""
+
+
+def scalar_of(annotation: Any) -> ScalarType | None:
+    """The scalar that an annotation names: int, bool, float (as fixed), fixed, lognum; None for anything else."""
+    if annotation is bool:
+        return BOOL
+    if annotation is int:
+        return INT
+    if annotation is float:
+        return FIXED
+    kind = getattr(annotation, "retrograd_kind", None) if isinstance(annotation, type) else None
+    return None if kind is None else ScalarType(Kind(kind))
+
+
+def element_of(annotation: Any) -> ScalarType | StructType | None:
+    """The scalar or struct that an annotation names, or None."""
+    return scalar_of(annotation) or struct_of(annotation)
+
+
+def struct_of(cls: Any) -> StructType | None:
+    """The type of a class made by `struct`, or None for any other object."""
+    fields = cls.__dict__.get("__retrograd_fields__") if isinstance(cls, type) else None
+    if fields is None:
+        return None
+    return StructType(cls, tuple((name, complete(annotation)) for name, annotation in fields.items()))
+
+
+def complete(annotation: Any) -> Type:
+    """The type that an annotation names all of. Raises TypeError where it leaves a shape open, or names no type."""
+    if isinstance(annotation, ArrayAnnotation):
+        element = element_of(annotation.element)
+        lengths = [d for d in annotation.dims or () if isinstance(d, int)]
+        if element is None or annotation.dims is None or len(lengths) < len(annotation.dims):
+            raise TypeError(f"{annotation} leaves its shape open")
+        return ArrayType(element, tuple(lengths))
+    if isinstance(annotation, StackAnnotation):
+        element = scalar_of(annotation.element)
+        if element is None:
+            raise TypeError("a Stack holds scalars")
+        return StackType(element, annotation.capacity)
+    found = element_of(annotation)
+    if found is None:
+        raise TypeError(f"{annotation!r} names no type of the language")
+    return found
+
+
+def leaves(t: Type, name: str) -> Iterator[tuple[str, int, ScalarType | ArrayType | StackType]]:
+    """(name, offset in words, type) of the scalars, arrays and stacks that a value of this type is made of."""
+    if isinstance(t, StructType):
+        at = 0
+        for field, inner in t.fields:
+            for leaf, offset, what in leaves(inner, f"{name}.{field}"):
+                yield leaf, at + offset, what
+            at += inner.size
+    elif not isinstance(t, StaticType):
+        yield name, 0, t
+
+
+def is_real(t: Type) -> bool:
+    """Whether a value of this type holds a number that has a derivative: fixed or lognum."""
+    match t:
+        case ScalarType(kind):
+            return kind in (Kind.FIXED, Kind.LOGNUM)
+        case ArrayType(element):
+            return is_real(element)
+        case StructType(_, fields):
+            return any(is_real(inner) for _, inner in fields)
+    return False

@@ -1,0 +1,167 @@
+"""What a name or an expression stands for while a function is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.ir.expressions import Address, E, InRange, const, load, read
+from retrograd.compiler.ir.statements import Kind, Var
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType
+from retrograd.isa.words import brief
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A Python value known when the program is compiled; its type is chosen where it is used."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One word: how to compute it, and where it is stored, if it is. `why_not`: what forbids to change it."""
+
+    e: E
+    place: Var | Address | None = None
+    why_not: str | None = "it is the value of an expression"
+
+    @property
+    def kind(self) -> Kind:
+        return self.e.kind
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """Elements in memory: that with indices i lies at address + Σ stride · i, strides counted in words."""
+
+    element: ScalarType | StructType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    address: Address
+    why_not: str | None = None
+
+    @property
+    def type(self) -> ArrayType:
+        return ArrayType(self.element, self.shape)
+
+    def at(self, index: E, axis: int = 0, check: InRange | None = None) -> Address:
+        """The address of the elements with this index on an axis."""
+        return self.address.shifted(index, self.strides[axis], *([] if check is None else [check]))
+
+    def without(self, axis: int, address: Address) -> ArrayView:
+        """The view that is left when an axis is indexed."""
+        shape, strides = list(self.shape), list(self.strides)
+        del shape[axis], strides[axis]
+        return replace(self, shape=tuple(shape), strides=tuple(strides), address=address)
+
+    def item(self) -> Value:
+        """The one element of a view without axes."""
+        return stored(self.element, self.address, self.why_not)
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """An array that is computed element by element: `element` gives the one with these indices."""
+
+    shape: tuple[int, ...]
+    element: Callable[[tuple[E, ...]], Value]
+
+
+@dataclass(frozen=True)
+class StructValue:
+    """A struct: a value for each field."""
+
+    type: StructType
+    fields: dict[str, Value]
+
+
+@dataclass(frozen=True)
+class StackValue:
+    """A stack in memory: a count, then the words."""
+
+    type: StackType
+    address: Address
+    why_not: str | None = None
+
+
+@dataclass(frozen=True)
+class FunctionValue:
+    """A reversible function, or its inverse; with the object before the dot where it is a method."""
+
+    function: SourceFunction
+    backward: bool = False
+    receiver: Value | None = None
+
+
+@dataclass(frozen=True)
+class RoutineValue:
+    """What `with rg.routine() as r` names."""
+
+    name: str
+
+
+Value = Constant | Scalar | ArrayView | Lazy | StructValue | StackValue | FunctionValue | RoutineValue
+
+
+def variable(var: Var, why_not: str | None = None) -> Scalar:
+    return Scalar(read(var), var, why_not)
+
+
+def stored(t: Any, address: Address, why_not: str | None = None) -> Value:
+    """The value of a type that lies at an address."""
+    match t:
+        case ScalarType(kind):
+            return Scalar(load(address, kind), address, why_not)
+        case ArrayType(element, shape):
+            return ArrayView(element, shape, row_major(shape, element.size), address, why_not)
+        case StructType(_, fields):
+            return StructValue(
+                t, {name: stored(inner, address.moved(t.offset(name)), why_not) for name, inner in fields}
+            )
+        case StackType():
+            return StackValue(t, address, why_not)
+    raise TypeError(t)
+
+
+def row_major(shape: Sequence[int], size: int) -> tuple[int, ...]:
+    """The strides of an array that lies densely, the last index moving fastest."""
+    strides: list[int] = []
+    for length in reversed(shape):
+        strides.insert(0, size)
+        size *= length
+    return tuple(strides)
+
+
+def describe(value: Value) -> str:
+    """A value's type in words, for messages."""
+    match value:
+        case Constant(v):
+            if isinstance(v, ModuleType):
+                return f"the module {v.__name__}"
+            if isinstance(v, type) or callable(v):
+                return f"`{getattr(v, '__name__', v)}`"
+            if isinstance(v, int):
+                return f"the constant {brief(v)}"
+            return f"the constant {getattr(v, 'item', lambda: v)() if getattr(v, 'ndim', 1) == 0 else v!r}"[:60]
+        case Scalar():
+            return f"{'an' if value.kind is Kind.INT else 'a'} {value.kind.value}"
+        case ArrayView(element, shape):
+            return f"an array of {element} of shape {shape}"
+        case Lazy(shape):
+            return f"an array of shape {shape}"
+        case StructValue(t):
+            return f"a {t}"
+        case StackValue(t):
+            return f"a {t}"
+        case FunctionValue(f):
+            return f"the function {f.__name__}"
+        case RoutineValue(name):
+            return f"the routine {name}"
+
+
+def index_constant(i: int) -> E:
+    return const(i, Kind.INT)

@@ -1,0 +1,293 @@
+"""eliminate_common_subexpressions: what several Withins compute alike is computed once around them all; in a loop, once before it.
+
+    Within(P + A, a); x; Within(P + B, b)   →  Within(P, (Within(A, a), x, Within(B, b)))    x writes nothing that P reads
+    for …: (x; Within(P + A, a); y)         →  Within(P, for …: (x; Within(A, a); y))        nor does x, y or the loop
+
+since P⁻¹ P right behind one another is nothing, and P changes places with x. P is made of cells (see `cells`), equal
+up to the names of their locals, so what is common need not come first or in the same order. A compute block that
+cannot be cut is shared as a whole.
+
+Traps become rarer, as P runs less often; a loop that may make no pass gives up only cells that cannot trap, and others
+leave it only if no promise is tested before them. Cotangents of shared temporaries meet before they are rounded.
+Trap to avoid: shared temporaries are alive longer; at most `most_held` by one run or loop and those around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from retrograd.compiler.ir.effects import Footprint, Footprints, union
+from retrograd.compiler.ir.rewriting import Renaming, map_bodies
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Check,
+    Delocal,
+    External,
+    For,
+    If,
+    Local,
+    Module,
+    Node,
+    Op,
+    Var,
+    While,
+    Within,
+)
+from retrograd.compiler.ir.value_numbering import Cell, Cells
+
+
+def eliminate_common_subexpressions(
+    module: Module, *, most_held: int = 24, window: int = 16, hoist: bool = True
+) -> Module:
+    """Share what statements compute alike. `window`: how many other statements may lie between two that share."""
+    sharer = _Sharer(module, most_held, window, hoist)
+    return map_bodies(module, lambda body: sharer.block(body, 0))
+
+
+_FLAT = (Op, Local, Delocal, Check, Call, External)
+
+
+class _Sharer:
+    def __init__(self, module: Module, most_held: int, window: int, hoist: bool) -> None:
+        self.footprints = Footprints(module)
+        self.cells = Cells(module, self.footprints)
+        self.most_held = most_held
+        self.window = window
+        self.hoist = hoist
+
+    def block(self, block: Block, held: int) -> Block:
+        """The block with its inner blocks done first, then its own statements."""
+        nodes: list[Node] = []
+        structures = 0
+        for node in block:
+            if isinstance(node, _FLAT):
+                nodes.append(node)
+            else:
+                nodes.extend(self.node(node, held))
+                structures += 1
+        return self.group(nodes, held) if structures else block
+
+    def node(self, node: Node, held: int) -> Block:
+        match node:
+            case Within(compute, body):
+                new_compute, new_body = self.block(compute, held), self.block(body, held)
+                if new_compute is not compute or new_body is not body:
+                    node = node._replace(compute=new_compute, body=new_body)
+                return (self.merge_equal_cells(node),)
+            case If(_, then, orelse):
+                return (node._replace(then=self.block(then, held), orelse=self.block(orelse, held)),)
+            case While(_, body):
+                return self.leave_loop(node._replace(body=self.block(body, held)), held)
+            case For(body=body):
+                return self.leave_loop(node._replace(body=self.block(body, held)), held)
+            case _:
+                return (node,)
+
+    def computed(self, node: Node) -> list[Cell]:
+        """The cells of a Within; none where two are equal, and yet must be apart."""
+        if not isinstance(node, Within) or any(map(_tests_for_zero, node.compute)):
+            # A test that an ancilla is zero speaks of one moment: it stays where it is.
+            return []
+        cells = self.cells.of(node.compute)
+        return cells if len({cell.number for cell in cells}) == len(cells) else []
+
+    # ------------------------------------------------------------------ in one compute block
+
+    def merge_equal_cells(self, within: Within) -> Within:
+        """Equal cells of one compute block become one, where the body changes none of their locals."""
+        cells = self.cells.of(within.compute)
+        if len({cell.number for cell in cells}) == len(cells):
+            return within
+        changed = self.footprints.block(within.body).writes
+        first: dict[int, Cell] = {}
+        names: dict[Var, Var] = {}
+        kept: list[Node] = []
+        for cell in cells:
+            twin = first.setdefault(cell.number, cell)
+            if twin is cell or not cell.weight or not changed.isdisjoint([*twin.locals, *cell.locals]):
+                kept.extend(cell.statements)
+            else:
+                names.update(zip(cell.locals, twin.locals, strict=True))
+        renaming = Renaming(names)
+        return within._replace(compute=renaming.block(tuple(kept)), body=renaming.block(within.body))
+
+    # ------------------------------------------------------------------ side by side
+
+    def group(self, nodes: Sequence[Node], held: int) -> Block:
+        """Runs of statements with cells in common, each run within these cells."""
+        if sum([isinstance(node, Within) for node in nodes]) < 2:
+            return tuple(nodes)
+        computed = [self.computed(node) for node in nodes]
+        following = _next_with_equal_cell(computed)
+        out: list[Node] = []
+        i = 0
+        while i < len(nodes):
+            if following[i] - i <= self.window + 1 and held < self.most_held:
+                members, common = self.extend(nodes, computed, i)
+                shared = self.choose(computed[i], common, held)
+                if len(members) > 1 and shared:
+                    end = members[-1] + 1
+                    out.extend(self.enclose(nodes[i:end], computed[i:end], {m - i for m in members}, shared, held))
+                    i = end
+                    continue
+            out.append(nodes[i])
+            i += 1
+        return tuple(out)
+
+    def extend(self, nodes: Sequence[Node], computed: Sequence[list[Cell]], first: int) -> tuple[list[int], set[int]]:
+        """The members of a run that begins here, and the numbers of the cells that they have in common."""
+        members, common = [first], {cell.number for cell in computed[first]}
+        passing = common
+        j = first + 1
+        while j < len(nodes) and j - members[-1] <= self.window + 1 and passing:
+            if computed[j]:
+                both = _closed(computed[first], passing & {cell.number for cell in computed[j]})
+                if any(cell.weight for cell in computed[first] if cell.number in both):
+                    members.append(j)
+                    common = passing = both
+                    j += 1
+                    continue
+            passing = self.crossing(computed[first], passing, nodes[j])
+            j += 1
+        return members, common
+
+    def crossing(self, cells: Iterable[Cell], numbers: set[int], node: Node) -> set[int]:
+        """Those of the cells that change places with the statement."""
+        footprint = self.footprints.of(node)
+        stuck = {c.number for c in cells if c.number in numbers and not footprint.commutes(c.footprint)}
+        return _closed(cells, numbers - stuck) if stuck else numbers
+
+    def choose(self, cells: Iterable[Cell], common: set[int], held: int) -> list[Cell]:
+        """The common cells for which there is room."""
+        room = self.most_held - held
+        chosen: dict[int, Cell] = {}
+        for cell in cells:
+            if cell.number in common and cell.number not in chosen:
+                room -= len(cell.locals)
+                if room < 0:
+                    break
+                chosen[cell.number] = cell
+        return list(chosen.values()) if any(cell.weight for cell in chosen.values()) else []
+
+    def enclose(
+        self, nodes: Sequence[Node], computed: Sequence[list[Cell]], members: set[int], shared: list[Cell], held: int
+    ) -> list[Node]:
+        """The statements within the shared cells. A Local or Delocal whose partner lies outside stays outside."""
+        born = {node.var for node in nodes if isinstance(node, Local)}
+        died = {node.var for node in nodes if isinstance(node, Delocal)}
+        before: list[Node] = []
+        inside: list[Node] = []
+        behind: list[Node] = []
+        names: set[str | None] = set()
+        for k, node in enumerate(nodes):
+            if k in members and isinstance(node, Within):
+                inside.extend(self.without(node, computed[k], shared))
+                names.add(node.name)
+            elif isinstance(node, Local) and node.var not in died:
+                before.append(node)
+            elif isinstance(node, Delocal) and node.var not in born:
+                behind.append(node)
+            else:
+                inside.append(node)
+        compute = tuple(node for cell in shared for node in cell.statements)
+        room = held + sum(len(cell.locals) for cell in shared)
+        whole = Within(compute, self.group(inside, room), _common_name(names), nodes[0].span)
+        return [*before, whole, *behind]
+
+    def without(self, node: Within, cells: Iterable[Cell], shared: Iterable[Cell]) -> Block:
+        """The statement where the shared cells are at hand already."""
+        at_hand = {cell.number: cell for cell in shared}
+        names: dict[Var, Var] = {}
+        rest: list[Node] = []
+        for cell in cells:
+            found = at_hand.get(cell.number)
+            if found is None:
+                rest.extend(cell.statements)
+            elif found is not cell:
+                names.update(zip(cell.locals, found.locals, strict=True))
+        body = node.body
+        if names:
+            renaming = Renaming(names)
+            rest, body = list(renaming.block(tuple(rest))), renaming.block(body)
+        return (node._replace(compute=tuple(rest), body=body),) if rest else body
+
+    # ------------------------------------------------------------------ out of loops
+
+    def leave_loop(self, loop: For | While, held: int) -> Block:
+        """The loop within those cells that are the same in every pass."""
+        if not self.hoist or held >= self.most_held or not any(isinstance(node, Within) for node in loop.body):
+            return (loop,)
+        # With the variables that live in one pass only: what reads them is not the same in all.
+        inside = union(self.footprints.of(node) for node in loop.body)
+        if isinstance(loop, For):
+            inside = inside._replace(writes=inside.writes | {loop.var})
+        if inside.barrier:
+            return (loop,)
+        certain = isinstance(loop, For) and loop.some
+        chosen: dict[int, Cell] = {}
+        room = self.most_held - held
+        names: set[str | None] = set()
+        promised = False
+        for node in loop.body:
+            if isinstance(node, Within):
+                for cell in self.computed(node):
+                    if self._constant(cell, inside, chosen, certain and not promised) and cell.number not in chosen:
+                        room -= len(cell.locals)
+                        if room < 0:
+                            break
+                        chosen[cell.number] = cell
+                        names.add(node.name)
+            promised |= self.footprints.of(node).promises
+        if not any(cell.weight for cell in chosen.values()):
+            return (loop,)
+        shared = list(chosen.values())
+        body: list[Node] = []
+        for node in loop.body:
+            cells = self.computed(node)
+            body.extend(self.without(node, cells, shared) if isinstance(node, Within) and cells else [node])
+        compute = tuple(node for cell in shared for node in cell.statements)
+        return (Within(compute, (loop._replace(body=tuple(body)),), _common_name(names), loop.span),)
+
+    def _constant(self, cell: Cell, inside: Footprint, chosen: dict[int, Cell], may_trap: bool) -> bool:
+        """Whether the cell is the same in every pass, and may be computed although there be none."""
+        return (
+            not cell.opaque
+            and not cell.footprint.stack
+            and cell.needs <= chosen.keys()
+            and cell.weight > 0
+            and not inside.disturbs(cell.footprint)
+            and (may_trap or self.cells.safe(cell))
+        )
+
+
+def _tests_for_zero(node: Node) -> bool:
+    return (isinstance(node, Check) and node.code == "RG0802") or (isinstance(node, Local) and node.checked)
+
+
+def _next_with_equal_cell(computed: Sequence[list[Cell]]) -> list[int]:
+    """For each statement the next one that computes one of its cells, far away if there is none."""
+    nowhere = len(computed) + (1 << 30)
+    last: dict[int, int] = {}
+    out = [nowhere] * len(computed)
+    for i in range(len(computed) - 1, -1, -1):
+        for cell in computed[i]:
+            if cell.weight:
+                out[i] = min(out[i], last.get(cell.number, nowhere))
+        for cell in computed[i]:
+            last[cell.number] = i
+    return out
+
+
+def _closed(cells: Iterable[Cell], numbers: set[int]) -> set[int]:
+    """Those of the numbers all of whose needs are among them, too."""
+    kept: set[int] = set()
+    for cell in cells:
+        if cell.number in numbers and cell.needs <= kept:
+            kept.add(cell.number)
+    return kept
+
+
+def _common_name(names: Iterable[str | None]) -> str | None:
+    """The name of the routine that the statements came from; of several, the first in the alphabet."""
+    return min((name for name in names if name is not None), default=None)

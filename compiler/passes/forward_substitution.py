@@ -1,0 +1,176 @@
+"""accumulate: a temporary that is only summed up and then used for one update gives way to updates of its target.
+
+    Within((Local t, t += u₁, t −= u₂), (y += t,))  →  y += u₁, y −= u₂        and with −= for y, the signs exchanged
+    Within((Local t, t += u), (y ⊕= t,))            →  y ⊕= u                  whatever ⊕, if y ⊕= u is an instruction
+
+where nothing else reads t, y is not read by u₁ and u₂, and nothing before the update writes what they read. The words are
+equal, since sums of words are a group; so are the cotangents, since t's is y's. Lognums: the same with × and ÷.
+
+Traps become rarer: y + u is tested, and no longer u. Trap to avoid: with several summands the partial sums of y would be tested,
+which may overflow where neither t nor y + t does. So a temporary of several summands is left where sums are tested.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from retrograd.compiler.ir.effects import NO_VARS, Footprints, facts, walk
+from retrograd.compiler.ir.rewriting import map_blocks, map_bodies, splice, with_update
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Check,
+    Delocal,
+    External,
+    For,
+    If,
+    Local,
+    Module,
+    Node,
+    Op,
+    Operand,
+    Var,
+    While,
+    Within,
+)
+from retrograd.isa.entries import Function
+
+_OPPOSITE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul"}
+#: update by which a variable that is zero comes to hold the value itself
+_SETTING = ("add", "xor", "mul")
+_MOVES = ("mov", "fmov", "lmov")
+
+
+def forward_substitute(module: Module) -> Module:
+    """Update targets directly where a temporary would only carry the sum there."""
+    footprints = Footprints(module)
+
+    def rewrite(body: Block) -> Block:
+        uses = count_uses(body)
+        return map_blocks(body, lambda block: _rewrite(block, uses, footprints))
+
+    return map_bodies(module, rewrite)
+
+
+def count_uses(block: Block) -> Counter[Operand | None]:
+    """How often each variable is named anywhere in the block."""
+    uses: Counter[Operand | None] = Counter()
+    for node in walk(block):
+        match node:
+            case Op(_, d, a, b):
+                uses.update((d, a, b))
+            case Local(var) | Delocal(var):
+                uses[var] += 1
+            case If(test, _, _, post) | While(test, _, post):
+                uses.update((test.a, test.b, post.a, post.b))
+            case For(var, start, stop):
+                uses.update((var, start, stop))
+            case Check(test):
+                uses.update((test.a, test.b))
+            case Call(_, args):
+                uses.update(args)
+            case External(args=args):
+                uses.update(args)
+            case Within():
+                pass
+    return uses
+
+
+def _rewrite(block: Block, uses: Counter[Operand | None], footprints: Footprints) -> Block:
+    changed = False
+    nodes: list[Node] = []
+    for node in block:
+        if isinstance(node, Within):
+            new = _in_within(node, uses, footprints)
+            changed |= new is not node
+            nodes.append(new)
+        else:
+            nodes.append(node)
+    return splice(nodes) if changed else block
+
+
+def _in_within(within: Within, uses: Counter[Operand | None], footprints: Footprints) -> Within:
+    body = list(within.body)
+    # The updates of the body that only move a temporary, by the temporary.
+    moves = {
+        node.a: i
+        for i, node in enumerate(body)
+        if isinstance(node, Op) and node.opcode.entry.name in _MOVES and isinstance(node.d, Var)
+    }
+    candidates = [
+        node.var for node in within.compute if isinstance(node, Local) and not node.checked and node.var in moves
+    ]
+    compute = within.compute
+    # Positions stay valid from the last to the first.
+    for t in sorted(candidates, key=lambda t: -moves[t]):
+        at = moves[t]
+        summands = [node for node in compute if isinstance(node, Op) and node.d is t]
+        # Named by its Local, by what sums it up, by the one move, and by nothing else.
+        if uses[t] != len(summands) + 2 or not summands:
+            continue
+        updates = _redirect(t, summands, body[at])
+        if updates is None or _interferes(updates, compute, summands, body[:at], footprints):
+            continue
+        # Blocks around this one are rewritten later, by the same counts.
+        uses[updates[0].d] += len(updates) - 1
+        body[at : at + 1] = updates
+        gone = {id(node) for node in summands}
+        compute = tuple(n for n in compute if id(n) not in gone and not (isinstance(n, Local) and n.var is t))
+    if compute is within.compute:
+        return within
+    return within._replace(compute=compute, body=tuple(body))
+
+
+def _redirect(t: Var, summands: list[Op], move: Node) -> list[Op] | None:
+    """The summands as updates of the move's target, or None where that would not be the same."""
+    assert isinstance(move, Op)
+    if len(summands) > 1 and _checked(move):
+        return None
+    wanted = move.opcode.update
+    out: list[Op] = []
+    for i, summand in enumerate(summands):
+        own = summand.opcode.update
+        if own is None or wanted is None or not facts(summand.opcode).updates:
+            return None
+        if len(summands) == 1 and own in _SETTING and (own != "xor" or wanted == "xor" or not _differentiable(summand)):
+            update = wanted
+        elif own == "xor" or wanted == "xor" or (own in ("mul", "div")) != (wanted in ("mul", "div")):
+            return None
+        else:
+            update = wanted if own in ("add", "mul") else _OPPOSITE[wanted]
+        opcode = with_update(summand.opcode, update)
+        if opcode is not None and _checked(move) and not _checked(summand):
+            # Only the first sum of t, with zero, could do without a test.
+            first_move = summand.opcode.entry.name == "mov" and i == 0 and own == "add"
+            opcode = with_update(move.opcode, update) if first_move else None
+        if opcode is None or (_checked(summand) and not _checked(move)):
+            return None
+        if move.d is summand.a or move.d is summand.b:
+            return None
+        out.append(summand._replace(opcode=opcode, d=move.d, span=move.span or summand.span))
+    return out
+
+
+def _checked(op: Op) -> bool:
+    return isinstance(op.opcode.entry, Function) and op.opcode.entry.checked
+
+
+def _differentiable(op: Op) -> bool:
+    return isinstance(op.opcode.entry, Function) and op.opcode.entry.differentiable
+
+
+def _interferes(
+    updates: Iterable[Op], compute: Block, summands: list[Op], before: Iterable[Node], footprints: Footprints
+) -> bool:
+    """Whether something between a summand's old place and its new one writes what it reads."""
+    last = {id(node): position for position, node in enumerate(compute)}
+    own = {id(node) for node in summands}
+    for update, summand in zip(updates, summands, strict=True):
+        needs = footprints.of(update)
+        needs = needs._replace(writes=NO_VARS)
+        behind = compute[last[id(summand)] + 1 :]
+        for node in (*behind, *before):
+            if id(node) not in own and footprints.of(node).disturbs(needs):
+                return True
+    return False

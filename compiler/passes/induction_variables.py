@@ -1,0 +1,353 @@
+"""reduce_induction_variables: an address that grows with a loop is stepped from pass to pass, not computed in each.
+
+    for i = p … q: Within((Local t; t += b; t += k·i), … [t + m] …)
+        →  Within((Local s; s += b; s += k·p), (for i = p … q: (… [s + m] …; s += k), s −= k·(q − p)))
+
+for what the loop does not change of b, a sum of variables; constants go to the addresses that read t. All such t of a loop
+that differ by constants share one s. Where a loop within another has stepped s by d in all, the outer one takes s over, if that is
+cheaper: s += k′ − d in each of its passes, or nothing, where rows lie one behind the other. In a loop that runs backward s −= k
+comes first in each pass, as the inverse has it.
+
+Taken are temporaries that a Within computes, as sums of multiples, and that nothing but addresses read. Traps are unchanged.
+Addresses carry no derivatives.
+Trap to avoid: each s takes a register for the time of the loop; at most `most_held` are alive at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from retrograd.compiler.ir.effects import Footprints, facts, operand, union, walk
+from retrograd.compiler.ir.rewriting import map_bodies, passes, splice
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Check,
+    Const,
+    Delocal,
+    External,
+    For,
+    If,
+    Kind,
+    Local,
+    Module,
+    Node,
+    Op,
+    Operand,
+    Var,
+    While,
+    Within,
+    children,
+    fits_immediate,
+    with_children,
+)
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+#: a loop whose passes are not known is taken to make so many
+_PASSES = 8
+_ADD, _SUB, _MUL = TABLE["mov.add"], TABLE["mov.sub"], TABLE["mul.add"]
+
+#: Σ coefficient · variable, by variable
+Terms = dict[Var, int]
+
+
+def reduce_induction_variables(module: Module, *, most_held: int = 16) -> Module:
+    """Step addresses through loops."""
+    footprints = Footprints(module)
+    return map_bodies(module, lambda body: _Stepper(module.format, footprints, most_held).body(body))
+
+
+@dataclass(slots=True)
+class _Sum:
+    """A temporary that is a sum: its terms and a constant."""
+
+    terms: Terms = field(default_factory=dict)
+    constant: int = 0
+    #: the immediates of the addresses that read it
+    least: int = 0
+    most: int = 0
+
+
+class _Place(NamedTuple):
+    """Where in a loop an address is computed: how often in each pass, 0 if not in all; and whether a Within computes it."""
+
+    times: int
+    computed: bool
+
+
+class _Stepper:
+    def __init__(self, w: Format, footprints: Footprints, most_held: int) -> None:
+        self.w = w
+        self.footprints = footprints
+        self.most_held = most_held
+        #: temporaries that are sums, and nothing else
+        self.sums: dict[Var, _Sum] = {}
+        #: those of them that only addresses read
+        self.addresses: set[Var] = set()
+        self.homes: dict[Var, int] = {}
+        #: what an address is read from -> the immediates there; what is read in other ways
+        self.reads: dict[Var, list[int]] = {}
+        self.other: set[Operand | None] = set()
+        #: a temporary -> what it is read as, and what is added to the immediate there
+        self.taken: dict[Var, tuple[Var, int]] = {}
+        #: an address that is stepped -> what makes it in the Within around the loop
+        self.setup: dict[Var, tuple[Node, ...]] = {}
+        self.dropped: set[int] = set()
+
+    def body(self, body: Block) -> Block:
+        self.survey(body)
+        if not self.addresses:
+            return body
+        block = self.block(body, 0)
+        return self.rewrite(block) if self.taken else body
+
+    # ------------------------------------------------------------------ which temporaries are sums
+
+    def survey(self, body: Block) -> None:
+        self.survey_block(body, False)
+        for var, immediates in self.reads.items():
+            found = self.sums.get(var)
+            if found is not None and var not in self.other:
+                found.least, found.most = min(immediates), max(immediates)
+                self.addresses.add(var)
+
+    def survey_block(self, block: Block, computing: bool) -> None:
+        """`computing`: this is what a Within computes."""
+        home = id(block)
+        for node in block:
+            match node:
+                case Op():
+                    self.survey_op(node, home)
+                case Local(var, checked):
+                    if computing and not checked and var not in self.homes:
+                        self.sums[var] = _Sum()
+                    else:
+                        self.sums.pop(var, None)
+                    self.homes[var] = home
+                case Delocal(var):
+                    self.sums.pop(var, None)
+                case Within(compute, inner):
+                    self.survey_block(compute, True)
+                    self.survey_block(inner, False)
+                case If(test, _, _, post) | While(test, _, post):
+                    self.other.update((test.a, test.b, post.a, post.b))
+                case For(_, start, stop):
+                    self.other.update((start, stop))
+                case Check(test):
+                    self.other.update((test.a, test.b))
+                case Call(args=args) | External(args=args):
+                    self.other.update(args)
+                    for x in args:
+                        self.sums.pop(x, None)  # type: ignore[arg-type]
+            if isinstance(node, If | While | For):
+                for inner in children(node):
+                    self.survey_block(inner, False)
+
+    def survey_op(self, op: Op, home: int) -> None:
+        f = facts(op.opcode)
+        for place in f.read:
+            x = operand(op, place)
+            if isinstance(x, Var) and f.memory and place == "a":
+                self.reads.setdefault(x, []).append(op.imm)
+            else:
+                self.other.add(x)
+        for place in f.written:
+            x = operand(op, place)
+            found = self.sums.get(x) if isinstance(x, Var) else None
+            if found is None or not isinstance(x, Var):
+                continue
+            by = self.by(op) if f.updates and not f.memory and self.homes[x] == home and x not in self.reads else None
+            if by is None:
+                del self.sums[x]
+                continue
+            for var, k in by[0].items():
+                found.terms[var] = found.terms.get(var, 0) + k
+            found.constant += by[1]
+
+    def by(self, op: Op) -> tuple[Terms, int] | None:
+        """What the update adds: terms and a constant."""
+        if op.opcode.update not in ("add", "sub"):
+            return None
+        sign, w = 1 if op.opcode.update == "add" else -1, self.w
+        a, b = op.a, op.b
+        match op.opcode.entry.name:
+            case "mov":
+                pass
+            case "imm":
+                return {}, sign * op.imm
+            case "mul" if isinstance(b, Const):
+                sign *= w.signed(b.word)
+            case "mul" if isinstance(a, Const):
+                sign, a = sign * w.signed(a.word), b
+            case "muli":
+                sign *= op.imm
+            case "shl" if isinstance(b, Const):
+                sign <<= (b.word & w.mask) % w.width
+            case "shli":
+                sign <<= (op.imm & w.mask) % w.width
+            case _:
+                return None
+        return ({a: sign}, 0) if isinstance(a, Var) else ({}, sign * w.signed(a.word)) if a is not None else None
+
+    # ------------------------------------------------------------------ loops, inner ones first
+
+    def block(self, block: Block, held: int) -> Block:
+        out: list[Node] = []
+        for node in block:
+            if isinstance(node, For):
+                out.extend(self.loop(node._replace(body=self.block(node.body, held + 1)), held))
+            elif inside := children(node):
+                new = [self.block(b, held) for b in inside]
+                same = all(x is y for x, y in zip(new, inside, strict=True))
+                out.append(node if same else with_children(node, new))
+            else:
+                out.append(node)
+        return block if len(out) == len(block) and all(x is y for x, y in zip(out, block, strict=True)) else tuple(out)
+
+    def loop(self, loop: For, held: int) -> Block:
+        """The loop, within the addresses that it steps."""
+        found = self.found(loop)
+        if not found:
+            return (loop,)
+        inner = list(walk(loop.body))
+        fixed = union(map(self.footprints.of, loop.body)).writes.union(
+            node.var for node in inner if isinstance(node, Local | For)
+        )
+        groups: dict[Hashable, list[tuple[Var, int]]] = {}
+        for var, place in found:
+            terms = self.sums[var].terms
+            if self.w.signed(terms.get(loop.var, 0)) and fixed.isdisjoint(x for x in terms if x is not loop.var):
+                # What another loop steps has a variable of its own.
+                key = var if var in self.setup else frozenset(terms.items())
+                groups.setdefault(key, []).append((var, place.times))
+        known = passes(loop, self.w)
+        count = _PASSES if known is None else len(known)
+        room = self.most_held - held
+        out: Block = (loop,)
+        for members in groups.values():
+            terms = self.sums[members[0][0]].terms
+            saved = sum(2 * len(terms) * times for _, times in members)
+            ends = sum(isinstance(x, Var) for x in (loop.start, loop.stop))
+            if room > 0 and count * (saved - 1) > 2 * (len(terms) - 1 + ends) + 1:
+                stepped = self.step(out, loop, terms, [var for var, _ in members])
+                if stepped is not None:
+                    out = stepped
+                    room -= 1
+        return out
+
+    def found(self, loop: For) -> list[tuple[Var, _Place]]:
+        """The addresses that are computed in the loop."""
+        out: list[tuple[Var, _Place]] = []
+
+        def visit(block: Block, place: _Place) -> None:
+            for node in block:
+                match node:
+                    case Local(var):
+                        # What a Within computes must not change what lives outside.
+                        if var in self.addresses and not (place.computed and var in self.setup):
+                            out.append((var, place))
+                    case Within(compute, body):
+                        # An address that a loop steps stands alone in what its Within computes.
+                        stepped = isinstance(compute[0], Local) and compute[0].var in self.setup if compute else False
+                        visit(compute, place if stepped else place._replace(computed=True))
+                        visit(body, place)
+                    case If() | While():
+                        for inner in children(node):
+                            visit(inner, place._replace(times=0))
+                    case For(body=body):
+                        known = passes(node, self.w)
+                        sure = node.some or bool(known)
+                        times = (_PASSES if known is None else len(known)) if sure else 0
+                        visit(body, place._replace(times=times * place.times))
+                    case Op() | Delocal() | Call() | Check() | External():
+                        pass
+
+        visit(loop.body, _Place(1, False))
+        return [(var, place) for var, place in out if var not in self.taken]
+
+    def step(self, block: Block, loop: For, terms: Terms, members: list[Var]) -> Block | None:
+        """The loop, at the heart of the block, with one address stepped for all members; None if a constant is too large."""
+        w, span = self.w, loop.span
+        k = w.signed(terms[loop.var])
+        first, last = (loop.stop, loop.start) if loop.backward else (loop.start, loop.stop)
+        # A constant beginning is left to the addresses.
+        begin, end = (k * w.signed(x.word) if isinstance(x, Const) else 0 for x in (first, last))
+        added = {var: w.signed(self.sums[var].constant + begin) for var in members}
+        least = min(self.sums[var].least + added[var] for var in members)
+        most = max(self.sums[var].most + added[var] for var in members)
+        if not fits_immediate(least) or not fits_immediate(most):
+            return None
+        s = Var("at", Kind.ADDRESS, span)
+        parts = [(x, c) for x, c in terms.items() if x is not loop.var]
+        parts += [(first, k)] if isinstance(first, Var) else []
+        setup = tuple([self.add(s, x, c, loop) for x, c in parts])
+        # Back to where it began.
+        back: list[Node] = [self.add(s, x, c, loop) for x, c in ((last, -k), (first, k)) if isinstance(x, Var)]
+        if w.signed(end - begin):
+            back.append(Op(_SUB, s, Const((end - begin) & w.mask), span=span))
+        step = Op(_SUB if loop.backward else _ADD, s, Const(k * loop.step & w.mask), span=span)
+        for var in members:
+            self.taken[var] = s, added[var]
+            self.dropped.update(map(id, self.setup.get(var, ())))
+        together: Terms = {}
+        for x, c in parts:
+            together[x] = together.get(x, 0) + c
+        self.sums[s] = _Sum(together, 0, least, most)
+        self.addresses.add(s)
+        self.setup[s] = setup
+        return (Within((Local(s, False, span), *setup), (*_stepped(block, loop, step), *back), None, span),)
+
+    def add(self, s: Var, x: Var, k: int, loop: For) -> Op:
+        k = self.w.signed(k)
+        if k in (1, -1):
+            return Op(_ADD if k == 1 else _SUB, s, x, span=loop.span)
+        return Op(_MUL, s, x, Const(k & self.w.mask), span=loop.span)
+
+    # ------------------------------------------------------------------ rewriting
+
+    def rewrite(self, block: Block) -> Block:
+        out: list[Node] = []
+        for node in block:
+            if id(node) in self.dropped:
+                continue
+            match node:
+                case Op():
+                    # The sums themselves are gone; what a loop steps goes on by another name.
+                    if node.d not in self.taken or node.d in self.setup:
+                        out.append(self.renamed(node))
+                case Local(var) if var in self.taken:
+                    pass
+                case _:
+                    inside = children(node)
+                    new = [self.rewrite(b) for b in inside]
+                    same = all(x is y for x, y in zip(new, inside, strict=True))
+                    out.append(node if same else with_children(node, new))
+        same = len(out) == len(block) and all(x is y for x, y in zip(out, block, strict=True))
+        return block if same else splice(out)
+
+    def renamed(self, op: Op) -> Op:
+        d, a = op.d, op.a
+        while isinstance(d, Var) and d in self.taken:
+            d = self.taken[d][0]
+        imm = op.imm
+        if facts(op.opcode).memory:
+            while isinstance(a, Var) and a in self.taken:
+                a, more = self.taken[a]
+                imm += more
+        return op if a is op.a and d is op.d else op._replace(d=d, a=a, imm=imm)
+
+
+def _stepped(block: Block, loop: For, step: Op) -> Block:
+    """The block with the step in the loop's body. Around the loop there are only the Withins of other addresses."""
+    out: list[Node] = []
+    for node in block:
+        if isinstance(node, For) and node.var is loop.var:
+            out.append(node._replace(body=(step, *node.body) if loop.backward else (*node.body, step)))
+        elif isinstance(node, Within):
+            out.append(node._replace(body=_stepped(node.body, loop, step)))
+        else:
+            out.append(node)
+    return tuple(out)

@@ -1,0 +1,146 @@
+"""reduce_strength: an instruction with a constant gives way to a cheaper one with equal words and equal cotangents.
+
+    y += x · 1.0, x / 1.0   →  y += x                y ± x · 2.0    →  y ± x, twice
+    y ± x · −1.0            →  y ∓ x                 y += x · 0.0   →  nothing
+    y ⊕= x / c              →  y ⊕= x · (1/c)        where 1/c is a word
+    y ⊕= n · 2ᵏ             →  y ⊕= n << k           integers, which carry no derivative, stay functions that carry none
+    y ⊕= n // 2ᵏ, n % 2ᵏ    →  y ⊕= n >> k, n ∧ (2ᵏ − 1)
+    y += c; y += d          →  y += c + d            where the sum fits
+
+Traps become rarer: a product or quotient that does not fit is no longer made where its sum with y is what counts.
+Trap to avoid: `mul` by one is no move, since a move carries a derivative.
+"""
+
+from __future__ import annotations
+
+from retrograd.compiler.ir.effects import facts
+from retrograd.compiler.ir.rewriting import map_blocks, map_bodies
+from retrograd.compiler.ir.statements import Block, Const, Module, Node, Op, Operand
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+_OPPOSITE = {"add": "sub", "sub": "add"}
+
+
+def reduce_strength(module: Module) -> Module:
+    """Use cheaper instructions where the words and cotangents are the same."""
+    w = module.format
+    return map_bodies(module, lambda body: map_blocks(body, lambda block: _reduce(block, w)))
+
+
+def _reduce(block: Block, w: Format) -> Block:
+    out: list[Node] = []
+    changed = False
+    for node in block:
+        if not isinstance(node, Op):
+            out.append(node)
+            continue
+        cheaper = _cheaper(node, w)
+        changed |= cheaper is not None
+        for op in (node,) if cheaper is None else cheaper:
+            merged = _merged(out[-1], op, w) if out else None
+            if merged is not None:
+                out[-1:] = merged
+                changed = True
+            else:
+                out.append(op)
+    return tuple(out) if changed else block
+
+
+def _cheaper(op: Op, w: Format) -> tuple[Op, ...] | None:
+    """What may stand in the instruction's place, or None."""
+    a, b = op.a, op.b
+    match op.opcode.entry.name:
+        case "fmul" if isinstance(b, Const):
+            return _product(op, a, b.word, w)
+        case "fmul" if isinstance(a, Const):
+            return _product(op, b, a.word, w)
+        case "fdiv" if isinstance(b, Const):
+            return _quotient(op, b.word, w)
+        case "mul" if isinstance(b, Const):
+            return _integer_product(op, a, b.word, w)
+        case "mul" if isinstance(a, Const):
+            return _integer_product(op, b, a.word, w)
+        case "div" | "mod" if isinstance(b, Const):
+            return _integer_quotient(op, b.word, w)
+    return None
+
+
+def _use(op: Op, name: str, update: str | None, a: Operand | None, b: Operand | None = None) -> Op:
+    return op._replace(opcode=TABLE[f"{name}.{update}"], a=a, b=b, imm=0)
+
+
+def _product(op: Op, x: Operand | None, word: int, w: Format) -> tuple[Op, ...] | None:
+    """y ⊕= x · c."""
+    update = op.opcode.update
+    one, factor = 1 << w.frac, w.signed(word)
+    if factor == 0:
+        return ()
+    if factor == one:
+        return (_use(op, "fmov", update, x),)
+    if update not in _OPPOSITE:
+        return None
+    update = _OPPOSITE[update] if factor < 0 else update
+    # Between y and y + 2x lies y + x: if those fit, so does this.
+    if abs(factor) in (one, 2 * one):
+        return (_use(op, "fmov", update, x),) * (abs(factor) // one)
+    return None
+
+
+def _quotient(op: Op, word: int, w: Format) -> tuple[Op, ...] | None:
+    """y ⊕= x / c = x · (1/c): the same rational number, rounded."""
+    divisor, one = w.signed(word), 1 << w.frac
+    if divisor == 0 or (one * one) % divisor:
+        return None
+    inverse = one * one // divisor
+    if not -w.sign <= inverse < w.sign:
+        return None
+    product = _use(op, "fmul", op.opcode.update, op.a, Const(inverse & w.mask))
+    return _product(product, op.a, inverse & w.mask, w) or (product,)
+
+
+def _power_of_two(word: int, w: Format) -> int | None:
+    value = w.signed(word)
+    return value.bit_length() - 1 if value > 0 and not value & (value - 1) else None
+
+
+def _integer_product(op: Op, x: Operand | None, word: int, w: Format) -> tuple[Op, ...] | None:
+    """y ⊕= x · c mod 2^W."""
+    if word & w.mask == 0:
+        return ()
+    # The low words of products are right for the sign bit, too.
+    k = w.width - 1 if word & w.mask == w.sign else _power_of_two(word, w)
+    return None if k is None else (_use(op, "shl", op.opcode.update, x, Const(k)),)
+
+
+def _integer_quotient(op: Op, word: int, w: Format) -> tuple[Op, ...] | None:
+    """y ⊕= x // 2ᵏ or x % 2ᵏ, floored as a shift floors."""
+    k = _power_of_two(word, w)
+    if k is None:
+        return None
+    if op.opcode.entry.name == "div":
+        return (_use(op, "sar", op.opcode.update, op.a, Const(k)),)
+    return (_use(op, "and", op.opcode.update, op.a, Const((1 << k) - 1)),) if k else ()
+
+
+def _merged(first: Node, second: Op, w: Format) -> tuple[Op, ...] | None:
+    """y += c; y += d as one update by a constant, or none where that is zero."""
+    if not isinstance(first, Op) or first.d is not second.d:
+        return None
+    entry = second.opcode.entry
+    if first.opcode.entry is not entry or entry.name not in ("mov", "fmov"):
+        return None
+    if not isinstance(first.a, Const) or not isinstance(second.a, Const) or not facts(second.opcode).updates:
+        return None
+    updates = {first.opcode.update, second.opcode.update}
+    if updates == {"xor"}:
+        word = first.a.word ^ second.a.word
+    elif "xor" not in updates:
+        sign = 1 if first.opcode.update == second.opcode.update else -1
+        total = w.signed(first.a.word) + sign * w.signed(second.a.word)
+        if entry.name == "fmov" and not -w.sign < total < w.sign:
+            return None
+        word = total & w.mask
+    else:
+        return None
+    return (first._replace(a=Const(word)),) if word else ()

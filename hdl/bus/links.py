@@ -1,0 +1,192 @@
+"""Ways to a co-processor's bus: simulated hardware, and a serial line.
+
+    bus.read(address) -> word of 32 bits          bus.write(address, word)
+
+Addresses are in bytes. What the hardware refuses raises BusError, and has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+from amaranth.sim import Simulator
+from retrograd.hdl.bus.top import Coprocessor
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.isa.diagnostics import DeviceError, Diagnostic
+from retrograd.isa.files import replacing_text
+
+
+class BusError(DeviceError):
+    """RG1007: the co-processor refused a transfer, or did not answer."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(Diagnostic("RG1007", message, hint=hint))
+
+
+class Bus(Protocol):
+    """What a driver needs."""
+
+    def read(self, address: int) -> int:
+        """The word at a byte address. Raises BusError."""
+
+    def write(self, address: int, word: int) -> None:
+        """Write a word. Raises BusError."""
+
+    def idle(self) -> None:
+        """Let some time pass, in which the hardware goes on."""
+
+
+class SimulatedBus:
+    """A co-processor in Amaranth's simulator, time passing only while it is waited for. Slow, and nothing to install.
+
+    `vcd`: a file for the waveforms, complete once the bus is closed.
+    """
+
+    #: cycles that pass while a driver waits
+    PATIENCE = 50
+
+    def __init__(self, parameters: Parameters, *, vcd: str | None = None) -> None:
+        self.parameters = parameters
+        #: clock cycles so far
+        self.clock = 0
+        self._coprocessor = Coprocessor(parameters)
+        self._work: Callable[[Any], Any] | None = None
+        self._found = 0
+        self._simulator = Simulator(self._coprocessor)
+        self._simulator.add_clock(1e-6)
+        self._simulator.add_testbench(self._bench)
+        self._waveforms = ExitStack()
+        if vcd is not None:
+            file = self._waveforms.enter_context(replacing_text(vcd))
+            self._waveforms.enter_context(self._simulator.write_vcd(file))
+
+    def close(self) -> None:
+        """Finish the waveforms."""
+        self._waveforms.close()
+
+    def __enter__(self) -> SimulatedBus:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, address: int) -> int:
+        """See Bus."""
+        return self._transfer(address, None)
+
+    def write(self, address: int, word: int) -> None:
+        """See Bus."""
+        self._transfer(address, word)
+
+    def idle(self) -> None:
+        """See Bus."""
+
+        async def wait(ctx: Any) -> None:
+            await ctx.tick().repeat(self.PATIENCE)
+            self.clock += self.PATIENCE
+
+        self._do(wait)
+
+    def _transfer(self, address: int, word: int | None) -> int:
+        bus, answered = self._coprocessor.bus, False
+
+        async def transfer(ctx: Any) -> None:
+            nonlocal answered
+            ctx.set(bus.adr, address >> 2)
+            ctx.set(bus.we, word is not None)
+            ctx.set(bus.dat_w, word or 0)
+            ctx.set(bus.sel, 0b1111)
+            ctx.set(bus.cyc, 1)
+            ctx.set(bus.stb, 1)
+            refused = True
+            while True:
+                await ctx.tick()
+                self.clock += 1
+                if ctx.get(bus.ack):
+                    refused = False
+                    break
+                if ctx.get(bus.err):
+                    break
+            self._found = ctx.get(bus.dat_r)
+            ctx.set(bus.cyc, 0)
+            ctx.set(bus.stb, 0)
+            await ctx.tick()
+            self.clock += 1
+            answered = not refused
+
+        self._do(transfer)
+        if not answered:
+            raise _refused(address, word)
+        return self._found
+
+    def _do(self, work: Callable[[Any], Any]) -> None:
+        self._work = work
+        while self._work is not None:
+            self._simulator.advance()
+
+    async def _bench(self, ctx: Any) -> None:
+        while True:
+            if self._work is None:
+                # Nobody advances the simulator meanwhile but to begin the next.
+                await ctx.delay(0)
+            else:
+                await self._work(ctx)
+                self._work = None
+
+
+class Line(Protocol):
+    """A serial line: an open `serial.Serial` of pyserial, with a timeout, or what behaves like it."""
+
+    def write(self, data: bytes, /) -> Any:
+        """Send bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """As many bytes, or fewer where the time is up."""
+
+
+class SerialBus:
+    """A co-processor at the end of a serial line, as `SerialCoprocessor` has it.
+
+    SerialBus(serial.Serial("/dev/ttyUSB0", 115200, timeout=1))
+    """
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+
+    def read(self, address: int) -> int:
+        """See Bus."""
+        self.line.write(b"R" + address.to_bytes(4, "little"))
+        self._answer(address, None)
+        data = self.line.read(4)
+        if len(data) < 4:
+            raise BusError(f"the answer to reading {address:#010x} stops after {1 + len(data)} of 5 bytes", _LINE)
+        return int.from_bytes(data, "little")
+
+    def write(self, address: int, word: int) -> None:
+        """See Bus."""
+        self.line.write(b"W" + address.to_bytes(4, "little") + word.to_bytes(4, "little"))
+        self._answer(address, word)
+
+    def idle(self) -> None:
+        """See Bus. The line is slow enough."""
+
+    def _answer(self, address: int, word: int | None) -> None:
+        answer = self.line.read(1)
+        if answer == b"E":
+            raise _refused(address, word)
+        if answer != b"K":
+            said = "nothing came back" if not answer else f"{answer!r} came back"
+            raise BusError(f"{_transfer(address, word)}: {said}", _LINE)
+
+
+_LINE = "Look at the line's speed, and that it is a SerialCoprocessor's. It forgets half a command after a while."
+
+
+def _transfer(address: int, word: int | None) -> str:
+    return f"reading {address:#010x}" if word is None else f"writing {word:#010x} to {address:#010x}"
+
+
+def _refused(address: int, word: int | None) -> BusError:
+    return BusError(f"the co-processor refused {_transfer(address, word)}")

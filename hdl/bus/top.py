@@ -1,0 +1,65 @@
+"""The co-processor on a bus, and on a serial line."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from retrograd.hdl.bus.host_interface import Host
+from retrograd.hdl.bus.serial_interface import SerialHost
+from retrograd.hdl.bus.wishbone import Wishbone
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.core.retirement import Retirement
+from retrograd.hdl.microcode.contents import Microcode
+
+#: what core and host have in common
+_SHARED = (
+    "run", "code_size", "data_size", "idle", "begins", "halts", "traps", "trap", "pc", "br", "backward",
+)  # fmt: skip
+_FROM_HOST = ("run", "code_size", "data_size")
+
+
+class Coprocessor(wiring.Component):
+    """A core and its host interface."""
+
+    def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
+        self.core = Core(parameters, microcode)
+        super().__init__(
+            {
+                "bus": In(Wishbone()),
+                #: what each instruction did
+                "retirement": Out(Retirement(parameters)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.core = core = self.core
+        m.submodules.host = host = Host(core.parameters)
+        connect(m, flipped(self.bus), host.bus)
+        connect(m, core.retirement, flipped(self.retirement))
+        for name in ("modes", "window", "settings"):
+            connect(m, getattr(host, name), getattr(core, name))
+        for name in _SHARED:
+            of_host, of_core = getattr(host, name), getattr(core, name)
+            m.d.comb += of_core.eq(of_host) if name in _FROM_HOST else of_host.eq(of_core)
+        m.d.comb += [host.counters[i].eq(core.counters[i]) for i in range(4)]
+        return m
+
+
+class SerialCoprocessor(wiring.Component):
+    """A co-processor whose bus is a serial line: as few pins as can be, for boards."""
+
+    def __init__(self, parameters: Parameters, cycles_per_bit: int, microcode: Microcode | None = None) -> None:
+        self.coprocessor = Coprocessor(parameters, microcode)
+        self.cycles_per_bit = cycles_per_bit
+        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.coprocessor = coprocessor = self.coprocessor
+        m.submodules.serial = serial = SerialHost(self.cycles_per_bit)
+        connect(m, serial.bus, coprocessor.bus)
+        m.d.comb += [serial.rx.eq(self.rx), self.tx.eq(serial.tx)]
+        return m

@@ -1,0 +1,373 @@
+# amaranth: UnusedElaboratable=no
+"""The core: all that executes instructions. Beside it a host sets what it runs, and starts and stops it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory, MemoryData
+from amaranth.lib.wiring import In, Out
+from retrograd.hdl.core.decoder import FIELDS, Decoder
+from retrograd.hdl.core.memory_port import MemoryPort
+from retrograd.hdl.core.operand_file import OperandFile
+from retrograd.hdl.core.parameters import COUNTER, INSTRUCTION, Parameters
+from retrograd.hdl.core.ports import Modes, Settings, Space, Window
+from retrograd.hdl.core.register_file import RegisterFile
+from retrograd.hdl.core.retirement import WRITTEN, Retirement
+from retrograd.hdl.core.sequencer import Phase, Sequencer
+from retrograd.hdl.core.units.branch import BranchUnit
+from retrograd.hdl.core.units.counters import Counters
+from retrograd.hdl.core.units.discarded_cotangents import Ledger
+from retrograd.hdl.core.units.divider import Divider
+from retrograd.hdl.core.units.guard import GuardUnit
+from retrograd.hdl.core.units.logic import LogicUnit
+from retrograd.hdl.core.units.multiplier import Multiplier
+from retrograd.hdl.core.units.rom import RomUnit
+from retrograd.hdl.microcode.contents import Microcode, microcode_for
+from retrograd.hdl.microcode.microword import Field, Operation, Select, Trap, Writer
+
+
+class Core(wiring.Component):
+    """Registers, memories and code are empty at first: a host fills them through the window."""
+
+    def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
+        self.parameters = p = parameters
+        self.microcode = microcode or microcode_for(parameters)
+        width = p.width
+        self.code = MemoryData(shape=INSTRUCTION, depth=p.code_words, init=[])
+        self.registers = RegisterFile(width)
+        self.memory = MemoryPort(width, p.data_words)
+        code = self.microcode
+        self.decoder = Decoder(width)
+        self.branch = BranchUnit(p)
+        self.operands = OperandFile(width, code.constants, code.prompts)
+        self.logic = LogicUnit(width)
+        self.multiplier = Multiplier(width, code.products, code.halves)
+        self.rom = RomUnit(width, code.tables)
+        self.divider = Divider(width, code.divisions, code.quotients)
+        #: the trap of the guards, at the first write
+        self.guarded = Signal(Trap)
+        #: BR is not 0 where it must be, while that is looked at
+        self.jumping = Signal()
+        super().__init__(
+            {
+                #: begin instructions; one that has begun ends
+                "run": In(1),
+                "modes": In(Modes()),
+                #: how many instructions and words of data the program has
+                "code_size": In(range(p.code_words + 1), init=p.code_words),
+                "data_size": In(range(p.data_words + 1), init=p.data_words),
+                #: what the instruction in flight is at; nothing is executed
+                "phase": Out(Phase),
+                "idle": Out(1),
+                #: an instruction begins
+                "begins": Out(1),
+                #: it does not retire: the program ends here, or it traps
+                "halts": Out(1),
+                "traps": Out(1),
+                "trap": Out(Trap),
+                "pc": Out(p.pc_bits),
+                "br": Out(width),
+                "backward": Out(1),
+                "counters": Out(COUNTER).array(4),
+                "window": In(Window()),
+                "settings": In(Settings(p)),
+                "retirement": Out(Retirement(p)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width = self.parameters.width
+        m.submodules.sequencer = sequencer = Sequencer(self.microcode)
+        m.submodules.decoder = decoder = self.decoder
+        m.submodules.branch = branch = self.branch
+        m.submodules.registers = registers = self.registers
+        m.submodules.memory = memory = self.memory
+        m.submodules.operands = operands = self.operands
+        m.submodules.guards = guards = GuardUnit(width)
+        m.submodules.ledger = ledger = Ledger(width)
+        m.submodules.counters = counters = Counters(width)
+        m.submodules.code = code_memory = Memory(self.code)
+        fetched = code_memory.read_port()
+
+        phase, now, head = sequencer.phase, sequencer.now, sequencer.head
+        instruction = Signal(FIELDS)
+        m.d.comb += [instruction.eq(fetched.data), self.phase.eq(phase), self.idle.eq(phase == Phase.IDLE)]
+        modes = Signal(3)
+        lifted, overflow, strict = modes
+
+        # ------------------------------------------------ fetch, decode, read
+        fetch = phase == Phase.FETCH
+        m.d.comb += self.begins.eq(fetch)
+        inside = Signal()
+        with m.If(fetch):
+            given = self.modes
+            m.d.sync += [
+                modes.eq(Cat(given.differentiate, given.overflow, given.strict)),
+                inside.eq(branch.inside),
+            ]
+        m.d.comb += [
+            branch.size.eq(self.code_size),
+            sequencer.run.eq(self.run),
+            decoder.instruction.eq(instruction),
+            decoder.backward.eq(branch.backward),
+            decoder.lifted.eq(lifted),
+            decoder.decode.eq(phase == Phase.DECODE),
+            decoder.head.eq(head),
+            sequencer.opcode.eq(decoder.opcode),
+        ]
+        self._window(m, fetched, code_memory.write_port(), fetch, phase == Phase.DECODE, instruction)
+
+        # ------------------------------------------------ operands and results
+        latches: dict[Select, Any] = {
+            Select.D: registers.d_word, Select.A: registers.a_word, Select.B: registers.b_word,
+            Select.D_BAR: registers.d_cotangent, Select.A_BAR: registers.a_cotangent, Select.B_BAR: registers.b_cotangent,
+            Select.M: memory.old_word, Select.M_BAR: memory.old_cotangent,
+            Select.BR: branch.br, Select.IMM: decoder.imm, Select.NEGATED: decoder.negated,
+        }  # fmt: skip
+        m.d.comb += [operands.latches[latch.value].eq(word) for latch, word in latches.items()]
+        m.d.comb += operands.runs.eq(phase == Phase.RUN)
+        m.d.comb += [getattr(operands, f"{port}_source").eq(sequencer.next[port]) for port in "xyz"]
+        m.d.comb += [getattr(operands, f"{port}_first").eq(head[port]) for port in "xyz"]
+        x, y, z = operands.x, operands.y, operands.z
+        self._units(m, now, operands)
+
+        # ------------------------------------------------ guards
+        commit = sequencer.commit
+        early, late, trap = Signal(Trap), self.guarded, Signal(Trap)
+        ends = Signal()
+        # What is wrong before execution stops the instruction a cycle later: still before its first write.
+        m.d.sync += [early.eq(Trap.NONE), ends.eq(0)]
+        m.d.comb += self.jumping.eq(head.settled & (branch.br != 0))
+        with m.If(~sequencer.abandon), m.Switch(phase):
+            with m.Case(Phase.DECODE), m.If(~inside):
+                m.d.sync += early.eq(Trap.CODE)
+            with m.Case(Phase.READ):
+                with m.If(~decoder.legal):
+                    m.d.sync += early.eq(Trap.ILLEGAL)
+                with m.Elif(self.jumping):
+                    m.d.sync += early.eq(Trap.JUMP)
+                with m.Elif(head.halts):
+                    m.d.sync += ends.eq(1)
+            with m.Case(Phase.ACCESS), m.If(~memory.valid):
+                m.d.sync += early.eq(Trap.MEMORY)
+        m.d.comb += [
+            guards.begin.eq(sequencer.launch),
+            guards.forbidden.eq(head.forbidden),
+            guards.check.eq(now.check),
+            guards.last.eq(operands.last),
+            guards.overflow.eq(overflow),
+            guards.strict.eq(strict),
+            ledger.cotangent.eq(registers.d_cotangent),
+            ledger.turned.eq(branch.turned),
+            ledger.strict.eq(strict),
+            ledger.forget.eq(self.settings.forget),
+        ]
+        with m.If(commit.first):
+            m.d.comb += late.eq(Mux((guards.trap == Trap.NONE) & commit.drop, ledger.trap, guards.trap))
+        m.d.comb += [
+            trap.eq(Mux(commit.first, late, early)),
+            self.trap.eq(trap),
+            self.traps.eq(trap != Trap.NONE),
+            self.halts.eq(ends),
+            sequencer.abandon.eq(self.traps | ends),
+        ]
+
+        # ------------------------------------------------ writes
+        retires = Signal()
+        writes = Signal()
+        m.d.comb += [
+            writes.eq(~commit.first | (late == Trap.NONE)),
+            retires.eq(commit.last & writes),
+            branch.prepare.eq(commit.first),
+            branch.commit.eq(commit.first & writes),
+            branch.jump.eq(commit.branch),
+            branch.target.eq(z),
+            branch.flip.eq(head.turns),
+            branch.value.eq(self.settings.value),
+            branch.set_pc.eq(self.settings.set_pc),
+            branch.set_br.eq(self.settings.set_br),
+            branch.set_direction.eq(self.settings.set_direction),
+            branch.turn.eq(self.settings.turn),
+            memory.size.eq(self.data_size),
+            ledger.cross.eq(commit.first & writes & commit.drop),
+            self.pc.eq(branch.pc),
+            self.br.eq(branch.br),
+            self.backward.eq(branch.backward),
+        ]
+        number, old_word, old_cotangent = self._destination(m, commit.field, instruction)
+        with m.If(~self.idle):
+            m.d.comb += [
+                registers.number.eq(number),
+                registers.word.eq(x),
+                registers.cotangent.eq(y),
+                registers.write_word.eq(commit.word & writes),
+                registers.write_cotangent.eq(commit.cotangent & writes),
+                memory.read.eq(phase == Phase.ADDRESS),
+                memory.base.eq(registers.a_word),
+                memory.offset.eq(decoder.imm),
+                memory.target.eq(memory.address),
+                memory.word.eq(z),
+                memory.cotangent.eq(Mux(commit.memory, registers.d_cotangent, z)),
+                memory.write_word.eq(commit.memory & writes),
+                memory.write_cotangent.eq(commit.memory_cotangent & writes),
+            ]
+
+        # ------------------------------------------------ what is told of it
+        pairs = (
+            (commit.word, x, old_word),
+            (commit.cotangent, y, old_cotangent),
+            (commit.memory, z, memory.old_word),
+            (commit.memory_cotangent, memory.cotangent, memory.old_cotangent),
+        )
+        for i, (written, after, before) in enumerate(pairs):
+            m.d.comb += counters.changes[i].eq(Mux(written, after ^ before, 0))
+        m.d.comb += [
+            counters.writes.eq(writes),
+            counters.first.eq(fetch),
+            counters.last.eq(retires),
+            counters.clear.eq(self.settings.clear),
+            counters.erases.eq(Mux(commit.first & writes, head.erases + (commit.drop & ledger.loses), 0)),
+            *(
+                self.counters[i].eq(count)
+                for i, count in enumerate((counters.cycles, counters.retired, counters.toggled, counters.erased))
+            ),
+        ]
+        self._tell(m, branch, commit, writes, retires, instruction, counters.cycles)
+        return m
+
+    def _window(self, m: Module, fetched: Any, write: Any, fetch: Value, decode: Value, instruction: Any) -> None:
+        """The memories' addresses: the core's, or while it is idle the host's."""
+        window, registers, memory = self.window, self.registers, self.memory
+        m.d.comb += [
+            fetched.addr.eq(self.pc),
+            fetched.en.eq(fetch),
+            registers.read.eq(decode),
+            registers.d_number.eq(instruction.rd),
+            registers.a_number.eq(instruction.ra),
+            registers.b_number.eq(instruction.rb),
+            write.addr.eq(window.address),
+            write.data.eq(window.written),
+        ]
+        space = Signal(Space)
+        with m.If(self.idle):
+            m.d.sync += space.eq(window.space)
+            m.d.comb += [
+                fetched.addr.eq(window.address),
+                registers.d_number.eq(window.address),
+                registers.number.eq(window.address),
+                registers.word.eq(window.written),
+                registers.cotangent.eq(window.written),
+                memory.offset.eq(window.address),
+                memory.target.eq(window.address),
+                memory.word.eq(window.written),
+                memory.cotangent.eq(window.written),
+            ]
+            with m.Switch(window.space):
+                with m.Case(Space.REGISTERS):
+                    m.d.comb += [registers.read.eq(window.read), registers.write_word.eq(window.write)]
+                with m.Case(Space.REGISTER_COTANGENTS):
+                    m.d.comb += [registers.read.eq(window.read), registers.write_cotangent.eq(window.write)]
+                with m.Case(Space.DATA):
+                    m.d.comb += [memory.read.eq(window.read), memory.write_word.eq(window.write)]
+                with m.Case(Space.DATA_COTANGENTS):
+                    m.d.comb += [memory.read.eq(window.read), memory.write_cotangent.eq(window.write)]
+                with m.Case(Space.CODE):
+                    m.d.comb += [fetched.en.eq(window.read), write.en.eq(window.write)]
+        with m.Switch(space):
+            with m.Case(Space.REGISTERS):
+                m.d.comb += window.data.eq(registers.d_word)
+            with m.Case(Space.REGISTER_COTANGENTS):
+                m.d.comb += window.data.eq(registers.d_cotangent)
+            with m.Case(Space.DATA):
+                m.d.comb += window.data.eq(memory.old_word)
+            with m.Case(Space.DATA_COTANGENTS):
+                m.d.comb += window.data.eq(memory.old_cotangent)
+            with m.Case(Space.CODE):
+                m.d.comb += window.data.eq(instruction)
+
+    def _units(self, m: Module, now: Any, operands: OperandFile) -> None:
+        """The function units: what they are given, and whose result is written."""
+        m.submodules.logic = logic = self.logic
+        m.submodules.multiplier = multiplier = self.multiplier
+        m.submodules.rom = rom = self.rom
+        m.submodules.divider = divider = self.divider
+        x, y = operands.x, operands.y
+        multiplies = (now.operation == Operation.MULSHIFT) | (now.operation == Operation.MULROUND)
+        divides = now.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
+        m.d.comb += [
+            logic.operation.eq(now.operation), logic.x.eq(x), logic.y.eq(y), logic.z.eq(operands.z),
+            multiplier.start.eq(multiplies), multiplier.half.eq(now.parameter), multiplier.x.eq(x), multiplier.y.eq(y),
+            multiplier.shift.eq(now.shift),
+            rom.table.eq(now.parameter), rom.x.eq(x),
+            divider.start.eq(divides), divider.division.eq(now.parameter), divider.x.eq(x), divider.y.eq(y),
+            divider.shift.eq(now.shift),
+            operands.write.eq(now.write), operands.temporary.eq(now.temporary),
+        ]  # fmt: skip
+        with m.Switch(now.writer):
+            with m.Case(Writer.LOGIC):
+                m.d.comb += operands.result.eq(logic.result)
+            with m.Case(Writer.MULTIPLIER):
+                m.d.comb += operands.result.eq(multiplier.result)
+            with m.Case(Writer.ROM):
+                m.d.comb += operands.result.eq(rom.result)
+            with m.Case(Writer.DIVIDER):
+                m.d.comb += operands.result.eq(divider.result)
+
+    def _destination(self, m: Module, field: Any, instruction: Any) -> tuple[Signal, Signal, Signal]:
+        """The number of the register that is written, and what was in it."""
+        registers, width = self.registers, self.parameters.width
+        number, word, cotangent = Signal(8), Signal(width), Signal(width)
+        for which, name, place in ((Field.RD, "rd", "d"), (Field.RA, "ra", "a"), (Field.RB, "rb", "b")):
+            with m.If(field == which):
+                m.d.comb += [
+                    number.eq(instruction[name]),
+                    word.eq(getattr(registers, f"{place}_word")),
+                    cotangent.eq(getattr(registers, f"{place}_cotangent")),
+                ]
+        return number, word, cotangent
+
+    def _tell(
+        self, m: Module, branch: BranchUnit, commit: Any, writes: Value, retires: Value, instruction: Any, cycles: Value
+    ) -> None:
+        """The retirement port. Where nothing listens, synthesis takes it out."""
+        r, registers, memory = self.retirement, self.registers, self.memory
+        m.d.sync += [r.valid.eq(retires | self.traps), r.trap.eq(self.trap)]
+        m.d.comb += [
+            r.pc_after.eq(branch.pc), r.br_after.eq(branch.br), r.backward_after.eq(branch.backward),
+            r.cycles.eq(cycles),
+        ]  # fmt: skip
+        with m.If(self.begins):
+            m.d.sync += [
+                r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
+            ]  # fmt: skip
+        with m.If(self.begins):
+            m.d.sync += [getattr(r, f"{place}_written").eq(0) for place in WRITTEN]
+        old = {"m": (memory.old_word, memory.old_cotangent)}
+        old |= {x: (getattr(registers, f"{x}_word"), getattr(registers, f"{x}_cotangent")) for x in ("d", "a", "b")}
+        fields = {"d": Field.RD, "a": Field.RA, "b": Field.RB}
+        with m.If(self.phase == Phase.READ):
+            m.d.sync += r.instruction.eq(instruction)
+        with m.If(commit.first):
+            m.d.sync += r.address.eq(memory.address)
+            for place, (word, cotangent) in old.items():
+                m.d.sync += [
+                    getattr(r, f"{place}_word_before").eq(word),
+                    getattr(r, f"{place}_cotangent_before").eq(cotangent),
+                ]
+        for place, field in fields.items():
+            with m.If((commit.field == field) & writes):
+                m.d.sync += [
+                    getattr(r, f"{place}_written").eq(Cat(commit.word, commit.cotangent)),
+                    getattr(r, f"{place}_word_after").eq(registers.word),
+                    getattr(r, f"{place}_cotangent_after").eq(registers.cotangent),
+                ]
+        with m.If((commit.memory | commit.memory_cotangent) & writes):
+            m.d.sync += [
+                r.m_written.eq(Cat(commit.memory, commit.memory_cotangent)),
+                r.m_word_after.eq(memory.word),
+                r.m_cotangent_after.eq(memory.cotangent),
+            ]

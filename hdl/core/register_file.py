@@ -1,0 +1,54 @@
+"""The register file: words and cotangents side by side, three of each read at once, one of each written."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory, MemoryData
+from amaranth.lib.wiring import In, Out
+from retrograd.hdl.core.parameters import REGISTERS
+
+PLACES = ("d", "a", "b")
+
+
+class RegisterFile(wiring.Component):
+    """What was read stays at the outputs until the next reading, whatever is written: the outputs are the operand latches."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.words = MemoryData(shape=width, depth=REGISTERS, init=[])
+        self.cotangents = MemoryData(shape=width, depth=REGISTERS, init=[])
+        super().__init__(
+            {
+                #: read the registers with these numbers
+                "read": In(1),
+                **{f"{place}_number": In(range(REGISTERS)) for place in PLACES},
+                #: their words and cotangents, from the next cycle on
+                **{f"{place}_{what}": Out(width) for place in PLACES for what in ("word", "cotangent")},
+                #: the register to write, and which half of it
+                "number": In(range(REGISTERS)),
+                "word": In(width),
+                "cotangent": In(width),
+                "write_word": In(1),
+                "write_cotangent": In(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for what, data in (("word", self.words), ("cotangent", self.cotangents)):
+            m.submodules[f"{what}s"] = memory = Memory(data)
+            write = memory.write_port()
+            m.d.comb += [
+                write.addr.eq(self.number),
+                write.data.eq(getattr(self, what)),
+                write.en.eq(getattr(self, f"write_{what}")),
+            ]
+            for place in PLACES:
+                port = memory.read_port()
+                m.d.comb += [
+                    port.addr.eq(getattr(self, f"{place}_number")),
+                    port.en.eq(self.read),
+                    getattr(self, f"{place}_{what}").eq(port.data),
+                ]
+        return m

@@ -1,0 +1,153 @@
+"""The divider: x·2^s / y and √(x·2^s), floored or to nearest, two digits a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS
+
+_DIGITS = DEFAULT_UNITS.digits
+
+
+class Division(NamedTuple):
+    """What the divider is asked for: ⌊x·2^s / y⌋, or ⌊√(x·2^s)⌋; `rounded`: to nearest, ties up."""
+
+    root: bool
+    s: int
+    rounded: bool = False
+
+
+class _Plan(NamedTuple):
+    """How long a division takes, and how many zeros come before the first bit of x, so that the last digit is digit 0."""
+
+    root: bool
+    rounded: bool
+    cycles: int
+    zeros: int
+
+
+def plan(division: Division, width: int) -> _Plan:
+    """A quotient has a digit for each bit of x·2^s, a root one for every two; one more digit rounds."""
+    bits = _DIGITS * (2 if division.root else 1)
+    down = _bits(division, width)
+    cycles = -(-down // bits)
+    return _Plan(division.root, division.rounded, cycles, cycles * bits - down)
+
+
+def _bits(division: Division, width: int) -> int:
+    """The bits that come down from x·2^s, and from the zeros behind it."""
+    return width + division.s + division.rounded * (2 if division.root else 1)
+
+
+class Divider(wiring.Component):
+    """One cycle for magnitudes, then digits, then rounding and sign. What it found stays until it is asked again.
+
+    Digits are found as by hand: bits come down from x to what remains, and the digit is 1 if y, or 4·root + 1, can be taken
+    away. Raises ValueError for shifts out of range.
+    """
+
+    def __init__(self, width: int, divisions: Sequence[Division], shifts: Sequence[int]) -> None:
+        if not all(0 <= d.s <= width for d in divisions):
+            raise ValueError(f"x is shifted by 0 to {width}")
+        if not all(0 <= s <= 2 * width for s in shifts):
+            raise ValueError(f"shifts of a quotient go from 0 to {2 * width}")
+        self.width = width
+        self.plans = [plan(division, width) for division in divisions]
+        self.shifts = tuple(shifts)
+        self.quotient_bits = max(width, *(_bits(d, width) // (2 if d.root else 1) + 1 for d in divisions), 0)
+        super().__init__(
+            {
+                #: begin, in the manner of `division`
+                "start": In(1),
+                "division": In(range(max(2, len(divisions)))),
+                "x": In(width),
+                "y": In(width),
+                #: which of the shifts
+                "shift": In(range(max(2, len(shifts)))),
+                #: the word, when all digits are there
+                "result": Out(width),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width = self.width
+        # Down come up to 4 bits a cycle: with up to 3 zeros before it, x is that much longer.
+        down = Signal(width + 3)
+        divisor = Signal(width)
+        remains = Signal(width + 2)
+        digits = Signal(self.quotient_bits)
+        left = Signal(range(width + 1))
+        is_root, rounded, negative, void = Signal(), Signal(), Signal(), Signal()
+
+        with m.If(self.start):
+            m.d.sync += [
+                divisor.eq(_magnitude(self.y)),
+                remains.eq(0),
+                digits.eq(0),
+            ]
+            with m.Switch(self.division):
+                for index, p in enumerate(self.plans):
+                    with m.Case(index):
+                        m.d.sync += [
+                            is_root.eq(p.root),
+                            rounded.eq(p.rounded),
+                            left.eq(p.cycles),
+                            down.eq(_magnitude(self.x) << (3 - p.zeros)),
+                            negative.eq(0 if p.root else self.x[-1] ^ self.y[-1]),
+                            void.eq(self.x[-1] if p.root else self.y == 0),
+                        ]
+        with m.Elif(left != 0):
+            rest, found = remains, digits
+            for k in range(_DIGITS):
+                rest, found = self._digit(m, rest, found, is_root, divisor, down, k)
+            m.d.sync += [
+                left.eq(left - 1),
+                remains.eq(rest),
+                digits.eq(found),
+                down.eq(Mux(is_root, down << 2 * _DIGITS, down << _DIGITS)),
+            ]
+
+        # ⌊−q − r/y⌋ is −q − 1, which is ¬q, if anything remains, and −q if not. With one digit more, ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋.
+        bits = self.quotient_bits + 1
+        floor, quotient = Signal(signed(bits)), Signal(signed(bits))
+        m.d.comb += floor.eq(Mux(negative, ~digits.as_signed(), digits) + Mux(negative, remains == 0, 0) + rounded)
+        m.d.comb += quotient.eq(Mux(rounded, floor >> 1, floor))
+        with m.Switch(self.shift):
+            for index, s in enumerate(self.shifts):
+                with m.Case(index):
+                    m.d.comb += self.result.eq(Mux(void, 0, quotient >> s))
+        return m
+
+    def _digit(
+        self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int
+    ) -> tuple[Any, Any]:
+        """What remains, and the digits, after one more."""
+        width = self.width
+        bits = width + 4
+        top = Signal(bits, name=f"top_{k}")
+        taken = Signal(bits, name=f"taken_{k}")
+        difference = Signal(bits + 1, name=f"difference_{k}")
+        m.d.comb += [
+            top.eq(
+                Mux(
+                    is_root,
+                    Cat(down[len(down) - 2 * k - 2 : len(down) - 2 * k], remains),
+                    Cat(down[len(down) - 1 - k], remains),
+                )
+            ),
+            taken.eq(Mux(is_root, Cat(Const(1, 2), digits), divisor)),
+            difference.eq(top - taken),
+        ]
+        digit = ~difference[-1]
+        rest = Signal(width + 2, name=f"rest_{k}")
+        m.d.comb += rest.eq(Mux(digit, difference, top))
+        return rest, Cat(digit, digits[:-1])
+
+
+def _magnitude(x: Any) -> Any:
+    return Mux(x[-1], (-x)[: len(x)], x)

@@ -1,0 +1,52 @@
+"""The guard unit: of the guards of an instruction that fail, the first."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from retrograd.hdl.microcode.contents import FORBIDDEN
+from retrograd.hdl.microcode.microword import CHECK, Trap
+
+
+class GuardUnit(wiring.Component):
+    """Predicates come in any order; the guards' own order decides which trap is told."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(
+            {
+                #: an instruction begins, and with it this trap, if any
+                "begin": In(1),
+                "forbidden": In(FORBIDDEN),
+                #: what this cycle's result is a predicate of; the result is there in the next
+                "check": In(CHECK),
+                "last": In(width),
+                #: whether overflow traps, and whether the machine is strict
+                "overflow": In(1),
+                "strict": In(1),
+                #: the trap of the first guard that failed so far
+                "trap": Out(Trap),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        check, held = Signal(CHECK), Signal(CHECK)
+        m.d.sync += check.eq(self.check)
+        fails, first = Signal(), Signal()
+        m.d.comb += [
+            fails.eq(check.valid & (self.last == 0) & (self.overflow | ~check.overflow)),
+            first.eq(fails & (~held.valid | (check.order < held.order))),
+            self.trap.eq(Mux(first, check.trap, Mux(held.valid, held.trap, Trap.NONE))),
+        ]
+        f = self.forbidden
+        with m.If(self.begin):
+            m.d.sync += [
+                check.valid.eq(0),
+                held.valid.eq(f.valid & (self.overflow | ~f.overflow) & (self.strict | ~f.strict)),
+                held.order.eq(f.order),
+                held.trap.eq(f.trap),
+            ]
+        with m.Elif(first):
+            m.d.sync += held.eq(check)
+        return m

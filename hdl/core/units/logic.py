@@ -1,0 +1,102 @@
+"""The logic unit: sums, bits, shifts, comparisons, choices; its result within the cycle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from retrograd.hdl.microcode.microword import Operation
+
+
+class LogicUnit(wiring.Component):
+    """One adder, which also compares; one shifter, which shifts left by turning the word round before and after.
+
+    Raises ValueError for a width that is no power of two: a shift amount is a field of bits.
+    """
+
+    def __init__(self, width: int) -> None:
+        if width < 2 or width & (width - 1):
+            raise ValueError(f"words have a power of two of bits, not {width}")
+        self.width = width
+        super().__init__(
+            {
+                #: what to compute
+                "operation": In(Operation),
+                #: the operands; of a choice, the condition, the word if it is not 0, and the word if it is
+                "x": In(width),
+                "y": In(width),
+                "z": In(width),
+                #: the word computed
+                "result": Out(width),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        x, y, width = self.x, self.y, self.width
+        is_sum = Signal()
+        m.d.comb += is_sum.eq((self.operation == Operation.ADD) | (self.operation == Operation.ADDFITS))
+
+        # x + y, or x + ¬y + 1; the carry in is one more bit below.
+        total, addend = Signal(width + 1), Signal(width)
+        m.d.comb += addend.eq(Mux(is_sum, y, ~y))
+        m.d.comb += total.eq((Cat(~is_sum, x) + Cat(~is_sum, addend))[1:])
+        word, carry = total[:width], total[width]
+        overflow, equal = Signal(), Signal()
+        m.d.comb += overflow.eq((x[-1] == addend[-1]) & (word[-1] != x[-1]))
+        m.d.comb += equal.eq(x == y)
+        less, below = Signal(), Signal()
+        m.d.comb += [less.eq(word[-1] ^ overflow), below.eq(~carry)]
+
+        # The shifter goes right; what it fills in is the sign or zero.
+        left = Signal()
+        m.d.comb += left.eq(self.operation == Operation.SHL)
+        fill = (self.operation == Operation.SAR) & x[-1]
+        shifted = _shift_right(m, Mux(left, _turned(x), x), y[: (width - 1).bit_length()], fill, width)
+
+        with m.Switch(self.operation):
+            with m.Case(Operation.ADD, Operation.SUB):
+                m.d.comb += self.result.eq(word)
+            with m.Case(Operation.AND):
+                m.d.comb += self.result.eq(x & y)
+            with m.Case(Operation.OR):
+                m.d.comb += self.result.eq(x | y)
+            with m.Case(Operation.XOR):
+                m.d.comb += self.result.eq(x ^ y)
+            with m.Case(Operation.SHR, Operation.SAR):
+                m.d.comb += self.result.eq(shifted)
+            with m.Case(Operation.SHL):
+                m.d.comb += self.result.eq(_turned(shifted))
+            with m.Case(Operation.EQ):
+                m.d.comb += self.result.eq(equal)
+            with m.Case(Operation.NE):
+                m.d.comb += self.result.eq(~equal)
+            with m.Case(Operation.LT):
+                m.d.comb += self.result.eq(less)
+            with m.Case(Operation.GE):
+                m.d.comb += self.result.eq(~less)
+            with m.Case(Operation.LTU):
+                m.d.comb += self.result.eq(below)
+            with m.Case(Operation.GEU):
+                m.d.comb += self.result.eq(~below)
+            with m.Case(Operation.ADDFITS, Operation.SUBFITS):
+                m.d.comb += self.result.eq(~overflow)
+            with m.Case(Operation.SELECT):
+                m.d.comb += self.result.eq(Mux(x.any(), y, self.z))
+        return m
+
+
+def _turned(word: Any) -> Any:
+    """The bits in the opposite order."""
+    return Cat(*reversed(word))
+
+
+def _shift_right(m: Module, word: Any, amount: Any, fill: Any, width: int) -> Any:
+    """The word shifted right, a stage for each bit of the amount."""
+    for k, bit in enumerate(amount):
+        stage = Signal(width, name=f"shifted_{1 << k}")
+        m.d.comb += stage.eq(Mux(bit, Cat(word[1 << k :], fill.replicate(1 << k)), word))
+        word = stage
+    return word

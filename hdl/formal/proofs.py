@@ -1,0 +1,475 @@
+"""Proofs that the hardware takes back what it did: for an opcode, on all states of the machine at once.
+
+    turn · step · turn · step = nothing,  wherever the first step does not trap
+
+The core's own netlist fetches the instruction, executes it, is turned round, fetches and executes it again. It begins between two
+instructions, and nothing else is known of it: neither words and cotangents in registers and memory, nor PC, BR, modes and
+sizes, nor which registers the instruction names, nor what earlier instructions left in latches, temporaries and units. Since
+its end is such a state again, whatever a run has done is taken back, step by step.
+
+Known are the opcode, D, DIR, and whether ra and rb are one register: they choose the microprogram. A guard that may fail makes two
+cases of one: the first time only that without the trap is followed, the second time a trap must be impossible. Multiplier,
+divider and ROM are any functions of their operands. That they need be no more is the point of a reversible update.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial, reduce
+from typing import Any
+
+import z3
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.core.sequencer import Phase
+from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.claims import Claim, Kind, claims, distinguishes, jumps, provable, trap_codes
+from retrograd.hdl.formal.lazy_definitions import Definitions
+from retrograd.hdl.formal.symbolic import Symbolic
+from retrograd.hdl.formal.terms import Term, Word
+from retrograd.hdl.microcode.contents import Microcode, dispatch_address
+from retrograd.hdl.microcode.microword import TRAPS, Operation
+from retrograd.isa.derivatives.cotangent_steps import lifted as lift
+from retrograd.isa.entries import Opcode
+from retrograd.isa.microarchitecture.timing import cycles as table_cycles
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+#: the memories that an instruction changes
+_STORES = ("registers.words", "registers.cotangents", "memory.words", "memory.cotangents")
+#: more cycles than an instruction takes before its execution
+_BEFORE = 10
+
+
+class Undecided(Exception):
+    """The solver did not find out in time."""
+
+
+class Stuck(Exception):
+    """No state comes to the end of the instruction: the core does not begin it, does not end it, or traps in all states."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one proof. `counterexample`: words for which a place does not come back, or a trap comes.
+
+    `witnessed`: the solver has found a state that comes to the end. That there is none it finds soon where the core is dead; where
+    the words of long functions must fit it may find neither, at 32 bits.
+    """
+
+    opcode: str
+    holds: bool
+    seconds: float
+    cycles: int
+    counterexample: str = ""
+    witnessed: bool = False
+
+
+@dataclass
+class _Run:
+    """One proof: what is assumed, and what must follow from all before it."""
+
+    #: (what must hold, or nothing for what is assumed; that it does)
+    facts: list[tuple[str, Word]] = field(default_factory=list)
+    second: bool = False
+    #: where the instruction must trap: with one of these; and whether it came to the guards
+    traps: tuple[int, ...] = ()
+    trapped: bool = False
+    #: a state is known that comes to the end
+    witnessed: bool = False
+
+    @property
+    def known(self) -> list[Word]:
+        """All that holds, the obligations being met."""
+        return [holds for _, holds in self.facts]
+
+    def assume(self, holds: Word) -> None:
+        self.facts.append(("", holds))
+
+    def oblige(self, what: str, holds: Word) -> None:
+        self.facts.append((what, holds))
+
+
+class Prover:
+    """Proofs for one format, on one core. `microcode`: another than the table's, to see that it is refuted."""
+
+    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60) -> None:
+        self.w = w
+        self.seconds = seconds
+        self._core = core = Core(Parameters(w, code_words=8, data_words=4), microcode)
+        self._hardware = Symbolic(
+            core,
+            [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.halts, core.phase],
+            hooks=[
+                (core.operands.result, self._name),
+                (core.guarded, self._guard),
+                (core.jumping, lambda word: self._early("a jump", word, 0, Phase.READ)),
+                (core.decoder.legal, lambda word: self._early("an illegal instruction", word, 1, Phase.READ)),
+                (core.branch.inside, lambda word: self._early("PC outside the code", word, 1, Phase.FETCH)),
+                (core.memory.valid, lambda word: self._early("an address outside", word, 1, Phase.ACCESS)),
+            ],
+            decide=self._decide,
+            given=[(core.multiplier.result, self._product), (core.divider.result, self._quotient)],
+        )
+        self.microcode = core.microcode
+        #: what is known of the logic unit, whatever its operands
+        self._lemmas: set[Word] = set()
+        self._run = _Run()
+        self._definitions = Definitions()
+        self._lefts = 0
+        #: what the multiplier was asked for, by stage, and the divider
+        self._products: list[tuple[Word, Word, Word] | None] = [None, None]
+        self._division: tuple[int, Word, Word] | None = None
+
+    # ---------------------------------------------------------------- what takes the place of words
+
+    def _name(self, result: Word) -> Word:
+        """A result of a unit goes on as a name: the solver looks at what it stands for only where it must."""
+        if isinstance(result, int):
+            return result
+        return self._definitions.recognised(self._plain(result))
+
+    def _plain(self, result: Term) -> Word:
+        """A sum or difference of the logic unit, carries and all, as one of words: that it is, the solver says, once for all words."""
+        hw, unit = self._hardware, self._core.logic
+        sign = {Operation.ADD.value: 1, Operation.SUB.value: -1}.get(hw.peek(unit.operation))
+        if sign is None or result is not hw.peek(unit.result):
+            return result
+        width = self.w.width
+        x, y = (hw.peek(operand) for operand in (unit.x, unit.y))
+        plain = terms.add(x, y, width) if sign > 0 else terms.subtract(x, y, width)
+        general = {word: terms.unknown(f"operand{i}", width) for i, word in enumerate((x, y)) if isinstance(word, Term)}
+        claim = terms.substitute(terms.equal(result, plain, width), general)
+        if claim not in self._lemmas:
+            if self._definitions.check([terms.negation(claim)], self.seconds, 0) != z3.unsat:
+                return result
+            self._lemmas.add(claim)
+        return plain
+
+    def _product(self) -> Word:
+        """A word of which nothing is known but that it is a function of the operands."""
+        shift = self._hardware.peek(self._core.multiplier.shift)
+        if self._products[1] is None or not isinstance(shift, int):
+            return self._left()
+        half, *operands = self._products[1]
+        return self._function(f"product{half}", self._core.multiplier.shifts, shift, operands)
+
+    def _quotient(self) -> Word:
+        unit = self._core.divider
+        shift = self._hardware.peek(unit.shift)
+        if self._division is None or not isinstance(shift, int):
+            return self._left()
+        which, x, y = self._division
+        return self._function(f"quotient{which}", unit.shifts, shift, [x] if unit.plans[which].root else [x, y])
+
+    def _function(self, name: str, shifts: Sequence[int], index: int, operands: Sequence[Word]) -> Word:
+        width = self.w.width
+        # While no result is asked for, the shift means nothing.
+        shift = shifts[index] if index < len(shifts) else 0
+        return terms.part(terms.function(name, 3 * width, [terms.term(x, width) for x in operands]), shift, width)
+
+    def _left(self) -> Word:
+        """What stands in a unit that nobody asks."""
+        self._lefts += 1
+        return terms.unknown(f"left{self._lefts}", self.w.width)
+
+    def _guard(self, trap: Word) -> Word:
+        run = self._run
+        if run.traps and trap != 0:
+            width = len(self._core.guarded)
+            run.oblige(
+                "a trap of the table's", reduce(terms.disjunction, (terms.equal(trap, t, width) for t in run.traps))
+            )
+            run.trapped = True
+            return run.traps[0]
+        if isinstance(trap, int):
+            return trap
+        self._follow("a trap", terms.equal(trap, 0, trap.width))
+        return 0
+
+    def _early(self, trap: str, word: Word, right: int, phase: Phase) -> Word:
+        """A guard before execution, in its phase."""
+        if isinstance(word, int) or self._hardware.peek(self._core.phase) != phase.value:
+            return word
+        self._follow(trap, word if right else terms.negation(word))
+        return right
+
+    def _follow(self, what: str, holds: Word) -> None:
+        """The first time only the case in which it holds; the second time it must."""
+        self._run.oblige(what if self._run.second else "", holds)
+
+    def _decide(self, truth: Term) -> bool | None:
+        """Whether it holds, if that is known."""
+        for answer, other in ((True, terms.negation(truth)), (False, truth)):
+            if self._definitions.check([*self._run.known, other], self.seconds, 0) == z3.unsat:
+                return answer
+        return None
+
+    # ---------------------------------------------------------------- one proof
+
+    def prove(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> Result:
+        """Whether the instruction is taken back. `same`: ra and rb are one register, where the microcode makes a difference of it.
+
+        With D = 1 an instruction that drops a cotangent is one of a strict machine, whose cotangents a host has just cleared.
+
+        Raises Undecided where time runs out, Stuck where no state comes to the end, ValueError where the instruction loses words
+        by its meaning.
+        """
+        if not provable(opcode):
+            raise ValueError(f"{opcode.name} cannot be taken back")
+        begun = time.monotonic()
+        executed = TABLE.inverse(opcode) if backward else opcode
+        run = self._begin(backward, lifted, bool(lifted and lift(executed, self.w, False).drops))
+        before = self._places()
+        self._put(opcode, self._instruction(opcode), lifted, same)
+        cycles = self._step(opcode)
+        self._turn()
+        run.second = True
+        self._step(opcode)
+        self._turn()
+        wrong = self._compare(before)
+        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
+
+    def prove_pair(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False) -> Result:
+        """Whether a jump, where it is taken, and its partner leave BR at 0, and both are taken back; the partner cannot trap.
+
+        The partner has the opposite constant and the same registers. Raises as `prove`; ValueError for what begins no jump.
+        """
+        if not jumps(opcode, self.w, backward):
+            raise ValueError(f"{opcode.name} begins no jump")
+        begun, partner = time.monotonic(), TABLE.inverse(opcode)
+        hw, core = self._hardware, self._core
+        run = self._begin(backward, lifted, False)
+        before = self._places()
+        there = self._instruction(opcode)
+        back = terms.subtract(0, terms.piece_of(there, 0, 32), 32)
+        here = terms.joined([(back, 32), (terms.piece_of(there, 32, 24), 24), (partner.code, 8)])
+        put = self._put(opcode, there, lifted, False)
+        cycles = self._step(opcode)
+        run.assume(terms.negation(terms.equal(hw.peek(core.br), 0, self.w.width)))
+        # That there is a partner is what programs are verified for; all else must follow.
+        pc, size = terms.term(hw.peek(core.pc), len(core.pc)), hw.inputs["code_size"]
+        run.assume(terms.negation(terms.part(pc, pc.width - 1, 1)))
+        run.assume(
+            terms.apply("u<", 1, [pc.width] * 2, [pc, terms.joined([(size, size.width), (0, pc.width - size.width)])])
+        )
+        run.second = True
+        put_partner = self._put(partner, here, lifted, False)
+        cycles += self._step(partner)
+        run.oblige("BR after the partner", terms.equal(hw.peek(core.br), 0, self.w.width))
+        self._turn()
+        put_partner()
+        self._step(partner)
+        put()
+        self._step(opcode)
+        self._turn()
+        wrong = self._compare(before)
+        return Result(
+            f"{opcode.name}, {partner.name}", not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed
+        )
+
+    def prove_trap(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> Result:
+        """Whether an instruction that must always trap does so, by its own guards, and changes nothing. Raises as `prove`.
+
+        Where control is outside the code, or a jump under way, it traps for that, as any other does.
+        """
+        executed = TABLE.inverse(opcode) if backward else opcode
+        begun = time.monotonic()
+        run = self._begin(backward, lifted, False)
+        run.traps = tuple(TRAPS[code].value for code in trap_codes(executed, self.w, same))
+        before = self._places()
+        self._put(opcode, self._instruction(opcode), lifted, same)
+        cycles = self._step(opcode)
+        wrong = self._compare(before) if run.trapped else "it retires"
+        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
+
+    def prove_claim(self, claim: Claim) -> Result:
+        """Whether the hardware is as the table says. Raises as `prove`."""
+        opcode, backward, lifted = claim.opcode, claim.backward, claim.lifted
+        match claim.kind:
+            case Kind.INVERSE:
+                return self.prove(opcode, backward=backward, lifted=lifted, same=claim.same)
+            case Kind.JUMP:
+                return self.prove_pair(opcode, backward=backward, lifted=lifted)
+            case Kind.TRAP:
+                return self.prove_trap(opcode, backward=backward, lifted=lifted, same=claim.same)
+
+    def _begin(self, backward: bool, lifted: bool, drops: bool) -> _Run:
+        """Between two instructions."""
+        self._run = _Run()
+        self._definitions = Definitions()
+        self._products, self._division = [None, None], None
+        hw, core = self._hardware, self._core
+        hw.reset()
+        hw.poke(core.backward, int(backward))
+        hw.forget([core.phase, core.backward])
+        for store in _STORES:
+            hw.unknown(store)
+        sizes = {name: terms.unknown(name, len(getattr(core, name))) for name in ("code_size", "data_size")}
+        for name, most in (("code_size", core.parameters.code_words), ("data_size", core.parameters.data_words)):
+            self._run.assume(terms.apply("u<=", 1, [sizes[name].width] * 2, [sizes[name], most]))
+        hw.settle(
+            **sizes, modes__differentiate=int(lifted), modes__overflow=terms.unknown("overflow", 1),
+            modes__strict=1 if drops else terms.unknown("strict", 1), settings__forget=int(drops),
+        )  # fmt: skip
+        # A cycle of rest: a trap or an end may have come before.
+        hw.tick()
+        hw.settle(settings__forget=0)
+        return self._run
+
+    def _instruction(self, opcode: Opcode) -> Term:
+        """Its encoding, with any register numbers, and any constant."""
+        widths = {"imm": 32, "rb": 8, "ra": 8, "rd": 8}
+        fields = [(terms.unknown(name, width) if name in opcode.fields else 0, width) for name, width in widths.items()]
+        return terms.term(terms.joined([*fields, (opcode.code, 8)]), 64)
+
+    def _put(self, opcode: Opcode, instruction: Term, lifted: bool, same: bool) -> Callable[[], None]:
+        """The instruction stands at PC; what is returned puts it there again.
+
+        What the dispatch memory says of it is known, once its address is proved.
+        """
+        hw, core = self._hardware, self._core
+        width = (core.parameters.code_words - 1).bit_length()
+        pc = terms.piece_of(hw.peek(core.pc), 0, width)
+        rows = core.microcode.dispatch
+        if distinguishes(opcode, self.w, lifted):
+            one = terms.equal(terms.piece_of(instruction, 40, 8), terms.piece_of(instruction, 32, 8), 8)
+            self._run.assume(one if same else terms.negation(one))
+
+        def fetch(at: Word) -> Word:
+            self._run.oblige("the address", terms.equal(at, pc, width))
+            return instruction
+
+        def dispatch(at: Word) -> Word:
+            backward = bool(hw.peek(core.backward))
+            expected = dispatch_address(opcode.code, backward, lifted, same)
+            other = dispatch_address(opcode.code, backward, lifted, not same)
+            told = {n for n in (expected, other) if rows[n] == rows[expected]}
+            size = (len(rows) - 1).bit_length()
+            self._run.oblige("the microprogram", reduce(terms.disjunction, (terms.equal(at, n, size) for n in told)))
+            return rows[expected]
+
+        def put() -> None:
+            hw.answer("code", fetch)
+            hw.answer("sequencer.dispatch", dispatch)
+
+        put()
+        return put
+
+    def _turn(self) -> None:
+        hw = self._hardware
+        hw.settle(run=0, settings__turn=1)
+        hw.tick()
+        hw.settle(settings__turn=0)
+
+    def _places(self) -> dict[str, Any]:
+        """What must come back. Of registers and memory, any one word."""
+        hw, core = self._hardware, self._core
+        found = {}
+        for store in _STORES:
+            words = hw.memory(store)
+            found[store] = terms.selected(words, terms.unknown(f"any of {store}", words.address))
+        return found | {
+            name: terms.term(hw.peek(signal), len(signal))
+            for name, signal in (("PC", core.pc), ("BR", core.br), ("DIR", core.backward))
+        }
+
+    def _step(self, opcode: Opcode) -> int:
+        """Execute one instruction; the cycles that it took. Raises Stuck."""
+        pair = opcode, TABLE.inverse(opcode)
+        most = _BEFORE + max(table_cycles(o, self.w, True, same) for o in pair for same in (False, True))
+        hw, core = self._hardware, self._core
+        hw.settle(run=1)
+        begun, cycles = False, 0
+        for _ in range(most):
+            if hw.peek(core.begins):
+                begun = True
+                hw.settle(run=0)
+            elif begun and hw.peek(core.idle):
+                return cycles
+            if hw.peek(core.traps) and not self._run.trapped:
+                raise Stuck("traps in all states")
+            self._tick()
+            cycles += begun
+        raise Stuck("the instruction does not end" if begun else "the instruction does not begin")
+
+    def _tick(self) -> None:
+        """On to the next cycle, and what was asked of the units on to their next stage."""
+        hw, core = self._hardware, self._core
+        multiplier, divider = core.multiplier, core.divider
+        # Before execution nobody knows what the units do; whatever it was is over when they are asked.
+        runs = hw.peek(core.phase) == Phase.RUN.value
+        asked = None
+        if runs and hw.peek(multiplier.start):
+            asked = hw.peek(multiplier.half), hw.peek(multiplier.x), hw.peek(multiplier.y)
+        division = self._division
+        if runs and hw.peek(divider.start):
+            division = hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)
+        hw.tick()
+        self._products, self._division = [asked, self._products[0] or self._products[1]], division
+
+    def _compare(self, before: Mapping[str, Any]) -> str:
+        """Words for which it is not as before, or for which an obligation is broken; or nothing."""
+        after = self._places()
+        for name, word in before.items():
+            self._run.oblige(name, terms.equal(after[name], word, word.width))
+        return self._refute()
+
+    def _refute(self) -> str:
+        known: list[Word] = []
+        for what, holds in self._run.facts:
+            if what and not self._evident(holds):
+                match self._definitions.check([*known, terms.negation(holds)], self.seconds):
+                    case z3.ModelRef() as model:
+                        return f"{what}: {model}"
+                    case z3.unknown:
+                        raise Undecided(f"undecided: {what}")
+            known.append(holds)
+        # Of what no state comes to anything could be said.
+        found = self._definitions.check(known, self.seconds)
+        if found == z3.unsat:
+            raise Stuck("traps in all states")
+        self._run.witnessed = found != z3.unknown
+        return ""
+
+    def _evident(self, holds: Word) -> bool:
+        """Whether it holds whatever is assumed."""
+        return bool(self._definitions.check([terms.negation(holds)], self.seconds, 3) == z3.unsat)
+
+
+def prove_all(
+    w: Format, opcodes: Collection[str], seconds: float = 60, executor: Executor | None = None
+) -> Iterator[Result]:
+    """A result for each claim on these opcodes (`claims`), whose name is `opcode`: "mul.add D=1 DIR=-1".
+
+    What the solver does not decide in time does not hold. `executor`: proofs go there, an opcode at a time; they come back in the
+    order of the table all the same.
+    """
+    prove = partial(_proofs_of, w, seconds)
+    for found in (map if executor is None else executor.map)(prove, [o.name for o in TABLE if o.name in opcodes]):
+        yield from found
+
+
+def _proofs_of(w: Format, seconds: float, opcode: str) -> list[Result]:
+    prover = _prover(w)
+    prover.seconds = seconds
+    return [*prove_with(prover, {opcode})]
+
+
+@lru_cache(1)
+def _prover(w: Format) -> Prover:
+    """The netlist takes seconds to make."""
+    return Prover(w)
+
+
+def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[Result]:
+    """The same by a prover that there is already."""
+    for claim in claims(prover.w, opcodes):
+        begun = time.monotonic()
+        try:
+            yield replace(prover.prove_claim(claim), opcode=claim.name)
+        except (Undecided, Stuck) as error:
+            yield Result(claim.name, False, time.monotonic() - begun, 0, str(error))

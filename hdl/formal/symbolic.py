@@ -1,0 +1,375 @@
+"""Hardware executed on symbols: the netlist that becomes Verilog, cycle by cycle, with words that are unknown.
+
+What is known stays an int, so that control, which depends on no operand, is executed as in any simulator; what is not is a
+term. A netlist here is Amaranth's own, the one its back ends print.
+
+    hardware = Symbolic(core, [core.pc])
+    hardware.settle(run=1)
+    hardware.tick()
+    hardware.peek(core.pc)
+
+Words are computed when they are asked for: what a known bit does not choose costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from amaranth.hdl import Fragment, Signal, ValueCastable
+from amaranth.hdl import _ir as ir
+from amaranth.hdl import _nir as nir
+from amaranth.lib import wiring
+from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.terms import Term, Word
+
+#: what takes a place of a computed word: the word itself, or another
+Hook = Callable[[Word], Word]
+
+
+class Symbolic:
+    """A component with a clock; its state begins as after a reset.
+
+    `roots`: the signals that matter; what they never depend on is not executed. `hooks`: what takes the place of a signal's word
+    whenever that is computed. `given`: the same for signals that do not come from the hardware at all; nor is what only they
+    depend on executed. `decide` says of a truth whether it holds, if it knows: it is asked whether two addresses are one.
+    """
+
+    def __init__(
+        self,
+        component: wiring.Component,
+        roots: Sequence[Signal],
+        hooks: Sequence[tuple[Signal, Hook]] = (),
+        given: Sequence[tuple[Signal, Callable[[], Word]]] = (),
+        decide: Callable[[Term], bool | None] = lambda truth: None,
+    ) -> None:
+        ports = []
+        for path, member, value in component.signature.flatten(component):
+            direction = ir.PortDirection.Input if member.flow == wiring.In else ir.PortDirection.Output
+            found = value.as_value() if isinstance(value, ValueCastable) else value
+            ports.append(("__".join(map(str, path)), found, direction))
+        self.netlist = ir.build_netlist(Fragment.get(component, None), ports=ports)
+        self.cells: list[Any] = self.netlist.cells
+        self._decide = decide
+        #: register or read port -> its word in this cycle
+        self.words: dict[int, Word] = {}
+        #: combinational cell -> the same, once it has been asked for
+        self._found: dict[int, Word] = {}
+        self.inputs: dict[str, Word] = {}
+        self._hooks = {self._cell(signal): replace for signal, replace in hooks}
+        self._given = {self._cell(signal): word for signal, word in given}
+        #: memory -> its words, or where neither number nor words are known, an array
+        self.memories: dict[int, Any] = {}
+        self._needed = self._cone(roots)
+        #: where inputs begin among the bits of all
+        self._begins = {start for start, _ in self.cells[0].ports_i.values()}
+        self._answers: dict[int, Hook] = {}
+        self._names: dict[str, int] = {}
+        self._plans: dict[int, list[tuple[int | None, int, int]]] = {}
+        for index in self._needed:
+            match self.cells[index]:
+                case nir.Memory() as cell:
+                    self._names[".".join((*self.netlist.modules[cell.module_idx].name[1:], cell.name))] = index
+        self.reset()
+
+    def reset(self) -> None:
+        """Everything as it was at first."""
+        self.inputs.clear()
+        self._found.clear()
+        for index in self._needed:
+            match self.cells[index]:
+                case nir.FlipFlop() as cell:
+                    self.words[index] = cell.init
+                case nir.Memory() as cell:
+                    self.memories[index] = list(cell.init)
+                case nir.SyncReadPort():
+                    self.words[index] = 0
+
+    def forget(self, known: Collection[Signal]) -> None:
+        """Registers and read ports hold any words from now on, but for those that have the name of a signal."""
+        kept = {self._cell(signal) for signal in known}
+        for index in self.words.keys() - kept:
+            cell = self.cells[index]
+            width = cell.width if isinstance(cell, nir.SyncReadPort) else len(cell.data)
+            self.words[index] = terms.unknown(f"state{index}", width)
+        self._found.clear()
+
+    def unknown(self, name: str) -> Term:
+        """Make a memory one of which nothing is known, and return its words as a term."""
+        index = self._names[name]
+        cell = self.cells[index]
+        self.memories[index] = words = terms.memory(name, max(1, (cell.depth - 1).bit_length()), cell.width)
+        return words
+
+    def answer(self, name: str, word: Hook) -> None:
+        """From now on what is read from a memory is this function of the address."""
+        self._answers[self._names[name]] = word
+
+    def _cone(self, roots: Sequence[Signal]) -> set[int]:
+        """The cells that roots depend on, whenever."""
+        writers: dict[int, list[int]] = {}
+        for index, cell in enumerate(self.cells):
+            if isinstance(cell, nir.SyncWritePort):
+                writers.setdefault(cell.memory, []).append(index)
+        self._written = {*writers}
+        needed: set[int] = set()
+        todo = [net.cell for root in roots for net in self.netlist.signals[root] if net.is_cell]
+        while todo:
+            index = todo.pop()
+            if index in needed:
+                continue
+            needed.add(index)
+            if index in self._given:
+                continue
+            cell = self.cells[index]
+            todo += {net.cell for net in cell.input_nets() if net.is_cell}
+            if isinstance(cell, nir.SyncReadPort):
+                todo += [cell.memory, *writers.get(cell.memory, ())]
+        return needed
+
+    def _cell(self, signal: Signal) -> int:
+        """The one cell that computes a signal."""
+        (index,) = {int(net.cell) for net in self.netlist.signals[signal]}
+        return index
+
+    # ---------------------------------------------------------------- places
+
+    def peek(self, signal: Signal) -> Word:
+        """The signal's word in this cycle, after `settle`."""
+        return self._gather(self.netlist.signals[signal])
+
+    def poke(self, signal: Signal, word: Word) -> None:
+        """Change a register that has the name of a signal."""
+        index = self._cell(signal)
+        assert isinstance(self.cells[index], nir.FlipFlop)
+        self.words[index] = word
+        self._found.clear()
+
+    def memory(self, name: str) -> Any:
+        """A memory by its path, such as "registers.words": a list of words, or if it is unknown an array."""
+        return self.memories[self._names[name]]
+
+    # ---------------------------------------------------------------- cycles
+
+    def settle(self, **inputs: Word) -> None:
+        """Begin this cycle anew. Inputs keep their last value, at first zero."""
+        self.inputs |= inputs
+        self._found.clear()
+
+    def tick(self) -> None:
+        """On to the next cycle."""
+        after: dict[int, Word] = {}
+        writes: list[tuple[int, Word, Word, Word]] = []
+        for index in self._needed:
+            match self.cells[index]:
+                case nir.FlipFlop() as cell:
+                    after[index] = self._gather(cell.data)
+                case nir.SyncReadPort() as cell:
+                    enabled = self._net(cell.en)
+                    if not isinstance(enabled, int):
+                        raise ValueError("a reading that is not known")
+                    if enabled:
+                        after[index] = self._read(cell)
+                case nir.SyncWritePort() as cell:
+                    (enable,) = {*cell.en}
+                    enabled = self._net(enable)
+                    if not isinstance(enabled, int) or enabled:
+                        writes.append((cell.memory, enabled, self._gather(cell.addr), self._gather(cell.data)))
+        self.words |= after
+        self._found.clear()
+        for memory, enabled, at, word in writes:
+            self._write(memory, enabled, at, word)
+
+    def _read(self, cell: Any) -> Word:
+        at, words = self._gather(cell.addr), self.memories[cell.memory]
+        if cell.memory in self._answers:
+            return self._answers[cell.memory](at)
+        if not isinstance(words, list):
+            return self._selected(words, self._index(words, at))
+        if isinstance(at, int):
+            return words[at] if at < len(words) else 0
+        if cell.memory in self._written:
+            found: Word = 0
+            for number in self._reachable(at, len(words)):
+                found = terms.choice(terms.equal(at, number, at.width), words[number], found, cell.width)
+            return found
+        # Of a table nothing matters but that it says the same of the same.
+        return terms.function(f"table{cell.memory}", cell.width, [at])
+
+    def _selected(self, words: Term, at: Term) -> Term:
+        """The word at an address, past the writes that were elsewhere."""
+        while words.operator == "store":
+            before, other, word = words.terms
+            here = terms.equal(other, at, words.address)
+            known = bool(here) if isinstance(here, int) else self._decide(here)
+            if known:
+                return word
+            if known is None:
+                break
+            words = before
+        return terms.selected(words, at)
+
+    def _write(self, memory: int, enabled: Word, at: Word, word: Word) -> None:
+        words, width = self.memories[memory], self.cells[memory].width
+        if not isinstance(words, list):
+            stored = terms.stored(words, self._index(words, at), word)
+            self.memories[memory] = terms.choice(enabled, stored, words, width)
+        elif isinstance(at, int) and isinstance(enabled, int):
+            if at < len(words):
+                words[at] = word
+        else:
+            for number in [at] if isinstance(at, int) else self._reachable(at, len(words)):
+                here = terms.conjunction(enabled, 1 if isinstance(at, int) else terms.equal(at, number, at.width))
+                words[number] = terms.choice(here, word, words[number], width)
+
+    def _reachable(self, at: Term, depth: int) -> list[int]:
+        """The numbers that the bits known of an address allow."""
+        return [n for n in range(min(depth, 1 << at.width)) if terms.may_equal(at, terms.term(n, at.width))]
+
+    def _index(self, words: Term, at: Word) -> Term:
+        """The address, as the memory wants it."""
+        found = terms.term(at, words.address)
+        return terms.term(terms.part(found, 0, words.address), words.address)
+
+    # ---------------------------------------------------------------- words
+
+    def _word(self, index: int) -> Word:
+        """What a cell puts out in this cycle."""
+        word = self.words.get(index)
+        if word is None:
+            word = self._found.get(index)
+        if word is None:
+            given = self._given.get(index)
+            word = self._compute(self.cells[index]) if given is None else given()
+            hook = self._hooks.get(index)
+            self._found[index] = word = word if hook is None else hook(word)
+        return word
+
+    def _net(self, net: Any) -> Word:
+        if net.is_const:
+            return net.const
+        if net.cell == 0:
+            return self._input(net.bit, 1)
+        whole = self._word(net.cell)
+        return whole >> net.bit & 1 if isinstance(whole, int) else terms.part(whole, net.bit, 1)
+
+    def _gather(self, value: Any) -> Word:
+        """The word that some nets make: pieces of the outputs of cells."""
+        key = id(value)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = []
+            for net in value:
+                cell, bit = (None, net.const) if net.is_const else (net.cell, net.bit)
+                # Inputs are one cell; where one ends another begins.
+                apart = cell == 0 and bit in self._begins
+                if plan and cell is not None and not apart and plan[-1][0] == cell and plan[-1][1] + plan[-1][2] == bit:
+                    plan[-1] = (cell, plan[-1][1], plan[-1][2] + 1)
+                elif plan and cell is None and plan[-1][0] is None:
+                    plan[-1] = (None, plan[-1][1] | bit << plan[-1][2], plan[-1][2] + 1)
+                else:
+                    plan.append((cell, bit, 1))
+            self._plans[key] = plan
+        out, at = 0, 0
+        pieces: list[tuple[Word, int]] = []
+        for cell, low, width in plan:
+            if cell is None:
+                word: Word = low
+            elif cell == 0:
+                word = self._input(low, width)
+            else:
+                whole = self._word(cell)
+                word = whole >> low & ((1 << width) - 1) if isinstance(whole, int) else terms.part(whole, low, width)
+            pieces.append((word, width))
+            if isinstance(word, int):
+                out |= word << at
+            at += width
+        if all(isinstance(word, int) for word, _ in pieces):
+            return out
+        return terms.joined(pieces)
+
+    def _input(self, bit: int, width: int) -> Word:
+        for name, (start, size) in self.cells[0].ports_i.items():
+            if start <= bit < start + size:
+                assert width <= start + size - bit
+                return terms.piece_of(self.inputs.get(name, 0), bit - start, width)
+        raise KeyError(bit)
+
+    def _compute(self, cell: Any) -> Word:
+        match cell:
+            case nir.Operator():
+                return self._operated(cell)
+            case nir.Matches():
+                return self._matches(cell)
+            case nir.PriorityMatch():
+                return self._priority(cell)
+            case nir.AssignmentList():
+                return self._assigned(cell)
+            case nir.Part():
+                return self._picked(cell)
+        raise TypeError(cell)
+
+    def _operated(self, cell: Any) -> Word:
+        first = self._gather(cell.inputs[0])
+        if isinstance(first, int):
+            if cell.operator == "m":
+                return self._gather(cell.inputs[1 if first else 2])
+            if cell.operator == "&" and first == 0:
+                return 0
+        words = [first, *(self._gather(value) for value in cell.inputs[1:])]
+        return terms.apply(cell.operator, cell.width, [len(value) for value in cell.inputs], words)
+
+    def _matches(self, cell: Any) -> Word:
+        word = self._gather(cell.value)
+        found: Word = 0
+        for pattern in cell.patterns:
+            # The highest bit comes first.
+            cared = [(bit, int(want)) for bit, want in enumerate(reversed(pattern)) if want != "-"]
+            wanted = sum(want << at for at, (_, want) in enumerate(cared))
+            bits = terms.joined([(terms.piece_of(word, bit, 1), 1) for bit, _ in cared]) if cared else 0
+            found = terms.disjunction(found, terms.equal(bits, wanted, max(1, len(cared))))
+        return found
+
+    def _priority(self, cell: Any) -> Word:
+        free = self._net(cell.en)
+        bits: list[tuple[Word, int]] = []
+        for net in cell.inputs:
+            bit = self._net(net)
+            bits.append((terms.conjunction(free, bit), 1))
+            free = terms.conjunction(free, terms.negation(bit))
+        return terms.joined(bits)
+
+    def _assigned(self, cell: Any) -> Word:
+        width = len(cell.default)
+        # Of what is assigned for certain only the last matters, where it is all of the word.
+        assignments, value = cell.assignments, cell.default
+        for at in range(len(assignments) - 1, -1, -1):
+            if len(assignments[at].value) == width and _is_one(self._net(assignments[at].cond)):
+                assignments, value = assignments[at + 1 :], assignments[at].value
+                break
+        word = self._gather(value)
+        for assignment in assignments:
+            condition = self._net(assignment.cond)
+            if isinstance(condition, int) and not condition:
+                continue
+            start, size = assignment.start, len(assignment.value)
+            parts = [(terms.piece_of(word, 0, start), start), (self._gather(assignment.value), size)]
+            parts.append((terms.piece_of(word, start + size, width - start - size), width - start - size))
+            put = terms.joined([part for part in parts if part[1]])
+            word = terms.choice(condition, put, word, width)
+        return word
+
+    def _picked(self, cell: Any) -> Word:
+        word, offset = self._gather(cell.value), self._gather(cell.offset)
+        if not isinstance(offset, int):
+            raise ValueError("a part whose place is not known")
+        width = len(cell.value)
+        start = offset * cell.stride
+        if isinstance(word, int):
+            whole = terms.signed(word, width) if cell.value_signed else word
+            return whole >> start & ((1 << cell.width) - 1)
+        return terms.part(terms.extended(word, start + cell.width + width, cell.value_signed), start, cell.width)
+
+
+def _is_one(bit: Word) -> bool:
+    return isinstance(bit, int) and bit == 1

@@ -1,0 +1,369 @@
+"""Words that are known, or terms over words that are not: the operators of netlists on both.
+
+What is known stays an int, and what an int decides is decided: a choice by a known bit is one of its branches. A truth is a word
+of one bit. Equal terms are one object, so that `is` compares them whole, and what was found out of one is found out once.
+
+    x = unknown("x", 8)
+    add(x, 0) is x,  part(concatenated([(5, 4), (x, 8)]), 0, 4) == 5
+
+Terms know nothing of a solver (`retrograd.hdl.formal.solving` does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+#: a word: known, or a term
+Word = Any
+
+
+class Term:
+    """An operator on terms. `told`: what it needs beside them, such as the name of an unknown, or where a part begins."""
+
+    __slots__ = ("__weakref__", "address", "operator", "solved", "terms", "told", "truth", "width")
+
+    def __init__(self, operator: str, width: int, terms: tuple[Term, ...], told: Any, address: int) -> None:
+        self.operator: Final = operator
+        self.width: Final = width
+        self.terms: Final = terms
+        self.told: Final = told
+        #: bits of an address, where the term is a memory of words
+        self.address: Final = address
+        #: the solver's term for it and, where it is one bit, the solver's truth, once asked for
+        self.solved: Any = None
+        self.truth: Any = None
+
+    def __repr__(self) -> str:
+        return self._written(6)
+
+    def _written(self, depth: int) -> str:
+        """Terms share what is within them: written out, a few hundred of them may be more than there is paper."""
+        if self.operator in ("unknown", "known", "memory"):
+            return str(self.told)
+        told = [] if self.told is None else [str(self.told)]
+        inside = [term._written(depth - 1) if depth else "…" for term in self.terms]
+        return f"{self.operator}({', '.join(told + inside)})"
+
+
+_made: WeakValueDictionary[tuple[object, ...], Term] = WeakValueDictionary()
+
+
+def _make(operator: str, width: int, terms: tuple[Term, ...] = (), told: Any = None, address: int = 0) -> Term:
+    # A term keeps those within it, so that as long as it is there, their identities are theirs.
+    key = (operator, width, told, address, *map(id, terms))
+    found = _made.get(key)
+    if found is None:
+        _made[key] = found = Term(operator, width, terms, told, address)
+    return found
+
+
+# ---------------------------------------------------------------- what is not known
+
+
+def unknown(name: str, width: int) -> Term:
+    """Any word, the same wherever it has this name."""
+    return _make("unknown", width, (), name)
+
+
+def function(name: str, width: int, terms: Sequence[Term]) -> Term:
+    """A word of which nothing is known but that it depends on these alone."""
+    return _make("function", width, tuple(terms), name)
+
+
+def memory(name: str, address: int, width: int) -> Term:
+    """Words at addresses of so many bits, none of them known."""
+    return _make("memory", width, (), name, address)
+
+
+def selected(words: Term, at: Word) -> Term:
+    """The word of a memory at an address."""
+    return _make("select", words.width, (words, term(at, words.address)))
+
+
+def stored(words: Term, at: Word, word: Word) -> Term:
+    """The memory with another word at an address."""
+    return _make("store", words.width, (words, term(at, words.address), term(word, words.width)), None, words.address)
+
+
+def term(word: Word, width: int) -> Term:
+    """The word as a term."""
+    return _make("known", width, (), word & ((1 << width) - 1)) if isinstance(word, int) else word
+
+
+def value(word: Word) -> Word:
+    """A term that is known as an int; any other word as it is."""
+    return word.told if isinstance(word, Term) and word.operator == "known" else word
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def part(word: Term, low: int, width: int) -> Word:
+    """Bits of a term; known, where they are."""
+    if low == 0 and width == word.width:
+        return word
+    match word.operator:
+        case "known":
+            return word.told >> low & ((1 << width) - 1)
+        case "part":
+            return part(word.terms[0], word.told + low, width)
+        case "concatenation":
+            pieces, at = [], 0
+            for piece in reversed(word.terms):
+                first, last = max(low, at), min(low + width, at + piece.width)
+                if first < last:
+                    pieces.append((part(piece, first - at, last - first), last - first))
+                at += piece.width
+            return joined(pieces)
+    return _make("part", width, (word,), low)
+
+
+def joined(pieces: Sequence[tuple[Word, int]]) -> Word:
+    """Pieces, the lowest first, as one word."""
+    out: list[list[Any]] = []
+    for word, width in pieces:
+        nested = isinstance(word, Term) and word.operator == "concatenation"
+        inner = [(one, one.width) for one in reversed(word.terms)] if nested else [(word, width)]
+        for piece, size in ((value(one), size) for one, size in inner):
+            last = out[-1] if out else None
+            if last is not None and isinstance(piece, int) and isinstance(last[0], int):
+                last[:] = last[0] | piece << last[1], last[1] + size
+            elif last is not None and _follows(last[0], piece):
+                begins = last[0].told
+                last[:] = part(piece.terms[0], begins, last[1] + size), last[1] + size
+            else:
+                out.append([piece, size])
+    if len(out) == 1:
+        return out[0][0]
+    terms = tuple(term(word, width) for word, width in reversed(out))
+    return _make("concatenation", sum(one.width for one in terms), terms)
+
+
+def _follows(low: Word, high: Word) -> bool:
+    """Whether both are parts of one word, side by side."""
+    return (
+        isinstance(low, Term) and isinstance(high, Term) and low.operator == high.operator == "part"
+        and low.terms[0] is high.terms[0] and low.told + low.width == high.told
+    )  # fmt: skip
+
+
+def piece_of(word: Word, low: int, width: int) -> Word:
+    """Bits of a word."""
+    if width == 0:
+        return 0
+    return word >> low & ((1 << width) - 1) if isinstance(word, int) else part(word, low, width)
+
+
+def extended(word: Term, width: int, signed: bool = False) -> Word:
+    """The word with higher bits, of its sign or zero."""
+    more = width - word.width
+    if more == 0:
+        return word
+    if word.operator == "known":
+        return known_result("extended", width, [word.width], [word.told]) if signed else word.told
+    return _make("extended", width, (word,)) if signed else joined([(word, word.width), (0, more)])
+
+
+# ---------------------------------------------------------------- truths and choices
+
+
+def negation(bit: Word) -> Word:
+    """¬x, of bits."""
+    if isinstance(bit, int):
+        return 1 - bit
+    return bit.terms[0] if bit.operator == "~" else _make("~", 1, (bit,))
+
+
+def conjunction(x: Word, y: Word) -> Word:
+    """x ∧ y, of bits."""
+    if isinstance(x, int):
+        return y if x else 0
+    if isinstance(y, int):
+        return x if y else 0
+    return x if x is y else _make("&", 1, (x, y))
+
+
+def disjunction(x: Word, y: Word) -> Word:
+    """x ∨ y, of bits."""
+    if isinstance(x, int):
+        return 1 if x else y
+    if isinstance(y, int):
+        return 1 if y else x
+    return x if x is y else _make("|", 1, (x, y))
+
+
+def equal(x: Word, y: Word, width: int) -> Word:
+    """Whether two words are one; known, where bits that are known differ."""
+    if isinstance(x, int) and isinstance(y, int):
+        return int(x == y)
+    x, y = term(x, width), term(y, width)
+    if x is y:
+        return 1
+    return _make("==", 1, (x, y)) if may_equal(x, y) else 0
+
+
+def may_equal(x: Term, y: Term) -> bool:
+    """Whether the bits that are known of both allow that they are one."""
+    (mask, bits), (other_mask, other_bits) = _known_bits(x), _known_bits(y)
+    return not (bits ^ other_bits) & mask & other_mask
+
+
+def _known_bits(x: Term) -> tuple[int, int]:
+    """Which bits are known, and what they are."""
+    if x.operator == "known":
+        return (1 << x.width) - 1, x.told
+    mask = bits = 0
+    if x.operator == "concatenation":
+        for piece in x.terms:
+            mask, bits = mask << piece.width, bits << piece.width
+            if piece.operator == "known":
+                mask, bits = mask | (1 << piece.width) - 1, bits | piece.told
+    return mask, bits
+
+
+def choice(condition: Word, x: Word, y: Word, width: int) -> Word:
+    """x if the condition holds, else y."""
+    if isinstance(condition, int):
+        return x if condition else y
+    if x is y or (isinstance(x, int) and isinstance(y, int) and x == y):
+        return x
+    if width == 1 and not getattr(x, "address", 0):
+        if isinstance(x, int):
+            return disjunction(condition, y) if x else conjunction(negation(condition), y)
+        if isinstance(y, int):
+            return disjunction(negation(condition), x) if y else conjunction(condition, x)
+    if condition.operator == "~":
+        condition, x, y = condition.terms[0], y, x
+    x, y = term(x, width), term(y, width)
+    return _make("if", width, (condition, x, y), None, x.address)
+
+
+# ---------------------------------------------------------------- operators
+
+
+def signed(word: int, width: int) -> int:
+    """A word of two's complement as a number."""
+    return word - (word >> (width - 1) << width)
+
+
+#: operator on words of one width -> its result on such as are known, to that width
+ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
+    "&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y,
+}  # fmt: skip
+#: comparison -> the same
+COMPARISONS: dict[str, Callable[[int, int], int]] = {
+    "==": lambda x, y: x == y, "<": lambda x, y: x < y, "<=": lambda x, y: x <= y,
+}  # fmt: skip
+SHIFTS: dict[str, Callable[[int, int], int]] = {"<<": lambda x, y: x << y, ">>": lambda x, y: x >> y}
+_KNOWN = ARITHMETIC | COMPARISONS | SHIFTS
+#: a comparison said otherwise: (which, with its words exchanged, and whether it is denied)
+_OTHERWISE = {">": ("<", True, False), ">=": ("<=", True, False), "!=": ("==", False, True)}
+
+
+def known_result(operator: str, width: int, widths: Sequence[int], words: Sequence[int]) -> int:
+    """An operator that terms have, on words that are known."""
+    match operator:
+        case "~":
+            found = ~words[0]
+        case "if":
+            found = words[1] if words[0] else words[2]
+        case "extended":
+            found = signed(words[0], widths[0])
+        case "concatenation":
+            found = 0
+            for size, word in zip(widths, words, strict=True):
+                found = found << size | word
+        case _:
+            x, y = words
+            if operator[0] == "s":
+                x, y = signed(x, widths[0]), y if operator == "s>>" else signed(y, widths[1])
+            found = _KNOWN[operator.lstrip("su")](x, y)
+    return found & ((1 << width) - 1)
+
+
+def apply(operator: str, width: int, widths: Sequence[int], words: Sequence[Word]) -> Word:
+    """An operator of a netlist on words of these widths."""
+    if operator == "m":
+        return choice(words[0], words[1], words[2], width)
+    if len(words) == 1:
+        return _unary(operator, width, widths[0], words[0])
+    sign, plain = (operator[0], operator[1:]) if operator[0] in "su" else ("", operator)
+    if plain in _OTHERWISE:
+        plain, exchanged, denied = _OTHERWISE[plain]
+        if exchanged:
+            words, widths = words[::-1], widths[::-1]
+        found = apply(sign + plain, width, widths, words)
+        return negation(found) if denied else found
+    x, y = words
+    if isinstance(x, int) and isinstance(y, int):
+        return known_result(operator, width, widths, words)
+    if plain == "==":
+        return equal(x, y, widths[0])
+    mask = (1 << width) - 1
+    for given, other in ((x, y), (y, x)):
+        if isinstance(given, int):
+            if operator == "&" and given in (0, mask):
+                return other if given else 0
+            if (operator in "|^+" or (operator == "-" and given is y)) and given == 0:
+                return other
+    if width == 1 and operator in "&|":
+        return conjunction(x, y) if operator == "&" else disjunction(x, y)
+    if plain in SHIFTS:
+        size = max(widths)
+        wide = term(extended(term(x, widths[0]), size, sign == "s"), size)
+        by = term(extended(term(y, widths[1]), size), size)
+        return part(_make(operator, size, (wide, by)), 0, width)
+    return _make(operator, width, (term(x, widths[0]), term(y, widths[1])))
+
+
+def _unary(operator: str, width: int, size: int, x: Word) -> Word:
+    match operator:
+        case "~":
+            if isinstance(x, int):
+                return ~x & ((1 << width) - 1)
+            return x.terms[0] if x.operator == "~" else _make("~", width, (x,))
+        case "-":
+            return apply("-", width, [width, width], [0, x])
+        case "b" | "r|":
+            return x if size == 1 else negation(equal(x, 0, size))
+        case "r&":
+            return equal(x, (1 << size) - 1, size)
+        case "r^":
+            out: Word = 0
+            for i in range(size):
+                out = apply("^", 1, [1, 1], [piece_of(x, i, 1), out])
+            return out
+    raise ValueError(operator)
+
+
+def add(x: Word, y: Word, width: int) -> Word:
+    """x + y."""
+    return apply("+", width, [width, width], [x, y])
+
+
+def subtract(x: Word, y: Word, width: int) -> Word:
+    """x − y."""
+    return apply("-", width, [width, width], [x, y])
+
+
+def substitute(word: Word, others: Mapping[Term, Term]) -> Word:
+    """The word with other terms in place of some within it."""
+    found: dict[Term, Word] = dict(others)
+    todo = [word] if isinstance(word, Term) else []
+    while todo:
+        one = todo[-1]
+        if one in found:
+            todo.pop()
+            continue
+        missing = [inner for inner in one.terms if inner not in found]
+        if missing:
+            todo += missing
+            continue
+        inside = tuple(found[inner] for inner in one.terms)
+        same = all(x is y for x, y in zip(inside, one.terms, strict=True))
+        found[one] = one if same else _make(one.operator, one.width, inside, one.told, one.address)
+        todo.pop()
+    return found[word] if isinstance(word, Term) else word

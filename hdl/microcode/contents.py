@@ -1,0 +1,357 @@
+"""The contents of the microcode memories, from the schedules of the table.
+
+An opcode's microprogram is a row for each cycle of its execution and its writes. The first row stands in the dispatch memory,
+with what must be known before: it is found by direction, opcode, D and whether ra and rb are one register. The others stand
+in the microcode memory, those of equal microprograms once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from amaranth.lib import data
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.core.units.divider import Division
+from retrograd.hdl.microcode.microword import (
+    MICROWORD,
+    PROMPT,
+    PROMPTS,
+    TEMPORARIES,
+    TRAPS,
+    WRITERS,
+    Field,
+    Operation,
+    Select,
+    Trap,
+    pack,
+)
+from retrograd.isa.derivatives.cotangent_steps import lifted as lift
+from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Opcode, bar
+from retrograd.isa.expr import half
+from retrograd.isa.microarchitecture.micro_operations import (
+    Check,
+    Constant,
+    Input,
+    MicroOperation,
+    Result,
+    Source,
+    Temporary,
+    Unit,
+)
+from retrograd.isa.microarchitecture.microprograms import guards, microprograms
+from retrograd.isa.microarchitecture.stages import Microprogram
+from retrograd.isa.words import Format
+
+#: bits of an address in the microcode memory
+ADDRESS_BITS = 14
+
+#: A trap that is known before execution: that of a strict machine, or of an instruction without meaning.
+FORBIDDEN = data.StructLayout({"valid": 1, "order": 4, "trap": Trap, "overflow": 1, "strict": 1})
+
+DISPATCH = data.StructLayout(
+    {
+        # an opcode, which this machine has
+        "legal": 1,
+        "halts": 1,
+        "turns": 1,
+        # has a memory word
+        "memory": 1,
+        # BR must be 0
+        "settled": 1,
+        # its inverse has the opposite constant, and is what is executed here
+        "negatable": 1,
+        "negates": 1,
+        # erases a word
+        "erases": 1,
+        # the fields of the encoding that it uses: rd, ra, rb, imm
+        "used": 4,
+        # which of them must differ: rd and ra, rd and rb, ra and rb
+        "distinct": 3,
+        "forbidden": FORBIDDEN,
+        # where the row after this one is
+        "start": ADDRESS_BITS,
+        # where the operands of this row come from
+        "x": 5,
+        "y": 5,
+        "z": 5,
+        "word": MICROWORD,
+    }
+)
+
+_LATCHES = {"d": Select.D, "a": Select.A, "b": Select.B, "m": Select.M, "br": Select.BR, "imm": Select.IMM}
+_LATCHES |= {bar("d"): Select.D_BAR, bar("a"): Select.A_BAR, bar("b"): Select.B_BAR, bar("m"): Select.M_BAR}
+_FIELDS = {"rd": Field.RD, "ra": Field.RA, "rb": Field.RB}
+_PLACES = {register: place for place, register in REGISTER_FIELDS.items()}
+_PAIRS = (("rd", "ra"), ("rd", "rb"), ("ra", "rb"))
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+
+def dispatch_address(code: int, backward: bool, lifted: bool, same: bool) -> int:
+    """Where the dispatch memory tells of an opcode: the bits are those of the opcode, then direction, D and ra = rb."""
+    return code | backward << 8 | lifted << 9 | same << 10
+
+
+@dataclass
+class Microcode:
+    """The memories' contents, and what indices in microwords stand for.
+
+    Raises ValueError for a table that the microword cannot express.
+    """
+
+    parameters: Parameters
+    dispatch: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    #: constants, from address TEMPORARIES of the operand file on
+    constants: list[int] = field(default_factory=list)
+    #: constants that the first cycle of an execution needs, before the file can be asked
+    prompts: list[int] = field(default_factory=list)
+    tables: list[tuple[int, ...]] = field(default_factory=list)
+    #: how far products are shifted
+    products: list[int] = field(default_factory=list)
+    #: what is added to products before they are shifted; the first, 0, floors
+    halves: list[int] = field(default_factory=lambda: [0])
+    #: what the divider is asked for
+    divisions: list[Division] = field(default_factory=list)
+    #: how far quotients are shifted
+    quotients: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        p = self.parameters
+        self.dispatch = [0] * (1 << 11)
+        starts: dict[tuple[int, ...], int] = {}
+        for opcode in p.table:
+            for backward in (False, True):
+                executed = p.table.inverse(opcode) if backward else opcode
+                for lifted, same in ((False, False), (False, True), (True, False), (True, True)):
+                    found = microprograms(executed.entry, p.format, lifted, lifted and same)[executed.name]
+                    if not {operation.unit for operation in found.schedule.operations} <= p.units:
+                        continue
+                    selections, (first, *rest) = self._program(executed, found, lifted, same)
+                    body = tuple(pack(MICROWORD, row) for row in rest)
+                    if body not in starts:
+                        starts[body] = len(self.rows)
+                        self.rows += body
+                    at = dispatch_address(opcode.code, backward, lifted, same)
+                    head = self._head(opcode, executed, lifted, same) | {
+                        "negates": backward and opcode.negates_immediate
+                    }
+                    self.dispatch[at] = pack(DISPATCH, head | selections | {"start": starts[body], "word": first})
+        if len(self.rows) > 1 << ADDRESS_BITS:
+            raise ValueError(f"{len(self.rows)} rows of microcode do not fit")
+        if len(self.prompts) > PROMPTS:
+            raise ValueError(f"{len(self.prompts)} constants are wanted at once")
+
+    def _head(self, opcode: Opcode, executed: Opcode, lifted: bool, same: bool) -> Row:
+        """What must be known before execution. `opcode` is the one that stands in the code."""
+        w = self.parameters.format
+        implied = executed.guards(w)
+        return {
+            "legal": 1,
+            "negatable": opcode.negates_immediate,
+            "halts": executed.halts,
+            "turns": executed.turns,
+            "memory": microprograms(executed.entry, w, lifted, lifted and same)[executed.name].memory,
+            "settled": NOT_JUMPING in implied,
+            "erases": executed.erased_words,
+            "used": sum(1 << i for i, name in enumerate(("rd", "ra", "rb", "imm")) if name in opcode.fields),
+            "distinct": sum(1 << i for i, (x, y) in enumerate(_PAIRS) if {(x, y), (y, x)} & {*opcode.distinct}),
+            "forbidden": self._forbidden(executed, lifted, same),
+        }
+
+    def _forbidden(self, executed: Opcode, lifted: bool, same: bool) -> Row:
+        """The first guard that fails whatever the words."""
+        w = self.parameters.format
+        strict = [g for g in executed.guards(w) if g.mode == "strict"]
+        known = list(zip(self._checks(executed, lifted, same), guards(executed, w, lifted, same), strict=True))
+        found: list[Row] = [{"order": 0, "trap": TRAPS[g.code], "strict": 1} for g in strict]
+        for order, (check, guard) in enumerate(known):
+            if check.predicate == Constant(0):
+                found.append(_trap_of(guard, order))
+        if not found:
+            return {}
+        # Of several the first is told, if it is always one.
+        if len(found) > 1 and any(found[0].get(mode) for mode in ("overflow", "strict")):
+            raise ValueError(f"{executed.name}: two guards that always fail")
+        return found[0] | {"valid": 1}
+
+    def _checks(self, executed: Opcode, lifted: bool, same: bool) -> tuple[Check, ...]:
+        found = microprograms(executed.entry, self.parameters.format, lifted, lifted and same)[executed.name]
+        return found.schedule.checks
+
+    # ---------------------------------------------------------------- rows
+
+    def _program(self, executed: Opcode, found: Microprogram, lifted: bool, same: bool) -> tuple[Row, list[Row]]:
+        """What the first row selects, and a row for each cycle of execution, then for each write."""
+        w = self.parameters.format
+        rows: list[Row] = [{} for _ in range(found.cycles - _before(found))]
+        for operation in found.schedule.operations:
+            rows[operation.cycle] |= self._issue(operation)
+            for result, shift in self._results(operation):
+                write: Row = {
+                    "write": 1,
+                    "writer": WRITERS[operation.unit],
+                    "temporary": result.register,
+                    "shift": shift,
+                }
+                rows[result.ready - 1] |= write
+        of = guards(executed, w, lifted, same)
+        for order, (check, guard) in enumerate(zip(found.schedule.checks, of, strict=True)):
+            match check.predicate:
+                case Temporary(number):
+                    row = rows[check.cycle - 1]
+                    if row.get("temporary") != number:
+                        raise ValueError(f"{executed.name}: a predicate that is no result")
+                    # One word may be the predicate of two guards: then the first that traps at all is told.
+                    if "check" in row and row["check"].get("overflow"):
+                        raise ValueError(f"{executed.name}: two guards on one word")
+                    row.setdefault("check", _trap_of(guard, order) | {"valid": 1})
+                case Constant():
+                    pass
+                case Input():
+                    raise ValueError(f"{executed.name}: a guard on a word as it is")
+        self._writes(executed, found, lifted, rows)
+        return self._place(rows), rows
+
+    def _issue(self, m: MicroOperation) -> Row:
+        row: Row = {"operation": Operation[m.operation.upper()]}
+        row |= dict(zip("xyz", m.operands, strict=False))
+        params = [result.node.param for result in m.results]
+        shifts = [s for s in params if isinstance(s, int)]
+        match m.operation:
+            case "table":
+                assert isinstance(params[0], tuple)
+                row["parameter"] = _index(self.tables, params[0])
+            case "mulround":
+                row["parameter"] = _index(self.halves, half(shifts[0], self.parameters.format))
+            case "divshift":
+                row["parameter"] = _index(self.divisions, Division(False, max(0, *shifts)))
+            case "divround":
+                row["parameter"] = _index(self.divisions, Division(False, self._places(shifts[0]), rounded=True))
+            case "sqrtround":
+                row["parameter"] = _index(self.divisions, Division(True, shifts[0], rounded=True))
+        return row
+
+    def _results(self, m: MicroOperation) -> Iterator[tuple[Result, int]]:
+        """Each result, and the index of its shift."""
+        shifts = [s for s in (result.node.param for result in m.results) if isinstance(s, int)]
+        for result in m.results:
+            shift = result.node.param if isinstance(result.node.param, int) else 0
+            match m.unit:
+                case Unit.MULTIPLIER:
+                    yield result, _index(self.products, shift)
+                case Unit.DIVIDER:
+                    most = max(0, *shifts) if m.operation == "divshift" else self._places(shift)
+                    yield result, _index(self.quotients, 0 if m.operation == "sqrtround" else most - shift)
+                case Unit.LOGIC | Unit.ROM:
+                    yield result, 0
+
+    def _places(self, shift: int) -> int:
+        """Where a quotient is rounded."""
+        return shift % self.parameters.format.width
+
+    def _writes(self, executed: Opcode, found: Microprogram, lifted: bool, rows: list[Row]) -> None:
+        after = dict(found.schedule.after)
+        for k, register in enumerate(found.writes or (None,)):
+            row = rows[found.execute + k]
+            commit: Row = {"first": k == 0, "last": k == max(1, len(found.writes)) - 1}
+            if register is not None:
+                name = _PLACES[register]
+                commit |= {"field": _FIELDS[register], "word": name in after, "cotangent": bar(name) in after}
+                row |= {port: after.pop(p) for port, p in (("x", name), ("y", bar(name))) if p in after}
+            if k == 0:
+                drops = lift(executed, self.parameters.format, False).drops if lifted else ()
+                if drops not in ((), (bar("d"),)):
+                    raise ValueError(f"{executed.name}: frees {drops}")
+                commit["drop"] = bool(drops)
+                row |= _elsewhere(executed, after, commit)
+            row["commit"] = commit
+        if after:
+            raise ValueError(f"{executed.name}: nothing writes {sorted(after)}")
+
+    def _place(self, rows: Sequence[Row]) -> Row:
+        """Say of each operand where it comes from: the row before does, and what is returned for the first."""
+        first: Row = {}
+        #: temporary -> when it can first be read
+        ready: dict[int, int] = {}
+        for cycle, row in enumerate(rows):
+            for port in "xyz":
+                source = row.get(port)
+                row[port] = {}
+                if source is not None:
+                    select, ahead = self._select(source, cycle, ready)
+                    if cycle == 0:
+                        first[port] = select
+                    else:
+                        rows[cycle - 1][port] = {"select": select, "ahead": ahead}
+            if row.get("write"):
+                ready[row["temporary"]] = cycle + 1
+        return first
+
+    def _select(self, source: Source, cycle: int, ready: Mapping[int, int]) -> tuple[int, int]:
+        """What is selected, and the address in the file."""
+        match source:
+            case Constant(word) if cycle == 0:
+                return PROMPT + _index(self.prompts, word), 0
+            case Constant(word):
+                return Select.FILE.value, TEMPORARIES + _index(self.constants, word)
+            case Input("imm", True):
+                return Select.NEGATED.value, 0
+            case Input(name):
+                return _LATCHES[name].value, 0
+            case Temporary(number):
+                match cycle - ready[number]:
+                    case 0:
+                        return Select.LAST.value, 0
+                    case 1:
+                        return Select.PREVIOUS.value, 0
+                return Select.FILE.value, number
+
+
+def _before(found: Microprogram) -> int:
+    """The cycles before execution."""
+    return found.cycles - found.execute - max(1, len(found.writes))
+
+
+def _trap_of(guard: Guard, order: int) -> Row:
+    return {"order": order, "trap": TRAPS[guard.code], "overflow": guard.mode == "overflow"}
+
+
+def _elsewhere(executed: Opcode, after: dict[str, Source], commit: Row) -> Row:
+    """What changes in memory and in BR, along with the first register: one word through z, or two that are exchanged."""
+    row: Row = {}
+    if "br" in after:
+        commit["branch"] = 1
+        row["z"] = after.pop("br")
+    if "m" in after:
+        commit["memory"] = 1
+        row["z"] = after.pop("m")
+    if bar("m") in after:
+        commit["memory_cotangent"] = 1
+        source = after.pop(bar("m"))
+        if "z" not in row:
+            row["z"] = source
+        elif source != Input(bar("d")) or "branch" in commit:
+            raise ValueError(f"{executed.name}: too many words to write at once")
+    return row
+
+
+def _index(known: list[T], item: T) -> int:
+    """Where it is in the list, to which it is added if it is new."""
+    if item not in known:
+        known.append(item)
+    return known.index(item)
+
+
+_made: dict[tuple[Format, frozenset[Unit], int], Microcode] = {}
+
+
+def microcode_for(parameters: Parameters) -> Microcode:
+    """The microcode of a co-processor, made once: it does not depend on the sizes of memories. It is not to be changed."""
+    key = parameters.format, parameters.units, id(parameters.table)
+    if key not in _made:
+        _made[key] = Microcode(parameters)  # which keeps the table, so that no other can have its identity
+    return _made[key]

@@ -1,0 +1,146 @@
+"""A program on simulated hardware: what it leaves, and in how many cycles.
+
+    run(program)                     forward, or backward
+    run(program, loss=…)             and back with cotangents: ∂loss/∂(what it began with)
+
+Amaranth's simulator needs nothing installed; Verilator is some hundred times as fast once it has compiled the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from retrograd.hdl.bus.device import need_scale, need_steps
+from retrograd.hdl.bus.transactions import Order, Report
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.parameters import REGISTERS, Parameters
+from retrograd.hdl.core.ports import Space
+from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.verilated import Verilated
+from retrograd.isa.program import Program
+
+#: instructions in a run unless told otherwise: some minutes of Amaranth's simulator
+STEPS = 100_000
+_SPACES = (Space.REGISTERS, Space.DATA, Space.REGISTER_COTANGENTS, Space.DATA_COTANGENTS)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A register, or a word of memory."""
+
+    address: int
+    register: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended, and the machine afterwards."""
+
+    #: "halted", "limit", "trap"; and the trap's code
+    stop: str
+    code: str | None
+    pc: int
+    br: int
+    #: +1 or −1
+    direction: int
+    registers: list[int]
+    memory: list[int]
+    cotangents: list[int]
+    memory_cotangents: list[int]
+    #: what instructions took that retired in this run, how many did; clock cycles in all, bits toggled and erased
+    cycles: int
+    retired: int
+    clock: int
+    toggled: int
+    erased: int
+
+
+class Simulator(Protocol):
+    """What carries out orders."""
+
+    def run(self, orders: Sequence[Order]) -> list[Report]:
+        """One after the other, on one machine."""
+
+
+def parameters_for(program: Program) -> Parameters:
+    """A co-processor with room for the program. Raises ValueError for formats that the hardware does not have."""
+    return Parameters(program.format, _room(len(program.code)), _room(program.memory), table=program.table)
+
+
+def _room(words: int) -> int:
+    return max(16, 1 << (words - 1).bit_length())
+
+
+def run(
+    program: Program,
+    *,
+    registers: Mapping[int, int] | None = None,
+    memory: Mapping[int, int] | None = None,
+    backward: bool = False,
+    overflow: bool = True,
+    strict: bool = False,
+    steps: int | None = STEPS,
+    loss: Place | None = None,
+    scale: int = 0,
+    folder: Path | None = None,
+    vcd: str | None = None,
+) -> list[Run]:
+    """The run and, with a loss, the run back with its cotangent 2^scale and D = 1.
+
+    `folder`: where Verilator's libraries are kept; it simulates then, else Amaranth does. `vcd`: a file for waveforms, Amaranth only.
+    Raises ValueError, see `parameters_for`; InputError RG1009 for steps and a scale that the hardware has no room for;
+    FileNotFoundError without Verilator.
+    """
+    steps = need_steps(steps)
+    if loss is not None:
+        need_scale(scale, program.format)
+    p = parameters_for(program)
+    words = dict(enumerate([*program.data, *[0] * (program.memory - len(program.data))])) | dict(memory or {})
+    writes = [(Space.CODE, at, word) for at, word in enumerate(program.code)]
+    writes += [(Space.DATA, at, word) for at, word in words.items()]
+    writes += [(Space.REGISTERS, at, word) for at, word in (registers or {}).items()]
+    reads = [(space, 0, REGISTERS if space.name.startswith("REGISTER") else program.memory) for space in _SPACES]
+    usual = Order(
+        clear=True, overflow=overflow, strict=strict, steps=steps, code_size=len(program.code),
+        data_size=program.memory, reads=reads, last_only=True,
+    )  # fmt: skip
+    origin = program.finish if backward else program.start
+    orders = [replace(usual, writes=writes, pc=origin, br=0, backward=backward)]
+    if loss is not None:
+        space = Space.REGISTER_COTANGENTS if loss.register else Space.DATA_COTANGENTS
+        one = [(space, loss.address, 1 << (program.format.frac + scale))]
+        orders.append(replace(usual, writes=one, turn=True, forget=True, differentiate=True))
+    core = Core(p)
+    if folder is not None:
+        reports = Verilated(core, folder).run(orders)
+    else:
+        reports = Simulation(core).run(orders, vcd)
+    return [_run(report) for report in reports]
+
+
+def _run(report: Report) -> Run:
+    trap = report.records[-1].trap if report.records else Trap.NONE
+    stop = "trap" if trap is not Trap.NONE else "halted" if report.halted else "limit"
+    registers, memory, cotangents, memory_cotangents = report.blocks
+    cycles, retired, toggled, erased = report.counters
+    clock = report.records[-1].clock if report.records else 0
+    return Run(
+        stop,
+        None if trap is Trap.NONE else trap.code,
+        report.pc,
+        report.br,
+        -1 if report.backward else 1,
+        registers,
+        memory,
+        cotangents,
+        memory_cotangents,
+        cycles,
+        retired,
+        clock,
+        toggled,
+        erased,
+    )

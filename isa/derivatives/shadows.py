@@ -1,0 +1,173 @@
+"""What an opcode does to companions of its words, as steps that instructions can take.
+
+    cotangents:  x̄ := J⁻ᵀ x̄          tangents:  ẋ := J ẋ          J the Jacobian of the opcode's effects
+
+Both are linear in the companions and bijections of them, one effect after the other; each is the inverse transpose of the
+other, effect by effect. So only the lift to cotangents is derived, and tangents come from transposing it:
+
+    x̄ −= s·ȳ   becomes   ẏ += s·ẋ         an exchange or a change of sign stays as it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives.partials import on_companions
+from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Exchange, Permute, Update, inverse
+from retrograd.isa.entries import BAR, Bijection, Opcode, bar
+from retrograd.isa.expr import ZERO, Expr, inputs, nodes, place, substitute
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The companion of `place` ⊕= value; `sources`: the places whose companions the value reads, and is linear in."""
+
+    place: str
+    operator: str
+    value: Expr
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Same:
+    """The opcode's own exchange, rotation or change of sign, of the companions in place of the words that it writes."""
+
+    opcode: Opcode
+
+
+@dataclass(frozen=True)
+class Companions:
+    """The steps, in order. `after`: their values read the words as the opcode leaves them, not as it finds them."""
+
+    steps: tuple[Gain | Same, ...] = ()
+    after: bool = False
+
+
+@cache
+def cotangents(opcode: Opcode, w: Format) -> Companions:
+    """x̄ := J⁻ᵀ x̄. Without steps where the opcode carries no derivative."""
+    try:
+        before = lift(opcode, w)
+        behind = inverse(lift(TABLE.inverse(opcode), w))
+    except NoDerivative:
+        return Companions()
+    # Two ways to write the same: over the words before, or over those after. The short one has instructions.
+    after = _size(behind) < _size(before)
+    return Companions(tuple(_steps(opcode, behind if after else before, w)), after)
+
+
+@cache
+def tangents(opcode: Opcode, w: Format) -> Companions:
+    """ẋ := J ẋ. Without steps where the opcode carries no derivative."""
+    of = cotangents(opcode, w)
+    steps: list[Gain | Same] = []
+    for step in of.steps:
+        if isinstance(step, Same):
+            steps.append(step)
+            continue
+        operator = UPDATE_OPERATORS[step.operator].undone_by
+        for source in step.sources:
+            # The sum's other terms belong to the other sources.
+            moved = {bar(s): ZERO for s in step.sources} | {bar(source): place(bar(step.place))}
+            steps.append(Gain(source, operator, with_companions(step.value, moved), (step.place,)))
+    return Companions(tuple(steps), of.after)
+
+
+def with_companions(root: Expr, moved: Mapping[str, Expr]) -> Expr:
+    """The tree with companions replaced, and what is then zero left out. Where it reads words only, it stays as it is."""
+    linear = {node for node in nodes(root) if any(name.endswith(BAR) for name in inputs(node))}
+    done: dict[Expr, Expr] = {}
+    for node in nodes(root):
+        done[node] = node
+        if node.op == "input":
+            done[node] = moved.get(str(node.param), node)
+        elif node in linear:
+            done[node] = _without_zeros(node, [done[arg] for arg in node.args])
+    return done[root]
+
+
+def _without_zeros(node: Expr, args: list[Expr]) -> Expr:
+    match node.op:
+        case "add" if args[0] is ZERO:
+            return args[1]
+        case "add" | "sub" | "sar" | "shl" if args[1] is ZERO:
+            return args[0]
+        case "sub" if args[0] is ZERO and args[1].op == "sub" and args[1].args[0] is ZERO:
+            return args[1].args[1]
+        case "add" | "sub" if (both := _one_choice(node.op, *args)) is not None:
+            return both
+        case "sub" if args[0] is ZERO and args[1].op == "select":
+            condition, then, otherwise = args[1].args
+            negated = (_without_zeros(node, [ZERO, x]) for x in (then, otherwise))
+            return Expr("select", (condition, *negated))
+        case "sar" | "shl" | "divshift" | "divround" if args[0] is ZERO:
+            return ZERO
+        case "mulshift" | "mulround" if ZERO in args:
+            return ZERO
+        case "select" if args[1] is args[2]:
+            return args[1]
+    return Expr(node.op, tuple(args), node.param)
+
+
+def _one_choice(op: str, x: Expr, y: Expr) -> Expr | None:
+    """The sum or difference of two choices by one condition as a choice of sums or differences."""
+    if not (x.op == y.op == "select" and x.args[0] is y.args[0]):
+        return None
+    sums = (_without_zeros(Expr(op, pair), list(pair)) for pair in zip(x.args[1:], y.args[1:], strict=True))
+    return Expr("select", (x.args[0], *sums))
+
+
+def _size(effects: Effects) -> int:
+    trees: list[Expr] = []
+    for effect in effects:
+        match effect:
+            case Update(value=tree) | Permute(forward=tree):
+                trees.append(tree)
+            case Exchange(when=when) if when is not None:
+                trees.append(when)
+    return sum(1 for _ in nodes(*trees))
+
+
+def _steps(opcode: Opcode, effects: Effects, w: Format) -> list[Gain | Same]:
+    own = on_companions(opcode.effects(w)) if isinstance(opcode.entry, Bijection) else ()
+    out: list[Gain | Same] = []
+    at = 0
+    while at < len(effects):
+        effect = effects[at]
+        if own and effects[at : at + len(own)] == own:
+            out.append(Same(opcode))
+            at += len(own)
+            continue
+        at += 1
+        match effect:
+            case Update(where, operator, value):
+                sources = tuple(sorted(p.removesuffix(BAR) for p in inputs(value) if p.endswith(BAR)))
+                out.append(Gain(where.removesuffix(BAR), operator, with_companions(value, {}), sources))
+            case _:
+                out.append(Same(_alike(on_places(effect), w)))
+    return out
+
+
+def on_places(effect: object) -> Effects:
+    """The effect on the words of which it names the companions."""
+    match effect:
+        case Permute(where, forward, backward, slope):
+            name = where.removesuffix(BAR)
+            words = {where: place(name)}
+            return (Permute(name, substitute(forward, words), substitute(backward, words), slope),)
+        case Exchange(left, right, when):
+            return (Exchange(left.removesuffix(BAR), right.removesuffix(BAR), when),)
+    raise NoDerivative(f"no instruction does {effect}")
+
+
+def _alike(effects: Effects, w: Format) -> Opcode:
+    """The opcode that has these effects."""
+    for opcode in TABLE.by_name.values():
+        if isinstance(opcode.entry, Bijection) and opcode.effects(w) == effects:
+            return opcode
+    raise NoDerivative(f"no instruction does {effects}")

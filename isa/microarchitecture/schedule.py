@@ -1,0 +1,245 @@
+"""An instruction's trees, scheduled: which unit computes which node in which cycle, and which temporary holds it.
+
+Nodes become tasks, one for each or, where nodes differ only in which word of a product or quotient they are, one for all.
+Tasks are issued by list scheduling: of those whose operands are ready, the one on which the longest path hangs. Temporaries
+are then given out as they fall free. The result is valid by the rules in `microcode`, not optimal.
+
+Deterministic: it depends on the order in which trees are walked, never on that of sets or addresses.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from retrograd.isa.expr import ZERO, Expr, place
+from retrograd.isa.microarchitecture.micro_operations import (
+    DEFAULT_UNITS,
+    FUSED,
+    Check,
+    Constant,
+    Input,
+    MicroOperation,
+    Result,
+    Schedule,
+    Source,
+    Temporary,
+    Unit,
+    Units,
+    rounding,
+    unit_of,
+)
+from retrograd.isa.words import Format
+
+#: Inverses of branches and rotations want the constant with the opposite sign, and the decoder gives it.
+_NEGATED = ZERO - place("imm")
+
+
+# ---------------------------------------------------------------- tasks
+
+
+@dataclass(eq=False)
+class _Task:
+    """What will be one micro-operation. Its nodes: the results, the most urgent first."""
+
+    operation: str
+    operands: tuple[Expr, ...]
+    nodes: list[Expr]
+    #: cycles to the first result
+    latency: int = 0
+    #: cycles from its issue to the end, along the longest path
+    priority: int = 0
+    #: how many of its operands are not ready yet
+    waiting: int = 0
+    cycle: int = 0
+
+    @cached_property
+    def unit(self) -> Unit:
+        return unit_of(self.operation)
+
+    @cached_property
+    def computed(self) -> tuple[Expr, ...]:
+        """The operands that are results of other tasks, each once."""
+        return tuple(x for x in dict.fromkeys(self.operands) if not _is_leaf(x))
+
+    @property
+    def occupied(self) -> int:
+        # Words leave a unit one a cycle. The multiplier's next product must not meet them; the divider has no other place.
+        return self.latency + len(self.nodes) - 1 if self.unit is Unit.DIVIDER else len(self.nodes)
+
+
+def _is_leaf(node: Expr) -> bool:
+    """Whether its word stands ready."""
+    return node.op in ("const", "input") or node is _NEGATED
+
+
+def _match(pattern: Expr, node: Expr, found: dict[str, Expr]) -> bool:
+    """Whether the node is the pattern with something for x and for y, which are put into `found`."""
+    if pattern.op == "input":
+        return found.setdefault(str(pattern.param), node) is node
+    if (pattern.op, pattern.param) != (node.op, node.param):
+        return False
+    return all(_match(p, n, found) for p, n in zip(pattern.args, node.args, strict=True))
+
+
+def _operation(node: Expr) -> tuple[str, tuple[Expr, ...]]:
+    """What computes the node, and from which others."""
+    for name, pattern in FUSED.items():
+        found: dict[str, Expr] = {}
+        if _match(pattern, node, found):
+            return name, (found["x"], found["y"])
+    return node.op, node.args
+
+
+def _cover(roots: Iterable[Expr]) -> dict[Expr, tuple[str, tuple[Expr, ...]]]:
+    """node -> what computes it and from which, for every node that must be computed, operands before users."""
+    chosen: dict[Expr, tuple[str, tuple[Expr, ...]]] = {}
+    out: dict[Expr, tuple[str, tuple[Expr, ...]]] = {}
+    stack = [(root, False) for root in reversed([*roots])]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            out[node] = chosen[node]
+        elif node not in chosen and not _is_leaf(node):
+            chosen[node] = _operation(node)
+            stack.append((node, True))
+            stack.extend((x, False) for x in reversed(chosen[node][1]))
+    return out
+
+
+def _tasks(roots: Iterable[Expr], w: Format, units: Units) -> list[_Task]:
+    """The tasks that compute the roots, operands before users."""
+    tasks: dict[tuple[object, ...], _Task] = {}
+    for node, (operation, operands) in _cover(roots).items():
+        key: tuple[object, ...] = (node,)
+        if operation in ("mulshift", "mulround"):
+            key = operation, rounding(node, w), frozenset(operands)  # x·y = y·x
+        elif operation in ("divshift", "divround"):
+            key = operation, rounding(node, w), operands
+        tasks.setdefault(key, _Task(operation, operands, [])).nodes.append(node)
+    for task in tasks.values():
+        # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋: each word of a quotient is a shift of the one with most digits. Of a rounded product or
+        # quotient, only words that were rounded in the same place.
+        shifts = [node.param for node in task.nodes if isinstance(node.param, int)]
+        task.latency = units.latency(task.operation, w, max(shifts, default=0))
+    return [*tasks.values()]
+
+
+def _rank(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]]) -> None:
+    """Give each task its priority, and order its results by theirs."""
+    for task in reversed(tasks):
+        behind = {node: max((user.priority for user in users[node]), default=0) for node in task.nodes}
+        task.nodes.sort(key=behind.__getitem__, reverse=True)
+        task.priority = max(task.latency + k + behind[node] for k, node in enumerate(task.nodes))
+
+
+#: Words held from which on it matters more to free some than to be quick. With fewer, some instructions take longer; with
+#: more none takes less, but temporaries double.
+_MANY = 13
+
+
+def _issue(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]], kept: Collection[Expr]) -> dict[Expr, int]:
+    """Give each task its cycle; node -> when it is ready, in that order. `kept`: the nodes wanted at the end.
+
+    In each cycle that task is issued, of those that can be, on which the longest path hangs; but while many words are
+    held, the one that holds fewest more. Of equals, the one whose operands were ready first.
+    """
+    able: list[_Task] = []
+    reads = {node: len(users[node]) + (node in kept) for node in users}
+    held = 0
+
+    def enable(task: _Task) -> None:
+        insort(able, task, key=lambda other: -other.priority)
+
+    def holds(task: _Task) -> int:
+        return sum(reads[x] > 0 for x in task.nodes) - sum(reads[x] == 1 for x in task.computed)
+
+    for task in tasks:
+        task.waiting = len(task.computed)
+        if not task.waiting:
+            enable(task)
+    written: dict[int, Expr] = {}
+    free = dict.fromkeys(Unit, 0)
+    cycle, left = 0, len(tasks)
+    while left:
+        for user in users[written[cycle]] if cycle in written else ():
+            user.waiting -= 1
+            if not user.waiting:
+                enable(user)
+        for task in able if held < _MANY else sorted(able, key=holds):
+            first = cycle + task.latency
+            ready = range(first, first + len(task.nodes))
+            if free[task.unit] <= cycle and written.keys().isdisjoint(ready):
+                held += holds(task)
+                for x in task.computed:
+                    reads[x] -= 1
+                task.cycle = cycle
+                free[task.unit] = cycle + task.occupied
+                written.update(zip(ready, task.nodes, strict=True))
+                able.remove(task)
+                left -= 1
+                break
+        cycle += 1
+    return {written[at]: at for at in sorted(written)}
+
+
+# ---------------------------------------------------------------- scheduling
+
+
+def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units: Units = DEFAULT_UNITS) -> Schedule:
+    """The micro-operations that compute the new words of places and the predicates of guards."""
+    roots = [*guards, *after.values()]
+    tasks = _tasks(roots, w, units)
+    users: dict[Expr, list[_Task]] = {node: [] for task in tasks for node in task.nodes}
+    for task in tasks:
+        for x in task.computed:
+            users[x].append(task)
+    _rank(tasks, users)
+    ready = _issue(tasks, users, set(after.values()))
+    length = max(ready.values(), default=0)
+
+    until = {node: max([at, *(user.cycle for user in users[node])]) for node, at in ready.items()}
+    until |= {node: length for node in after.values() if node in ready}
+    registers = _registers(ready, until)
+
+    def source(node: Expr) -> Source:
+        if node.op == "const" and isinstance(node.param, int):
+            return Constant(node.param & w.mask)
+        if node is _NEGATED:
+            return Input("imm", negated=True)
+        return Input(str(node.param)) if node.op == "input" else Temporary(registers[node])
+
+    operations = [
+        MicroOperation(
+            task.cycle,
+            task.unit,
+            task.operation,
+            tuple(map(source, task.operands)),
+            tuple(Result(node, registers[node], ready[node], until[node]) for node in task.nodes),
+            task.occupied,
+        )
+        for task in sorted(tasks, key=lambda task: task.cycle)
+    ]
+    return Schedule(
+        tuple(operations),
+        MappingProxyType({name: source(node) for name, node in after.items()}),
+        tuple(Check(source(node), ready.get(node, 0)) for node in guards),
+        length,
+        max(registers.values(), default=-1) + 1,
+    )
+
+
+def _registers(ready: Mapping[Expr, int], until: Mapping[Expr, int]) -> dict[Expr, int]:
+    """node -> the lowest temporary that was last read before the node is ready; `ready` in order of cycles."""
+    last: list[int] = []
+    out: dict[Expr, int] = {}
+    for node, at in ready.items():
+        number = next((number for number, read in enumerate(last) if read < at), len(last))
+        if number == len(last):
+            last.append(0)
+        last[number] = until[node]
+        out[node] = number
+    return out

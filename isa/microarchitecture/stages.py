@@ -1,0 +1,80 @@
+"""What executes an instruction on the co-processor, and for how many cycles.
+
+    fetch · decode · read [· address · access] · execute … · write …
+
+One instruction is in flight, so the cycles of a run are the sum over its instructions. An instruction takes as many as its
+inverse, so a run back takes as many as the run: of two that undo each other, the shorter waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from retrograd.isa.entries import BAR, NOT_JUMPING, REGISTER_FIELDS, Guards, Opcode
+from retrograd.isa.expr import Expr
+from retrograd.isa.microarchitecture.micro_operations import Schedule
+from retrograd.isa.words import Format
+
+#: The word of code, read at PC.
+FETCH = 1
+#: The fields address the register file; BR must be 0, but for branches.
+DECODE = 1
+#: Three registers, each word with its cotangent, go into the operand latches; the constant too, with either sign.
+READ = 1
+#: ra + imm.
+ADDRESS = 1
+#: A memory word with its cotangent goes into its latch.
+ACCESS = 1
+
+
+class Trees(NamedTuple):
+    """What an instruction computes: the new words of places, and predicates that must hold before any is written."""
+
+    after: Mapping[str, Expr]
+    guards: tuple[Expr, ...]
+
+
+def computed(opcode: Opcode, w: Format) -> Guards:
+    """The guards whose predicates are computed.
+
+    Overflow is checked whether or not a machine traps on it, so that this changes no timing; strict mode refuses an opcode
+    as such, and BR = 0 is a matter of decoding.
+    """
+    return tuple(g for g in opcode.guards(w) if g.mode != "strict" and g != NOT_JUMPING)
+
+
+def plain(opcode: Opcode, w: Format) -> Trees:
+    """The trees of the opcode with D = 0."""
+    return Trees(opcode.transition(w), tuple(opcode.guard_predicate(g, w) for g in computed(opcode, w)))
+
+
+@dataclass(frozen=True)
+class Microprogram:
+    """How an instruction is executed: the schedule, the cycles that it is given, and what is around it."""
+
+    schedule: Schedule
+    #: at least one, at least those of the schedule
+    execute: int
+    #: reads a memory word, and perhaps writes one
+    memory: bool
+    #: the fields of the registers to write, a cycle each: rd, then ra, then rb
+    writes: tuple[str, ...]
+
+    @property
+    def cycles(self) -> int:
+        """From the fetch to the last write. A memory word is written along with the first register."""
+        before = FETCH + DECODE + READ + (ADDRESS + ACCESS if self.memory else 0)
+        return before + self.execute + max(1, len(self.writes))
+
+
+def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule) -> Microprogram:
+    """The microprogram of an opcode from its schedule and that of its inverse."""
+    changed = {name.removesuffix(BAR) for name in own.after}
+    return Microprogram(
+        own,
+        max(1, own.length, inverse.length),
+        "m" in opcode.reads or "m" in opcode.writes,
+        tuple(field for name, field in REGISTER_FIELDS.items() if name in changed),
+    )

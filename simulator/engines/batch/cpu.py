@@ -1,0 +1,339 @@
+"""Batches on the CPU: a program's translation, run for each row of a matrix of words, on all cores.
+
+    rows[i] := the words that are kept of memory, after the program has run on shared words and rows[i],  for each i
+    sums    := Σᵢ of words of memory, exactly
+
+An instance whose run does not end well (a trap, too many steps) is reported: one machine tells why.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.program import Program
+from retrograd.isa.table import TABLE, Table
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT, Columns, emit_loop, exact_sums, width
+from retrograd.simulator.engines.batch.lane_loop import REGISTERS, emit_lane_loop
+from retrograd.simulator.engines.batch.lanes import translate_lanes
+from retrograd.simulator.engines.llvm.builder import Module
+from retrograd.simulator.engines.llvm.jit import definition, host
+from retrograd.simulator.engines.state.words import DTYPES, zeros
+from retrograd.simulator.engines.translator.flow import PROMOTED, Variant, flow_of
+from retrograd.simulator.engines.translator.translate import translate
+from retrograd.simulator.engines.translator.translations import level_for
+from retrograd.simulator.stores import limit_of
+
+#: more than any run takes
+UNLIMITED = 1 << 62
+#: pieces that a thread's share is cut into, so that threads end together and progress shows
+PIECES = 16
+#: steps that the first instance may take before it is left to a thread
+PROBE = 1 << 22
+#: how many times the steps of those before it an instance may take before it is left to a thread
+FAR = 16
+#: seconds in which nobody presses Ctrl-C, and threads gain nothing
+BRIEF = 0.01
+#: seconds that batches of a program take, one instance after the other, from which on it is translated for lanes
+WORTH = 0.2
+#: words of a line of the cache
+LINE = 8
+#: seconds between two looks at how far the threads are
+GLANCE = 0.2
+
+Words = NDArray[np.uint64]
+
+_Batch = ctypes.CFUNCTYPE(
+    None,
+    *[ctypes.c_void_p] * 2,
+    *[ctypes.c_int64] * 2,
+    *[ctypes.c_void_p] * 2,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    *[ctypes.c_void_p] * 4,
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A batch afterwards."""
+
+    #: the words that are kept, one row for each instance; of one that failed, what it was given, if that is kept, else zeros
+    rows: Words
+    #: instructions executed by each
+    steps: NDArray[np.int64]
+    #: words lost by each
+    lost_words: NDArray[np.int64]
+    #: the instances that did not come to the end
+    failed: NDArray[np.int64]
+    #: the words that are summed, as signed numbers, over all instances that came to the end
+    sums: list[int] = field(default_factory=list)
+    #: what each would take on the co-processor, if that was asked for
+    cycles: NDArray[np.int64] | None = None
+    #: how many lanes gave up, so that they were run alone
+    given_up: int = 0
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True, checks: bool = True) -> str:
+    """The batch's code as LLVM IR: `instance` runs one, `batch` all of a part of the rows."""
+    return _ir(program, _variant(program, backward, overflow, checks))
+
+
+def _variant(program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool = False) -> Variant:
+    promoted = len(program.code) <= PROMOTED
+    return Variant(backward=backward, overflow=overflow, checks=checks, whole=False, promoted=promoted, cycles=cycles)
+
+
+def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
+    module = Module(divide=host().divide)
+    if lanes == 1:
+        translate(program, variant, module, "instance")
+        emit_loop(module, program.format, "instance", "batch")
+    elif len(program.code) > PROMOTED:
+        raise NotImplementedError("what LLVM does not optimise is quicker alone")
+    else:
+        translate_lanes(program, variant, module, lanes, "instances")
+        emit_lane_loop(module, program.format, "instances", "batch", lanes)
+    return module.text()
+
+
+Key = tuple[tuple[int, ...], Format, Table, Variant, int]
+
+#: loops over batches that are loaded: their addresses, 0 where there is none
+_loops: dict[Key, int] = {}
+#: seconds of processors that batches have taken whose instances were not run side by side: a busy machine takes no more of them
+_seconds: dict[Key, float] = {}
+
+
+def _key(program: Program, variant: Variant, lanes: int) -> Key:
+    return tuple(program.code), program.format, program.table, variant, lanes
+
+
+def _code(program: Program, variant: Variant, lanes: int = 1) -> int:
+    """The address of the loop over a batch; 0 where lanes are no help."""
+    key = _key(program, variant, lanes)
+    found = _loops.get(key)
+    if found is None:
+        code, w, table = key[:3]
+        bare = Program(code, format=w, table=table)
+
+        def emit() -> str:
+            return _ir(bare, variant, lanes)
+
+        try:
+            found = host().load(_name(key) if table is TABLE else emit(), ("batch",), emit, level_for(len(code)))[
+                "batch"
+            ]
+        except NotImplementedError:
+            found = 0
+        _loops[key] = found
+    return found
+
+
+def _name(key: Key) -> str:
+    code, w, _, variant, lanes = key
+    return f"{definition()} batch {w} {variant} {lanes} {sha256(repr(code).encode()).hexdigest()}"
+
+
+def on_disk(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
+    """Whether the code of such a batch need not be compiled."""
+    key = _key(program, _variant(program, backward, overflow, checks, cycles), 1)
+    return program.table is TABLE and host().has(_name(key), level_for(len(program.code)))
+
+
+def at_hand(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
+    """Whether the code of such a batch is loaded already, so that nothing is gained by running a few rows without it."""
+    return _key(program, _variant(program, backward, overflow, checks, cycles), 1) in _loops
+
+
+def longest_stretch(program: Program, backward: bool) -> int:
+    """More steps than an instance takes before it looks at its limit, where loops come round: with fewer, none is begun."""
+    return _longest(tuple(program.code), program.format, program.table, backward)
+
+
+@cache
+def _longest(code: tuple[int, ...], w: Format, table: Table, backward: bool) -> int:
+    program = Program(code, format=w, table=table)
+    return sum(map(len, flow_of(program, Variant(backward=backward, whole=False)).blocks.values())) + 1
+
+
+def run_batch(
+    program: Program,
+    rows: Words,
+    *,
+    columns: Columns | None = None,
+    shared: Words | None = None,
+    backward: bool = False,
+    overflow: bool = True,
+    checks: bool = True,
+    cycles: bool = False,
+    limit: int | None = None,
+    threads: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Ran:
+    """Run the program for each row of words, from its start or, backward, from its finish.
+
+    `columns` says where a row's words go in an instance's memory, and what becomes of them; the first words, in and out, unless
+    given. The rest begins as `shared`, or as the program's data and zeros. `limit`: steps for each.
+    `checks=False` leaves out every guard but that of memory: what would trap goes on with wrapped words. `cycles`: count them.
+    `progress` is told how many more instances have ended. The result does not depend on `threads`.
+    """
+    w = program.format
+    variant = _variant(program, backward, overflow, checks, cycles)
+    run = _Batch(_code(program, variant))
+    longest = longest_stretch(program, backward)
+    found = memory_of(program, rows, columns, shared)
+    n, count = len(found.shared), len(rows)
+    given = np.ascontiguousarray(rows, dtype=DTYPES[w.width])
+    out = np.zeros((count, width(found.columns.kept)), dtype=given.dtype)
+    table = found.columns.table(n)
+    report = np.zeros((count, REPORT), dtype=np.int64)
+    status = np.full(count, PENDING, dtype=np.uint8)
+    stop = np.zeros(1, dtype=np.int64)
+    total = np.zeros(2 * width(found.columns.summed), dtype=np.int64)
+    given_limit = limit_of(limit, "limit")
+    most = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
+
+    def work(first: int, last: int, steps: int = most) -> NDArray[np.int64]:
+        memory, sums = zeros(n + 1, w), np.zeros_like(total)
+        into: list[Any] = [a.ctypes.data for a in (given, out, table, found.shared, memory)]
+        told: list[Any] = [a.ctypes.data for a in (report, status, sums, stop)]
+        run(*into[:2], first, last, *into[2:4], n, into[4], steps, *told)
+        return sums
+
+    def side_by_side(first: int, last: int, steps: int = most) -> NDArray[np.int64]:
+        """In lanes; what those give up, alone."""
+        # A vector that begins in the middle of a line of the cache is read from two.
+        room = zeros(lanes * (n + 1 + REGISTERS) + LINE, w)
+        memory, sums = room[-room.ctypes.data % 64 // room.itemsize :], np.zeros_like(total)
+        into: list[Any] = [a.ctypes.data for a in (given, out, table, found.shared, memory)]
+        told: list[Any] = [a.ctypes.data for a in (report, status, sums, stop)]
+        _Batch(wide)(*into[:2], first, last, *into[2:4], n, into[4], steps, *told)
+        left = first + np.flatnonzero(status[first:last] == 1)
+        if len(left):
+            given_up.append(len(left))
+            status[left] = PENDING
+            sums += work(first, last, steps)
+        return sums
+
+    given_up: list[int] = []
+    lanes = host().lanes if count >= host().lanes else 1
+    key = _key(program, variant, lanes)
+    spent, began = _seconds.get(key, 0.0), time.process_time()
+    wide = _code(program, variant, lanes) if lanes > 1 and (key in _loops or spent >= WORTH) else 0
+    if longest <= most:
+        ended = _alone(side_by_side if wide else work, total, status, report[:, 0], most, longest)
+        if progress is not None and ended:
+            progress(ended)
+        if ended < count:
+            to_come = (time.process_time() - began) * (count - ended) / max(ended, 1)
+            if lanes > 1 and spent + to_come > WORTH:
+                wide = _code(program, variant, lanes)
+            _in_threads(side_by_side if wide else work, total, status, threads or cores(), stop, progress)
+    if lanes > 1 and not wide:
+        _seconds[key] = spent + time.process_time() - began
+    failed = np.flatnonzero(status)
+    if found.columns.kept == found.columns.given:
+        out[failed] = given[failed]
+    return replace(ran(out, report, failed, total, cycles), given_up=sum(given_up))
+
+
+def ran(
+    kept: NDArray[Any], report: NDArray[np.int64], failed: NDArray[np.int64], sums: NDArray[np.int64], cycles: bool
+) -> Ran:
+    """What the arrays say that the code of a batch has filled."""
+    steps, lost, taken = report.T.copy()
+    return Ran(kept.astype(np.uint64, copy=False), steps, lost, failed, exact_sums(sums), taken if cycles else None)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What instances begin with."""
+
+    columns: Columns
+    shared: NDArray[np.unsignedinteger[Any]]
+
+
+def memory_of(program: Program, rows: Words, columns: Columns | None, shared: Words | None) -> Memory:
+    """The memory of a batch's instances. Raises ValueError where rows are not as wide as the columns say."""
+    w = program.format
+    found = Columns.first(rows.shape[1]) if columns is None else columns
+    if rows.shape[1] != width(found.given):
+        raise ValueError(f"rows have {rows.shape[1]} words, columns {width(found.given)}")
+    begin = np.array(program.data, dtype=np.uint64) if shared is None else shared
+    out = zeros(max(program.memory, found.end, len(begin)), w)
+    out[: len(begin)] = begin
+    return Memory(found, out)
+
+
+def _alone(
+    work: Callable[..., NDArray[np.int64]],
+    total: NDArray[np.int64],
+    status: NDArray[np.uint8],
+    taken: NDArray[np.int64],
+    most: int,
+    longest: int,
+) -> int:
+    """Run instances, first one, then more and more, while that takes less time than threads take to begin with; how many ended.
+
+    Nobody could stop them: one that takes far more steps than those before it is left to the threads.
+    """
+    began = time.perf_counter()
+    count, done, steps = len(status), 0, PROBE
+    while done < count and time.perf_counter() - began < BRIEF:
+        more = min(3 * done + 1, count - done)
+        bound = min(most, max(longest, steps))
+        total += work(done, done + more, bound)
+        if bound < most and status[done : done + more].any():
+            status[np.flatnonzero(status)] = PENDING
+            break
+        done += more
+        steps = FAR * int(taken[:done].max())
+    return count - int(np.count_nonzero(status == PENDING))
+
+
+def _in_threads(
+    work: Callable[..., NDArray[np.int64]],
+    total: NDArray[np.int64],
+    status: NDArray[np.uint8],
+    threads: int,
+    stop: NDArray[np.int64],
+    progress: Callable[[int], object] | None,
+) -> None:
+    """The other instances, in threads even where one would do: Python hears of Ctrl-C while it waits, and asks them to stop."""
+    count, pending = len(status), int(np.count_nonzero(status == PENDING))
+    first = int(np.argmax(status == PENDING))
+    workers = max(1, min(threads, pending))
+    size = max(1, -(-(count - first) // (workers * PIECES)))
+    with ThreadPoolExecutor(workers) as pool:
+        running = {pool.submit(work, at, min(at + size, count)) for at in range(first, count, size)}
+        try:
+            while running:
+                ended, running = wait(running, timeout=GLANCE)
+                for future in ended:
+                    total += future.result()
+                if progress is not None:
+                    before, pending = pending, int(np.count_nonzero(status == PENDING))
+                    progress(before - pending)
+        except BaseException:
+            stop[0] = 1
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

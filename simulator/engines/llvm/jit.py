@@ -1,0 +1,215 @@
+"""The host's compiler: LLVM IR to machine code in this process, kept on disk by what it was made from.
+
+What is compiled once is loaded in about a millisecond ever after. The cache (code_cache.py) holds object code by its source,
+the processor and LLVM's version.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from retrograd.simulator.engines.llvm import object_cache as code_cache
+
+#: What pays most for straight integer code: half of what LLVM's own O2 gains, in a fraction of its time.
+PASSES = (
+    "always_inliner",
+    "sroa",
+    "simplify_cfg",
+    "instruction_combine",
+    "simplify_cfg",
+    "instruction_combine",
+    "sccp",
+    "jump_threading",
+    "simplify_cfg",
+    "dead_store_elimination",
+    "aggressive_dce",
+)
+
+
+class Host:
+    """The processor that this runs on, and LLVM for it. One for a process: `host()`."""
+
+    def __init__(self) -> None:
+        # Imported here: its tenth of a second is for those who compile.
+        import llvmlite
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
+        self._llvm = llvm
+        self._lock = RLock()
+        self.triple: str = llvm.get_process_triple()
+        self.cpu: str = llvm.get_host_cpu_name()
+        self._features: str = llvm.get_host_cpu_features().flatten()
+        self._machines: dict[int, Any] = {}
+        self._linker: Any = None
+        self._linked: dict[str, dict[str, int]] = {}
+        self._libraries = 0
+        self._keep: list[Any] = []
+        version = f"{llvmlite.__version__} {llvm.llvm_version_info} {self.triple} {self.cpu} {self._features}"
+        self._digest = sha256(version.encode()).hexdigest()
+        arm = platform.machine().lower() in ("aarch64", "arm64")
+        x86 = platform.machine().lower() in ("x86_64", "amd64")
+        #: calls between handlers keep nothing in registers but their arguments, where the target has such a convention
+        self.convention = "preserve_nonecc" if (x86 or arm) and sys.platform != "win32" else "tailcc"
+        constraints = "={ax},={dx},r,{ax},{dx},~{flags},~{dirflag},~{fpsr}"
+        #: the instruction that divides two words by one, with its constraints
+        self.divide = ("divq $2", constraints) if x86 else None
+        wide = {"+avx512f", "+avx512dq", "+avx512vl"} <= set(self._features.split(","))
+        #: words that the vector unit takes side by side, where it has all that takes: masks, and doubles from words and back
+        self.lanes = 8 if wide else 1
+
+    def _machine(self, level: int) -> Any:
+        found = self._machines.get(level)
+        if found is None:
+            target = self._llvm.Target.from_triple(self.triple)
+            found = target.create_target_machine(cpu=self.cpu, features=self._features, opt=level, jit=True)
+            self._machines[level] = found
+        return found
+
+    def compile(self, text: str, level: int) -> bytes:
+        """Object code of a module."""
+        with self._lock:
+            llvm = self._llvm
+            machine = self._machine(level)
+            module = llvm.parse_assembly(text)
+            module.triple = self.triple
+            module.data_layout = str(machine.target_data)
+            self._optimise(module, machine, level)
+            return bytes(machine.emit_object(module))
+
+    def _optimise(self, module: Any, machine: Any, level: int) -> None:
+        """Level 2: all that LLVM does at O2 but vector code; level 1: the passes that pay; level 0: nothing."""
+        llvm = self._llvm
+        if level == 0:
+            return
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        options.loop_vectorization = options.slp_vectorization = False
+        builder = llvm.create_pass_builder(machine, options)
+        if level > 1:
+            builder.getModulePassManager().run(module, builder)
+            return
+        passes = llvm.create_new_module_pass_manager()
+        for name in PASSES:
+            getattr(passes, f"add_{name}_pass")()
+        passes.run(module, builder)
+
+    def assembly(self, text: str, level: int = 2) -> str:
+        """The module as the host's assembly, for looking at."""
+        with self._lock:
+            module = self._llvm.parse_assembly(text)
+            machine = self._machine(level)
+            self._optimise(module, machine, level)
+            return str(machine.emit_assembly(module))
+
+    def device_assembly(self, text: str, arch: str, level: int) -> str:
+        """The module as PTX for a compute capability."""
+        llvm = self._llvm
+        with self._lock:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+            target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
+            # The code generator at its best takes minutes for long straight code.
+            machine = target.create_target_machine(cpu=arch, opt=3 if level > 1 else 0)
+            module = llvm.parse_assembly(text)
+            module.data_layout = str(machine.target_data)
+            self._optimise(module, machine, level)
+            return str(machine.emit_assembly(module))
+
+    def kept(self, key: str, make: Callable[[], str]) -> str:
+        """The text that `make` returns for the key, made once and then kept on disk."""
+        full = self._key(key, 0)
+        found = code_cache.read(full)
+        if found is not None:
+            try:
+                return found.decode()
+            except UnicodeDecodeError:
+                pass  # no text of ours
+        made = make()
+        code_cache.write(full, made.encode())
+        return made
+
+    def load(self, key: str, symbols: Iterable[str], emit: Callable[[], str], level: int = 2) -> dict[str, int]:
+        """symbol -> address of its code, of the module that `emit` writes.
+
+        `key` names all that the module is made from; a module of the same key is compiled once and then kept.
+        """
+        full = self._key(key, level)
+        with self._lock:
+            found = self._linked.get(full)
+            if found is None:
+                found = self._linked[full] = self._read(full, symbols) or self._make(full, symbols, emit, level)
+            return found
+
+    def _read(self, key: str, symbols: Iterable[str]) -> dict[str, int] | None:
+        """The code that is kept for the key; None where there is none that LLVM can load."""
+        code = code_cache.read(key)
+        if code is None:
+            return None
+        try:
+            return self._link(code, symbols)
+        except RuntimeError:
+            return None
+
+    def _make(self, key: str, symbols: Iterable[str], emit: Callable[[], str], level: int) -> dict[str, int]:
+        code = self.compile(emit(), level)
+        code_cache.write(key, code)
+        return self._link(code, symbols)
+
+    def _key(self, key: str, level: int) -> str:
+        return sha256(f"{self._digest} {level} {key}".encode()).hexdigest()
+
+    def has(self, key: str, level: int = 2) -> bool:
+        """Whether the module of that key need not be compiled."""
+        full = self._key(key, level)
+        return full in self._linked or code_cache.has(full)
+
+    def _link(self, code: bytes, symbols: Iterable[str]) -> dict[str, int]:
+        llvm = self._llvm
+        if self._linker is None:
+            self._linker = llvm.create_lljit_compiler(self._machine(2))
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        names = list(symbols)
+        self._libraries += 1  # the name of a library that could not be linked stays taken
+        for symbol in names:
+            library = library.export_symbol(symbol)
+        tracker = library.link(self._linker, str(self._libraries))
+        # The code lives as long as its tracker.
+        self._keep.append(tracker)
+        return {symbol: tracker[symbol] for symbol in names}
+
+
+_starting = RLock()
+
+
+@cache
+def _host() -> Host:
+    return Host()
+
+
+def host() -> Host:
+    """This process's compiler: one for all threads, since code is unmapped with the compiler that made it."""
+    with _starting:
+        return _host()
+
+
+@cache
+def definition() -> str:
+    """The digest of what code is generated from: the definition, and the generators."""
+    import retrograd.isa
+    import retrograd.simulator
+
+    digest = sha256()
+    for package in (retrograd.isa, retrograd.simulator):
+        for folder in package.__path__:
+            for file in sorted(Path(folder).rglob("*.py")):
+                digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,173 @@
+"""The control flow of a program from one of its ends, with both directions of its code.
+
+Nodes of the flow are (address, landed): `landed` is met with BR ≠ 0, by a jump, which only a branch may end. Addresses
+count the code as it runs forward, 0…n−1, then as it runs backward, n…2n−1: the next instruction is the next address in
+either direction, and turning round is reflection. A jump from b leads to t where the branch at b, or that at t, says so;
+any other is left to the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from retrograd.isa.encoding import Instruction, inverse
+from retrograd.isa.entries import br
+from retrograd.isa.program import Program
+from retrograd.simulator.engines.llvm.instructions import Step, step
+
+#: instructions up to which registers are kept as values
+PROMOTED = 3000
+
+Node = tuple[int, bool]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What the function is for. `whole`: it leaves a whole machine behind wherever it stops; else only whether it ended."""
+
+    differentiating: bool = False
+    backward: bool = False
+    #: failed guards are noted; without it only addresses out of range are
+    checks: bool = True
+    overflow: bool = True
+    strict: bool = False
+    whole: bool = True
+    #: registers are values of the function; else they stay in the machine's array, which large programs compile quicker with
+    promoted: bool = True
+    #: one of many on a device: word a of its memory lies at a · stride, the stride being the number of instances in flight
+    device: bool = False
+    #: an instance of a batch tells its cycles; a whole machine computes them from how often its blocks ran
+    cycles: bool = False
+
+
+@dataclass
+class Flow:
+    """The control flow of a program from one of its ends."""
+
+    program: Program
+    origin: int
+    code: list[Instruction] = field(init=False)
+    #: straight runs and single branches: node -> addresses of its instructions
+    blocks: dict[Node, list[int]] = field(init=False)
+    successors: dict[Node, list[Node]] = field(init=False)
+    #: one on every cycle
+    headers: set[Node] = field(init=False)
+
+    def __post_init__(self) -> None:
+        p = self.program
+        forward = list(p.instructions)
+        self.code = [*forward, *(inverse(i, p.table) for i in reversed(forward))]
+        self._targets: dict[int, list[int]] = {}
+        for at, i in enumerate(self.code):
+            if "br" in i.opcode.writes and "imm" in i.opcode.reads:
+                leaves = self.leaves(at)
+                to = leaves + i.imm
+                if self.side(to) == self.side(leaves):
+                    self._targets.setdefault(at, []).append(to)
+                    if leaves not in self._targets.setdefault(to, []):
+                        self._targets[to].append(leaves)
+        self._explore()
+
+    @property
+    def length(self) -> int:
+        return len(self.program.code)
+
+    def side(self, at: int) -> int:
+        """0 forward, 1 backward, −1 nowhere."""
+        return at // self.length if 0 <= at < 2 * self.length else -1
+
+    def mirror(self, at: int) -> int:
+        """The same instruction met in the other direction."""
+        return 2 * self.length - 1 - at
+
+    def leaves(self, at: int) -> int:
+        """Where execution stands after the branch, before the PC moves: the branch itself, mirrored if it turns round."""
+        return self.mirror(at) if self.code[at].opcode.turns else at
+
+    def branches(self, at: int) -> bool:
+        return "br" in self.code[at].opcode.writes
+
+    def jumps(self, at: int) -> list[int]:
+        """Addresses that a jump from the branch may lead to, and that take a jump."""
+        side = self.side(self.leaves(at))
+        if self._ends_jumps(at):
+            return []
+        return [to for to in self._targets.get(at, []) if self.side(to) == side and self._takes_jumps(to)]
+
+    def _step(self, at: int) -> Step:
+        return step(self.code[at].opcode, self.program.format, False, False)
+
+    def _takes_jumps(self, at: int) -> bool:
+        """Whether it may be met with BR ≠ 0."""
+        return self.branches(at) and br.eq(0) not in self._step(at).guards["always"]
+
+    def _ends_jumps(self, at: int) -> bool:
+        """Whether its guards leave BR = 0."""
+        found = self._step(at)
+        return found.after["br"].eq(0) in found.guards["always"]
+
+    def after(self, at: int) -> Node | None:
+        """The node met next with BR = 0, if the code goes on there."""
+        to = at + 1
+        return (to, False) if self.side(to) == self.side(at) else None
+
+    def _next(self, node: Node) -> list[Node]:
+        at = self.blocks[node][-1] if self.blocks[node] else node[0]
+        if self.branches(at):
+            on = self.after(self.leaves(at))
+            return [*([on] if on else []), *((to, True) for to in self.jumps(at))]
+        if self.code[at].opcode.halts:
+            return []
+        on = self.after(at)
+        return [on] if on else []
+
+    def _explore(self) -> None:
+        """Blocks from the origin on, and the targets of back edges of a depth-first walk."""
+        leaders = self._leaders()
+        self.blocks, self.successors, self.headers = {}, {}, set()
+        origin: Node = (self.origin, False)
+        active: set[Node] = set()
+        stack: list[tuple[Node, Iterator[Node]]] = [(origin, self._open(origin, leaders))]
+        active.add(origin)
+        while stack:
+            node, rest = stack[-1]
+            to = next(rest, None)
+            if to is None:
+                active.discard(node)
+                stack.pop()
+            elif to in active:
+                self.headers.add(to)
+            elif to not in self.blocks:
+                stack.append((to, self._open(to, leaders)))
+                active.add(to)
+
+    def _open(self, node: Node, leaders: set[int]) -> Iterator[Node]:
+        at, _ = node
+        run = [at]
+        while not self.branches(at) and not self.code[at].opcode.halts:
+            at += 1
+            if self.side(at) != self.side(run[0]) or at in leaders or self.branches(at):
+                break
+            run.append(at)
+        self.blocks[node] = run
+        self.successors[node] = self._next(node)
+        return iter(self.successors[node])
+
+    def _leaders(self) -> set[int]:
+        """Addresses where control can arrive other than from the instruction before, and what follows a branch."""
+        out = {self.origin}
+        for at in range(2 * self.length):
+            if self.branches(at):
+                out.add(at)
+                on = self.after(self.leaves(at))
+                if on:
+                    out.add(on[0])
+        return out
+
+
+def flow_of(program: Program, variant: Variant) -> Flow:
+    """The flow from where the variant begins."""
+    end = 2 * len(program.code) - 1 - program.finish if variant.backward else program.start
+    # A machine that was turned round at an end stands beyond it already.
+    return Flow(program, end + variant.whole)

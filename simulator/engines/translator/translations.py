@@ -1,0 +1,91 @@
+"""Translated programs, compiled and loaded: made once, then kept in the process and on disk."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.program import Program
+from retrograd.isa.table import TABLE, Table
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.llvm.builder import Module
+from retrograd.simulator.engines.llvm.jit import definition, host
+from retrograd.simulator.engines.translator.flow import Flow, Variant, flow_of
+from retrograd.simulator.engines.translator.translate import translate
+
+#: instructions up to which LLVM does all it can, and up to which it does what pays
+SMALL, MEDIUM = 400, 3000
+
+
+def level_for(instructions: int) -> int:
+    """How hard LLVM works on a program of so many instructions: 2, 1, or for the largest not at all."""
+    return 2 if instructions <= SMALL else 1 if instructions <= MEDIUM else 0
+
+
+Translated = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, *[ctypes.c_void_p] * 3)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A program's code for a variant."""
+
+    flow: Flow
+    address: int
+
+    @cached_property
+    def executed(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """(addresses of the instructions that blocks execute, which block it is)"""
+        code = self.flow.code
+        found = [(at, k) for k, run in enumerate(self.flow.blocks.values()) for at in run if not code[at].opcode.halts]
+        return tuple(np.array(found, dtype=np.intp).reshape(-1, 2).T)  # type: ignore[return-value]
+
+    @property
+    def losses(self) -> int:
+        """Words that it may lose between two looks: of each instruction one, and its cotangent."""
+        return 2 * sum(map(len, self.flow.blocks.values()))
+
+
+def is_translated(program: Program, variant: Variant, level: int) -> bool:
+    """Whether the program's code is at hand, in this process or on disk."""
+    return host().has(_key(program.code, program.format, program.table, variant), level)
+
+
+def translation_is_loaded(program: Program, variant: Variant, level: int) -> bool:
+    """Whether the program's code is ready to run."""
+    return (program.code, program.format, program.table, variant, level) in _loaded
+
+
+#: translations that this process has made or read
+_loaded: set[tuple[Any, ...]] = set()
+
+
+def _key(code: Sequence[int], w: Format, table: Table, variant: Variant) -> str:
+    if table is not TABLE:
+        # Only the code tells what an entry means that was added.
+        return _text(code, w, table, variant)[1]
+    return f"{definition()} {w} {variant} {sha256(repr(code).encode()).hexdigest()}"
+
+
+def _text(code: Sequence[int], w: Format, table: Table, variant: Variant) -> tuple[Flow, str]:
+    module = Module(divide=host().divide)
+    flow = translate(Program(code, format=w, table=table), variant, module)
+    return flow, module.text()
+
+
+def translation(program: Program, variant: Variant, level: int) -> Translation:
+    """The program translated, compiled and loaded."""
+    return _translation_of(program.code, program.format, program.table, variant, level)
+
+
+@cache
+def _translation_of(code: tuple[int, ...], w: Format, table: Table, variant: Variant, level: int) -> Translation:
+    key = _key(code, w, table, variant)
+    found = host().load(key, ("translated",), lambda: _text(code, w, table, variant)[1], level)
+    _loaded.add((code, w, table, variant, level))
+    return Translation(flow_of(Program(code, format=w, table=table), variant), found["translated"])

@@ -1,0 +1,263 @@
+"""The arguments of a batch: which have an element for each run, and their words as a matrix."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.language.types import (
+    ArrayType,
+    ScalarType,
+    StackAnnotation,
+    StackType,
+    StaticType,
+    Type,
+    static,
+)
+from retrograd.functions.reversible import Reversible
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.batch.instance_loop import Range
+from retrograd.values.exact import as_array
+from retrograd.values.marshal import bind, from_words, located, types_of, word_array
+
+Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
+Words = NDArray[np.uint64]
+
+
+def refuse(message: str, hint: str | None = None, function: Reversible | None = None, name: str = "") -> NoReturn:
+    raise InputError(located(Diagnostic("RG0603", message, hint=hint), function, name))
+
+
+@dataclass(frozen=True)
+class _Column:
+    """An argument's elements, the batch along axis 0; of stacks, a list of lists."""
+
+    items: Any
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def element(self, i: int) -> Any:
+        item = self.items[i]
+        return item.tolist() if isinstance(item, np.ndarray) and item.dtype == object else item
+
+    def example(self) -> Any:
+        """An element to tell the type by, if need be made up."""
+        if len(self):
+            return self.element(0)
+        if not isinstance(self.items, np.ndarray) or self.items.dtype == object:
+            return None
+        return np.zeros(self.items.shape[1:], self.items.dtype)[()]
+
+
+def columns_of(
+    called: str, function: Reversible | None, parameters: list[str], given: Mapping[str, Any], in_axes: Axes
+) -> tuple[dict[str, _Column], int]:
+    """(the batched arguments, how many elements they have)."""
+    declared = {p.name: p for p in function.parameters} if function is not None else {}
+    single = {
+        name
+        for name, value in given.items()
+        if (name in declared and declared[name].annotation is static)
+        or isinstance(value, SourceFunction)
+        or hasattr(value, "__retrograd_inverse_of__")
+    }
+    columns: dict[str, _Column] = {}
+    for name, axis in _axes(called, parameters, given, single, in_axes).items():
+        stack = name in declared and isinstance(declared[name].annotation, StackAnnotation)
+        columns[name] = _Column(_along(called, name, given[name], axis, stack))
+    if not columns:
+        hint = "in_axes gives the axis of at least one of them"
+        refuse(f"no argument of `{called}` is batched: how many elements there are cannot be told", hint)
+    lengths = {name: len(column) for name, column in columns.items()}
+    (first, expected), *others = lengths.items()
+    for name, found in others:
+        if found != expected:
+            message = f"`{name}` of `{called}` has {found} element{'s' * (found != 1)}, and `{first}` has {expected}"
+            hint = "Batched arguments are equally long along their axes; in_axes is None for what all elements share."
+            refuse(message, hint, function, name)
+    return columns, expected
+
+
+def _axes(
+    called: str, parameters: list[str], given: Mapping[str, Any], single: set[str], in_axes: Axes
+) -> dict[str, int]:
+    """The axes of the batched arguments."""
+    listed = f"its arguments are {', '.join(parameters)}"
+    asked: dict[str, Any]
+    if isinstance(in_axes, Mapping):
+        for name in in_axes:
+            if name not in parameters:
+                refuse(f"in_axes: `{called}` has no argument {name!r:.40}", nearest(str(name), parameters) or listed)
+        asked = {name: 0 for name in given if name not in single} | dict(in_axes)
+    elif isinstance(in_axes, Sequence) and not isinstance(in_axes, str | bytes):
+        asked = dict(zip(parameters, in_axes, strict=False))
+        lacking = [name for name in given if name not in asked and name not in single]
+        if len(in_axes) > len(parameters) or lacking:
+            refuse(
+                f"in_axes says {len(in_axes)} of the {len(parameters)} arguments of `{called}`",
+                f"one for each: {listed}",
+            )
+    else:
+        asked = {name: in_axes for name in given if name not in single}
+    out: dict[str, int] = {}
+    for name, axis in asked.items():
+        if axis is None:
+            continue
+        try:
+            if isinstance(axis, bool):
+                raise TypeError
+            out[name] = operator.index(axis)
+        except TypeError:
+            refuse(f"in_axes: the axis of `{name}` is {axis!r:.40}", "an axis is an integer, or None")
+        if name in single:
+            refuse(f"in_axes: `{name}` of `{called}` is known when it is compiled, and the same for all", "None for it")
+        if name not in given:
+            refuse(f"in_axes gives `{name}` of `{called}` an axis, and `{name}` is not given", "None for defaults")
+    return out
+
+
+def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
+    """The elements of an argument along an axis."""
+    what = f"`{name}` of `{called}`"
+    if stack:
+        if not isinstance(value, list | tuple) or axis != 0:
+            refuse(f"{what} takes a list of stacks, along axis 0")
+        return value
+    try:
+        array = as_array(_on_host(value, name))
+    except InputError as error:
+        d = error.diagnostics[0]
+        refuse(f"{what}: {d.message}", d.hint)
+    except ValueError:
+        refuse(f"{what} is given rows of different lengths", "Elements of a batch have one shape.")
+    if not -array.ndim <= axis < array.ndim:
+        given = "one value" if array.ndim == 0 else f"an array of shape {array.shape}"
+        hint = "in_axes is None for an argument that is the same for all elements"
+        refuse(f"{what} is {given}: it has no axis {axis} to take elements along", hint)
+    return np.moveaxis(array, axis, 0)
+
+
+def _on_host(value: Any, name: str) -> Any:
+    """The value; of an array on a CUDA device, a copy."""
+    if isinstance(value, np.ndarray | np.generic | int | float | complex | list | tuple):
+        return value
+    if not (hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__")):
+        return value
+    from retrograd.simulator.engines.cuda.arrays import copied_to_host
+
+    return copied_to_host(value, f"`{name}`")
+
+
+class Batch:
+    """The arguments of a reversible function, for many runs."""
+
+    def __init__(self, function: Reversible, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes) -> None:
+        self.function = function
+        names = [p.name for p in function.parameters]
+        self.values = dict(zip(names, bind(function, args, keywords), strict=True))
+        given = {name: self.values[name] for name in (*names[: len(args)], *keywords)}
+        self.columns, self.length = columns_of(function.__name__, function, names, given, in_axes)
+
+    def element(self, i: int) -> list[Any]:
+        """The arguments of one run."""
+        return [self.columns[name].element(i) if name in self.columns else v for name, v in self.values.items()]
+
+    def types(self) -> tuple[Type, ...]:
+        """The types of every element's arguments. Raises InputError."""
+        example = [self.columns[name].example() if name in self.columns else v for name, v in self.values.items()]
+        found = types_of(self.function, example)
+        if any(isinstance(t, StackType) for t in found):
+            for i in range(self.length):
+                types_of(self.function, self.element(i))  # each stack may be too long
+        return found
+
+    def words(self, compiled: Compiled) -> Loaded:
+        """The words of all arguments. Raises InputError naming argument and element."""
+        single = [a for a in compiled.arguments if a.name not in self.columns]
+        many_ = [a for a in compiled.arguments if a.name in self.columns]
+        shared = np.zeros(sum(a.type.size for a in compiled.arguments), dtype=np.uint64)
+        out = np.zeros((self.length, sum(a.type.size for a in many_)), dtype=np.uint64)
+        loaded = Loaded({a.name: (a.address, a.type.size) for a in many_}, out, shared)
+        for a in [*single, *many_]:
+            try:
+                if a.name not in self.columns:
+                    words = word_array(a.type, self.values[a.name], compiled.format, a.name)
+                    shared[a.address : a.address + a.type.size] = words
+                    continue
+                place = loaded.of(a.name)
+                if isinstance(a.type, StackType):
+                    for i, item in enumerate(self.columns[a.name].items):
+                        place[i] = word_array(a.type, item, compiled.format, a.name)
+                else:
+                    words = word_array(many(a.type, self.length), self.columns[a.name].items, compiled.format, a.name)
+                    place[:] = words.reshape(place.shape)
+            except InputError as error:
+                raise InputError(located(error.diagnostics[0], self.function, a.name)) from None
+        return loaded
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The words of a batch's arguments: of those that have an element for each run as rows, of the others once."""
+
+    #: where in memory the former are, by name, in the order of the rows' columns
+    ranges: dict[str, Range]
+    rows: Words
+    #: the first words of memory, zeros where rows go
+    shared: Words
+
+    def of(self, name: str) -> Words:
+        """The columns of one of the former: a view."""
+        at = 0
+        for other, (_, count) in self.ranges.items():
+            if other == name:
+                return self.rows[:, at : at + count]
+            at += count
+        raise KeyError(name)
+
+    @property
+    def matrix(self) -> Words:
+        """The first words of each element's memory, all arguments: a row for each."""
+        out = np.tile(self.shared, (len(self.rows), 1))
+        for name, (address, count) in self.ranges.items():
+            out[:, address : address + count] = self.of(name)
+        return out
+
+    @property
+    def given(self) -> tuple[Range, ...]:
+        """The ranges, those that follow each other as one."""
+        out: list[Range] = []
+        for address, count in self.ranges.values():
+            if out and sum(out[-1]) == address:
+                out[-1] = out[-1][0], out[-1][1] + count
+            else:
+                out.append((address, count))
+        return tuple(out)
+
+
+def many(t: Type, length: int) -> ArrayType:
+    """The type of so many values of a type, one after the other."""
+    if isinstance(t, ArrayType):
+        return ArrayType(t.element, (length, *t.shape))
+    assert not isinstance(t, StackType | StaticType)
+    return ArrayType(t, (length,))
+
+
+def stacked_values(t: Type, words: Words, w: Format) -> Any:
+    """The values that the rows hold, stacked."""
+    if isinstance(t, StaticType):
+        return t.value
+    if isinstance(t, StackType):
+        return [from_words(t, row, w) for row in words.tolist()]
+    all_ = many(t, len(words))
+    # Numbers may lie apart, as columns of a matrix do; structs are put together word by word.
+    return from_words(all_, words if isinstance(all_.element, ScalarType) else words.ravel(), w)

@@ -1,0 +1,322 @@
+"""`retrograd run FILE.py:FUNCTION --batch FILE.npz`: one function on many inputs, from one file of arrays to another.
+
+An array has the name of an argument, and its first axis is the batch. What comes out is of the same form, so that the result of
+a run forward is what a run backward takes. A struct is given by its fields (`z.re`, `z.im`), stacks by a row for each, with
+their lengths beside them where they differ (`s`, `s.length`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from retrograd.cli.arrays import read_arrays, write_arrays
+from retrograd.cli.commands.functions import function_and_direction, parse_arguments, plain, rounded_words, step_limit
+from retrograd.cli.files import fail
+from retrograd.cli.main import LIMIT, OK, TRAPPED
+from retrograd.cli.report import as_dict
+from retrograd.isa.diagnostics import InputError, nearest
+from retrograd.isa.files import check_output
+from retrograd.presentation.tables import columns
+
+if TYPE_CHECKING:
+    from retrograd.batch.batches import BatchResult
+    from retrograd.compiler.language.types import StructType, Type
+    from retrograd.functions.reversible import Reversible
+
+#: what is told of each element: names that no argument has
+_STEPS, _ERASED, _TRAPS = "retrograd.steps", "retrograd.erased_bits", "retrograd.trap"
+_CYCLES = "retrograd.cycles"
+_OURS = "retrograd."
+_LENGTH = ".length"
+
+#: elements and traps that are shown
+_ROWS, _TOLD = 8, 3
+
+
+def run_batch_command(options: argparse.Namespace) -> int:
+    """Run a function on each element of a batch; returns the exit code."""
+    from retrograd.batch.batches import run_batch
+
+    function, backward = function_and_direction(options)
+    limit = step_limit(options)
+    if options.output == "-":
+        raise fail("RG0512", "-o -: arrays are written to a file; `--json` prints them")
+    values, in_axes = batch_values(function, options)
+    if options.output is not None:
+        check_output(options.output)
+    result = run_batch(
+        function,
+        *values,
+        in_axes=in_axes,
+        engine=options.engine,
+        backward=backward,
+        max_steps=limit,
+        overflow=not options.no_overflow,
+        traps="return",
+        cycles=options.cycles,
+    )
+    if options.output is not None:
+        write_arrays(options.output, _as_arrays(result))
+    if options.json:
+        print(json.dumps(_as_json(function.__name__, backward, result, options.output), indent=2))
+    else:
+        _show(result, backward, options.output)
+    if not result.traps:
+        return OK
+    return LIMIT if all(trap.trap is None for trap in result.traps.values()) else TRAPPED
+
+
+# ---------------------------------------------------------------------- from arrays to arguments
+
+
+def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[list[Any], list[int | None]]:
+    """(the arguments of a batch, which of them have an element for each run): of --batch, --shared and the command line."""
+    from retrograd.values.lossless import join_words
+    from retrograd.values.marshal import bind
+
+    found = {name: array for name, array in read_arrays(options.batch).items() if not name.startswith(_OURS)}
+    try:
+        arrays = join_words(found)
+    except InputError as error:
+        d = error.diagnostics[0]
+        raise fail(d.code, f"{options.batch}: {d.message}", d.hint) from None
+    given = _arguments(function, arrays, options.batch)
+    args, keywords = parse_arguments(options.args, function)
+    alone = {*keywords, *[p.name for p in function.parameters[: len(args)]]}
+    for name in given:
+        if name in alone:
+            raise fail("RG0510", f"`{name}` is given on the command line and in {options.batch}", "give it once")
+    batched = _batched(function, given, options.shared, options.batch)
+    values = bind(function, args, {**keywords, **given})
+    return values, [0 if p.name in batched else None for p in function.parameters]
+
+
+def _arguments(function: Reversible, arrays: dict[str, Any], path: str) -> dict[str, Any]:
+    """The arguments that the arrays are; those that belong to none, under their own names."""
+    from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, static, struct_of
+
+    left = dict(arrays)
+    out: dict[str, Any] = {}
+    for p in function.parameters:
+        wanted = p.annotation.element if isinstance(p.annotation, ArrayAnnotation) else p.annotation
+        struct = struct_of(wanted)
+        if struct is not None and p.name not in left and any(name.startswith(f"{p.name}.") for name in left):
+            out[p.name] = _structs(struct, p.name, left, path)
+        elif p.name not in left:
+            continue
+        elif isinstance(p.annotation, StackAnnotation):
+            out[p.name] = _stacks(left.pop(p.name), left.pop(p.name + _LENGTH, None), p.name, path)
+        elif p.annotation is static:
+            out[p.name] = _frozen(left.pop(p.name).tolist())
+        else:
+            array = left.pop(p.name)
+            out[p.name] = array.item() if array.ndim == 0 else array
+    return {**out, **left}
+
+
+def _structs(struct: StructType, name: str, left: dict[str, Any], path: str) -> Any:
+    """The struct whose fields are arrays, or the array of structs: as many as the fields have elements."""
+    import numpy as np
+
+    from retrograd.compiler.language.types import ArrayType, StructType
+
+    fields: dict[str, Any] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for field, t in struct.fields:
+        place = f"{name}.{field}"
+        if isinstance(t, StructType):
+            found = np.asarray(_structs(t, place, left, path), dtype=object)
+        elif place in left:
+            found = left.pop(place)
+        else:
+            raise fail("RG0603", f"{path} has no array `{place}`", f"`{name}` is a {struct}, given by all its fields")
+        own = t.shape if isinstance(t, ArrayType) else ()
+        lead = max(0, found.ndim - len(own))
+        if found.shape[lead:] != own:
+            raise fail("RG0603", f"{path}: `{place}` is an array of shape {found.shape}, and {t} for each value")
+        fields[field], shapes[place] = found, found.shape[:lead]
+    (first, shape), *others = shapes.items()
+    for place, other in others:
+        if other != shape:
+            raise fail("RG0603", f"{path}: `{place}` is for {other} values of `{name}`, and `{first}` for {shape}")
+    out = np.empty(shape, dtype=object)
+    for at in np.ndindex(shape):
+        parts = {field: array[at] for field, array in fields.items()}
+        out[at] = struct.cls(**{k: v.item() if getattr(v, "ndim", 1) == 0 else v for k, v in parts.items()})
+    return out[()] if out.ndim == 0 else out
+
+
+def _stacks(rows: Any, lengths: Any, name: str, path: str) -> Any:
+    """The stacks whose values are the rows' first."""
+    if lengths is None:
+        return rows.tolist()
+    fits = rows.ndim > 0 and lengths.shape == rows.shape[:-1] and lengths.dtype.kind in "iu"
+    if not fits or not all(0 <= n <= rows.shape[-1] for n in lengths.ravel().tolist()):
+        raise fail("RG0603", f"{path}: `{name}{_LENGTH}` does not say how much of each row of `{name}` is its stack")
+    if lengths.ndim == 0:
+        return rows[: int(lengths)].tolist()
+    return [row[: int(n)].tolist() for row, n in zip(rows, lengths, strict=True)]
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _batched(function: Reversible, given: Mapping[str, Any], shared: Sequence[str], path: str) -> set[str]:
+    """The arguments that have an element for each run: arrays, but those that are shared or known when it is compiled."""
+    import numpy as np
+
+    from retrograd.compiler.language.types import StackAnnotation, static
+
+    for name in shared:
+        if name not in given:
+            raise fail("RG0510", f"--shared {name}: {path} has no such array", nearest(name, given))
+    declared = {p.name: p.annotation for p in function.parameters}
+    lengths: dict[str, int] = {}
+    for name, value in given.items():
+        if name in shared or declared.get(name) is static or not isinstance(value, np.ndarray | list):
+            continue
+        if isinstance(declared.get(name), StackAnnotation) and not all(isinstance(row, list) for row in value):
+            continue
+        lengths[name] = len(value)
+    if not lengths:
+        hint = "the first axis of an array is the batch; single values, and what --shared names, are the same for all"
+        raise fail("RG0603", f"{path} has no array with an element for each run", hint)
+    (first, expected), *others = lengths.items()
+    for name, found in others:
+        if found != expected:
+            message = f"{path}: `{name}` has {found} element{'s' * (found != 1)}, and `{first}` has {expected}"
+            raise fail(
+                "RG0603", message, f"batched arrays are equally long; --shared {name} gives all elements the same"
+            )
+    return set(lengths)
+
+
+# ---------------------------------------------------------------------- from results to arrays
+
+
+def _as_arrays(result: BatchResult) -> dict[str, Any]:
+    """What is written: the arguments afterwards, and what is told of each element."""
+    import numpy as np
+
+    from retrograd.values.lossless import split_words
+
+    out: dict[str, Any] = {}
+    for a, value in zip(result.compiled.arguments, result.values, strict=True):
+        out |= _flat(a.name, a.type, value)
+    traps = np.full(len(result.steps), "", dtype="U6")
+    for i, trap in result.traps.items():
+        traps[i] = trap.code
+    if result.cycles is not None:
+        out[_CYCLES] = result.cycles
+    return {**split_words(out), _STEPS: result.steps, _ERASED: result.erased_bits, _TRAPS: traps}
+
+
+def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
+    """One argument as arrays by name."""
+    import numpy as np
+
+    from retrograd.compiler.language.types import ArrayType, StackType, StaticType, StructType
+    from retrograd.values.exact import as_array
+
+    match t:
+        case StackType():
+            longest = max(map(len, value), default=0)
+            rows = [[*row, *[0] * (longest - len(row))] for row in value]
+            lengths = np.array([len(row) for row in value], dtype=np.int64)
+            return {name: as_array(rows).reshape(len(value), longest), name + _LENGTH: lengths}
+        case StructType() | ArrayType(StructType()):
+            struct = t if isinstance(t, StructType) else t.element
+            assert isinstance(struct, StructType)
+            out: dict[str, Any] = {}
+            for field, inner in struct.fields:
+                parts = [getattr(one, field) for one in value.ravel()]
+                if isinstance(inner, StructType):
+                    found = np.empty(len(parts), dtype=object)
+                    found[:] = parts
+                    out |= _flat(f"{name}.{field}", inner, found.reshape(value.shape))
+                else:
+                    stacked = as_array(parts)
+                    out[f"{name}.{field}"] = stacked.reshape((*value.shape, *stacked.shape[1:]))
+            return out
+        case StaticType():
+            array = np.asarray(value)
+            return {name: array} if array.dtype.kind in "iufb" else {}
+        case _:
+            return {name: value}
+
+
+def _as_json(name: str, backward: bool, result: BatchResult, path: str | None) -> dict[str, Any]:
+    """The outcome for programs: schema retrograd.batch/1. What is told of each element is null where a file has it."""
+    each = {
+        "values": {name: plain(value) for name, value in result.values._asdict().items()},
+        "steps": result.steps.tolist(),
+        "erased_bits": result.erased_bits.tolist(),
+    }
+    words = rounded_words(result.values, result.words) if path is None else {}
+    if words:
+        each["words"] = {name: rows.tolist() for name, rows in words.items()}
+    if result.cycles is not None:
+        each["cycles"] = result.cycles.tolist()
+    return {
+        "schema": "retrograd.batch/1",
+        "function": name,
+        "backward": backward,
+        "engine": result.engine,
+        "elements": len(result.steps),
+        "steps": int(result.steps.sum()),
+        "erased_bits": int(result.erased_bits.sum()),
+        **({"cycles": int(result.cycles.sum())} if result.cycles is not None else {}),
+        "traps": [{"element": i, **as_dict(trap.diagnostics[0])} for i, trap in sorted(result.traps.items())],
+        "output": path,
+        "each": each if path is None else None,
+    }
+
+
+def _show(result: BatchResult, backward: bool, path: str | None) -> None:
+    count, trapped = len(result.steps), sorted(result.traps)
+    told = [str(result.traps[i]) for i in trapped[:_TOLD]]
+    if trapped[_TOLD:]:
+        told.append(f"… and {len(trapped) - _TOLD} more")
+    if told:
+        print("\n\n".join(told), file=sys.stderr)
+    if path is None and count:
+        print(_table(result) + "\n")
+    way = "backward" if backward else "forward"
+    sums = f"{result.steps.sum()} steps {way}, {result.erased_bits.sum()} bits erased"
+    if result.cycles is not None:
+        sums += f", {result.cycles.sum()} cycles"
+    traps = f"; {len(trapped)} trapped" if trapped else ""
+    where = "" if path is None else f"{path}: "
+    print(f"{where}{count} element{'s' * (count != 1)}, {sums}{traps}; engine: {result.engine}")
+
+
+def _table(result: BatchResult) -> str:
+    """The first elements."""
+    from retrograd.compiler.language.types import StaticType
+
+    arguments = result.compiled.arguments
+    rows = [["element", *[a.name for a in arguments], "steps", "erased bits", "trap"]]
+    for i in range(min(_ROWS, len(result.steps))):
+        values = [v if isinstance(a.type, StaticType) else v[i] for a, v in zip(arguments, result.values, strict=True)]
+        code = result.traps[i].code if i in result.traps else ""
+        rows.append([str(i), *map(_cell, values), str(result.steps[i]), str(result.erased_bits[i]), code])
+    more = len(result.steps) - _ROWS
+    table = columns(rows, right=range(len(rows[0]) - 1))
+    return f"{table}\n… {more} more" if more > 0 else table
+
+
+def _cell(value: Any) -> str:
+    """A value in a table."""
+    import numpy as np
+
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if not isinstance(value, np.ndarray | list):
+        return repr(value)
+    shown = np.array2string(np.asarray(value), precision=6, separator=", ", threshold=6, edgeitems=2)
+    return " ".join(shown.split())

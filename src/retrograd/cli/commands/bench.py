@@ -1,0 +1,140 @@
+"""`retrograd bench`: workloads checked, timed beside other systems, and held against an earlier run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from retrograd.cli.files import fail
+from retrograd.cli.main import OK, WRONG
+from retrograd.isa.diagnostics import nearest
+from retrograd.isa.files import check_output, write_file
+
+
+def bench_command(options: argparse.Namespace) -> int:
+    """Measure or read, show, write, compare; returns the exit code."""
+    _check(options)
+    from retrograd.benchmarks.reporting import check
+
+    # What is wrong with files is said before anything is measured.
+    before = None if options.check is None else check.read(Path(options.check))
+    folder = None if options.report is None else Path(options.report)
+    if folder is not None and not folder.is_dir():
+        raise fail(
+            "RG0501", f"{options.report}: no such folder", "--report takes the folder that the page is written to"
+        )
+    if options.json not in (None, "-"):
+        check_output(options.json)
+    document = check.read(Path(options.from_)) if options.from_ is not None else _measured(options)
+    if options.json == "-":
+        print(json.dumps(document, indent=1))
+    else:
+        if options.json is not None:
+            write_file(options.json, json.dumps(document, indent=1) + "\n")
+        from retrograd.benchmarks.reporting.table import table
+
+        print(table(document))
+    if folder is not None:
+        from retrograd.benchmarks.reporting import report
+
+        for path in report.write(document, folder):
+            print(f"wrote {path}", file=sys.stderr)
+    return _verdict(document, before)
+
+
+def _verdict(document: dict[str, Any], before: dict[str, Any] | None) -> int:
+    code = WRONG if document["wrong"] else OK
+    if before is None:
+        return code
+    from retrograd.benchmarks.reporting import check
+
+    found = check.compare(before, document)
+    for one in found.worse:
+        print(f"WORSE: {one}", file=sys.stderr)
+    apart = f"; {len(found.apart)} are in one of the runs only" if found.apart else ""
+    print(f"{found.compared} ratios and counts compared, {len(found.worse)} worse{apart}", file=sys.stderr)
+    return WRONG if found.worse else code
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Options that go together."""
+    if options.from_ is not None:
+        for name in ("workloads", "quick", "full", "peers", "data"):
+            if getattr(options, name):
+                shown = "names of workloads" if name == "workloads" else f"--{name}"
+                raise fail(
+                    "RG0512", f"--from takes figures from a file, and measures nothing: {shown} has no place here"
+                )
+    if options.full and options.quick:
+        raise fail("RG0512", "--full is for all sizes, --quick for the smallest: choose one")
+    if options.full and options.data is None:
+        raise fail("RG0512", "--full needs ADBench's files: --data FOLDER")
+    if options.data is not None:
+        for part in ("ba", "gmm"):
+            if not (Path(options.data) / part).is_dir():
+                raise fail(
+                    "RG0501",
+                    f"{options.data}/{part}: no such folder",
+                    "--data takes ADBench's folder with ba and gmm in it",
+                )
+
+
+def _measured(options: argparse.Namespace) -> dict[str, Any]:
+    from retrograd.benchmarks.peers import PEERS, chosen
+    from retrograd.benchmarks.run import run
+    from retrograd.benchmarks.toolchain.all_parts import PARTS
+    from retrograd.benchmarks.workload import Sizes
+    from retrograd.benchmarks.workloads import ALL
+
+    names = {w.name: w for w in ALL}
+    for name in options.workloads:
+        if name not in names and name not in PARTS:
+            known = [*names, *PARTS]
+            raise fail(
+                "RG1201",
+                f"there is no workload `{name[:60]}`",
+                nearest(name, known) or f"workloads: {', '.join(known)}",
+            )
+    wanted = options.workloads or [*names, *PARTS]
+    listed = list(PEERS) if options.peers == "all" else [p for p in (options.peers or "").split(",") if p]
+    peers = chosen(listed)
+    sizes = Sizes(options.quick, None if options.data is None else Path(options.data), options.full)
+    workloads = [w for name, w in names.items() if name in wanted]
+    parts = [name for name in PARTS if name in wanted]
+    with _progress(len(workloads) + len(parts)) as say:
+        return run(workloads, peers, sizes, parts=parts, say=say)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str, bool], None]]:
+    """What is being done: a bar on a terminal; elsewhere a line for each workload."""
+    if not sys.stderr.isatty():
+
+        def say(line: str, another: bool) -> None:
+            if another:
+                print(line, file=sys.stderr, flush=True)
+
+        yield say
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=total)
+        begun = 0
+
+        def tell(line: str, another: bool) -> None:
+            nonlocal begun
+            if another:
+                shown.update(task, completed=begun)
+                begun += 1
+            shown.update(task, description=escape(line))
+
+        yield tell

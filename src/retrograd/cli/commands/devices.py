@@ -1,0 +1,114 @@
+"""`retrograd devices`: what there is to run on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from retrograd.cli.main import OK
+from retrograd.cli.report import as_dict
+from retrograd.isa.diagnostics import DeviceError
+from retrograd.presentation.tables import columns
+from retrograd.simulator.engines.cuda.driver import Device, driver, size_text, version_text
+
+
+def devices(options: argparse.Namespace) -> int:
+    """The processor, and the CUDA devices, or why there are none. Nothing is allocated or compiled to find out."""
+    version: str | None = None
+    found: tuple[Device, ...] = ()
+    missing: DeviceError | None = None
+    try:
+        version = version_text(driver().version)
+        found = driver().devices
+    except DeviceError as error:
+        missing = error
+    if options.json:
+        print(json.dumps(_as_json(version, found, missing), indent=2))
+    else:
+        print(_as_text(version, found, missing))
+    return OK
+
+
+def _as_text(version: str | None, found: tuple[Device, ...], missing: DeviceError | None) -> str:
+    cores = usable_cores()
+    rows = [["cpu", processor(), f"{cores} core{'s' * (cores != 1)}"]]
+    for d in found:
+        rows.append(
+            [
+                str(d), d.name, f"{d.multiprocessors} multiprocessors at {d.clock / 1e6:.2f} GHz", size_text(d.memory),
+                f"compute capability {version_text(d.capability)}",
+            ]
+        )  # fmt: skip
+    width = max(map(len, rows))
+    out = [columns([row + [""] * (width - len(row)) for row in rows]), ""]
+    if missing is None:
+        out.append(f"The CUDA driver serves programs of CUDA {version} and older.")
+    else:
+        what = missing.diagnostics[0]
+        out.append(f"No CUDA device: {what.message}. The CPU runs every program.")
+        if what.hint is not None:
+            out.append(what.hint)
+    folder = compiled_code()
+    if folder is not None:
+        out.append(f"Compiled code is kept in {folder}.")
+    return "\n".join(out)
+
+
+def _as_json(version: str | None, found: tuple[Device, ...], missing: DeviceError | None) -> dict[str, Any]:
+    """Schema retrograd.devices/1: memory in bytes, the clock in kHz; `unavailable` is a finding, as of `retrograd verify`."""
+    folder = compiled_code()
+    return {
+        "schema": "retrograd.devices/1",
+        "cpu": {
+            "name": processor(),
+            "architecture": platform.machine(),
+            "cores": usable_cores(),
+            "compiled_code": None if folder is None else str(folder),
+        },
+        "cuda": {
+            "version": version,
+            "devices": [
+                {
+                    "index": d.index,
+                    "name": d.name,
+                    "compute_capability": version_text(d.capability),
+                    "memory": d.memory,
+                    "multiprocessors": d.multiprocessors,
+                    "clock": d.clock,
+                }
+                for d in found
+            ],
+            "unavailable": None if missing is None else as_dict(missing.diagnostics[0]),
+        },
+    }
+
+
+def usable_cores() -> int:
+    """The cores that this process may use, which can be fewer than there are."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1
+
+
+def processor() -> str:
+    """The processor's name, as far as the system tells it without being asked at length."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name" and value.strip():
+                return value.strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or "unknown processor"
+
+
+def compiled_code() -> Path | None:
+    """The folder in which compiled code is kept; None: it is kept nowhere."""
+    from retrograd.simulator.engines.llvm.object_cache import cache_folder
+
+    return cache_folder()

@@ -1,0 +1,247 @@
+"""`retrograd energy`: a run counted and priced; models compared; erase or uncompute; plots."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrograd.cli.commands.functions import function_and_direction, is_function, parse_arguments, step_limit
+from retrograd.cli.files import fail
+from retrograd.cli.main import LIMIT, OK, TRAPPED
+from retrograd.isa.diagnostics import Diagnostic
+from retrograd.isa.files import check_output, replacing
+from retrograd.presentation.tables import columns
+from retrograd.simulator.energy.counting import host_traffic
+from retrograd.simulator.energy.loading import shipped, technology
+
+if TYPE_CHECKING:
+    from retrograd.pricing.report import EnergyReport
+
+#: file names that matplotlib writes
+_PICTURES = (".png", ".svg", ".pdf")
+#: what plots need a look at every step
+_TIME = "time"
+
+
+def energy_command(options: argparse.Namespace) -> int:
+    """Count, price, show; returns the exit code."""
+    if options.models:
+        return _show_models(options.json)
+    if options.program is None:
+        raise fail(
+            "RG0512", "nothing to run", "write FILE.py:FUNCTION, an assembly text or an image; --models lists models"
+        )
+    _check(options)
+    if options.plot is not None:
+        check_output(options.plot)
+    techs = options.compare.split(",") if options.compare else [options.tech or "landauer"]
+    how = _how(options)
+    if options.advise:
+        return _advise(options, techs[0], how)
+    # What is wrong with a model is said before anything is run.
+    each = [_fitting(tech, how, alone=len(techs) == 1) for tech in techs]
+    for name in how["figures"]:
+        if not any(name in one["figures"] for one in each):
+            hint = "its models have no such figure; `retrograd energy --models` shows what they leave open"
+            raise fail("RG1109", f"--compare {options.compare}: `{name}` is none of their figures", hint)
+    found = (
+        _function_report(options, techs[0], each[0])
+        if is_function(options.program)
+        else _program_report(options, techs[0], each[0])
+    )
+    if isinstance(found, int):
+        return found
+    reports = [found, *(found.priced_by(tech, **one) for tech, one in zip(techs[1:], each[1:], strict=True))]
+    if options.plot is not None:
+        from retrograd.pricing.plots import KINDS
+
+        _save(KINDS[options.plot_kind](reports), options.plot)
+    if options.json:
+        documents = [r.as_dict() for r in reports]
+        print(json.dumps(documents[0] if options.compare is None else _comparison(documents), indent=2))
+    elif options.compare:
+        print(_compared(reports))
+    else:
+        print(found)
+    return OK
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Options that go together."""
+    if options.plot is not None and not options.plot.endswith(_PICTURES):
+        raise fail("RG0512", f"--plot {options.plot[:60]}: no picture", f"the name ends in {', '.join(_PICTURES)}")
+    if options.plot is None and options.plot_kind != "causes":
+        raise fail("RG0512", "--plot-kind is for --plot")
+    if options.tech is not None and options.compare is not None:
+        raise fail("RG0512", "--tech is one model, and --compare several", "name all in --compare")
+    if options.batch is None and options.shared:
+        raise fail("RG0512", "--shared is for batches", "name the arrays: --batch FILE.npz")
+    if options.batch is not None:
+        if not is_function(options.program):
+            raise fail("RG0512", "--batch is for functions: a program does not say what its arguments are")
+        if options.advise or _look(options):
+            raise fail("RG0512", "--batch prices many runs: --advise, and bits over time, are of one")
+    if options.advise and options.timeline:
+        raise fail("RG0512", "--advise looks at whole runs: --timeline is for one that is shown")
+    if options.advise and (options.compare or options.plot is not None):
+        raise fail("RG0512", "--advise goes by one model, and draws nothing", "name the model: --tech")
+    if options.advise and not is_function(options.program):
+        raise fail("RG0512", "--advise is for functions: a program says nothing of routines", "write FILE.py:FUNCTION")
+
+
+def figures_of(texts: list[str]) -> dict[str, str]:
+    """What --figure says. Raises InputError RG0507."""
+    figures: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise fail("RG0507", f"--figure {text[:60]}: written NAME=VALUE", "for example --figure resistance=10kohm")
+        figures[name] = value
+    return figures
+
+
+def _how(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "temperature": options.temperature, "frequency": options.frequency, "figures": figures_of(options.figures),
+        "gates": options.gates,
+    }  # fmt: skip
+
+
+def _fitting(tech: str, how: dict[str, Any], *, alone: bool) -> dict[str, Any]:
+    """The terms with those figures that this model has; one that is alone is told of all, and says which it has not."""
+    model = technology(tech)
+    known = {name for charge in model.charges for name in charge.figures}
+    figures = {name: value for name, value in how["figures"].items() if alone or name in known}
+    return {**how, "figures": figures}
+
+
+def _look(options: argparse.Namespace) -> bool:
+    return bool(options.timeline) or (options.plot is not None and options.plot_kind == _TIME)
+
+
+# ---------------------------------------------------------------------- runs
+
+
+def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
+    from retrograd.functions.execution import ProgramTrap
+    from retrograd.pricing.runs import energy
+    from retrograd.values.marshal import bind
+
+    for option, given in (("--set", options.sets), ("--mem", options.mem), ("--out", options.out)):
+        if given:
+            raise fail("RG0512", f"{option} is for assembly and images, and `{options.program}` is a function")
+    function, backward = function_and_direction(options)
+    f: Any = ~function if backward else function
+    if options.batch is None:
+        args, keywords = parse_arguments(options.args)
+        values = bind(function, args, keywords)
+    else:
+        from retrograd.batch.batches import vmap
+        from retrograd.cli.commands.batches import batch_values
+
+        values, in_axes = batch_values(function, options)
+        f = vmap(f, in_axes)
+    try:
+        return energy(
+            f,
+            *values,
+            tech=tech,
+            engine=options.engine,
+            max_steps=step_limit(options),
+            timeline=_look(options),
+            **how,
+        )
+    except ProgramTrap as trap:
+        print(trap, file=sys.stderr)
+        return LIMIT if trap.trap is None else TRAPPED
+
+
+def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
+    from retrograd.cli.commands.run import extent, prepared
+    from retrograd.cli.files import Region, write_words
+    from retrograd.pricing.report import report_of, terms, with_way_back
+    from retrograd.simulator.energy.ledger import Ledger
+    from retrograd.simulator.machine import Stop, Trap
+
+    limit = step_limit(options)
+    machine, loaded = prepared(options)
+    program = machine.program
+    by = terms(tech, program.format, **how)
+    outputs = [Region.parse(text, program, "--out") for text in options.out]
+    for region in outputs:
+        check_output(region.path)
+    copied = sum(extent(machine, region) - region.address for region in outputs)
+    ledger = Ledger(machine) if _look(options) else None
+    try:
+        outcome = machine.run(limit, observe=ledger)
+    except Trap as trap:
+        print(trap, file=sys.stderr)
+        return TRAPPED
+    if outcome.stop is Stop.LIMIT:
+        print(Diagnostic("RG0420", f"stopped by the limit of {outcome.steps} steps").render(), file=sys.stderr)
+        return LIMIT
+    for region in outputs:
+        write_words(region, machine.memory[region.address : extent(machine, region)], program.format)
+    report = report_of(machine, Path(options.program).name, by, host_traffic(program, loaded, copied), ledger=ledger)
+    return report if ledger is None else with_way_back(report, machine, ledger)
+
+
+def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:
+    from retrograd.functions.execution import ProgramTrap
+    from retrograd.pricing.advice import advise
+    from retrograd.values.marshal import bind
+
+    function, backward = function_and_direction(options)
+    if backward:
+        raise fail("RG0512", "--advise is for functions that run forward: what erases has no inverse")
+    args, keywords = parse_arguments(options.args)
+    values = bind(function, args, keywords)
+    try:
+        found = advise(function, *values, tech=tech, max_steps=step_limit(options), **how)
+    except ProgramTrap as trap:
+        print(trap, file=sys.stderr)
+        return LIMIT if trap.trap is None else TRAPPED
+    print(json.dumps(found.as_dict(), indent=2) if options.json else found)
+    return OK
+
+
+# ---------------------------------------------------------------------- to be read
+
+
+def _show_models(as_json: bool) -> int:
+    models = [technology(name) for name in shipped()]
+    if as_json:
+        print(json.dumps({"schema": "retrograd.technologies/1", "models": [m.as_dict() for m in models]}, indent=2))
+        return OK
+    rows = [["model", "version", "", "left open"]]
+    rows += [[m.id, m.version, m.title, ", ".join(m.open)] for m in models]
+    print(columns(rows))
+    return OK
+
+
+def _compared(reports: list[EnergyReport]) -> str:
+    """One column for each model, one row for each cause."""
+    from retrograd.pricing.report import energy_text, program_text, total_text
+    from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES
+
+    prices = [r.price for r in reports]
+    rows = [["cause", *(f"{p.technology.id}, {p.temperature:g} K" for p in prices)]]
+    for cause in (*CAUSES, *HOST_CAUSES):
+        rows.append([cause, *(energy_text(p.of(cause)) for p in prices)])
+    rows.append(["program, in all", *(program_text(p) for p in prices)])
+    rows.append(["with host and cooling", *(total_text(p) for p in prices)])
+    c = reports[0].counts
+    head = f"{reports[0].name}: {c.retired} instructions, {c.cycles} cycles, {c.erased_bits} bits erased"
+    return f"{head}\n\n{columns(rows)}"
+
+
+def _comparison(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"schema": "retrograd.energy-comparison/1", "reports": documents}
+
+
+def _save(figure: Any, path: str) -> None:
+    with replacing(path) as file:
+        figure.savefig(file, dpi=150, format=Path(path).suffix.removeprefix("."))

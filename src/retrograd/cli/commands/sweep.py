@@ -1,0 +1,167 @@
+"""`retrograd sweep`: functions, formats and arguments, each run once and priced by models at temperatures and clocks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterable
+from concurrent.futures import BrokenExecutor
+from typing import TYPE_CHECKING, Any
+
+from retrograd.cli.commands.energy import figures_of
+from retrograd.cli.commands.functions import load_function, parse_arguments, step_limit
+from retrograd.cli.files import fail
+from retrograd.cli.main import BAD_INPUT, LIMIT, OK, TRAPPED
+from retrograd.cli.processes import parse_jobs, processes
+from retrograd.presentation.tables import columns
+from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.loading import technology
+from retrograd.simulator.energy.units import with_prefix
+
+if TYPE_CHECKING:
+    from retrograd.functions.reversible import Inverse, Reversible
+    from retrograd.pricing.sweeps import Row
+
+#: reasons why there is no price that are told
+_TOLD = 3
+
+
+def sweep_command(options: argparse.Namespace) -> int:
+    """Run, price, show; returns the exit code."""
+    from retrograd.pricing.sweeps import energy_sweep
+
+    jobs = parse_jobs(options.jobs)
+    programs = _programs(options.functions)
+    arguments = [_arguments(text) for text in options.arguments] or [()]
+    try:
+        with processes(jobs) as executor:
+            rows = energy_sweep(
+                programs,
+                arguments,
+                formats=_formats(options.format),
+                techs=options.tech.split(","),
+                temperatures=_listed(options.temperature),
+                frequencies=_listed(options.frequency),
+                figures=figures_of(options.figures),
+                gates=options.gates,
+                executor=executor,
+                store=options.store,
+                progress=False if options.quiet else None,
+                max_steps=step_limit(options),
+                traps="return",
+            )
+    except BrokenExecutor:
+        print("error: a process that ran a part of the sweep was ended from outside", file=sys.stderr)
+        if options.store is not None:
+            print(f"what the others have found is in {options.store}: the same command goes on there", file=sys.stderr)
+        return BAD_INPUT
+    if options.json:
+        print(json.dumps(_as_dict(options, rows), indent=2))
+    else:
+        print(_table(rows))
+    _tell(dict.fromkeys(_reason(row) for row in rows if row.why is not None))
+    codes = {row.why[:6] for row in rows if row.why is not None and not _is_outside(row)}
+    if not codes:
+        return OK
+    return LIMIT if codes == {"RG0420"} else TRAPPED
+
+
+def _is_outside(row: Row) -> bool:
+    return row.why is not None and row.why.startswith(("RG1108", "RG1112"))
+
+
+def _reason(row: Row) -> str:
+    """Why there is no price: of the run, or of the point."""
+    return str(row.why) if _is_outside(row) else f"{row.program}, {row.format}, arguments {row.number}: {row.why}"
+
+
+def _tell(reasons: Iterable[str]) -> None:
+    told = [*reasons]
+    for text in told[:_TOLD]:
+        print(text, file=sys.stderr)
+    if len(told) > _TOLD:
+        print(f"… and {len(told) - _TOLD} more", file=sys.stderr)
+
+
+# ---------------------------------------------------------------------- what is swept
+
+
+def _programs(texts: list[str]) -> dict[str, Reversible | Inverse]:
+    """The functions, under their names; under what was written where two have one name."""
+    found = [(text, load_function(text)) for text in texts]
+    names = [f.__name__ for _, f in found]
+    out: dict[str, Reversible | Inverse] = {}
+    for text, f in found:
+        name = f.__name__ if names.count(f.__name__) == 1 else text
+        if name in out:
+            raise fail("RG0510", f"{text} is given twice", "once is enough: what differs between runs is in --args")
+        out[name] = f
+    return out
+
+
+def _arguments(text: str) -> Any:
+    """Those of one run."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise fail("RG0510", f"--args {text[:60]}: {error}", "for example --args '0.0 3.0 4.0'") from None
+    args, keywords = parse_arguments(words)
+    if args and keywords:
+        raise fail("RG0510", f"--args {text[:60]}: either all by name or none", "for example --args 'y=0.0 x=3.0'")
+    return keywords or tuple(args)
+
+
+def _formats(text: str | None) -> list[str | None]:
+    """Q32.32,Q16.16 is two formats, and 32,16 one."""
+    if text is None or re.fullmatch(r"\d+,\d+", text):
+        return [text]
+    return [*text.split(",")]
+
+
+def _listed(text: str | None) -> list[str | None]:
+    return [None] if text is None else [*text.split(",")]
+
+
+# ---------------------------------------------------------------------- to be read
+
+
+def _as_dict(options: argparse.Namespace, rows: list[Row]) -> dict[str, Any]:
+    """Rows name their models; what those say, and where that is from, is told once."""
+    models = [technology(name).as_dict() for name in options.tech.split(",")]
+    figures = figures_of(options.figures)
+    return {
+        "schema": "retrograd.energy-sweep/2",
+        "arguments": options.arguments,
+        "models": models,
+        "figures": figures,
+        "rows": [row._asdict() for row in rows],
+    }
+
+
+def _table(rows: list[Row]) -> str:
+    head = ["program", "format", "arguments", "model", "at", "clock", "instructions", "bits erased", "program, in all"]
+    out = [[*head, "with host and cooling"]]
+    for row in rows:
+        clock = "" if row.frequency is None else with_prefix(row.frequency, "Hz")
+        where = [row.program, row.format, str(row.number), f"{row.technology} {row.version}", f"{row.temperature:g} K"]
+        if row.why is not None:
+            out.append([*where, clock, "", "", "outside the model" if _is_outside(row) else row.why[:6], ""])
+            continue
+        counts, price = row.counts, row.price
+        program = _energy(price["program"], price["program_complete"])
+        total = _energy(price["total"], price["complete"])
+        out.append([*where, clock, str(counts["retired"]), str(counts["erased_bits"]), program, total])
+    return columns(out, right=(2, 6, 7))
+
+
+def _energy(told: Any, complete: bool) -> str:
+    """As reports have it: a sum that misses something is a lower bound."""
+    from retrograd.pricing.report import energy_text
+
+    if isinstance(told, str):
+        return told
+    text = energy_text(Range(told["low"], told["value"], told["high"]))
+    return text if complete else f"≥ {text}"

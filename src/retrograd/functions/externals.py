@@ -1,0 +1,94 @@
+"""`with rg.external():` blocks: the host looks at a running program's variables, and the program goes on unchanged."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from copy import deepcopy
+from traceback import walk_tb
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.ir.statements import Const, Var
+from retrograd.compiler.language.types import ArrayType, ScalarType
+from retrograd.compiler.language.values import ArrayView, Constant, Scalar, StackValue, StructValue, Value
+from retrograd.isa.diagnostics import Diagnostic, RetrogradError, Span
+from retrograd.simulator.machine import REGISTERS, Machine, Outcome, Stop
+from retrograd.values.marshal import from_words
+
+
+def run_with_externals(compiled: Compiled, machine: Machine, max_steps: int | None) -> Outcome:
+    """Run to the end, executing each block whenever the machine comes to its mark, in whichever direction."""
+    marks = compiled.emitted.externals
+    blocks = {number: _code(compiled, number) for number in set(marks.values())}
+    taken = 0
+    while True:
+        if machine.pc in marks and machine.br == 0:
+            number = marks[machine.pc]
+            function, _, names = compiled.lowered.externals[number]
+            words = iter([_word(machine, x) for x in compiled.emitted.watched[machine.pc]])
+            scope = {name: _seen(compiled, machine, value, words) for name, value in names.items()}
+            try:
+                exec(blocks[number], function.globals(), scope)
+            except RetrogradError:
+                raise
+            except Exception as error:
+                raise RetrogradError(_failed(compiled, function.source.file, error)) from error
+        left = None if max_steps is None else max_steps - taken
+        outcome = machine.run(left, breakpoints=marks)
+        taken += outcome.steps
+        if outcome.stop is not Stop.BREAKPOINT:
+            return Outcome(outcome.stop, taken)
+
+
+def _failed(compiled: Compiled, file: str, error: Exception) -> Diagnostic:
+    """What to say of an exception in a block; it is the cause of the error that is raised."""
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    lines = [at for frame, at in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    if not lines:
+        return Diagnostic("RG0808", message)
+    text = compiled.program.source.line(Span(file, lines[-1])) or ""
+    begin = len(text) - len(text.lstrip())
+    return Diagnostic("RG0808", message, Span(file, lines[-1], begin + 1, len(text.rstrip()) + 1), line=text)
+
+
+def _code(compiled: Compiled, number: int) -> CodeType:
+    function, node, _ = compiled.lowered.externals[number]
+    # Line numbers are moved on a copy: the function's own tree keeps its.
+    module = ast.Module([ast.increment_lineno(s, function.source.line) for s in deepcopy(node.body)], [])
+    return compile(module, function.source.file, "exec")
+
+
+def _word(machine: Machine, place: int | Const) -> int:
+    if isinstance(place, Const):
+        return place.word
+    return machine.registers[place] if place < REGISTERS else machine.memory[place - REGISTERS]
+
+
+def _seen(compiled: Compiled, machine: Machine, value: Value, words: Iterator[int]) -> Any:
+    """What a name is worth to the host now; `words` are those of the operands, in order."""
+    w = compiled.format
+    match value:
+        case Constant(v):
+            return v
+        case Scalar(e, place):
+            word = next(words)
+            # Of what lies in memory the operand is the address.
+            stored = machine.memory[word] if place is not None and not isinstance(place, Var) else word
+            return from_words(ScalarType(e.kind), [stored], w)
+        case ArrayView(element, shape, strides):
+            base = next(words)
+            out = []
+            for index in np.ndindex(*shape):
+                at = base + sum(i * s for i, s in zip(index, strides, strict=True))
+                out += machine.memory[at : at + element.size]
+            return from_words(ArrayType(element, shape), out, w)
+        case StackValue(t):
+            base = next(words)
+            return from_words(t, machine.memory[base : base + t.size], w)
+        case StructValue(t, fields):
+            return t.cls(**{name: _seen(compiled, machine, inner, words) for name, inner in fields.items()})
+    raise TypeError(value)

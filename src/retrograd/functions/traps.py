@@ -1,0 +1,408 @@
+"""Traps of compiled programs, told in the terms of the source: names and values, not registers and addresses.
+
+The machine may take steps back to find out more; it stands where it trapped again afterwards. A check's message can leave
+blanks for what is known when it fails: `{a}`, `{b}` the two words that it compares, `{k}` the index of the element that it
+looks at, `{full}` what a stack's count says.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.ir.statements import Check, Delocal, If, Kind, Local, Op, Test, Var, While
+from retrograd.compiler.language.comparisons import blanks, shortened
+from retrograd.isa.diagnostics import Diagnostic, Span
+from retrograd.isa.words import Format
+from retrograd.simulator.machine import Machine, Trap
+from retrograd.values.numbers import lognum
+
+if TYPE_CHECKING:
+    from retrograd.isa.encoding import Instruction
+
+#: kT ln 2 at 300 K, in joules (Landauer 1961; k = 1.380649e-23 J/K exactly, SI 2019)
+LANDAUER_300K = 1.380649e-23 * 300 * math.log(2)
+#: steps that are taken back to find what wrote an ancilla last
+_SEARCHED = 200_000
+#: steps that are taken back within one statement
+_NEAR = 200
+#: function of the instruction table -> what the user called
+_FUNCTIONS = {
+    "fsqrt": "rg.sqrt", "flog": "rg.log", "fexp": "rg.exp", "ftol": "lognum", "fsin": "rg.sin", "fcos": "rg.cos",
+    "fatan2": "rg.atan2", "ltof": "fixed",
+}  # fmt: skip
+
+_WHILE = (
+    "The second condition of a `while` is false before the loop and true after every pass; where there may be no pass at all, "
+    "it must tell the two apart, as a counter of the passes does."
+)
+
+_BACKWARD = "Run backward from values that running forward leaves; from others, or where the program is wrong, there is no way back."
+
+
+def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
+    """The diagnostic of a trap: which check of the program's failed, on what."""
+    node = compiled.emitted.checks.get(trap.pc)
+    scene = _Scene(compiled, machine, trap)
+    found = trap.diagnostics[0]
+    plain = found.message.partition(" (at pc")[0]
+    code, message, span, hint = found.code, plain, scene.source.span(trap.pc), None
+    match node:
+        case Check(_, code_, _, span_) if found.code == "RG0406":
+            code, span, message = code_, span_ or span, scene.check(node)
+        case Local(var) | Delocal(var) if found.code == "RG0407":
+            code, message = scene.dirty(node, var, trap.value or 0)
+        case If() | While() if found.code == "RG0406":
+            code = "RG0803"
+            message, span = scene.condition(node, span)
+            hint = _WHILE if isinstance(node, While) else None
+        case _ if found.code == "RG0401":
+            # Indices are checked before; what leaves the memory is the stack.
+            code, message = "RG0807", f"calls within calls have filled the stack of {scene.stack} words"
+        case Op() if found.code in ("RG0402", "RG0403", "RG0404", "RG0411"):
+            message = scene.arithmetic(node, found.code, plain)
+        case _:
+            pass
+    if trap.direction < 0:
+        message = f"running backward, {message}"
+        if code in ("RG0802", "RG0803"):
+            hint = _BACKWARD
+    return Diagnostic(code, message, span, hint, scene.source.line(span))
+
+
+class _Event(NamedTuple):
+    """What a step back has undone."""
+
+    pc: int
+    changed: bool
+
+
+class _Scene:
+    """A machine that trapped, and what its program means."""
+
+    def __init__(self, compiled: Compiled, machine: Machine, trap: Trap) -> None:
+        self.compiled, self.machine, self.trap = compiled, machine, trap
+        self.w: Format = compiled.format
+        self.source = compiled.program.source
+
+    @property
+    def stack(self) -> int:
+        """The words that are there for calls within calls."""
+        return min(self.compiled.module.stack, self.w.mask - self.compiled.module.memory)
+
+    # ------------------------------------------------------------------ words
+
+    def shown(self, word: int, kind: Kind) -> str:
+        """A word as the user knows its value."""
+        match kind:
+            case Kind.FIXED:
+                text = f"{float(self.w.to_real(word)):.10g}"
+                return text if re.search("[.en]", text) else f"{text}.0"
+            case Kind.LOGNUM:
+                return f"{float(lognum.to_reals(word, self.w)):.10g}"
+            case Kind.BOOL if word in (0, 1):
+                return str(bool(word))
+        return f"{self.w.signed(word)}"
+
+    def branch(self) -> Instruction:
+        """The branch whose condition was found wrong: of a check, running backward, the other end of the pair."""
+        i = self.compiled.program.instructions[self.trap.pc]
+        if i.opcode.name.startswith("goto") and i.ra == i.rb and self.trap.direction < 0:
+            return self.compiled.program.instructions[self.trap.pc + i.imm]
+        return i
+
+    def operands(self, test: Test) -> tuple[str, str]:
+        """The two words that the branch compares, as values of the test's kind."""
+        i = self.branch()
+        kinds = {x.kind for x in (test.a, test.b) if isinstance(x, Var)}
+        kind = kinds.pop() if len(kinds) == 1 else Kind.INT
+        return self.shown(self.machine.registers[i.ra], kind), self.shown(self.machine.registers[i.rb], kind)
+
+    def holds(self, test: Test) -> bool:
+        """Whether a test holds that is the branch's, or its opposite."""
+        i = self.branch()
+        cc = i.opcode.name.partition(".")[2]
+        x, y = self.machine.registers[i.ra], self.machine.registers[i.rb]
+        signed_x, signed_y = self.w.signed(x), self.w.signed(y)
+        value = {
+            "eq": x == y, "ne": x != y, "lt": signed_x < signed_y, "ge": signed_x >= signed_y,
+            "le": signed_x <= signed_y, "gt": signed_x > signed_y, "ltu": x < y, "geu": x >= y,
+        }.get(cc, False)  # fmt: skip
+        return value if cc == test.cc else not value
+
+    # ------------------------------------------------------------------ looking back
+
+    def _back(self, watch: Callable[[], int], most: int) -> Iterator[_Event]:
+        """Steps back, one at a time, each with whether it changed what is watched; they are taken again at the end."""
+        taken, value = 0, watch()
+        try:
+            while taken < most and self.machine.step_back():
+                taken += 1
+                before, value = value, watch()
+                yield _Event(self.machine.pc, value != before)
+        except Trap:
+            pass
+        finally:
+            for _ in range(taken):
+                self.machine.step()
+
+    def last_writer(self, watch: Callable[[], int], made: set[int]) -> tuple[int, Span | None]:
+        """(the word before it was to be undone, what changed it last), where `made` are the lines that make and undo it."""
+        value = watch()
+        steps = self._back(watch, _SEARCHED)
+        try:
+            for event in steps:
+                if not event.changed:
+                    continue
+                span = self.source.span(event.pc)
+                if span is not None and span.line not in made:
+                    return value, span
+                value = watch()
+        finally:
+            steps.close()  # type: ignore[attr-defined]
+        return value, None
+
+    # ------------------------------------------------------------------ what each trap says
+
+    def check(self, node: Check) -> str:
+        """The message of a check, its blanks filled in."""
+        message = node.message
+        if node.code == "RG0802":
+            return self._dirty_element(node)
+        if node.code == "RG0803":
+            return self._kept_condition(node)
+        a, b = self.operands(node.test)
+        count = self.w.signed(self.machine.registers[self.branch().ra])
+        full = "empty" if count < 0 else f"full: it has room for {count}"
+        return message.replace("{full}", full).replace("{a}", a).replace("{b}", b)
+
+    def dirty(self, node: Local | Delocal, var: Var, rest: int) -> tuple[str, str]:
+        """(code, message) for a variable that is freed with another value than the one it was made with."""
+        if var.span is not None and var.span == node.span:
+            # A temporary of the compiler's: what it was computed from has changed before it was computed again.
+            what = self._statement(node.span)
+            return "RG0803", f"{what} changed while the body ran: the body writes to what it reads"
+        register = self.compiled.program.instructions[self.trap.pc].rd
+        made = {s.line for s in (var.span, node.span) if s is not None}
+        before, writer = self.last_writer(lambda: self.machine.registers[register], made)
+        expected = self._expected(before, rest, var.kind)
+        when = "when it is freed" if self.trap.direction > 0 else "where it was made"
+        message = (
+            f"`{var.name}` holds {self.shown(before, var.kind)} {when}, and must hold {self.shown(expected, var.kind)}"
+        )
+        return "RG0802", message + self._history(var.span, writer)
+
+    def _expected(self, before: int, rest: int, kind: Kind) -> int:
+        """The word from which nothing would have been left."""
+        if kind is Kind.BOOL:
+            return before ^ rest
+        if kind is Kind.LOGNUM:
+            low = self.w.sign - 1
+            return ((before - rest) & low) | ((before ^ rest) & self.w.sign)
+        return (before - rest) & self.w.mask
+
+    def _history(self, made: Span | None, writer: Span | None) -> str:
+        bits = self.w.width
+        lines = []
+        if made is not None:
+            lines.append(f"made in line {made.line}")
+        if writer is not None:
+            where = "" if made is None or writer.file == made.file else f" of {writer.file}"
+            lines.append(f"changed last in line {writer.line}{where}")
+        told = f" ({', '.join(lines)})" if lines else ""
+        return f"{told}; to erase it would cost {bits} bits, {bits * LANDAUER_300K:.2g} J at 300 K"
+
+    def _dirty_element(self, node: Check) -> str:
+        """An array is freed with an element that is not zero: its word was just exchanged out of memory."""
+        assert isinstance(node.test.a, Var)
+        kind, register = node.test.a.kind, self.branch().ra
+        word, address = self.machine.registers[register], None
+        promoted = re.search(r"\[(\d+)\]$", node.test.a.name)
+        if promoted is not None:
+            # The element is a variable of its own.
+            span = node.test.a.span
+            made = {s.line for s in (span, node.span) if s is not None}
+            _, writer = self.last_writer(lambda: self.machine.registers[register], made)
+            message = node.message.replace("{k}", promoted[1]).replace("{a}", self.shown(word, kind))
+            return message + self._history(span, writer)
+        instructions = self.compiled.program.instructions
+        steps = self._back(lambda: self.machine.registers[register], _NEAR)
+        try:
+            for event in steps:
+                i = instructions[event.pc]
+                if event.changed:
+                    if i.opcode.name == "exch" and i.rd == register:
+                        address = (self.machine.registers[i.ra] + i.imm) & self.w.mask
+                    break
+        finally:
+            steps.close()  # type: ignore[attr-defined]
+        regions = self.compiled.module.regions
+        region = None
+        if address is not None:
+            at = address
+            region = next((r for r in regions if r.address is not None and r.address <= at < r.address + r.size), None)
+        if region is None or address is None or region.address is None or "{k}" not in node.message:
+            return node.message.replace("{k}", "…").replace("{a}", self.shown(word, kind))
+        made = {s.line for s in (region.span, node.span) if s is not None}
+        _, writer = self.last_writer(lambda: self.machine.memory[at], made)
+        message = node.message.replace("{k}", str(address - region.address)).replace("{a}", self.shown(word, kind))
+        return message + self._history(region.span, writer)
+
+    def condition(self, node: If | While, span: Span | None) -> tuple[str, Span | None]:
+        """(message, where) for a pair of conditions whose other one, in this direction, says otherwise than how control came."""
+        forward = self.trap.direction > 0
+        test = node.post if forward else node.test
+        truth = self.holds(test)
+        before, after = self._pair(span)
+        said, by = (after, before) if forward else (before, after)
+        text = "the second condition" if said is None else f"`{shortened(said)}`"
+        other = "the other condition" if by is None else f"`{shortened(by)}`"
+        values = self._values(said, test)
+        word = str(truth).lower()
+        if isinstance(node, If):
+            if forward:
+                after_what = "though its body was not run" if truth else "though its body was run"
+                message = f"{text} is {word} after the `if`, {after_what}{values}"
+            else:
+                message = (
+                    f"{text} is {word} before the `if`, though {other} is {str(not truth).lower()} after it{values}"
+                )
+        elif forward:
+            when = (
+                "before the first pass of the loop, and must be false there"
+                if truth
+                else "after a pass of the loop, and must be true there"
+            )
+            message = f"{text} is {word} {when}{values}"
+        else:
+            when = (
+                "after the last pass of the loop, where the loop would go on"
+                if truth
+                else "before a pass of the loop, which would not be made"
+            )
+            message = f"{text} is {word} {when}{values}"
+        where = self._span_of(said, span)
+        return message, where
+
+    def _kept_condition(self, node: Check) -> str:
+        """A condition that was kept in a bit: the message says `{truth}` where it depends on what the bit was."""
+        if "{truth}" not in node.message:
+            before, after = self._pair(node.span)
+            if (
+                before is None
+                or after is None
+                or before is after
+                or not node.message.startswith("the condition at the other end")
+            ):
+                return node.message
+            return (
+                f"`{shortened(before)}` and `{shortened(after)}` contradict each other{self._values(before, node.test)}"
+            )
+        register, origins = self.branch().ra, self.compiled.emitted.origins
+        toggled = False
+        steps = self._back(lambda: self.machine.registers[register], _SEARCHED)
+        try:
+            for event in steps:
+                origin = origins[event.pc]
+                if event.changed or (isinstance(origin, If) and origin.test.a is node.test.a):
+                    toggled = event.changed
+                    break
+        finally:
+            steps.close()  # type: ignore[attr-defined]
+        # The bit is one condition xor the other, and one: what set it last is true, or else what set it first.
+        truth = toggled if self.trap.direction > 0 else not toggled
+        return node.message.replace("{truth}", str(truth).lower()).replace("{other}", str(not truth).lower())
+
+    def arithmetic(self, node: Op, code: str, plain: str) -> str:
+        """An instruction that has no result for its operands."""
+        i = self.compiled.program.instructions[self.trap.pc]
+        value = self.shown(self.trap.value, Kind.FIXED) if self.trap.value is not None else ""
+        match code:
+            case "RG0402":
+                message = "division by zero"
+            case "RG0403":
+                message = f"{_FUNCTIONS.get(i.opcode.entry.name, 'the function')} has no value at {value}"
+            case "RG0404":
+                message = f"the result does not fit in {self.w}"
+            case "RG0411":
+                message = "the result is zero, which no lognum can be"
+            case _:
+                return plain
+        known = self._variables(node, i)
+        return message + (f": {known}" if known else "")
+
+    def _variables(self, node: Op, i: Instruction) -> str:
+        """The values of the user's variables among the operands."""
+        text = self.source.line(node.span) or ""
+        seen = set(re.findall(r"\w+", text))
+        out: dict[str, str] = {}
+        operands = ((node.d, i.rd), (node.a, i.ra), (node.b, i.rb))
+        for operand, register in operands if self.trap.diagnostics[0].code == "RG0404" else operands[1:]:
+            if isinstance(operand, Var) and operand.span != node.span and operand.name in seen:
+                out[operand.name] = self.shown(self.machine.registers[register], operand.kind)
+        return ", ".join(f"`{name}` is {value}" for name, value in out.items())
+
+    # ------------------------------------------------------------------ the source
+
+    def _tree(self, span: Span | None) -> ast.AST | None:
+        if span is None or span.file not in self.source.files[: len(self.source.texts)]:
+            return None
+        lines = self.source.texts[self.source.files.index(span.file)]
+        try:
+            return ast.parse("".join(line if line.endswith("\n") else f"{line}\n" for line in lines))
+        except (SyntaxError, ValueError, RecursionError):
+            return None
+
+    def _pair(self, span: Span | None) -> tuple[ast.expr | None, ast.expr | None]:
+        """(before, after) of the `if` or `while` whose first condition stands at this place."""
+        tree = self._tree(span)
+        if tree is None or span is None:
+            return None, None
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If | ast.While) and node.lineno <= span.line:
+                test = node.test
+                before, after = (
+                    (test.elts[0], test.elts[1])
+                    if isinstance(test, ast.Tuple) and len(test.elts) == 2
+                    else (test, test)
+                )
+                if before.lineno == span.line and self._span_of(before, span) == span:
+                    return before, after
+        return None, None
+
+    def _span_of(self, node: ast.expr | None, near: Span | None) -> Span | None:
+        """Where an expression stands, in the file of another place."""
+        if node is None or near is None:
+            return near
+        line = self.source.line(near._replace(line=node.lineno)) or ""
+        raw = line.encode()
+        end_offset = (
+            node.end_col_offset
+            if node.end_lineno == node.lineno and node.end_col_offset is not None
+            else len(raw.rstrip())
+        )
+        begin, end = (len(raw[:n].decode(errors="ignore")) for n in (node.col_offset, end_offset))
+        return Span(near.file, node.lineno, begin + 1, end + 1)
+
+    def _statement(self, span: Span | None) -> str:
+        """The condition or the bounds at this place, in words."""
+        tree = self._tree(span)
+        if tree is not None and span is not None:
+            for node in ast.walk(tree):
+                if getattr(node, "lineno", None) == span.line and getattr(node, "col_offset", -1) + 1 == span.column:
+                    if isinstance(node, ast.If):
+                        return f"the condition `{shortened(node.test)}`"
+                    if isinstance(node, ast.For):
+                        return f"the bounds `{shortened(node.iter)}`"
+        return "the value of an expression"
+
+    def _values(self, node: ast.expr | None, test: Test) -> str:
+        """`: x is 3.0, y is 5.0` for the sides of a comparison that the branch makes itself."""
+        if any(isinstance(x, Var) and x.kind is Kind.BOOL for x in (test.a, test.b)):
+            return ""
+        a, b = self.operands(test)
+        return blanks(node, test.a, test.b).replace("{a}", a).replace("{b}", b)

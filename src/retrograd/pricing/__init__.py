@@ -1,0 +1,4 @@
+"""Energy of functions: runs counted and priced by technology models, sweeps, advice, plots.
+
+It imports `functions`, `batch`, `differentiation` and `simulator/energy`. Start with `runs.py`.
+"""

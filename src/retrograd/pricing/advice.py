@@ -1,0 +1,265 @@
+"""Erase or uncompute: for every routine, which is cheaper by a technology.
+
+    uncompute r  iff  price(all uncomputed) ≤ price(r erased),  on the arguments at hand
+
+Both prices are those of whole programs that have been run: they hold what the inverse of the routine's computing half takes in
+instructions and cycles, what the bits cost that are erased in its place, and what follows for memory and registers.
+Expressions' temporaries are one more item, called `(expressions)`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from retrograd.compiler.compiled import Compiled, Options
+from retrograd.compiler.ir.effects import walk
+from retrograd.compiler.ir.rewriting import bodies
+from retrograd.compiler.ir.statements import Module, Within
+from retrograd.functions.execution import execute, load
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.presentation.tables import columns
+from retrograd.pricing.report import EnergyReport, Terms, energy_text, program_text, report_of, terms
+from retrograd.simulator.energy.counting import NOTHING, host_traffic
+from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.pricing import NotModelled, Price
+from retrograd.simulator.energy.technology import CAUSES
+from retrograd.simulator.energy.units import with_prefix
+from retrograd.values.marshal import bind, types_of
+
+#: the temporaries of expressions, which have no name
+EXPRESSIONS = "(expressions)"
+#: what no routine is called: erase mode with nothing of a name to erase
+_NONE = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is cheaper for one routine, and what it hangs on."""
+
+    routine: str
+    #: erase it, or uncompute it
+    erase: bool
+    why: str
+    #: what uncomputing takes more than erasing, in instructions, cycles, and joules
+    instructions: int
+    cycles: int
+    energy: Range | NotModelled
+    #: what erasing loses
+    bits: int
+    #: the same at both ends of the figures' ranges
+    certain: bool
+    #: whether the model has figures for what differs
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Verdicts on all routines of a function, and the options that follow them."""
+
+    function: Reversible
+    verdicts: tuple[Verdict, ...]
+    options: Options
+    #: as it is written, and as advised
+    before: EnergyReport
+    after: EnergyReport
+
+    @property
+    def advised(self) -> Reversible:
+        """The function, compiled as advised."""
+        made = self.function.with_options(erase=self.options.erase, temporaries=self.options.temporaries)
+        return made
+
+    def __str__(self) -> str:
+        t = self.before.price.technology
+        rows = [["routine", "advice", "uncomputing takes", "erasing loses", "why"]]
+        for v in self.verdicts:
+            steps = f"{v.instructions} instruction{'s' * (v.instructions != 1)}"
+            more = f"{steps}, {energy_text(v.energy)}" if v.bits else ""
+            doubt = "" if v.certain else ", within the figures' ranges" if v.known else ", not known"
+            advice = ("erase" if v.erase else "uncompute") + doubt
+            rows.append([v.routine, advice, more, f"{v.bits} bits", v.why])
+        if not self.verdicts:
+            rows.append(["(none)", "", "", "", "nothing is uncomputed"])
+        end = f"as written {program_text(self.before.price)}, as advised {program_text(self.after.price)}"
+        if self.after.counts.erased_bits and isinstance(self.after.price.of("erasure"), NotModelled):
+            end += f"\n{t.id} has no figure for an erased bit by itself: what erasing takes is the instruction's energy"
+        head = f"{self.before.name} by {t.id} {t.version}, {self.before.price.temperature:g} K"
+        return f"{head}\n{columns(rows)}\n{end}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: schema retrograd.energy-advice/1."""
+        return {
+            "schema": "retrograd.energy-advice/1",
+            "name": self.before.name,
+            "technology": self.before.price.technology.as_dict(),
+            "routines": [
+                {
+                    "routine": v.routine, "advice": "erase" if v.erase else "uncompute", "why": v.why,
+                    "instructions": v.instructions, "cycles": v.cycles, "erased_bits": v.bits,
+                    "joules": str(v.energy) if isinstance(v.energy, NotModelled) else v.energy.as_dict(),
+                    "certain": v.certain, "known": v.known,
+                }
+                for v in self.verdicts
+            ],
+            "as_written": self.before.price.as_dict(),
+            "as_advised": self.after.price.as_dict(),
+        }  # fmt: skip
+
+
+def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int | None = None, **how: Any) -> Advice:
+    """Which routines of f to erase and which to uncompute, by what they cost on these arguments.
+
+    `tech` and what else prices a run, `temperature`, `frequency`, `figures`, `gates`: as for `rg.energy`; other keywords are
+    arguments of f. Raises CompileError, InputError, ProgramTrap.
+    """
+    if isinstance(f, Inverse):
+        raise InputError(
+            Diagnostic(
+                "RG0603", f"`{f.__name__}` is an inverse: what erases has none", hint="Ask for the function itself."
+            )
+        )
+    priced = {key: how.pop(key) for key in ("temperature", "frequency", "figures", "gates") if key in how}
+    values = bind(f, args, how)
+    types = types_of(f, values)
+    plain = f.compiled_for(types)
+    by = terms(tech, plain.format, **priced)
+    trial = _Trial(f, types, values, by, max_steps)
+    # Routines that are erased by name are optimised apart from each other; so is what they are compared with.
+    base = trial.report(frozenset({_NONE}), False)
+    verdicts = []
+    for name in [*_routines(plain.module), EXPRESSIONS]:
+        erased = trial.report(*_erasing([name]))
+        verdict = _verdict(name, base, erased)
+        if verdict.bits or name != EXPRESSIONS:
+            verdicts.append(verdict)
+    chosen = [v.routine for v in verdicts if v.erase]
+    before = trial.report(False, True)
+    after, options = before, replace(plain.options, erase=False)
+    if chosen:
+        erase, temporaries = _erasing(chosen)
+        tried = trial.report(erase, temporaries)
+        # What one by one is cheaper may not be so together, beside routines that share what they compute.
+        known, cheaper, _ = _cheaper(_without_host(tried), _without_host(before))
+        if known and cheaper:
+            after, options = tried, replace(plain.options, erase=erase, temporaries=temporaries)
+    return Advice(f, tuple(verdicts), options, before, after)
+
+
+def _erasing(names: Iterable[str]) -> tuple[frozenset[str], bool]:
+    """Options `erase` and `temporaries` that erase these and no others."""
+    names = set(names)
+    return frozenset(names - {EXPRESSIONS}) or frozenset({_NONE}), EXPRESSIONS in names
+
+
+class _Trial:
+    """The function on its arguments, compiled in several ways."""
+
+    def __init__(self, f: Reversible, types: Any, values: list[Any], by: Terms, max_steps: int | None) -> None:
+        self.f, self.types, self.values, self.by, self.max_steps = f, types, values, by, max_steps
+
+    def report(self, erase: bool | frozenset[str], temporaries: bool) -> EnergyReport:
+        options = replace(self.f.options, erase=erase, temporaries=temporaries)
+        compiled: Compiled = self.f.compiled_for(self.types, None, options)
+        machine = load(compiled, self.values)
+        execute(compiled, machine, self.max_steps)
+        words = sum(a.type.size for a in compiled.arguments)
+        return report_of(machine, self.f.__name__, self.by, host_traffic(compiled.program, words, words))
+
+
+def _routines(module: Module) -> list[str]:
+    """The names of the routines that a module uncomputes, in order."""
+    found = (node.name for body in bodies(module) for node in walk(body) if isinstance(node, Within))
+    return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def _verdict(name: str, base: EnergyReport, erased: EnergyReport) -> Verdict:
+    bits = erased.counts.erased_bits - base.counts.erased_bits
+    more = base.counts.retired - erased.counts.retired
+    cycles = base.counts.cycles - erased.counts.cycles
+    price, price_erased = _without_host(base), _without_host(erased)
+    known, cheaper, certain = _cheaper(price_erased, price)
+    if bits == 0:
+        why = "it cannot be erased: what it changes is needed, or it is run backward"
+        return Verdict(name, False, why, 0, 0, NotModelled("nothing differs"), 0, True)
+    energy = _uncomputing(price, price_erased)
+    if not known:
+        why = "the model has no figure for all of what differs: uncomputing loses nothing"
+        return Verdict(name, False, why, more, cycles, energy, bits, False, False)
+    difference = _total(price) - _total(price_erased)
+    if cheaper:
+        why = f"erasing is cheaper by {_joules(difference)}"
+    else:
+        why = f"erasing costs {_joules(-difference)} more" if difference else "it costs the same, and loses nothing"
+    return Verdict(name, cheaper, why, more, cycles, energy, bits, certain)
+
+
+def break_even(k: int, levels: int) -> float:
+    """(k / (2k − 1))ⁿ: the ξ below which Bennett's scheme takes less energy than the erasing run of the same kⁿ steps.
+
+    ξ is the energy of a reversible operation over that of an irreversible one; n is `levels`. The scheme makes (2k − 1)ⁿ
+    calls of the step at ξ each, the erasing run makes kⁿ at 1 each.
+    """
+    return float((k / (2 * k - 1)) ** levels)
+
+
+def break_even_per_memory_unit(k: int, levels: int) -> float:
+    """(2k − 1)⁻ⁿ: the ξ below which all calls of Bennett's scheme take less energy than one irreversible operation.
+
+    (2k − 1)ⁿ > 1/ξ is the criterion for one unit of memory, which is erased once or kept by the whole scheme.
+    Trap: it says nothing of the energy of a run, since the erasing run takes kⁿ steps, too: see `break_even`.
+    """
+    return float((2 * k - 1) ** -levels)
+
+
+def erasing_wins(k: int, levels: int, ratio: float) -> bool:
+    """Whether kⁿ steps take less energy when each is erased than by Bennett's scheme: (2k − 1)ⁿ·ξ > kⁿ.
+
+    `ratio` = ξ, as for `break_even`.
+    """
+    return bool((2 * k - 1) ** levels * ratio > k**levels)
+
+
+def _joules(x: float) -> str:
+    return with_prefix(x, "J")
+
+
+def _uncomputing(base: Price, erased: Price) -> Range | NotModelled:
+    """What uncomputing takes more, erasure left out: what is spent on doing it."""
+    causes = [c for c in CAUSES if c != "erasure"]
+    pairs = [(base.of(c), erased.of(c)) for c in causes]
+    both = [(a, b) for a, b in pairs if isinstance(a, Range) and isinstance(b, Range)]
+    if not both:
+        return NotModelled("the model has no figure for it")
+    ends = [sum(a[i] - b[i] for a, b in both) for i in range(3)]
+    return Range(min(ends), ends[1], max(ends))
+
+
+def _total(price: Price, end: int = 1) -> float:
+    """All that is modelled, cooling among it, at one end of the figures' ranges."""
+    return sum(item.energy[end] for item in price.items if isinstance(item.energy, Range))
+
+
+def _without_host(report: EnergyReport) -> Price:
+    """What the program alone costs, and its cooling: what the host loads is heat that must be taken away, too."""
+    return report.by.price(report.counts.with_host(NOTHING))
+
+
+def _cheaper(one: Price, other: Price) -> tuple[bool, bool, bool]:
+    """(whether it can be told, whether the first is less, whether it is so at both ends of the figures' ranges).
+
+    What has no figure still has a count: where the dearer of the two has more of all that, it is the dearer all the same.
+    """
+    differences = [_total(one, end) - _total(other, end) for end in range(3)]
+    scale = max(abs(_total(one)), abs(_total(other)))
+    less = [x < -1e-12 * scale for x in differences]
+    lacking: Counter[tuple[str, str]] = Counter()
+    for price, sign in ((one, 1), (other, -1)):
+        for item in price.missing:
+            lacking[item.cause, item.label] += sign * round(item.count)
+    unknown = [n for n in lacking.values() if n]
+    known = all(n < 0 for n in unknown) if less[1] else all(n > 0 for n in unknown)
+    return known, less[1], len(set(less)) == 1

@@ -1,0 +1,407 @@
+"""Reports on energy: a run, counted, and priced by a technology model, for people and for programs."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.words import Format
+from retrograd.presentation.tables import columns
+from retrograd.simulator.energy.attribution import Line, by_function, by_line
+from retrograd.simulator.energy.counting import Counts, Host, counts_of
+from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.gates import Gates, load_gates
+from retrograd.simulator.energy.ledger import Ledger
+from retrograd.simulator.energy.loading import technology
+from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, price, told
+from retrograd.simulator.energy.sweeping import Point, Sensitivity, optimum_frequency, sensitivities
+from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technology
+from retrograd.simulator.energy.units import quantity, thermal_energy, with_prefix
+from retrograd.simulator.engines.choice import engine_of
+from retrograd.simulator.machine import Machine
+
+#: what is told of lines and functions, the dearest first
+_SHOWN = 8
+
+#: a quantity: in SI units, or as text with its unit
+Quantity = float | str
+#: figures that a model leaves open, by name: as quantities, or (lo, nominal, hi) in SI units
+Figures = Mapping[str, Quantity | tuple[float, float, float]]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """By what a run is priced."""
+
+    technology: Technology
+    temperature: float | None = None
+    frequency: float | None = None
+    gates: Gates | None = None
+
+    def price(self, counts: Counts) -> Price:
+        """What the counts cost. Raises InputError RG1108, RG1112."""
+        return price(counts, self.technology, temperature=self.temperature, frequency=self.frequency, gates=self.gates)
+
+
+def terms(
+    tech: str | Path | Technology,
+    w: Format,
+    *,
+    temperature: Quantity | None = None,
+    frequency: Quantity | None = None,
+    figures: Figures | None = None,
+    gates: str | Path | Gates | None = None,
+) -> Terms:
+    """The terms, from what users write. Raises InputError RG0507, RG1101 to RG1110."""
+    model = tech if isinstance(tech, Technology) else technology(tech)
+    if figures:
+        known = {name: figure for charge in model.charges for name, figure in charge.figures.items()}
+        given = {}
+        for name, value in figures.items():
+            measures = known[name].unit.measures if name in known else ""
+            if isinstance(value, tuple):
+                given[name] = _range(name, value)
+            else:
+                given[name] = Range(*quantity(str(value), measures, name)) if measures else Range(0, 0, 0)
+        model = model.with_figures(given)
+    if gates is None:
+        gates = gates_for(w)
+    elif not isinstance(gates, Gates):
+        gates = load_gates(Path(gates))
+    kelvins = None if temperature is None else quantity(str(temperature), "temperature", "temperature")[1]
+    hertz = None if frequency is None else quantity(str(frequency), "frequency", "frequency")[1]
+    return Terms(model, kelvins, hertz, gates)
+
+
+def _range(name: str, value: tuple[Any, ...]) -> Range:
+    """What is given as (lo, nominal, hi). Raises InputError RG0507."""
+    try:
+        lo, nominal, hi = (float(x) for x in value)
+    except (TypeError, ValueError, OverflowError):
+        hint = "three numbers in SI units: (lo, nominal, hi)"
+        raise InputError(Diagnostic("RG0507", f"`{name:.40}` is no range of a figure", hint=hint)) from None
+    return Range(lo, nominal, hi)
+
+
+def gates_for(w: Format) -> Gates | None:
+    """The gate counts that come with the hardware for this format, if there are any."""
+    from importlib.util import find_spec
+
+    hardware = find_spec("retrograd.hdl.flow")
+    for folder in (hardware.submodule_search_locations or ()) if hardware is not None else ():
+        for path in sorted(Path(folder).glob("gates_*.json")):
+            found = load_gates(path)
+            if found.format == w:
+                return found
+    return None
+
+
+def report_of(
+    machine: Machine,
+    name: str,
+    by: Terms,
+    host: Host | None = None,
+    baseline: Counts | None = None,
+    ledger: Ledger | None = None,
+) -> EnergyReport:
+    """The report of what a machine has done, whatever program it runs."""
+    counts = counts_of(machine, host)
+    if ledger is not None:
+        counts = ledger.counted(counts)
+    return EnergyReport(name, by, counts, engine_of(machine), baseline, ledger)
+
+
+def with_way_back(report: EnergyReport, machine: Machine, ledger: Ledger) -> EnergyReport:
+    """The report with bits over time on the way back, too, which the machine takes now; if nothing was erased."""
+    if report.counts.erased_bits:
+        return report
+    back = ledger.again(machine)
+    machine.run_back(observe=back)
+    return replace(report, back=back)
+
+
+@dataclass(frozen=True)
+class EnergyReport:
+    """What a run did, and what that costs."""
+
+    name: str
+    by: Terms
+    counts: Counts
+    engine: str
+    #: the same source in erase mode, on the same arguments
+    baseline: Counts | None = None
+    #: bits over time, where every step was looked at
+    ledger: Ledger | None = field(default=None, repr=False)
+    #: and on the way back, if the run could be taken back
+    back: Ledger | None = field(default=None, repr=False)
+    #: of a batch, what each element did; without the code, which is loaded once
+    each: tuple[Counts, ...] | None = field(default=None, repr=False)
+
+    @cached_property
+    def price(self) -> Price:
+        """What it costs."""
+        return self.by.price(self.counts)
+
+    @cached_property
+    def baseline_price(self) -> Price | None:
+        """What the same source costs in erase mode."""
+        return None if self.baseline is None else self.by.price(self.baseline)
+
+    @cached_property
+    def prices(self) -> tuple[Price, ...]:
+        """Of a batch, what each element costs. Those that did the same share a price."""
+        known = {id(counts): counts for counts in self.each or ()}
+        prices = {at: self.by.price(counts) for at, counts in known.items()}
+        return tuple(prices[id(counts)] for counts in self.each or ())
+
+    @cached_property
+    def lines(self) -> dict[Line, Price]:
+        """What each line of the source costs, without the host's part and dropped cotangents, which belong to no line."""
+        return {line: self.by.price(counts) for line, counts in by_line(self.counts).items()}
+
+    @cached_property
+    def functions(self) -> dict[str, Price]:
+        """What each function costs, in the same way."""
+        return {name: self.by.price(counts) for name, counts in by_function(self.counts).items()}
+
+    @cached_property
+    def optimum(self) -> Point | None:
+        """The clock at which the program costs least, where the model has one."""
+        return optimum_frequency(self.counts, self.by.technology, self.by.gates, self.by.temperature)
+
+    @cached_property
+    def sensitivities(self) -> list[Sensitivity]:
+        """What the price hangs on: temperature, clock, cooling."""
+        by = self.by
+        return sensitivities(self.counts, by.technology, by.gates, by.temperature, by.frequency)
+
+    @property
+    def uncomputing_level(self) -> float | None:
+        """log₂(N_reversible / N_erasing), in instructions; None without a baseline, or of a batch without elements."""
+        if self.baseline is None or not self.baseline.retired:
+            return None
+        return math.log2(self.counts.retired / self.baseline.retired)
+
+    def priced_by(self, tech: str | Path | Technology, **how: Any) -> EnergyReport:
+        """The same run priced by another model; see `energy` for what goes with it. It is not run again."""
+        return replace(self, by=terms(tech, self.counts.format, **how))
+
+    # ------------------------------------------------------------------ to be read
+
+    def __str__(self) -> str:
+        return "\n\n".join([self._counted(), self._table(), *self._notes()])
+
+    def _counted(self) -> str:
+        c = self.counts
+        forward = sum(n for e, n in c.executions.items() if e.direction > 0)
+        access = c.accesses
+        toggled = "not counted" if c.toggled_bits is None else f"{c.toggled_bits} bits"
+        rows = [
+            ["instructions", f"{c.retired}", f"{forward} forward, {c.retired - forward} backward"],
+            ["cycles", f"{c.cycles}", ""],
+            ["memory", f"{access.reads + access.writes}", f"{access.reads} reads, {access.writes} writes"],
+            ["bits erased", f"{c.erased_bits}", f"{c.erase_bits} by erase, {c.dropped_bits} by dropped cotangents"],
+            ["bits overwritten by the host", f"{c.host.bits}", _host_text(c.host)],
+            ["bits toggled", toggled, ""],
+        ]
+        if self.ledger is not None:
+            rows.append(["live ancilla bits, at most", f"{self.ledger.peak_bits}", ""])
+        if self.each is not None:
+            rows.append(["elements", f"{len(self.each)}", "all of them together: what each costs is below"])
+        if self.baseline is not None:
+            level = "" if self.uncomputing_level is None else f"uncomputing level {self.uncomputing_level:.3f}"
+            what = f"{self.baseline.retired} instructions, {self.baseline.erased_bits} bits erased; {level}"
+            rows.append(["in erase mode", "", what])
+        return f"{self.name}, {c.format}; engine: {self.engine}\n" + columns(rows, right=(1,))
+
+    def _table(self) -> str:
+        return f"{self._heading()}\n" + columns(self._rows(), right=(2,))
+
+    def _heading(self) -> str:
+        t = self.price.technology
+        clock = "" if self.price.frequency is None else f", {with_prefix(self.price.frequency, 'Hz')}"
+        return f"{t.id} {t.version}, {self.price.temperature:g} K{clock}: {t.title}"
+
+    def _rows(self) -> list[list[str]]:
+        p = self.price
+        rows = [["cause", "energy", f"kT ln 2 at {p.temperature:g} K", "what of it is not modelled"]]
+        for cause in (*CAUSES, *HOST_CAUSES):
+            found = p.of(cause)
+            here = [item for item in p.missing if item.cause == cause]
+            lacking = "" if isinstance(found, NotModelled) else "; ".join(f"{i.label} ({i.count:g})" for i in here)
+            own = isinstance(found, Range) and cause not in ("cooling", *HOST_CAUSES)
+            rows.append([cause, energy_text(found), _bits_text(found, p.temperature) if own else "", lacking])
+        at_work, at_room = _bits_text(p.program, p.temperature), _bits_text(p.program, ROOM)
+        rows.append(["program, in all", program_text(p), at_work, ""])
+        if p.temperature != ROOM and at_room:
+            rows.append([f"  in kT ln 2 at {ROOM:g} K", "", at_room, ""])
+        rows.append(["with host and cooling", total_text(p), "", ""])
+        return rows
+
+    def _notes(self) -> list[str]:
+        out = []
+        if self.each:
+            out.append(self._elements())
+        if self.optimum is not None:
+            found = _at_least(self.optimum.energy, self.price.complete(program=True))
+            out.append(f"the program costs least at {with_prefix(self.optimum.frequency, 'Hz')}: {found}")
+        told = [s for s in self.sensitivities if s.program or s.total]
+        if told:
+            rows = [["1 % more", "program", "with cooling and host"]]
+            rows += [[s.quantity, _percent(s.program), _percent(s.total)] for s in told]
+            out.append(columns(rows, right=(1, 2)))
+        if self.baseline_price is not None:
+            rows = [["", "program", "with cooling and host"]]
+            for name, p in (("as written", self.price), ("in erase mode", self.baseline_price)):
+                rows.append([name, program_text(p), total_text(p)])
+            out.append(columns(rows))
+        dear = dearest({str(line): p for line, p in self.lines.items()})
+        if dear:
+            out.append(columns([["dearest lines", "energy"], *([n, energy_text(e)] for n, e in dear[:_SHOWN])]))
+        dear = dearest(self.functions)
+        if len(dear) > 1:
+            out.append(columns([["functions", "energy"], *([n, energy_text(e)] for n, e in dear[:_SHOWN])]))
+        return out
+
+    def _elements(self) -> str:
+        """The least, the mean and the most of all elements."""
+        rows = [["of an element", "least", "mean", "most"]]
+        assert self.each is not None
+        for name, found in (
+            ("instructions", [c.retired for c in self.each]),
+            ("cycles", [c.cycles for c in self.each]),
+            ("bits erased", [c.erased_bits for c in self.each]),
+        ):
+            rows.append([name, f"{min(found)}", f"{sum(found) / len(found):g}", f"{max(found)}"])
+        for name, energies, lacks in (
+            ("program", [p.program for p in self.prices], not all(p.complete(program=True) for p in self.prices)),
+            ("with host and cooling", [p.total for p in self.prices], not all(p.complete() for p in self.prices)),
+        ):
+            priced = [e.nominal for e in energies if isinstance(e, Range)]
+            if len(priced) < len(energies):
+                rows.append([name, *["not modelled"] * 3])
+                continue
+            shown = (with_prefix(e, "J") for e in (min(priced), sum(priced) / len(priced), max(priced)))
+            rows.append([name, *(f"≥ {e}" if lacks else e for e in shown)])
+        return columns(rows)
+
+    def _repr_html_(self) -> str:
+        cells = self._rows()
+        head = "".join(f"<th>{html.escape(c)}</th>" for c in cells[0])
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in cells[1:])
+        counted = html.escape(self._counted())
+        return (
+            f"<div><pre>{counted}</pre><p>{html.escape(self._heading())}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+    # ------------------------------------------------------------------ to be processed
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: schema retrograd.energy/1."""
+        beside = self.baseline_price
+        return {
+            "schema": "retrograd.energy/1",
+            "name": self.name,
+            "format": {"width": self.counts.format.width, "frac": self.counts.format.frac},
+            "engine": self.engine,
+            "counts": counts_dict(self.counts),
+            "technology": self.price.technology.as_dict(),
+            "price": self.price.as_dict(),
+            "optimum": None if self.optimum is None else {
+                "frequency": self.optimum.frequency, "program": told(self.optimum.energy),
+            },
+            "sensitivities": [s._asdict() for s in self.sensitivities],
+            "lines": [
+                {"file": line.file or None, "line": line.line if line.file else None, **_part(c, self.lines[line])}
+                for line, c in by_line(self.counts).items()
+            ],
+            "functions": [
+                {"function": name, **_part(c, self.functions[name])} for name, c in by_function(self.counts).items()
+            ],
+            "baseline": None if self.baseline is None or beside is None else {
+                "counts": counts_dict(self.baseline), "price": beside.as_dict(),
+                "uncomputing_level": self.uncomputing_level,
+            },
+            "elements": None if self.each is None else [
+                {
+                    "retired": c.retired, "cycles": c.cycles, "erased_bits": c.erased_bits,
+                    "program": told(p.program), "total": told(p.total),
+                    "program_complete": p.complete(program=True), "complete": p.complete(),
+                }
+                for c, p in zip(self.each, self.prices, strict=True)
+            ],
+            "timeline": None if self.ledger is None else {
+                "peak_live_bits": self.ledger.peak_bits,
+                "samples": [list(sample) for sample in self.ledger.samples],
+                "back": None if self.back is None else [list(sample) for sample in self.back.samples],
+            },
+        }  # fmt: skip
+
+
+def counts_dict(c: Counts) -> dict[str, Any]:
+    """Counts for JSON; what was not counted is null."""
+    return {
+        "retired": c.retired,
+        "functions": {n: {"forward": w[+1], "backward": w[-1]} for n, w in sorted(c.retired_by_function().items())},
+        "cycles": c.cycles,
+        "operations": dict(sorted(c.operations.items())),
+        "memory": c.accesses._asdict(),
+        "erased_bits": {"erase": c.erase_bits, "dropped_cotangents": c.dropped_bits},
+        "host_bits": c.host._asdict(),
+        "toggled_bits": c.toggled_bits,
+    }
+
+
+def _part(c: Counts, p: Price) -> dict[str, Any]:
+    causes = {cause: found for cause, found in p.as_dict()["causes"].items() if cause not in HOST_CAUSES}
+    return {"retired": c.retired, "cycles": c.cycles, "erased_bits": c.erase_bits, "causes": causes}
+
+
+def dearest(parts: Mapping[str, Price]) -> list[tuple[str, Range]]:
+    """The parts that cost something, with what they cost, the dearest first."""
+    found = [(name, p.program) for name, p in parts.items()]
+    priced = [(name, e) for name, e in found if isinstance(e, Range) and e.nominal > 0]
+    return sorted(priced, key=lambda part: -part[1].nominal)
+
+
+def energy_text(energy: Range | NotModelled) -> str:
+    """25 pJ (20 pJ … 30 pJ), or `not modelled`."""
+    if isinstance(energy, NotModelled):
+        return str(energy)
+    shown = with_prefix(energy.nominal, "J")
+    ends = with_prefix(energy.lo, "J"), with_prefix(energy.hi, "J")
+    return shown if ends == (shown, shown) else f"{shown} ({ends[0]} … {ends[1]})"
+
+
+def program_text(price: Price) -> str:
+    """What the program cost; a lower bound where something in it is not modelled."""
+    return _at_least(price.program, price.complete(program=True))
+
+
+def total_text(price: Price) -> str:
+    """The same with host and cooling."""
+    return _at_least(price.total, price.complete())
+
+
+def _at_least(energy: Range | NotModelled, complete: bool) -> str:
+    return energy_text(energy) if complete or isinstance(energy, NotModelled) else f"≥ {energy_text(energy)}"
+
+
+def _bits_text(energy: Range | NotModelled, temperature: float) -> str:
+    return "" if isinstance(energy, NotModelled) else f"{energy.nominal / thermal_energy(temperature):.6g}"
+
+
+def _percent(slope: float | None) -> str:
+    """By how much a price changes; rounding is no change."""
+    return "" if slope is None else f"{round(slope, 4) + 0.0:+.4g} %" if abs(slope) >= 5e-5 else "0 %"
+
+
+def _host_text(host: Host) -> str:
+    return f"code {host.code_bits}, data {host.data_bits}, copied out {host.copied_bits}"

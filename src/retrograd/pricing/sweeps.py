@@ -1,0 +1,421 @@
+"""Sweeps: programs, formats and arguments, each run once and priced by several models, at several temperatures and clocks.
+
+    rows = rg.energy_sweep(f, [(0.0, x) for x in xs], techs=["cmos45", "aqfp"], formats=["Q32.32", "Q16.16"], store="sweep.db")
+
+A run travels as what a machine needs: code and words. So it is handed to any `concurrent.futures.Executor`, and whoever runs it needs this
+package alone. With a store, a file of SQLite, rows are kept as soon as they are there, each under the hash of all that it
+follows from: code, format, words, model, temperature, clock. What is in the store is not run again, whatever sweep it is from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn
+
+from retrograd import __version__
+from retrograd.compiler.compiled import Compiled
+from retrograd.functions.execution import ProgramTrap, execute, load, loaded_words
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, RetrogradError, nearest
+from retrograd.isa.program import Program
+from retrograd.isa.words import Format, format_of
+from retrograd.presentation.progress import Bar
+from retrograd.pricing.report import Figures, Quantity, Terms, terms
+from retrograd.pricing.store import SCHEMA, Kept, Store
+from retrograd.simulator.energy.counting import Counts, counts_of, host_traffic
+from retrograd.simulator.energy.gates import Gates
+from retrograd.simulator.energy.loading import technology
+from retrograd.simulator.energy.pricing import Price
+from retrograd.simulator.energy.technology import Technology
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.machine import Stop, Trap
+from retrograd.simulator.stores import limit_of
+from retrograd.values.marshal import bind, types_of
+
+Function = Reversible | Inverse
+#: a number of the arguments, or of the program, has no word in the format
+NO_WORD = ("RG0601", "RG0714")
+Traps = Literal["raise", "return"]
+
+
+class Row(NamedTuple):
+    """One run at one point. What there is not is empty, `counts` or `price`, and `why` says why."""
+
+    #: the function's name, or that under which it was given
+    program: str
+    #: such as Q32.32
+    format: str
+    #: which of the arguments
+    number: int
+    technology: str
+    version: str
+    temperature: float
+    frequency: float | None
+    #: retired, cycles, erased_bits
+    counts: dict[str, int]
+    #: `Price.sums()`
+    price: dict[str, Any]
+    #: code and message: the run did not come to its end, or the model has no figures for the point
+    why: str | None = None
+
+
+class SweepTrap(ProgramTrap):
+    """A run of a sweep that could not go on; `machine` is that run's. The others have been run all the same: `rows` has them."""
+
+    def __init__(self, trap: ProgramTrap, where: str, rows: list[Row]) -> None:
+        d = trap.diagnostics[0]
+        super().__init__(replace(d, message=f"{where}: {d.message}"), trap.machine, trap.trap)
+        self.rows = rows
+
+
+class _Run(NamedTuple):
+    """A run of the sweep, and where its rows are kept: a key for each point."""
+
+    program: str
+    format: Format
+    number: int
+    #: None: the program or its arguments do not fit the format
+    compiled: Compiled | None
+    backward: bool
+    values: list[Any]
+    words: tuple[tuple[int, tuple[int, ...]], ...]
+    points: tuple[_Place, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def wanted(self) -> dict[str, Terms]:
+        """What has a price, by key."""
+        return {key: p.terms for key, p in zip(self.keys, self.points, strict=True) if p.outside is None}
+
+
+class _Place(NamedTuple):
+    """A point in a format."""
+
+    terms: Terms
+    #: why there is no price: the model has no figures for it, or the run does not fit its format
+    outside: RetrogradError | None
+
+
+class _Job(NamedTuple):
+    """A run as it travels, and at what it is priced."""
+
+    run: int
+    code: tuple[int, ...]
+    data: tuple[int, ...]
+    memory: int
+    format: Format
+    backward: bool
+    words: tuple[tuple[int, tuple[int, ...]], ...]
+    points: tuple[Terms, ...]
+    max_steps: int | None
+
+
+def energy_sweep(
+    f: Function | Sequence[Function] | Mapping[str, Function],
+    arguments: Iterable[Sequence[Any] | Mapping[str, Any]],
+    *,
+    formats: Sequence[Format | str | None] = (None,),
+    techs: Sequence[str | Path | Technology] = ("landauer",),
+    temperatures: Sequence[Quantity | None] = (None,),
+    frequencies: Sequence[Quantity | None] = (None,),
+    figures: Figures | None = None,
+    gates: str | Path | Gates | None = None,
+    executor: Executor | None = None,
+    store: str | Path | None = None,
+    progress: bool | None = None,
+    max_steps: int | None = None,
+    traps: Traps = "raise",
+) -> list[Row]:
+    """The rows of all runs at all points, in that order: programs, formats, arguments; models, temperatures, clocks.
+
+    `f`: a function, several of different names, or a mapping name -> function; what differs in its types, fixed and lognum for
+    one, is another function. `arguments`: of each run, by position or, as a mapping, by name. `formats`: "Q16.16" or a Format.
+    None, of formats, temperatures and clocks, is the function's or the model's own. `figures`: what models leave open, each for those that
+    have it. `executor`: runs go there, else one after the other. `store`: a file of SQLite where rows are kept, and found again.
+    `progress` shows a bar, None where a terminal waits long. `max_steps` is for each run. One that traps keeps the others from
+    nothing: the first is raised when all have ended; with `traps="return"` its rows say why, and so do those of runs that do not
+    fit their format and of points outside a model, unless all are such. What `rg.external` shows is not shown.
+    Raises CompileError, InputError for what does not fit, RG1108 and RG1112 for a point outside a model, RG1111 for a file that is
+    no store; SweepTrap.
+    """
+    if traps not in ("raise", "return"):
+        _refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
+    if executor is not None and not hasattr(executor, "submit"):
+        _refuse(f"executor = {executor!r:.40}", "one of concurrent.futures, or of Dask's client.get_executor()")
+    max_steps = limit_of(max_steps)
+    runs = list(_runs(_named(f), arguments, formats, _points(techs, temperatures, frequencies, figures, gates)))
+    outside = [place.outside for run in runs for place in run.points]
+    if any(outside) and (traps == "raise" or all(outside)):
+        raise next(error for error in outside if error is not None)
+    with closing(Store(store)) as kept:
+        found = [{key: row for key in run.wanted if (row := kept.row(key)) is not None} for run in runs]
+        todo = [_job(i, run, found[i], max_steps) for i, run in enumerate(runs) if found[i].keys() < run.wanted.keys()]
+        failed = set()
+        with Bar(len(runs), progress, "sweeping", there=len(runs) - len(todo)) as bar:
+            for index, rows in _ran(todo, executor):
+                run = runs[index]
+                if rows is None:
+                    failed.add(index)
+                else:
+                    missing = [key for key in run.wanted if key not in found[index]]
+                    new = dict(zip(missing, rows, strict=True))
+                    kept.keep(run.program, str(run.format), run.number, new)
+                    found[index] |= new
+                bar(1)
+    stopped = {i: _trap_of(runs[i], max_steps) for i in sorted(failed)}
+    out = [row for i, run in enumerate(runs) for row in _rows_of(run, found[i], stopped.get(i))]
+    if stopped and traps == "raise":
+        first = min(stopped)
+        raise SweepTrap(stopped[first], _where(runs[first]), out) from None
+    return out
+
+
+def _refuse(message: str, hint: str | None = None) -> NoReturn:
+    raise InputError(Diagnostic("RG0603", message, hint=hint))
+
+
+# ---------------------------------------------------------------------- what is swept
+
+
+def _named(f: Function | Sequence[Function] | Mapping[str, Function]) -> dict[str, Function]:
+    """The programs by name."""
+    if isinstance(f, Mapping):
+        named = [(str(name), one) for name, one in f.items()]
+    else:
+        several: Sequence[Any] = f if isinstance(f, Sequence) else [f]
+        named = [(getattr(one, "__name__", ""), one) for one in several]
+    out: dict[str, Function] = {}
+    for name, one in named:
+        if not isinstance(one, Reversible | Inverse):
+            _refuse(f"`{name or repr(one)[:40]}` is no reversible function", "Use @reversible.")
+        if name in out:
+            _refuse(f"two programs of the sweep are called `{name}`", "give them names: {name: function, …}")
+        out[name] = one
+    return out
+
+
+class _Point(NamedTuple):
+    """Where a run is priced, before the format is known."""
+
+    model: Technology
+    temperature: Quantity | None
+    frequency: Quantity | None
+    figures: Figures
+    gates: Gates | str | Path | None
+
+    def terms(self, w: Format) -> Terms:
+        how: dict[str, Any] = {"temperature": self.temperature, "frequency": self.frequency, "gates": self.gates}
+        return terms(self.model, w, figures=self.figures, **how)
+
+
+def _points(
+    techs: Sequence[str | Path | Technology],
+    temperatures: Sequence[Quantity | None],
+    frequencies: Sequence[Quantity | None],
+    figures: Figures | None,
+    gates: str | Path | Gates | None,
+) -> list[_Point]:
+    """All points, models first. Figures go to the models that have them."""
+    for what, given in (("techs", techs), ("temperatures", temperatures), ("frequencies", frequencies)):
+        if isinstance(given, str | Path | Technology) or not isinstance(given, Iterable):
+            _refuse(f"{what} = {given!r:.40}", "a list of them")
+    models = [t if isinstance(t, Technology) else technology(t) for t in techs]
+    known = [{name for charge in model.charges for name in charge.figures} for model in models]
+    for name in figures or {}:
+        if not any(name in one for one in known):
+            hint = nearest(name, set().union(*known)) or "`retrograd energy --models` shows what models leave open"
+            raise InputError(Diagnostic("RG1109", f"no model of the sweep has a figure `{name:.40}`", hint=hint))
+    return [
+        _Point(model, t, f, {k: v for k, v in (figures or {}).items() if k in has}, gates)
+        for model, has in zip(models, known, strict=True)
+        for t in temperatures
+        for f in frequencies
+    ]
+
+
+def _runs(
+    programs: Mapping[str, Function],
+    arguments: Iterable[Sequence[Any] | Mapping[str, Any]],
+    formats: Sequence[Format | str | None],
+    points: Sequence[_Point],
+) -> Iterator[_Run]:
+    """The runs, compiled and with the words they begin with. Raises what is wrong with any of them before one is run."""
+    if isinstance(formats, str | Format) or not isinstance(formats, Iterable):
+        _refuse(f"formats = {formats!r:.40}", "a list of them")
+    given = [_of_one_run(i, one) for i, one in enumerate(arguments)]
+    widths = [None if one is None else format_of(one) for one in formats]
+    by_format: dict[Format, tuple[_Place, ...]] = {}
+    hashes: dict[Any, str] = {}
+
+    def hashed(what: Any, text: Callable[[Any], str]) -> str:
+        """A hash is taken once of what many rows share; `what` is kept alive by the runs."""
+        if id(what) not in hashes:
+            hashes[id(what)] = hashlib.sha256(text(what).encode()).hexdigest()
+        return hashes[id(what)]
+
+    for name, f in programs.items():
+        function, backward = (~f, True) if isinstance(f, Inverse) else (f, False)
+        for wanted in widths:
+            w = function.format_for(wanted)
+            if w not in by_format:
+                by_format[w] = tuple(_place(point.terms(w), w) for point in points)
+            for number, (args, keywords) in enumerate(given):
+                head, compiled = (name, w, number), None
+                words: tuple[tuple[int, tuple[int, ...]], ...] = ()
+                try:
+                    values = bind(function, args, keywords)
+                    compiled = function.compiled_for(types_of(function, values), wanted)
+                    words = tuple((address, tuple(found)) for address, found in loaded_words(compiled, values))
+                except (CompileError, InputError) as error:
+                    if error.code not in NO_WORD:
+                        raise _numbered(error, number, len(given)) from None
+                    places = tuple(_Place(place.terms, place.outside or error) for place in by_format[w])
+                    yield _Run(*head, None, backward, values, (), places, ("",) * len(places))
+                    continue
+                begins = json.dumps([hashed(compiled.program, _code), backward, words])
+                run = hashlib.sha256(begins.encode()).hexdigest()
+                keys = tuple(_key(run, hashed(place.terms, _text)) for place in by_format[w])
+                yield _Run(*head, compiled, backward, values, words, by_format[w], keys)
+
+
+def _numbered(error: RetrogradError, number: int, count: int) -> RetrogradError:
+    """What is wrong with arguments says with which, where there are several."""
+    if count == 1 or not isinstance(error, InputError):
+        return error
+    d = error.diagnostics[0]
+    return InputError(replace(d, message=f"arguments {number}: {d.message}"))
+
+
+def _of_one_run(number: int, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """(arguments by position, by name)"""
+    if isinstance(given, Mapping):
+        return (), dict(given)
+    try:
+        return tuple(given), {}
+    except TypeError:
+        hint = "one tuple, or one mapping by name, for each run: [(0.0, 3.0), …]"
+        _refuse(f"arguments {number} of the sweep are {given!r:.40}", hint)
+
+
+def _place(t: Terms, w: Format) -> _Place:
+    """The point; whether the model has figures for it is seen by pricing nothing there."""
+    try:
+        t.price(_nothing(w))
+    except InputError as error:
+        return _Place(t, error)
+    return _Place(t, None)
+
+
+def _nothing(w: Format) -> Counts:
+    return Counts(Program((), format=w), {})
+
+
+def _code(p: Program) -> str:
+    """All that a machine is told of a program."""
+    return json.dumps([p.code, p.data, p.memory, p.format.width, p.format.frac])
+
+
+def _text(t: Terms) -> str:
+    """All that a price follows from, but the counts."""
+    cells = None if t.gates is None else {unit: dict(found) for unit, found in t.gates.units.items()}
+    return json.dumps([t.technology.as_dict(), t.temperature, t.frequency, cells], sort_keys=True)
+
+
+def _key(run: str, point: str) -> str:
+    """A row's: of another version of Retrograd, which may count otherwise, it is another."""
+    return hashlib.sha256(f"{SCHEMA} {__version__} {run} {point}".encode()).hexdigest()
+
+
+# ---------------------------------------------------------------------- runs
+
+
+def _job(index: int, run: _Run, found: Mapping[str, Kept], max_steps: int | None) -> _Job:
+    """What is left to do of a run."""
+    assert run.compiled is not None
+    p = run.compiled.program
+    points = tuple(point for key, point in run.wanted.items() if key not in found)
+    code, data = tuple(p.code), tuple(p.data)
+    return _Job(index, code, data, p.memory, p.format, run.backward, run.words, points, max_steps)
+
+
+def _ran(jobs: Sequence[_Job], executor: Executor | None) -> Iterator[tuple[int, list[Kept] | None]]:
+    if executor is None:
+        for job in jobs:
+            yield job.run, _work(job)
+        return
+    futures = {executor.submit(_work, job): job.run for job in jobs}
+    try:
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _work(job: _Job) -> list[Kept] | None:
+    """One run, at all its points; None where it does not come to its end."""
+    program = Program(job.code, job.data, job.memory, job.format)
+    machine = machine_for(program, backward=job.backward)
+    for address, words in job.words:
+        machine.load(address, words)
+    try:
+        if machine.run(job.max_steps).stop is not Stop.HALTED:
+            return None
+    except Trap:
+        return None
+    carried = sum(len(words) for _, words in job.words)
+    counts = counts_of(machine, host_traffic(program, carried, carried))
+    told = {"retired": counts.retired, "cycles": counts.cycles, "erased_bits": counts.erased_bits}
+    out = []
+    for point in job.points:
+        p = point.price(counts)
+        out.append({**_head(p), "counts": told, "price": p.sums()})
+    return out
+
+
+def _head(p: Price) -> Kept:
+    model = p.technology
+    return {"technology": model.id, "version": model.version, "temperature": p.temperature, "frequency": p.frequency}
+
+
+def _head_of(t: Terms, w: Format) -> Kept:
+    """The same of a point where nothing was priced; as it was asked for, where the model has no figures."""
+    model = t.technology
+    with suppress(InputError):
+        return _head(t.price(_nothing(w)))
+    kelvins = model.temperature.si.nominal if t.temperature is None else t.temperature
+    hertz = model.frequency.si.nominal if t.frequency is None and model.frequency is not None else t.frequency
+    return {"technology": model.id, "version": model.version, "temperature": kelvins, "frequency": hertz}
+
+
+def _trap_of(run: _Run, max_steps: int | None) -> ProgramTrap:
+    """Why a run did not come to its end, told in the terms of the source: it is run again."""
+    assert run.compiled is not None
+    machine = load(run.compiled, run.values, backward=run.backward)
+    try:
+        execute(run.compiled, machine, max_steps)
+    except ProgramTrap as trap:
+        return trap
+    raise AssertionError("a run that trapped elsewhere came to its end here")
+
+
+def _where(run: _Run) -> str:
+    return f"{run.program}, {run.format}, arguments {run.number}"
+
+
+def _rows_of(run: _Run, found: Mapping[str, Kept], trap: ProgramTrap | None) -> Iterator[Row]:
+    """A run's rows, at its points."""
+    where = run.program, str(run.format), run.number
+    for (t, outside), key in zip(run.points, run.keys, strict=True):
+        error = outside or trap
+        if error is None:
+            yield Row(*where, **found[key])
+        else:
+            d = error.diagnostics[0]
+            yield Row(*where, **_head_of(t, run.format), counts={}, price={}, why=f"{d.code}: {d.message}")

@@ -1,0 +1,4 @@
+"""Values between Python and machine words: numbers, arrays, and floats that remember their words.
+
+It imports `isa` and `compiler/language`. Start with `numbers.py`; `marshal.py` stores arguments and reads results.
+"""

@@ -1,0 +1,192 @@
+"""The import graph: no circle of files, imports inside functions counted; few floors; folders that a reader can survey."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+#: folder -> the package as which it installs
+PACKAGES = {
+    "src/retrograd": "retrograd",
+    **{name: f"retrograd.{name}" for name in ("isa", "assembler", "compiler", "simulator", "hdl", "benchmarks")},
+}
+#: files in one folder, `__init__.py` counted
+MOST_FILES = 15
+#: floors of the graph of folders: the longest chain of imports, in folders
+MOST_FLOORS = 12
+#: modules that still import each other, to be emptied; a circle that is gone must leave this list
+CIRCLES: tuple[frozenset[str], ...] = (
+    frozenset({"retrograd", "retrograd.pricing.sweeps"}),
+    frozenset(
+        {
+            "retrograd.batch.arguments",
+            "retrograd.batch.runs",
+            "retrograd.differentiation",
+            "retrograd.differentiation.arguments",
+            "retrograd.differentiation.course",
+            "retrograd.differentiation.functions",
+            "retrograd.differentiation.gradients",
+            "retrograd.differentiation.jacobians",
+            "retrograd.differentiation.programs",
+            "retrograd.differentiation.tangents",
+            "retrograd.functions.execution",
+            "retrograd.functions.listing",
+            "retrograd.functions.pickling",
+            "retrograd.functions.reversible",
+        }
+    ),
+    frozenset({"retrograd.benchmarks.gpu.batches", "retrograd.benchmarks.gpu.peers"}),
+    frozenset({"retrograd.benchmarks.reporting.check", "retrograd.benchmarks.reporting.report"}),
+    frozenset(
+        {
+            "retrograd.cli.commands.batches",
+            "retrograd.cli.commands.bench",
+            "retrograd.cli.commands.demo",
+            "retrograd.cli.commands.devices",
+            "retrograd.cli.commands.energy",
+            "retrograd.cli.commands.formal",
+            "retrograd.cli.commands.functions",
+            "retrograd.cli.commands.gradients",
+            "retrograd.cli.commands.hdl",
+            "retrograd.cli.commands.reference",
+            "retrograd.cli.commands.run",
+            "retrograd.cli.commands.sweep",
+            "retrograd.cli.commands.translate",
+            "retrograd.cli.emit",
+            "retrograd.cli.main",
+            "retrograd.cli.report",
+        }
+    ),
+    frozenset(
+        {
+            "retrograd.compiler.derivatives.gradient_versions",
+            "retrograd.compiler.frontends.python.bijections",
+            "retrograd.compiler.frontends.python.control",
+            "retrograd.compiler.frontends.python.elaborate",
+            "retrograd.compiler.frontends.python.iterables",
+            "retrograd.compiler.frontends.python.making",
+            "retrograd.compiler.frontends.python.places",
+            "retrograd.compiler.frontends.python.routines",
+            "retrograd.compiler.frontends.python.scope",
+            "retrograd.compiler.frontends.python.specialise",
+            "retrograd.compiler.frontends.python.updates",
+        }
+    ),
+    frozenset({"retrograd.isa.derivatives.partials", "retrograd.isa.entries", "retrograd.isa.table"}),
+    frozenset({"retrograd.pricing.derived", "retrograd.pricing.runs"}),
+    frozenset({"retrograd.values.exact", "retrograd.values.lossless", "retrograd.values.numbers"}),
+)
+
+Graph = Mapping[str, Iterable[str]]
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for folder, package in PACKAGES.items():
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))] = path
+    return found
+
+
+def imported(tree: ast.AST, known: Iterable[str]) -> Iterator[str]:
+    """The modules of `known` that a file imports anywhere: also in functions, and for types only."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        match node:
+            case ast.Import(names=aliases):
+                names = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=str(module), names=aliases, level=0):
+                names = [f"{module}.{alias.name}" for alias in aliases]
+            case _:
+                pass
+        for name in names:
+            while name and name not in known:
+                name = name.rpartition(".")[0]  # noqa: PLW2901
+            if name:
+                yield name
+
+
+def graph_of(files: Mapping[str, Path]) -> dict[str, set[str]]:
+    return {
+        name: set(imported(ast.parse(path.read_text(encoding="utf-8")), files)) - {name} for name, path in files.items()
+    }
+
+
+def folders_of(graph: Graph, files: Mapping[str, Path]) -> dict[str, set[str]]:
+    """The graph of folders; a folder and the folders inside it are different folders."""
+    place = {name: path.parent.relative_to(ROOT).as_posix() for name, path in files.items()}
+    found: dict[str, set[str]] = {folder: set() for folder in place.values()}
+    for name, others in graph.items():
+        found[place[name]] |= {place[other] for other in others} - {place[name]}
+    return found
+
+
+def circles(graph: Graph) -> set[frozenset[str]]:
+    """Strongly connected components of more than one node."""
+
+    def reached(node: str) -> set[str]:
+        seen: set[str] = set()
+        open_ = [node]
+        while open_:
+            for other in graph[open_.pop()]:
+                if other not in seen:
+                    seen.add(other)
+                    open_.append(other)
+        return seen
+
+    reach = {node: reached(node) for node in graph}
+    return {frozenset(m for m in reach[node] if node in reach[m]) for node in graph if node in reach[node]}
+
+
+def floors(graph: Graph) -> int:
+    """Nodes on the longest path of a graph without circles."""
+    height: dict[str, int] = {}
+    for node in TopologicalSorter(graph).static_order():
+        height[node] = 1 + max((height[other] for other in graph[node]), default=0)
+    return max(height.values())
+
+
+FILES = modules()
+GRAPH = graph_of(FILES)
+
+
+def test_the_walk_found_the_files() -> None:
+    assert len(FILES) > 300
+    assert {"retrograd.isa.expr", "retrograd.isa.entries"} <= GRAPH["retrograd.isa.table"]
+
+
+def test_no_circle() -> None:
+    found = circles(GRAPH)
+    assert [sorted(circle) for circle in found if not any(circle <= known for known in CIRCLES)] == []
+    assert [sorted(known) for known in CIRCLES if not any(circle <= known for circle in found)] == []
+
+
+def test_no_folder_is_too_large() -> None:
+    sizes: dict[str, int] = {}
+    for path in FILES.values():
+        folder = path.parent.relative_to(ROOT).as_posix()
+        sizes[folder] = sizes.get(folder, 0) + 1
+    assert {folder: n for folder, n in sizes.items() if n > MOST_FILES} == {}
+
+
+def test_every_folder_has_a_docstring() -> None:
+    """It says what lives there, what may be imported, and where to start reading."""
+    missing = [
+        path.relative_to(ROOT).as_posix()
+        for path in FILES.values()
+        if path.name == "__init__.py" and len((ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()) < 3
+    ]
+    assert missing == []
+
+
+def test_planted_circles_are_found() -> None:
+    line: Graph = {"a": {"b"}, "b": {"c"}, "c": set(), "d": {"a"}}
+    assert circles(line) == set()
+    assert floors(line) == 4
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
+    inside = ast.parse("def f():\n    from retrograd.isa import table\n    import retrograd.isa.expr")
+    assert set(imported(inside, FILES)) == {"retrograd.isa.table", "retrograd.isa.expr"}
