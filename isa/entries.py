@@ -153,12 +153,6 @@ class Opcode:
     def __repr__(self) -> str:
         return f"<Opcode {self.name} 0x{self.code:02x}>"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # Opcodes are compared by identity: a pickle names the one of the table.
-        from retrograd.isa.table import reduced_opcode
-
-        return reduced_opcode(self)
-
     @property
     def group(self) -> str:
         return self.entry.group

@@ -6,6 +6,7 @@ no value. Inverse, adjoint, operands, alias rule, encoding, syntax, laws and man
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterable, Iterator
 
 from retrograd.isa import functions
@@ -353,16 +354,15 @@ class Table:
 TABLE = Table(ENTRIES)
 
 
-def reduced_opcode(opcode: Opcode) -> tuple[object, ...]:
-    """An opcode as a pickle: its name in TABLE. Raises RetrogradError RG0605 for one of another table."""
+def _reduced(opcode: Opcode) -> tuple[object, ...]:
+    """An opcode as a pickle: its name in TABLE. Raises RetrogradError RG0605 for an opcode of another table."""
     if TABLE.by_name.get(opcode.name) is not opcode:
         raise _no_name(f"the instruction `{opcode.name}`, which is of a table of its own,")
-    return opcode_named, (opcode.name,)
+    return TABLE.__getitem__, (opcode.name,)
 
 
-def opcode_named(name: str) -> Opcode:
-    """The opcode of TABLE with this name."""
-    return TABLE[name]
+# Opcodes are compared by identity, so a pickle names the opcode of TABLE. Registered here, since entries.py is below the table.
+copyreg.pickle(Opcode, _reduced)  # type: ignore[arg-type]
 
 
 def _no_name(what: str) -> RetrogradError:

@@ -75,7 +75,6 @@ CIRCLES: tuple[frozenset[str], ...] = (
             "retrograd.compiler.frontends.python.updates",
         }
     ),
-    frozenset({"retrograd.isa.derivatives.partials", "retrograd.isa.entries", "retrograd.isa.table"}),
     frozenset({"retrograd.pricing.derived", "retrograd.pricing.runs"}),
     frozenset({"retrograd.values.exact", "retrograd.values.lossless", "retrograd.values.numbers"}),
 )
