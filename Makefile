@@ -16,6 +16,7 @@ format:
 lint:
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
+	$(PYTHON) tools/check_prose.py
 
 types: $(TREE)
 	MYPYPATH=build/tree $(PYTHON) -m mypy -p retrograd --cache-dir build/mypy
