@@ -76,7 +76,7 @@ CHANGES: dict[str, tuple[str, str, str]] = {
         "rate = 2\n@reversible\ndef h(y, x):\n    y += x * rate\n@reversible\ndef g(y, x):\n    h(y, x)", "g(y, x)", "rate = 3"),
     "global of an inner function": ("rate = 2", "def g(a, b):\n        a += b * rate\n    g(y, x)", "rate = 3"),
     "global of a gradient within": (
-        "rate = 2\n@reversible\ndef g(y: fixed, x: fixed):\n    y += x * x * rate / 2\ndg = rg.gradient(g, 'x')",
+        "rate = 2\n@reversible\ndef g(y: fixed, x: fixed):\n    y += x * x * rate / 2\ndg = rg.reversible_gradient(g, 'x')",
         "t = fixed(0)\n    dg(t, x, y)", "rate = 3"),
     "method of a struct": (
         "@rg.struct\nclass S:\n    a: fixed\n    @reversible\n    def go(self, y, x):\n        y += self.a * x\ns = S(2.0)",
@@ -125,7 +125,7 @@ USES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], float]]] = {
     "options": (lambda f: f.with_options(level=0), lambda g: g(0.0, 0.5).y * 2),
     "grad": (lambda f: rg.grad(f, "x"), lambda g: g(0.0, 0.5)),
     "grad of the inverse": (lambda f: rg.grad(~f, "x"), lambda g: -g(0.0, 0.5)),
-    "gradient": (lambda f: rg.gradient(f, "x"), lambda g: g(0.0, 0.5, 0.0).d_x),
+    "gradient": (lambda f: rg.reversible_gradient(f, "x"), lambda g: g(0.0, 0.5, 0.0).d_x),
     "vmap": (rg.vmap, lambda g: g(np.zeros(2), np.array([0.5, 1.0])).y[1]),
     "vmap of grad": (lambda f: rg.vmap(rg.grad(f, "x")), lambda g: g(np.zeros(2), np.array([0.5, 1.0]))[1]),
     "batch": (lambda f: f, lambda f: rg.run_batch(f, np.zeros(2), np.array([0.5, 1.0])).values.y[1]),

@@ -1,4 +1,4 @@
-"""rg.gradient: gradients as reversible functions, called, inverted and differentiated within others."""
+"""rg.reversible_gradient: gradients as reversible functions, called, inverted and differentiated within others."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def central(function: Any, x: float, h: float = 1e-4) -> float:
 @pytest.mark.parametrize(("f", "arguments"), CASES, ids=IDS)
 def test_it_adds_what_grad_says(f: Any, arguments: tuple[Any, ...]) -> None:
     expected = rg.grad(f)(*arguments)
-    df = rg.gradient(f)
+    df = rg.reversible_gradient(f)
     out = df(*arguments, *(empty(g) for g in expected))
     # Cotangents meet in another order where a variable is read twice.
     for name, wanted in expected._asdict().items():
@@ -187,7 +187,7 @@ def test_forward_and_back_to_the_bit(f: Any, arguments: tuple[Any, ...], level: 
     gradients = [empty(g) for g in rg.grad(f)(*arguments)]
     function = ~f if isinstance(f, rg.Inverse) else f
     compiled = function.with_options(level=level)
-    df = rg.gradient(~compiled if isinstance(f, rg.Inverse) else compiled)
+    df = rg.reversible_gradient(~compiled if isinstance(f, rg.Inverse) else compiled)
     result = rg.run(df, *arguments, *gradients)
     before = rg.run(function, *arguments)
     before.machine.run_back()
@@ -211,7 +211,7 @@ def test_forward_and_back_to_the_bit(f: Any, arguments: tuple[Any, ...], level: 
 @pytest.mark.parametrize(("f", "arguments"), CASES, ids=IDS)
 def test_levels_agree_to_the_bit(f: Any, arguments: tuple[Any, ...]) -> None:
     gradients = [empty(g) for g in rg.grad(f)(*arguments)]
-    df = rg.gradient(f)
+    df = rg.reversible_gradient(f)
     words = [rg.run(df.with_options(level=level), *arguments, *gradients).words for level in (0, 1)]
     assert words[0] == words[1]
 
@@ -219,11 +219,11 @@ def test_levels_agree_to_the_bit(f: Any, arguments: tuple[Any, ...]) -> None:
 @settings(max_examples=15)
 @given(st.floats(-2, 2), st.floats(-2, 2))
 def test_against_a_closed_form(x: float, z: float) -> None:
-    out = rg.gradient(mixed)(0.0, x, z, 1.0, -1.0)
+    out = rg.reversible_gradient(mixed)(0.0, x, z, 1.0, -1.0)
     assert out.d_x == pytest.approx(1 + math.exp(x) * z + 3 * x * x, abs=1e-8)
     assert out.d_z == pytest.approx(math.exp(x) - 1, abs=1e-8)
-    assert rg.gradient(~mixed)(0.0, x, z, 0.0, 0.0).d_z == pytest.approx(-math.exp(x), abs=1e-8)
-    back = (~rg.gradient(mixed))(*out)
+    assert rg.reversible_gradient(~mixed)(0.0, x, z, 0.0, 0.0).d_z == pytest.approx(-math.exp(x), abs=1e-8)
+    back = (~rg.reversible_gradient(mixed))(*out)
     assert (back.y, back.d_x, back.d_z) == (0.0, 1.0, -1.0)
 
 
@@ -233,34 +233,34 @@ def test_a_loss_that_does_not_depend_on_it_gains_nothing() -> None:
         y += u * u
         v[0] += x
 
-    out = rg.gradient(other, ("x", "v", "u"))(0.0, 2.0, [1.0, 1.0], 3.0, 5.0, [6.0, 7.0], 8.0)
+    out = rg.reversible_gradient(other, ("x", "v", "u"))(0.0, 2.0, [1.0, 1.0], 3.0, 5.0, [6.0, 7.0], 8.0)
     assert (out.d_x, out.d_v.tolist(), out.d_u) == (5.0, [6.0, 7.0], 14.0)
-    alone = rg.gradient(other, ("x", "v"))(0.0, 2.0, [1.0, 1.0], 3.0, 5.0, [6.0, 7.0])
+    alone = rg.reversible_gradient(other, ("x", "v"))(0.0, 2.0, [1.0, 1.0], 3.0, 5.0, [6.0, 7.0])
     assert (alone.d_x, alone.d_v.tolist()) == (5.0, [6.0, 7.0])
 
     @reversible
     def idle(y: fixed, x: fixed):
         pass
 
-    assert rg.gradient(idle)(0.0, 2.0, 1.0) == (0.0, 2.0, 1.0)
+    assert rg.reversible_gradient(idle)(0.0, 2.0, 1.0) == (0.0, 2.0, 1.0)
 
 
 def test_the_loss_before_is_an_input_too() -> None:
-    assert rg.gradient(mixed, ("y", "z"))(0.0, 0.0, 2.0, 0.5, 0.5) == (0.0, 0.0, 2.0, 1.5, 1.5)
+    assert rg.reversible_gradient(mixed, ("y", "z"))(0.0, 0.0, 2.0, 0.5, 0.5) == (0.0, 0.0, 2.0, 1.5, 1.5)
 
 
 def test_another_argument_can_be_the_loss() -> None:
-    found = rg.gradient(turning, ("y", "x"), loss="x")(0.0, 1.0, 0, np.zeros(3), 0.0, 0.0)
+    found = rg.reversible_gradient(turning, ("y", "x"), loss="x")(0.0, 1.0, 0, np.zeros(3), 0.0, 0.0)
     assert (found.d_y, found.d_x) == (0.0, 1.0)
 
 
 def test_other_formats() -> None:
-    df = rg.gradient(branching)
+    df = rg.reversible_gradient(branching)
     narrow = rg.run(df, 0.0, 2.25, 0.5, 0.0, 0.0, format=rg.Format(32, 16))
     assert narrow.values.d_x == pytest.approx(0.5 / (2 * 1.5), abs=4 * 2.0**-16)
     assert narrow.values.d_z == 1.5
     assert narrow.erased_bits == 0
-    own = rg.gradient(branching.with_options(format=rg.Format(32, 16)))
+    own = rg.reversible_gradient(branching.with_options(format=rg.Format(32, 16)))
     assert own(0.0, 2.25, 0.5, 0.0, 0.0) == narrow.values
 
 
@@ -282,11 +282,11 @@ def test_erase_mode_changes_no_result() -> None:
     assert alone(0.0, 1.1, 0.0) == gradient_of_local(0.0, 1.1, 0.0)
 
 
-gradient_of_local = rg.gradient(local)
-gradient_of_mixed = rg.gradient(mixed)
-gradient_of_cubes = rg.gradient(cubes)
-gradient_of_table = rg.gradient(table)
-gradient_of_square = rg.gradient(square)
+gradient_of_local = rg.reversible_gradient(local)
+gradient_of_mixed = rg.reversible_gradient(mixed)
+gradient_of_cubes = rg.reversible_gradient(cubes)
+gradient_of_table = rg.reversible_gradient(table)
+gradient_of_square = rg.reversible_gradient(square)
 
 # ---------------------------------------------------------------------- within functions
 
@@ -325,7 +325,7 @@ def quartic(y: fixed, x: fixed):
     y += x * x * x * x / 4 - x
 
 
-gradient_of_quartic = rg.gradient(quartic)
+gradient_of_quartic = rg.reversible_gradient(quartic)
 
 
 @reversible
@@ -394,7 +394,7 @@ def test_two_gradients_in_one_function() -> None:
 
 
 def test_of_different_losses_and_arguments_of_one_function() -> None:
-    by_x, by_z = rg.gradient(turning, "x"), rg.gradient(turning, "v", loss="x")
+    by_x, by_z = rg.reversible_gradient(turning, "x"), rg.reversible_gradient(turning, "v", loss="x")
 
     @reversible
     def both(y: fixed, x: fixed, n: int, v: Array[fixed, 3], d: fixed, dv: Array[fixed, 3]):
@@ -425,7 +425,7 @@ def test_in_a_recursive_function() -> None:
     # g = 2x, and x halves at each step.
     assert falling(0.0, 4.0, 3).y == 8.0 + 4.0 + 2.0 + 1.0
     assert rg.grad(falling, "x")(0.0, 4.0, 3) == 2 + 1 + 0.5 + 0.25
-    assert rg.gradient(falling, "x")(0.0, 4.0, 3, 0.0).d_x == 3.75
+    assert rg.reversible_gradient(falling, "x")(0.0, 4.0, 3, 0.0).d_x == 3.75
 
 
 @reversible
@@ -490,9 +490,9 @@ def test_structs_and_methods() -> None:
         def energy(self, y: fixed):
             y += self.a * self.a * self.b
 
-        slope = rg.gradient(energy, "self", loss="y")
+        slope = rg.reversible_gradient(energy, "self", loss="y")
 
-    energy_slope = rg.gradient(Point.energy, 0, loss=1)
+    energy_slope = rg.reversible_gradient(Point.energy, 0, loss=1)
 
     @reversible
     def both(p: Point, y: fixed, g: Point, ps: Array[Point, 2]):
@@ -519,7 +519,7 @@ def test_structs_with_arrays_in_them() -> None:
         y += t * t
         ~r
 
-    out = rg.gradient(apply, "layer")(0.0, Layer([1.0, 2.0], 3.0), [0.5, 0.25], Layer([0.0, 0.0], 1.0))
+    out = rg.reversible_gradient(apply, "layer")(0.0, Layer([1.0, 2.0], 3.0), [0.5, 0.25], Layer([0.0, 0.0], 1.0))
     assert out.d_layer.w.tolist() == [4.0, 2.0]
     assert out.d_layer.b == 9.0
 
@@ -530,7 +530,7 @@ def test_static_arguments_and_functions_as_arguments() -> None:
         for _ in range(n):
             y += x * x * k
 
-    slope = rg.gradient(repeated, "x")
+    slope = rg.reversible_gradient(repeated, "x")
     assert slope(0.0, 2.0, d_x=0.0).d_x == 24.0
     assert slope(0.0, 2.0, 1, 0.5, 0.0).d_x == 2.0
 
@@ -538,7 +538,7 @@ def test_static_arguments_and_functions_as_arguments() -> None:
     def apply(y: fixed, x: fixed, f: rg.static):
         f(y, x)
 
-    along = rg.gradient(apply)
+    along = rg.reversible_gradient(apply)
     assert along(0.0, 3.0, square, 0.0).d_x == 6.0
 
     @reversible
@@ -561,7 +561,7 @@ def test_stacks_are_neither_kept_nor_lost() -> None:
         y += t * x
         t -= x * x
 
-    assert rg.gradient(stacked, "x")(0.0, 2.0, [1.0], 0.0) == (0.0, 2.0, [1.0], 13.0)
+    assert rg.reversible_gradient(stacked, "x")(0.0, 2.0, [1.0], 0.0) == (0.0, 2.0, [1.0], 13.0)
 
 
 # ---------------------------------------------------------------------- gradients of gradients
@@ -579,8 +579,8 @@ SMOOTH = [
 
 @pytest.mark.parametrize(("f", "exact", "arguments"), SMOOTH, ids=lambda p: getattr(p, "__name__", ""))
 def test_the_second_derivative_by_every_way(f: rg.Reversible, exact: Any, arguments: tuple[Any, ...]) -> None:
-    df = rg.gradient(f, "x")
-    ddf = rg.gradient(df, "x", loss="d_x", keep=1 << 14)
+    df = rg.reversible_gradient(f, "x")
+    ddf = rg.reversible_gradient(df, "x", loss="d_x", keep=1 << 14)
     expected = float(mpmath.diff(exact, arguments[1], 2))
     by_machine = rg.grad(df, "x", loss="d_x")(*arguments, 0.0)
     by_program = ddf(*arguments, 0.0, 0.0)
@@ -597,14 +597,16 @@ def test_the_second_derivative_by_every_way(f: rg.Reversible, exact: Any, argume
 
 
 def test_the_third_derivative() -> None:
-    third = rg.gradient(rg.gradient(rg.gradient(mixed, "x"), "x", loss="d_x"), "x", loss="d_x_")
+    third = rg.reversible_gradient(
+        rg.reversible_gradient(rg.reversible_gradient(mixed, "x"), "x", loss="d_x"), "x", loss="d_x_"
+    )
     assert [p.name for p in third.parameters] == ["y", "x", "z", "d_x", "d_x_", "d_x__"]
     assert third(0.0, 1.0, 2.0, 0.0, 0.0, 0.0).d_x__ == pytest.approx(2 * math.e + 6, abs=1e-8)
 
 
 def test_a_gradient_of_an_inverse_gradient() -> None:
     # ~df takes the gradient away: d_x falls by f″.
-    back = rg.gradient(~rg.gradient(mixed, "x"), "x", loss="d_x")
+    back = rg.reversible_gradient(~rg.reversible_gradient(mixed, "x"), "x", loss="d_x")
     assert back(0.0, 0.0, 2.0, 0.0, 0.0).d_x_ == pytest.approx(-2.0, abs=1e-8)
 
 
@@ -630,7 +632,7 @@ def half_norm(y: fixed, x: Array[fixed, 3], a: Array[fixed, 3, 3]):
     ~r
 
 
-gradient_of_half_norm = rg.gradient(half_norm, "x")
+gradient_of_half_norm = rg.reversible_gradient(half_norm, "x")
 
 
 def test_a_penalty_on_a_gradient() -> None:
@@ -640,7 +642,7 @@ def test_a_penalty_on_a_gradient() -> None:
     assert penalty(0.0, x, a).y == pytest.approx(np.sum((m @ x) ** 2), abs=1e-7)
     assert rg.grad(penalty, "x")(0.0, x, a) == pytest.approx(2 * m @ m @ x, abs=1e-7)
     assert rg.hessian(penalty, "x")(0.0, x, a) == pytest.approx(2 * m @ m, abs=1e-7)
-    assert rg.gradient(penalty, "x")(0.0, x, a, np.zeros(3)).d_x == pytest.approx(2 * m @ m @ x, abs=1e-7)
+    assert rg.reversible_gradient(penalty, "x")(0.0, x, a, np.zeros(3)).d_x == pytest.approx(2 * m @ m @ x, abs=1e-7)
     direct = rg.grad(penalty, "a")(0.0, x, a)
     for i, j in ((0, 1), (2, 2), (1, 0)):
 
@@ -658,18 +660,18 @@ def test_a_penalty_on_a_gradient() -> None:
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda: rg.gradient(max), "`max` is no reversible function"),
-        (lambda: rg.gradient(mixed, "q"), "`mixed` has no argument 'q'"),
-        (lambda: rg.gradient(mixed, "x", loss="q"), "`mixed` has no argument 'q'"),
-        (lambda: rg.gradient(mixed, ("x", "x")), "`x` of `mixed` is chosen twice"),
-        (lambda: rg.gradient(mixed, ()), "`mixed` has no argument to differentiate by"),
-        (lambda: rg.gradient(turning, "n"), "`n` of `turning` is int: int has no derivative"),
-        (lambda: rg.gradient(turning, "x", loss="n"), "the loss `n` of `turning` is int"),
-        (lambda: rg.gradient(turning, "x", loss="v"), r"the loss `v` of `turning` is Array\[fixed, 3\]"),
-        (lambda: rg.gradient(of_lognums, "t", loss="s"), "the loss `s` of `of_lognums` is lognum"),
-        (lambda: rg.gradient(mixed, keep=0), "keep = 0"),
-        (lambda: rg.gradient(mixed, keep=1.5), r"keep = 1\.5"),
-        (lambda: rg.gradient(mixed, keep=True), "keep = True"),
+        (lambda: rg.reversible_gradient(max), "`max` is no reversible function"),
+        (lambda: rg.reversible_gradient(mixed, "q"), "`mixed` has no argument 'q'"),
+        (lambda: rg.reversible_gradient(mixed, "x", loss="q"), "`mixed` has no argument 'q'"),
+        (lambda: rg.reversible_gradient(mixed, ("x", "x")), "`x` of `mixed` is chosen twice"),
+        (lambda: rg.reversible_gradient(mixed, ()), "`mixed` has no argument to differentiate by"),
+        (lambda: rg.reversible_gradient(turning, "n"), "`n` of `turning` is int: int has no derivative"),
+        (lambda: rg.reversible_gradient(turning, "x", loss="n"), "the loss `n` of `turning` is int"),
+        (lambda: rg.reversible_gradient(turning, "x", loss="v"), r"the loss `v` of `turning` is Array\[fixed, 3\]"),
+        (lambda: rg.reversible_gradient(of_lognums, "t", loss="s"), "the loss `s` of `of_lognums` is lognum"),
+        (lambda: rg.reversible_gradient(mixed, keep=0), "keep = 0"),
+        (lambda: rg.reversible_gradient(mixed, keep=1.5), r"keep = 1\.5"),
+        (lambda: rg.reversible_gradient(mixed, keep=True), "keep = True"),
     ],
 )
 def test_what_has_no_gradient_is_refused_at_once(ask: Any, said: str) -> None:
@@ -694,11 +696,11 @@ def test_structs_that_are_not_all_fixed_have_no_gradient_of_their_shape() -> Non
         y += p.a * x
 
     with pytest.raises(rg.NotDifferentiable, match="`p` of `f` is Counted: its field `n`, int, has no derivative"):
-        rg.gradient(f, "p")
+        rg.reversible_gradient(f, "p")
     with pytest.raises(rg.NotDifferentiable, match=r"`q` of `f` is .*Sized.*: .* holds a lognum"):
-        rg.gradient(f, "q")
+        rg.reversible_gradient(f, "q")
     # Those that are not asked for by name are left out.
-    assert [p.name for p in rg.gradient(f).parameters] == ["y", "p", "q", "x", "d_x"]
+    assert [p.name for p in rg.reversible_gradient(f).parameters] == ["y", "p", "q", "x", "d_x"]
 
 
 @reversible
@@ -707,13 +709,13 @@ def unannotated(y, v):
         y += v[i] * v[i]
 
 
-gradient_of_unannotated = rg.gradient(unannotated, "v")
+gradient_of_unannotated = rg.reversible_gradient(unannotated, "v")
 
 
 def test_without_annotations_types_are_those_of_the_call() -> None:
     assert gradient_of_unannotated(0.0, np.ones(3), np.zeros(3)).d_v.tolist() == [2.0, 2.0, 2.0]
     with pytest.raises(rg.NotDifferentiable, match="no argument to differentiate by"):
-        rg.gradient(unannotated)
+        rg.reversible_gradient(unannotated)
     for arguments in (
         (0.0, np.ones(3), np.zeros(2)),
         (0.0, np.ones(3), np.zeros(3, dtype=int)),
@@ -795,7 +797,7 @@ def selfish(y: fixed, x: fixed, g: fixed):
     gradient_of_selfish(y, x, g, g)
 
 
-gradient_of_selfish = rg.gradient(selfish, "x")
+gradient_of_selfish = rg.reversible_gradient(selfish, "x")
 
 
 @pytest.mark.parametrize("f", [selfish, gradient_of_selfish], ids=["itself", "its gradient"])
@@ -806,7 +808,7 @@ def test_a_function_that_takes_its_own_gradient(f: rg.Reversible) -> None:
 
 
 def test_too_little_room_says_how_much_there_is() -> None:
-    narrow = rg.gradient(descending, "x", keep=3)
+    narrow = rg.reversible_gradient(descending, "x", keep=3)
     with pytest.raises(rg.ProgramTrap, match="3 cotangents are kept, and there is room for no more") as caught:
         narrow(0.0, 1.1, 3, 0.0)
     d = caught.value.diagnostics[0]
@@ -820,14 +822,14 @@ def test_too_little_room_says_how_much_there_is() -> None:
     assert machine.erased_bits == 0
     enough = next(k for k in range(3, 200) if _runs(k))
     assert not _runs(enough - 1)
-    assert rg.gradient(descending, "x", keep=np.int64(enough))(0.0, 1.1, 3, 0.0) == rg.gradient(descending, "x")(
-        0.0, 1.1, 3, 0.0
-    )
+    assert rg.reversible_gradient(descending, "x", keep=np.int64(enough))(0.0, 1.1, 3, 0.0) == rg.reversible_gradient(
+        descending, "x"
+    )(0.0, 1.1, 3, 0.0)
 
 
 def _runs(keep: int) -> bool:
     try:
-        rg.gradient(descending, "x", keep=keep)(0.0, 1.1, 3, 0.0)
+        rg.reversible_gradient(descending, "x", keep=keep)(0.0, 1.1, 3, 0.0)
     except rg.ProgramTrap:
         return False
     return True
@@ -839,7 +841,7 @@ def test_traps_of_the_function_are_told_in_its_source() -> None:
         assert x > 0
         y += rg.log(x)
 
-    df = rg.gradient(guarded)
+    df = rg.reversible_gradient(guarded)
     assert df(0.0, 2.0, 0.0).d_x == 0.5
     with pytest.raises(rg.ProgramTrap, match="`x > 0` is false") as caught:
         df(0.0, -2.0, 0.0)
@@ -856,7 +858,7 @@ def test_programs_that_erase_have_no_way_back() -> None:
         rg.erase(t)
 
     with pytest.raises(rg.ProgramTrap) as caught:
-        rg.gradient(erasing)(0.0, 2.0, 0.0)
+        rg.reversible_gradient(erasing)(0.0, 2.0, 0.0)
     assert caught.value.diagnostics[0].code == "RG0409"
 
 
@@ -864,29 +866,29 @@ def test_programs_that_erase_have_no_way_back() -> None:
 
 
 def test_it_reads_like_any_reversible_function() -> None:
-    df = rg.gradient(mixed)
+    df = rg.reversible_gradient(mixed)
     assert isinstance(df, rg.Reversible)
-    assert isinstance(df, rg.Gradient)
+    assert isinstance(df, rg.ReversibleGradient)
     assert repr(df) == "<reversible gradient of mixed>"
     assert repr(~df) == "<inverse of <reversible gradient of mixed>>"
     assert df.__name__ == "gradient_of_mixed"
     assert df.__doc__ == "d_x += ∂y/∂x, d_z += ∂y/∂z; all else as it was."
     assert df.signature == "gradient_of_mixed(y: fixed, x: fixed, z: fixed, d_x: fixed, d_z: fixed)"
-    twice = rg.gradient(df, "x", loss="d_z")
+    twice = rg.reversible_gradient(df, "x", loss="d_z")
     assert repr(twice) == "<reversible gradient of gradient of mixed>"
     assert twice.__doc__ == "d_x_ += ∂d_z/∂x; all else as it was."
     assert ~~df is df
     assert "gradient_of_mixed" in df._repr_html_()
     assert df(0.0, 1.0, 2.0, 0.0, 0.0)._fields == ("y", "x", "z", "d_x", "d_z")
     other = df.with_options(level=0, format=rg.Format(32, 16))
-    assert isinstance(other, rg.Gradient)
+    assert isinstance(other, rg.ReversibleGradient)
     assert repr(other) == repr(df)
     assert other.options.level == 0
     assert other.__doc__ == df.__doc__
 
 
 def test_it_shows_what_it_is_compiled_to() -> None:
-    df = rg.gradient(local)
+    df = rg.reversible_gradient(local)
     text = df.with_options(level=0).lower().as_text()
     assert "gradient_of_local" in text
     assert "local.inverse.bar" in text
@@ -908,7 +910,7 @@ def test_names_that_are_taken_are_made_longer() -> None:
     def named(y: fixed, x: fixed, d_x: fixed):
         y += x * x * d_x
 
-    df = rg.gradient(named)
+    df = rg.reversible_gradient(named)
     assert [p.name for p in df.parameters] == ["y", "x", "d_x", "d_x_", "d_d_x"]
     out = df(0.0, 3.0, 2.0, 0.0, 0.0)
     assert (out.d_x, out.d_x_, out.d_d_x) == (2.0, 12.0, 9.0)
@@ -936,7 +938,7 @@ def test_on_the_command_line(tmp_path: Any, capsys: pytest.CaptureFixture[str]) 
         "@reversible\n"
         "def f(y: fixed, x: fixed):\n"
         "    y += x * x\n\n\n"
-        "df = rg.gradient(f)\n"
+        "df = rg.reversible_gradient(f)\n"
     )
     assert main(["run", f"{file}:df", "0.0", "3.0", "0.5"]) == 0
     assert "d_x = 6.5" in capsys.readouterr().out
@@ -953,7 +955,7 @@ def test_vectors_of_the_library() -> None:
     def length(y: fixed, v: Vector3):
         y += rg.sqrt(v.x * v.x + v.y * v.y + v.z * v.z)
 
-    out = rg.gradient(length)(0.0, Vector3(2.0, 3.0, 6.0), Vector3(0.0, 0.0, 0.0))
+    out = rg.reversible_gradient(length)(0.0, Vector3(2.0, 3.0, 6.0), Vector3(0.0, 0.0, 0.0))
     assert [out.d_v.x, out.d_v.y, out.d_v.z] == pytest.approx([2 / 7, 3 / 7, 6 / 7], abs=2e-9)
 
 

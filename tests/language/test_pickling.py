@@ -81,9 +81,9 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "grad of grad": (rg.grad(rg.grad(f, "x"), "x"), (0.1, 1.7)),
     "value_and_grad": (rg.value_and_grad(f), (0.1, 1.7)),
     "gradient_report": (rg.gradient_report(f), (0.1, 1.7)),
-    "gradient": (rg.gradient(f, "x", keep=99), (0.1, 1.7, 0.0)),
-    "inverse of gradient of inverse": (~rg.gradient(~f, "x"), (0.1, 1.7, 0.0)),
-    "gradient with options": (rg.gradient(f, "x").with_options(level=0), (0.1, 1.7, 0.0)),
+    "gradient": (rg.reversible_gradient(f, "x", keep=99), (0.1, 1.7, 0.0)),
+    "inverse of gradient of inverse": (~rg.reversible_gradient(~f, "x"), (0.1, 1.7, 0.0)),
+    "gradient with options": (rg.reversible_gradient(f, "x").with_options(level=0), (0.1, 1.7, 0.0)),
     "jacobian": (rg.jacobian(total, "xs", "y"), (XS, 0.0)),
     "hessian": (rg.hessian(f, "x"), (0.1, 1.7)),
     "hvp": (rg.hvp(f, "x"), ((0.1, 1.7), 2.0)),
@@ -214,7 +214,7 @@ def test_batches_and_reports() -> None:
 
 
 def test_programs_and_compiled_code() -> None:
-    for function in (f, total.with_options(level=0), shown, rg.gradient(f, "x")):
+    for function in (f, total.with_options(level=0), shown, rg.reversible_gradient(f, "x")):
         compiled = function.compiled(*([XS, 0.0] if function.__name__ == "total" else []))
         found = through(compiled)
         assert found.program == compiled.program
@@ -267,7 +267,7 @@ NAMELESS: dict[str, Callable[[], Any]] = {
     "inverse": lambda: ~local(),
     "options": lambda: local().with_options(level=0),
     "grad": lambda: rg.grad(local()),
-    "gradient": lambda: rg.gradient(local()),
+    "gradient": lambda: rg.reversible_gradient(local()),
     "vmap": lambda: rg.vmap(local()),
     "vmap of a lambda": lambda: rg.vmap(lambda x: x),
     "vmap of a local function": lambda: rg.vmap(local_function()),
@@ -314,7 +314,7 @@ def f(y: fixed, x: fixed):
 def main(method):
     context = multiprocessing.get_context(method)
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        for made in (f, ~f, rg.grad(f, "x"), f.with_options(level=0), rg.gradient(f, "x"), rg.vmap(f)):
+        for made in (f, ~f, rg.grad(f, "x"), f.with_options(level=0), rg.reversible_gradient(f, "x"), rg.vmap(f)):
             args = {"gradient_of_f": (0.1, 1.7, 0.0), "vmap(f)": ([0.1], [1.7])}.get(made.__name__, (0.1, 1.7))
             assert repr(pool.submit(made, *args).result()) == repr(made(*args)), made
         result = pool.submit(rg.run, f, 0.1, 1.7).result()

@@ -14,23 +14,23 @@ memory of a gradient is that of the program, twice, however long it runs.
 """
 
 from retrograd.differentiation.arguments import NotDifferentiable
-from retrograd.differentiation.functions import Gradient, gradient
+from retrograd.differentiation.functions import ReversibleGradient, reversible_gradient
 from retrograd.differentiation.gradients import GradientReport, grad, gradient_report, value_and_grad, vjp
 from retrograd.differentiation.jacobians import SparseJacobian, jacobian
 from retrograd.differentiation.tangents import hessian, hvp, jvp
 
 __all__ = [
-    "Gradient",
     "GradientReport",
     "NotDifferentiable",
+    "ReversibleGradient",
     "SparseJacobian",
     "grad",
-    "gradient",
     "gradient_report",
     "hessian",
     "hvp",
     "jacobian",
     "jvp",
+    "reversible_gradient",
     "value_and_grad",
     "vjp",
 ]

@@ -1,4 +1,4 @@
-"""`gradient`: the gradient as a reversible function, to be called within others."""
+"""`reversible_gradient`: the gradient as a reversible function, to be called within others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from retrograd.values.numbers import fixed
 _KEEP = 1 << 12
 
 
-class Gradient(Reversible):
+class ReversibleGradient(Reversible):
     """A reversible function without source of its own."""
 
     def __init__(self, of: Reversible, gradient_of: GradientOf, parameters: tuple[Parameter, ...]) -> None:
@@ -46,7 +46,7 @@ class Gradient(Reversible):
 
         of = self.gradient_of
         assert of is not None
-        function = cast("Reversible", of.function)  # as `gradient` was given it
+        function = cast("Reversible", of.function)  # as `reversible_gradient` was given it
         inner = ~function if of.backward else function
         return gradient_of, (inner, of.wanted, of.loss, of.keep, self.format, self.options)
 
@@ -54,13 +54,15 @@ class Gradient(Reversible):
         """The same function compiled otherwise: see `Reversible.with_options`."""
         plain = super().with_options(**changes)
         assert self.gradient_of is not None
-        other = Gradient(plain, self.gradient_of, self.parameters)
+        other = ReversibleGradient(plain, self.gradient_of, self.parameters)
         other.read_from = self.read_from
         other.__name__, other.__qualname__ = self.__name__, self.__qualname__
         return other
 
 
-def gradient(f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, keep: int = _KEEP) -> Gradient:
+def reversible_gradient(
+    f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, keep: int = _KEEP
+) -> ReversibleGradient:
     """df(*args, *d) : d += ∂L/∂args, all else as it was; L is the value that the argument `loss` has after f(*args).
 
     Inverse: d −= ∂L/∂args. A reversible function like any other: called within reversible functions, in loops, inverted, and
@@ -99,7 +101,7 @@ def gradient(f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0
         names.add(name)
         gains.append(Parameter(name, _gain(p.annotation)))
     of = GradientOf(function, backward, at, tuple(chosen), keep)
-    return Gradient(function, of, (*function.parameters, *gains))
+    return ReversibleGradient(function, of, (*function.parameters, *gains))
 
 
 def _words(keep: Any) -> int:

@@ -24,7 +24,7 @@ from retrograd.differentiation.arguments import (
     without_derivative,
 )
 from retrograd.differentiation.course import Course
-from retrograd.differentiation.functions import Gradient, gradient
+from retrograd.differentiation.functions import ReversibleGradient, reversible_gradient
 from retrograd.functions.reversible import Inverse, Reversible, tuple_of
 from retrograd.isa.diagnostics import nearest
 
@@ -74,7 +74,7 @@ class Slope(Derived):
         if isinstance(f, Slope):
             self.losses |= f.losses
 
-    def reversible(self) -> Gradient:
+    def reversible(self) -> ReversibleGradient:
         """The gradient as a reversible function. Raises NotDifferentiable unless it is one number."""
         name = self.__name__
         if not is_one(self.argnums):
@@ -82,11 +82,11 @@ class Slope(Derived):
         x = direction_of(self.function)[0].parameters[position(self.function, self.argnums)]
         if isinstance(x.annotation, ArrayAnnotation):
             refuse(f"`{name}` gives an array, the gradient by `{x.name}`", "rg.hessian is its derivative")
-        return gradient(self.function, self.argnums, self.loss, keep=_KEEP)
+        return reversible_gradient(self.function, self.argnums, self.loss, keep=_KEEP)
 
     def numbers(self) -> list[str]:
         """The arguments that have a derivative by what is written, but losses."""
-        all_of_them = gradient(self.function, None, self.loss)
+        all_of_them = reversible_gradient(self.function, None, self.loss)
         assert all_of_them.gradient_of is not None
         names = [all_of_them.parameters[i].name for i in all_of_them.gradient_of.wanted]
         return [name for name in names if name not in self.losses]

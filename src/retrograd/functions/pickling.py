@@ -95,10 +95,10 @@ def inverse_of(f: Reversible) -> Any:
 
 
 def gradient_of(f: Any, wanted: tuple[int, ...], loss: int, keep: int, format: Any, options: Any) -> Any:
-    """`rg.gradient(f, …)`, compiled so."""
-    from retrograd.differentiation import gradient
+    """`rg.reversible_gradient(f, …)`, compiled so."""
+    from retrograd.differentiation import reversible_gradient
 
-    return with_options(gradient(f, wanted, loss, keep=keep), format, options)
+    return with_options(reversible_gradient(f, wanted, loss, keep=keep), format, options)
 
 
 def again(make: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

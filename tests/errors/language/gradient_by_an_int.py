@@ -7,4 +7,4 @@ def f(y: fixed, x: fixed, n: int):
     y += x * n
 
 
-rg.gradient(f, ("x", "n"))
+rg.reversible_gradient(f, ("x", "n"))

@@ -7,7 +7,7 @@ def square(y: fixed, x: fixed):
     y += x * x
 
 
-dsquare = rg.gradient(square)
+dsquare = rg.reversible_gradient(square)
 
 
 @reversible

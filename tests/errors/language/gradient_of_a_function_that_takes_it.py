@@ -16,5 +16,5 @@ def h(y: fixed, x: fixed):
     f(y, x)
 
 
-dh = rg.gradient(h, "x")
+dh = rg.reversible_gradient(h, "x")
 dh(0.0, 3.0, 0.0)

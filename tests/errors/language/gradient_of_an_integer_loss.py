@@ -7,4 +7,4 @@ def square(y, x):
     y += x * x
 
 
-rg.gradient(square, "x")(0, 3, 0.0)
+rg.reversible_gradient(square, "x")(0, 3, 0.0)

@@ -8,7 +8,7 @@ def total(y, v):
         y += x * x
 
 
-dtotal = rg.gradient(total, "v")
+dtotal = rg.reversible_gradient(total, "v")
 
 
 @reversible

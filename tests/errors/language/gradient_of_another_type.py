@@ -7,7 +7,7 @@ def square(y, x):
     y += x * x
 
 
-dsquare = rg.gradient(square, "x")
+dsquare = rg.reversible_gradient(square, "x")
 
 
 @reversible

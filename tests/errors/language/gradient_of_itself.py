@@ -8,5 +8,5 @@ def f(y: fixed, x: fixed, g: fixed):
     df(y, x, y, g)
 
 
-df = rg.gradient(f, "x")
+df = rg.reversible_gradient(f, "x")
 f(0.0, 3.0, 0.0)

@@ -8,7 +8,7 @@ def total(y: fixed, v: Array[fixed, "n"]):
         y += x * x
 
 
-dtotal = rg.gradient(total)
+dtotal = rg.reversible_gradient(total)
 
 
 @reversible

@@ -13,4 +13,4 @@ def powers(y: fixed, x: fixed, n: int):
     ~r
 
 
-rg.gradient(powers, "x", keep=2)(0.0, 0.5, 4, 0.0)
+rg.reversible_gradient(powers, "x", keep=2)(0.0, 0.5, 4, 0.0)
