@@ -27,7 +27,7 @@ class Options:
 
     `level` 0 leaves the IR as it was lowered. `erase`: True erases what routines and expressions computed in place of uncomputing
     it, a collection of names does so for these routines only, and for expressions unless `temporaries` is False. `stack`: words for recursion. `cotangents`: the program is to
-    run in differentiation mode, and drops the cotangent of every variable that dies on its way back (see `drops`).
+    run in differentiation mode, and discards the cotangent of every variable that dies on its way back (`derivatives/discarded_cotangents.py`).
     """
 
     level: int = 1
@@ -93,13 +93,13 @@ def _compile(
         if observe is not None:
             observe("erase_routines", module)
     compiled = Compiled(function, w, options, lowered, module, emit(module))
-    return dropping_cotangents(compiled) if options.cotangents else compiled
+    return discarding_cotangents(compiled) if options.cotangents else compiled
 
 
-def dropping_cotangents(compiled: Compiled) -> Compiled:
+def discarding_cotangents(compiled: Compiled) -> Compiled:
     """The program, to be run in differentiation mode: see `Options.cotangents`."""
     module = compiled.module
-    module = replace(module, dropping=useful_variables(module, real_regions(compiled.lowered)))
+    module = replace(module, discarded=useful_variables(module, real_regions(compiled.lowered)))
     return replace(compiled, options=replace(compiled.options, cotangents=True), module=module, emitted=emit(module))
 
 

@@ -31,12 +31,12 @@ d, a, b = place("d"), place("a"), place("b")
 m, imm, br = place("m"), place("imm"), place("br")
 
 
-#: what marks the cotangent companion of a place: "d" -> "d̄"
+#: what marks the cotangent shadow of a place: "d" -> "d̄"
 BAR = "\u0304"
 
 
 def bar(name: str) -> str:
-    """The name of the cotangent companion of a place."""
+    """The name of the cotangent shadow of a place."""
     return name + BAR
 
 

@@ -9,8 +9,8 @@ from retrograd.compiler.backend.linear_code import Step
 from retrograd.compiler.ir.statements import Call, Procedure
 
 
-class Group(NamedTuple):
-    """Procedures that call each other in a circle, or one alone."""
+class Component(NamedTuple):
+    """Procedures that call each other in a component, or one alone."""
 
     names: tuple[str, ...]
     recursive: bool
@@ -37,7 +37,7 @@ def reachable(
     return bodies
 
 
-def callees_first(bodies: Mapping[str, Sequence[Step]]) -> list[Group]:
+def callees_first(bodies: Mapping[str, Sequence[Step]]) -> list[Component]:
     """The strongly connected components of the call graph, each after all that it calls.
 
     (R. Tarjan, Depth-first search and linear graph algorithms, SIAM J. Comput. 1, 1972; without recursion.)
@@ -47,7 +47,7 @@ def callees_first(bodies: Mapping[str, Sequence[Step]]) -> list[Group]:
     low: dict[str, int] = {}
     path: list[str] = []
     open_names: set[str] = set()
-    groups: list[Group] = []
+    components: list[Component] = []
     for root in bodies:
         if root in number:
             continue
@@ -71,8 +71,8 @@ def callees_first(bodies: Mapping[str, Sequence[Step]]) -> list[Group]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[name])
                 if low[name] == number[name]:
-                    group = path[path.index(name) :]
-                    del path[len(path) - len(group) :]
-                    open_names.difference_update(group)
-                    groups.append(Group(tuple(group), len(group) > 1 or name in called[name]))
-    return groups
+                    component = path[path.index(name) :]
+                    del path[len(path) - len(component) :]
+                    open_names.difference_update(component)
+                    components.append(Component(tuple(component), len(component) > 1 or name in called[name]))
+    return components

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrograd.compiler.backend.call_graph import callees_first, reachable
-from retrograd.compiler.backend.function_emitter import Shared, Unit, make_constant, undo
+from retrograd.compiler.backend.function_emitter import FunctionEmitter, Shared, make_constant, undo
 from retrograd.compiler.backend.linear_code import Branch, Step, linearize
-from retrograd.compiler.backend.register_allocation import SLOT, assign_purposes, weigh_constants
-from retrograd.compiler.derivatives.discarded_cotangents import directions, with_drops
+from retrograd.compiler.backend.register_allocation import SLOT, assign_roles, weigh_constants
+from retrograd.compiler.derivatives.discarded_cotangents import directions, with_discards
 from retrograd.compiler.ir.statements import SP, Call, Const, Delocal, External, Local, Module, Node, Op
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import Instruction, encode
@@ -51,31 +51,35 @@ def emit(module: Module, *, registers: int = 256) -> Emitted:
     w = module.format
     entry = linearize(module.entry, w)
     bodies = reachable(entry, module.procedures, lambda p: linearize(p.body, w, p.span))
-    if module.dropping:
+    if module.discarded:
         ways = directions(entry, bodies)
-        entry = with_drops(entry, (1,), module.dropping)
-        bodies = {name: with_drops(steps, ways[name], module.dropping) for name, steps in bodies.items()}
-    groups = callees_first(bodies)
+        entry = with_discards(entry, (1,), module.discarded)
+        bodies = {name: with_discards(steps, ways[name], module.discarded) for name, steps in bodies.items()}
+    components = callees_first(bodies)
 
     weights: dict[int, float] = {}
     weigh_constants(entry, w, 0, weights)
     for body in bodies.values():
         weigh_constants(body, w, 1, weights)
-    uses_stack = any(group.recursive for group in groups) or any(map(_mentions_stack, (entry, *bodies.values())))
-    shared = Shared(module, assign_purposes(registers, uses_stack, weights))
+    uses_stack = any(component.recursive for component in components) or any(
+        map(_mentions_stack, (entry, *bodies.values()))
+    )
+    shared = Shared(module, assign_roles(registers, uses_stack, weights))
 
-    procedures: dict[str, Unit] = {}
-    for group in groups:
-        units = {name: Unit(shared, bodies[name], module.procedures[name], group) for name in group.names}
-        for unit in units.values():
-            unit.settle()
-        touched = 0
-        for unit in units.values():
-            unit.emit_procedure()
-            touched |= unit.touches()
-        shared.touched.update(dict.fromkeys(units, touched))
-        procedures |= units
-    main = Unit(shared, entry)
+    procedures: dict[str, FunctionEmitter] = {}
+    for component in components:
+        emitters = {
+            name: FunctionEmitter(shared, bodies[name], module.procedures[name], component) for name in component.names
+        }
+        for emitter in emitters.values():
+            emitter.assign_parameters()
+        clobbered = 0
+        for emitter in emitters.values():
+            emitter.emit_procedure()
+            clobbered |= emitter.clobbers()
+        shared.clobbered.update(dict.fromkeys(emitters, clobbered))
+        procedures |= emitters
+    main = FunctionEmitter(shared, entry)
     main.emit_body()
     return _link(shared, main, procedures)
 
@@ -96,19 +100,19 @@ def _mentions_stack(steps: Iterable[Step]) -> bool:
     return False
 
 
-def _link(shared: Shared, main: Unit, procedures: Mapping[str, Unit]) -> Emitted:
+def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, FunctionEmitter]) -> Emitted:
     """Lay the parts out in code and memory."""
     module, w = shared.module, shared.module.format
-    touched = main.locations.touched
-    for unit in procedures.values():
-        touched |= unit.locations.touched
-    slots = max(touched.bit_length() - SLOT, 0)
+    clobbered = main.locations.clobbered
+    for emitter in procedures.values():
+        clobbered |= emitter.locations.clobbered
+    slots = max(clobbered.bit_length() - SLOT, 0)
     stack = module.memory + slots
 
     setup: list[Instruction] = []
-    if shared.purposes.stack is not None and stack:
-        setup += make_constant(shared.purposes.stack, stack, w)
-    for word, register in shared.purposes.constants.items():
+    if shared.roles.stack is not None and stack:
+        setup += make_constant(shared.roles.stack, stack, w)
+    for word, register in shared.roles.constants.items():
         setup += make_constant(register, word, w)
     start, finish = Instruction(TABLE["start"]), Instruction(TABLE["finish"])
     code = [start, *setup, *main.code, *undo(setup), finish]
@@ -116,22 +120,22 @@ def _link(shared: Shared, main: Unit, procedures: Mapping[str, Unit]) -> Emitted
     origins: list[Node | None] = [*[None] * frame, *main.origins, *[None] * frame]
     spans: list[Span | None] = [*[None] * frame, *main.spans, *[None] * frame]
     bases = {"": frame}
-    for name, unit in procedures.items():
+    for name, emitter in procedures.items():
         bases[name] = len(code)
-        code += unit.code
-        origins += unit.origins
-        spans += unit.spans
+        code += emitter.code
+        origins += emitter.origins
+        spans += emitter.spans
 
-    units = {"": main, **procedures}
-    entrances = {name: bases[name] + unit.entrance for name, unit in procedures.items()}
+    emitters = {"": main, **procedures}
+    entrances = {name: bases[name] + emitter.entrance for name, emitter in procedures.items()}
     checks: dict[int, Node] = {}
-    for name, unit in units.items():
+    for name, emitter in emitters.items():
         base = bases[name]
-        for at, callee in unit.calls.items():
+        for at, callee in emitter.calls.items():
             pc = base + at
             code[pc] = code[pc]._replace(imm=code[pc].opcode.distance(entrances[callee] - pc))
-        for at in unit.checks:
-            origin = unit.origins[at]
+        for at in emitter.checks:
+            origin = emitter.origins[at]
             assert origin is not None
             checks[base + at] = origin
     externals = {pc: node.number for pc, node in enumerate(origins) if isinstance(node, External)}
@@ -143,7 +147,7 @@ def _link(shared: Shared, main: Unit, procedures: Mapping[str, Unit]) -> Emitted
     if module.above:
         # What lies above the stack has its address: the words in memory take their room from the stack.
         size = module.memory + module.stack + module.above
-    elif shared.purposes.stack is not None:
+    elif shared.roles.stack is not None:
         # One address less than words can tell apart, so that a stack that grows too large meets the end of the memory.
         size = stack + min(module.stack, max(w.mask - stack, 0))
     program = Program(
@@ -157,8 +161,8 @@ def _link(shared: Shared, main: Unit, procedures: Mapping[str, Unit]) -> Emitted
     )
     watched = {
         bases[name] + at: tuple(x if isinstance(x, Const) or x < SLOT else SLOT + shared.slot(x) for x in places)
-        for name, unit in units.items()
-        for at, places in unit.watched.items()
+        for name, emitter in emitters.items()
+        for at, places in emitter.watched.items()
     }
     return Emitted(program, checks, externals, watched, origins)
 

@@ -1,6 +1,6 @@
 """The code of one procedure, or of the entry: steps on variables become instructions on registers and memory.
 
-What the compiler adds for its own purposes (bringing a variable in from memory, making a constant, moving arguments to
+What the compiler adds for its own roles (bringing a variable in from memory, making a constant, moving arguments to
 their places) stands in front of the instruction that needs it, and its inverse behind. So it is undone in either
 direction of execution, and forgets nothing.
 """
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from retrograd.compiler.backend.call_graph import Group, callees
+from retrograd.compiler.backend.call_graph import Component, callees
 from retrograd.compiler.backend.linear_code import ZERO, Branch, Step, immediate_of
 from retrograd.compiler.backend.register_allocation import (
     SLOT,
     ZERO_REGISTER,
+    AllocationHint,
     Locations,
-    Purposes,
-    Wish,
-    make_wishes,
+    RegisterRoles,
+    allocation_hints,
     members,
 )
 from retrograd.compiler.ir.statements import (
@@ -52,11 +52,11 @@ class Shared:
     """What the parts of a program have in common."""
 
     module: Module
-    purposes: Purposes
+    roles: RegisterRoles
     #: procedure -> the locations of its parameters
-    homes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    parameter_locations: dict[str, tuple[int, ...]] = field(default_factory=dict)
     #: procedure -> every location that it and what it calls may use
-    touched: dict[str, int] = field(default_factory=dict)
+    clobbered: dict[str, int] = field(default_factory=dict)
     #: opcode -> whether it has guards of its own
     traps: dict[Opcode, bool] = field(default_factory=dict)
 
@@ -98,17 +98,23 @@ def _can_trap(opcode: Opcode, w: Format) -> bool:
     return "[ra+imm]" in opcode.operands or any(g != NOT_JUMPING for g in opcode.guards(w))
 
 
-class Unit:
+class FunctionEmitter:
     """The instructions of one procedure or of the entry, while they are emitted. Branch distances are final, calls are not."""
 
     def __init__(
-        self, shared: Shared, steps: Sequence[Step], procedure: Procedure | None = None, group: Group | None = None
+        self,
+        shared: Shared,
+        steps: Sequence[Step],
+        procedure: Procedure | None = None,
+        component: Component | None = None,
     ) -> None:
         self.shared = shared
         self.steps = steps
         self.procedure = procedure
         #: those whose calls may come back to this procedure while it is active
-        self.circle = frozenset(group.names) if group is not None and group.recursive else frozenset[str]()
+        self.component = (
+            frozenset(component.names) if component is not None and component.recursive else frozenset[str]()
+        )
         self.code: list[Instruction] = []
         self.origins: list[Node | None] = []
         self.spans: list[Span | None] = []
@@ -120,14 +126,14 @@ class Unit:
         self.calls: dict[int, str] = {}
         #: address of the `swapbr`
         self.entrance = 0
-        self.locations = Locations(shared.purposes.variables)
+        self.locations = Locations(shared.roles.variables)
         self._w = shared.format
-        self._scratch = shared.purposes.scratch
+        self._scratch = shared.roles.scratch
         #: variable, or constant that has a register -> where it is; what an instruction does not use is register 0
         self._where: dict[Operand | None, int] = {None: ZERO_REGISTER, ZERO: ZERO_REGISTER}
-        self._where |= {Const(word): register for word, register in shared.purposes.constants.items()}
-        if shared.purposes.stack is not None:
-            self._where[SP] = shared.purposes.stack
+        self._where |= {Const(word): register for word, register in shared.roles.constants.items()}
+        if shared.roles.stack is not None:
+            self._where[SP] = shared.roles.stack
         #: a hash of which variables are alive and where: equal at the two ends of every branch
         self._alive = 0
         self._first_ends: dict[int, tuple[int, int]] = {}
@@ -138,12 +144,14 @@ class Unit:
 
     # ---------------------------------------------------------------- frames
 
-    def settle(self) -> None:
-        """Give the parameters their locations. All members of a circle settle before any is emitted."""
+    def assign_parameters(self) -> None:
+        """Give the parameters their locations. All members of a component assign_parameters before any is emitted."""
         assert self.procedure is not None
         params = self.procedure.params
-        wishes, self._link_wish, _ = make_wishes(params, self.steps, self.shared.homes, self.shared.touched)
-        self.shared.homes[self.procedure.name] = tuple(map(self._begin, params, wishes))
+        hints, self._link_hint, _ = allocation_hints(
+            params, self.steps, self.shared.parameter_locations, self.shared.clobbered
+        )
+        self.shared.parameter_locations[self.procedure.name] = tuple(map(self._begin, params, hints))
 
     def emit_procedure(self) -> None:
         """The Pendulum convention: `from`, entrance in the middle, body, `goto` back to the `from`.
@@ -154,10 +162,10 @@ class Unit:
         assert self.procedure is not None
         self._span = self.procedure.span
         link, keep = self._scratch[0], list[Instruction]()
-        if self.circle:
+        if self.component:
             keep = self._push(link)
         else:
-            location = self.locations.take(self._link_wish)
+            location = self.locations.take(self._link_hint)
             if location < SLOT:
                 link = location
             else:
@@ -177,14 +185,14 @@ class Unit:
         return [Instruction(_EXCH, register, sp), Instruction(_IMM, sp, imm=1)]
 
     def _stack(self) -> int:
-        stack = self.shared.purposes.stack
+        stack = self.shared.roles.stack
         assert stack is not None
         return stack
 
     def emit_body(self) -> None:
         params = () if self.procedure is None else self.procedure.params
-        _, _, wishes = make_wishes(params, self.steps, self.shared.homes, self.shared.touched)
-        wanted = iter(wishes)
+        _, _, hints = allocation_hints(params, self.steps, self.shared.parameter_locations, self.shared.clobbered)
+        wanted = iter(hints)
         before = self._alive
         for step in self.steps:
             self._origin, self._span = step.origin, step.span
@@ -213,10 +221,10 @@ class Unit:
 
     # ---------------------------------------------------------------- variables
 
-    def _begin(self, var: Var, wish: Wish) -> int:
+    def _begin(self, var: Var, hint: AllocationHint) -> int:
         if var in self._where:
             raise AssertionError(f"{self._name}: {var!r} becomes live, but it is")
-        location = self.locations.take(wish)
+        location = self.locations.take(hint)
         self._where[var] = location
         self._alive ^= hash((id(var), location))
         return location
@@ -374,7 +382,7 @@ class Unit:
     def _put_stacked(self, instructions: Sequence[Instruction]) -> None:
         """Put; accesses to the stack can trap, when it is full."""
         for i in instructions:
-            if i.opcode is _EXCH and i.ra == self.shared.purposes.stack:
+            if i.opcode is _EXCH and i.ra == self.shared.roles.stack:
                 self.checks.append(len(self.code))
             self._put(i)
 
@@ -388,13 +396,13 @@ class Unit:
         for location in arguments:
             held &= ~(1 << location)
         out: list[Instruction] = []
-        if call.procedure not in self.circle:
-            used = self.shared.touched[call.procedure]
-            shelters = used | self.locations.taken
+        if call.procedure not in self.component:
+            used = self.shared.clobbered[call.procedure]
+            save_slots = used | self.locations.taken
             for location in members(held & used):
-                shelter = self.locations.find_shelter(shelters)
-                shelters |= 1 << shelter
-                out += self._exchange(location, shelter)
+                save_slot = self.locations.take_save_slot(save_slots)
+                save_slots |= 1 << save_slot
+                out += self._exchange(location, save_slot)
             return out
         sp, scratch = self._stack(), self._scratch[0]
         for depth, location in enumerate(members(held)):
@@ -409,13 +417,18 @@ class Unit:
     def _place(self, call: Call) -> list[Instruction]:
         """The arguments brought to the callee's parameters: variables by exchange, constants by adding them to zero."""
         name = call.procedure
-        homes, written = self.shared.homes[name], self.shared.module.procedures[name].written
-        if len(homes) != len(call.args):
-            raise AssertionError(f"{self._name}: {name} takes {len(homes)} arguments, not {len(call.args)}")
+        parameter_locations, written = (
+            self.shared.parameter_locations[name],
+            self.shared.module.procedures[name].written,
+        )
+        if len(parameter_locations) != len(call.args):
+            raise AssertionError(
+                f"{self._name}: {name} takes {len(parameter_locations)} arguments, not {len(call.args)}"
+            )
         first: dict[Var, int] = {}
         copies: list[tuple[Operand, int]] = []
-        dropping, dropped = self.shared.module.dropping, list[int]()
-        for index, (arg, home) in enumerate(zip(call.args, homes, strict=True)):
+        discarded, discarding = self.shared.module.discarded, list[int]()
+        for index, (arg, preferred) in enumerate(zip(call.args, parameter_locations, strict=True)):
             if isinstance(arg, Var) and arg not in first:
                 if arg is SP:
                     raise AssertionError(f"{self._name}: the stack pointer is an argument of {name}")
@@ -424,30 +437,30 @@ class Unit:
             # A second place of a variable is a copy, which is only right if nobody writes any of them.
             if index in written or (isinstance(arg, Var) and first[arg] in written):
                 raise AssertionError(f"{self._name}: {name} writes its parameter {index}, given {arg!r}")
-            copies.append((arg, home))
-            if dropping and self.shared.module.procedures[name].params[index] in dropping:
-                dropped.append(home)
+            copies.append((arg, preferred))
+            if discarded and self.shared.module.procedures[name].params[index] in discarded:
+                discarding.append(preferred)
         out: list[Instruction] = []
         now = {var: self._location(var) for var in first}
         holder = {location: var for var, location in now.items()}
         for var, index in first.items():
-            here, home = now[var], homes[index]
-            if here == home:
+            here, preferred = now[var], parameter_locations[index]
+            if here == preferred:
                 continue
-            out += self._exchange(here, home)
+            out += self._exchange(here, preferred)
             del holder[here]
-            displaced = holder.get(home)
+            displaced = holder.get(preferred)
             if displaced is not None:
                 now[displaced], holder[here] = here, displaced
-            now[var], holder[home] = home, var
-        for home in dropped:
+            now[var], holder[preferred] = preferred, var
+        for preferred in discarding:
             # What a copy or a constant has gained ends with it.
-            out += self._test(home)
-        for arg, home in copies:
+            out += self._test(preferred)
+        for arg, preferred in copies:
             if isinstance(arg, Var):
-                out += self._copy(homes[first[arg]], home)
+                out += self._copy(parameter_locations[first[arg]], preferred)
             elif arg.word & self._w.mask:
-                out += self._fill(home, arg)
+                out += self._fill(preferred, arg)
         return out
 
     def _exchange(self, x: int, y: int) -> list[Instruction]:
@@ -489,9 +502,9 @@ class Unit:
         scratch = self._scratch[0]
         return [*make_constant(scratch, word, self._w), self._exchange_slot(scratch, target)]
 
-    def touches(self) -> int:
-        """Every location that this code uses, and what it calls outside its own circle."""
-        out = self.locations.touched
+    def clobbers(self) -> int:
+        """Every location that this code uses, and what it calls outside its own component."""
+        out = self.locations.clobbered
         for name in callees(self.steps):
-            out |= self.shared.touched.get(name, 0)
+            out |= self.shared.clobbered.get(name, 0)
         return out

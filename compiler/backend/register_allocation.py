@@ -30,7 +30,7 @@ MAX_CONSTANTS = 64
 LOOP_WEIGHT = 8
 
 
-class Purposes(NamedTuple):
+class RegisterRoles(NamedTuple):
     """What each register is for, throughout the program."""
 
     stack: int | None
@@ -42,7 +42,7 @@ class Purposes(NamedTuple):
     variables: int
 
 
-def assign_purposes(registers: int, uses_stack: bool, weights: Mapping[int, float]) -> Purposes:
+def assign_roles(registers: int, uses_stack: bool, weights: Mapping[int, float]) -> RegisterRoles:
     """Share out the registers below `registers`; the constants of most weight get a register each."""
     top = registers - 1
     stack = top if uses_stack else None
@@ -56,7 +56,7 @@ def assign_purposes(registers: int, uses_stack: bool, weights: Mapping[int, floa
     chosen = ranked[: min(MAX_CONSTANTS, top // 4)]
     constants = {word: top - i for i, word in enumerate(chosen)}
     top -= len(chosen)
-    return Purposes(stack, scratch, constants, (1 << top + 1) - 2)
+    return RegisterRoles(stack, scratch, constants, (1 << top + 1) - 2)
 
 
 def weigh_constants(steps: Iterable[Step], w: Format, depth: int, weights: dict[int, float]) -> None:
@@ -80,62 +80,62 @@ def weigh_constants(steps: Iterable[Step], w: Format, depth: int, weights: dict[
                 weights[word] = weights.get(word, 0.0) + weight * LOOP_WEIGHT ** (step.depth + depth)
 
 
-class Wish(NamedTuple):
-    """What is good for a variable. `avoid`: locations that calls in its life use; `home`: where calls take it as argument."""
+class AllocationHint(NamedTuple):
+    """What is good for a variable. `avoid`: locations that calls in its life use; `preferred`: where calls take it as argument."""
 
     avoid: int = 0
-    home: int | None = None
+    preferred: int | None = None
 
 
 class _Life:
     """A variable alive: since which step, and where calls took it."""
 
-    __slots__ = ("homes", "index", "since")
+    __slots__ = ("index", "parameter_locations", "since")
 
     def __init__(self, index: int, since: int) -> None:
         self.index = index
         self.since = since
-        self.homes: list[tuple[str, int]] = []
+        self.parameter_locations: list[tuple[str, int]] = []
 
 
-def make_wishes(
+def allocation_hints(
     params: Sequence[Var],
     steps: Sequence[Step],
-    homes: Mapping[str, Sequence[int]],
-    touched: Mapping[str, int],
-) -> tuple[list[Wish], Wish, list[Wish]]:
+    parameter_locations: Mapping[str, Sequence[int]],
+    clobbered: Mapping[str, int],
+) -> tuple[list[AllocationHint], AllocationHint, list[AllocationHint]]:
     """(of the parameters, of the link, of each Local in the order of the steps).
 
-    `homes`: procedure -> the locations of its parameters; `touched`: procedure -> all that it and what it calls use.
+    `parameter_locations`: procedure -> the locations of its parameters; `clobbered`: procedure -> all that it and what it calls use.
     A procedure that is in neither is recursive with this one: around such a call everything is saved, wherever it is.
     """
     calls: dict[str, list[int]] = {}
-    wishes: list[Wish] = []
+    hints: list[AllocationHint] = []
     alive = {var: _Life(i, -1) for i, var in enumerate(params)}
-    wishes += [Wish()] * len(params)
+    hints += [AllocationHint()] * len(params)
 
     def end(life: _Life) -> None:
-        home, passed = None, Counter[str]()
-        if life.homes:
-            home = Counter(location for _, location in life.homes).most_common(1)[0][0]
-            passed.update(name for name, location in life.homes if location == home)
+        preferred, passed = None, Counter[str]()
+        if life.parameter_locations:
+            preferred = Counter(location for _, location in life.parameter_locations).most_common(1)[0][0]
+            passed.update(name for name, location in life.parameter_locations if location == preferred)
         avoid = 0
         for name in reversed(calls):
             places = calls[name]
             if places[-1] < life.since:
                 break
-            used = touched.get(name, 0)
-            if home is not None and passed[name] == len(places) - bisect_left(places, life.since):
-                used &= ~(1 << home)
+            used = clobbered.get(name, 0)
+            if preferred is not None and passed[name] == len(places) - bisect_left(places, life.since):
+                used &= ~(1 << preferred)
             avoid |= used
-        fits = home is not None and home < SLOT and not avoid >> home & 1
-        wishes[life.index] = Wish(avoid, home if fits else None)
+        fits = preferred is not None and preferred < SLOT and not avoid >> preferred & 1
+        hints[life.index] = AllocationHint(avoid, preferred if fits else None)
 
     for at, step in enumerate(steps):
         match step.item:
             case Local(var):
-                alive[var] = _Life(len(wishes), at)
-                wishes.append(Wish())
+                alive[var] = _Life(len(hints), at)
+                hints.append(AllocationHint())
             case Delocal(var):
                 if var in alive:
                     end(alive.pop(var))
@@ -145,16 +145,16 @@ def make_wishes(
                 places.append(at)
                 calls[name] = places
                 seen: set[Operand] = set()
-                for arg, location in zip(args, homes.get(name, ()), strict=False):
+                for arg, location in zip(args, parameter_locations.get(name, ()), strict=False):
                     if isinstance(arg, Var) and arg not in seen and arg in alive:
                         seen.add(arg)
-                        alive[arg].homes.append((name, location))
+                        alive[arg].parameter_locations.append((name, location))
             case Op() | Branch():
                 pass
     for var in list(alive):
         end(alive.pop(var))
-    link = Wish(_union(touched.get(name, 0) for name in calls))
-    return wishes[: len(params)], link, wishes[len(params) :]
+    link = AllocationHint(_union(clobbered.get(name, 0) for name in calls))
+    return hints[: len(params)], link, hints[len(params) :]
 
 
 def _union(sets: Iterable[int]) -> int:
@@ -183,22 +183,22 @@ class Locations:
     def __init__(self, variables: int) -> None:
         self.variables = variables
         self.taken = 0
-        self.touched = 0
+        self.clobbered = 0
 
-    def take(self, wish: Wish) -> int:
-        """A free location: its home, else a register that no call uses, else any register, else memory."""
-        if wish.home is not None and self.variables >> wish.home & 1 and not self.taken >> wish.home & 1:
-            location = wish.home
+    def take(self, hint: AllocationHint) -> int:
+        """A free location: its preferred, else a register that no call uses, else any register, else memory."""
+        if hint.preferred is not None and self.variables >> hint.preferred & 1 and not self.taken >> hint.preferred & 1:
+            location = hint.preferred
         else:
             free = self.variables & ~self.taken
-            location = lowest((free & ~wish.avoid) or free or self._slots(wish.avoid))
+            location = lowest((free & ~hint.avoid) or free or self._slots(hint.avoid))
         self.reserve(location)
         return location
 
-    def find_shelter(self, avoid: int) -> int:
+    def take_save_slot(self, avoid: int) -> int:
         """A free location outside `avoid`, for the time of a call."""
         location = lowest((self.variables & ~self.taken & ~avoid) or self._slots(avoid))
-        self.touched |= 1 << location
+        self.clobbered |= 1 << location
         return location
 
     def _slots(self, avoid: int) -> int:
@@ -207,7 +207,7 @@ class Locations:
 
     def reserve(self, location: int) -> None:
         self.taken |= 1 << location
-        self.touched |= 1 << location
+        self.clobbered |= 1 << location
 
     def give_back(self, location: int) -> None:
         self.taken &= ~(1 << location)

@@ -2,7 +2,7 @@
 
     active = {x : an input influences x, and x an output}, differentiably
 
-Companions of all others are zero whenever they matter, and are left out. What matters is not followed through the order of
+Shadows of all others are zero whenever they matter, and are left out. What matters is not followed through the order of
 statements: a variable is active everywhere or nowhere. So the set may be larger than need be, never smaller.
 Source: activity analysis, L. Hascoët, U. Naumann, V. Pascual, "To be recorded" analysis in reverse-mode automatic
 differentiation, Future Generation Computer Systems 21 (2005), §2.
@@ -15,17 +15,17 @@ from collections.abc import Collection, Iterable
 from retrograd.compiler.ir.effects import operand, walk
 from retrograd.compiler.ir.rewriting import bodies
 from retrograd.compiler.ir.statements import SP, Call, For, Module, Op, Region, Var
-from retrograd.isa.derivatives.shadows import Gain, cotangents
+from retrograd.isa.derivatives.shadows import LinearUpdate, cotangents
 from retrograd.isa.entries import Opcode
 from retrograd.isa.words import Format
 
 #: a variable, a region, or None: memory accessed without a region, which may be any
-Cell = Var | Region | None
+Storage = Var | Region | None
 
-_Flows = dict[Cell, set[Cell]]
+_Flows = dict[Storage, set[Storage]]
 
 
-def active_cells(module: Module, inputs: Iterable[Cell], outputs: Iterable[Cell]) -> frozenset[Cell]:
+def active_storage(module: Module, inputs: Iterable[Storage], outputs: Iterable[Storage]) -> frozenset[Storage]:
     """The cells between these inputs and outputs. None among them stands for all memory.
 
     A loop's variable is not active: nothing makes it what it is but the loop.
@@ -35,12 +35,12 @@ def active_cells(module: Module, inputs: Iterable[Cell], outputs: Iterable[Cell]
     for target, sources in back.items():
         for source in sources:
             forth.setdefault(source, set()).add(target)
-    given: set[Cell] = {SP}
+    given: set[Storage] = {SP}
     given.update(node.var for body in bodies(module) for node in walk(body) if isinstance(node, For))
     return frozenset((_reached(back, set(outputs)) & _reached(forth, set(inputs))) - given)
 
 
-def useful_variables(module: Module, outputs: Iterable[Cell]) -> frozenset[Var]:
+def useful_variables(module: Module, outputs: Iterable[Storage]) -> frozenset[Var]:
     """The variables that influence these outputs: those whose cotangents need not be zero, whatever they depend on."""
     return frozenset(x for x in _reached(_dependences(module), set(outputs)) if isinstance(x, Var))
 
@@ -56,15 +56,15 @@ def _dependences(module: Module) -> _Flows:
             elif isinstance(node, Call):
                 _join_arguments(back, node, module)
     if None in back or any(None in sources for sources in back.values()):
-        for region in {r for r in _cells(back) if isinstance(r, Region)}:
+        for region in {r for r in _storage(back) if isinstance(r, Region)}:
             back.setdefault(region, set()).add(None)
             back.setdefault(None, set()).add(region)
     return back
 
 
-def _flows(op: Op, w: Format) -> list[tuple[Cell, Cell]]:
+def _flows(op: Op, w: Format) -> list[tuple[Storage, Storage]]:
     """(x, y) where the op's y' depends on x."""
-    out: list[tuple[Cell, Cell]] = []
+    out: list[tuple[Storage, Storage]] = []
     for source, target in _pairs(op.opcode, w):
         cells = [op.region if p == "m" else operand(op, p) for p in (source, target)]
         if all(p == "m" or isinstance(c, Var) for p, c in zip((source, target), cells, strict=True)):
@@ -76,7 +76,7 @@ def _pairs(opcode: Opcode, w: Format) -> list[tuple[str, str]]:
     # The cotangent of x gains from that of y where y' depends on x.
     out: list[tuple[str, str]] = []
     for step in cotangents(opcode, w).steps:
-        if isinstance(step, Gain):
+        if isinstance(step, LinearUpdate):
             out += [(step.place, source) for source in step.sources]
         else:
             written = [p for p in step.opcode.writes if p != "br"]
@@ -86,7 +86,7 @@ def _pairs(opcode: Opcode, w: Format) -> list[tuple[str, str]]:
 
 def _join_arguments(back: _Flows, call: Call, module: Module) -> None:
     callee = module.procedures[call.procedure]
-    pairs: list[tuple[Cell, Cell]] = []
+    pairs: list[tuple[Storage, Storage]] = []
     for arg, param in zip(call.args, callee.params, strict=True):
         if isinstance(arg, Var):
             pairs.append((arg, param))
@@ -96,12 +96,12 @@ def _join_arguments(back: _Flows, call: Call, module: Module) -> None:
         back.setdefault(y, set()).add(x)
 
 
-def _cells(back: _Flows) -> set[Cell]:
+def _storage(back: _Flows) -> set[Storage]:
     return set(back).union(*back.values())
 
 
-def _reached(flows: _Flows, start: Collection[Cell]) -> set[Cell]:
-    reached: set[Cell] = set(start)
+def _reached(flows: _Flows, start: Collection[Storage]) -> set[Storage]:
+    reached: set[Storage] = set(start)
     todo = list(reached)
     while todo:
         for cell in flows.get(todo.pop(), ()):

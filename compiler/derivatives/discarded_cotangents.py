@@ -29,14 +29,14 @@ def directions(entry: Sequence[Step], bodies: Mapping[str, Sequence[Step]]) -> d
     return found
 
 
-def with_drops(steps: Sequence[Step], ways: Collection[int], dropping: Collection[Var]) -> list[Step]:
+def with_discards(steps: Sequence[Step], ways: Collection[int], discarded: Collection[Var]) -> list[Step]:
     """The steps with tests of these variables where they are made, or freed, or both."""
     out: list[Step] = []
     for step in steps:
         item = step.item
-        if isinstance(item, Delocal) and -1 in ways and item.var in dropping:
+        if isinstance(item, Delocal) and -1 in ways and item.var in discarded:
             out.append(step._replace(item=Op(TABLE["assertz"], item.var)))
         out.append(step)
-        if isinstance(item, Local) and 1 in ways and item.var in dropping:
+        if isinstance(item, Local) and 1 in ways and item.var in discarded:
             out.append(step._replace(item=Op(TABLE["assertz"], item.var)))
     return out

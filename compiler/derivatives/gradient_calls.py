@@ -4,7 +4,7 @@
 
 So g gains ∂L/∂x, all else is as it was, and G is an update like any other: inverted, called in loops, differentiated. The
 bodies are made when all procedures and the memory are known, those that others differentiate first: each level has its
-companions one more stretch of memory away.
+shadows one more stretch of memory away.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from retrograd.compiler.derivatives.activity import Cell, active_cells
-from retrograd.compiler.derivatives.gradients import with_companions, with_region
+from retrograd.compiler.derivatives.activity import Storage, active_storage
+from retrograd.compiler.derivatives.gradients import with_region, with_shadow_memory
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
 from retrograd.compiler.ir.flatten import ZERO
 from retrograd.compiler.ir.instruction_selection import Place, Word, updates
@@ -98,19 +98,19 @@ def _reachable(module: Module, name: str, wanted: Mapping[str, GradientCall] | N
 
 def _expand(group: Sequence[GradientCall], module: Module) -> Module:
     parts: list[tuple[GradientCall, Module]] = []
-    cells: set[Cell] = set()
+    cells: set[Storage] = set()
     for g in group:
         below = {name: module.procedures[name] for name in _reachable(module, g.callee)}
         part = replace(module, entry=(), procedures=below)
         inputs, loss = _inner(module, g)
         parts.append((g, part))
-        cells |= active_cells(part, inputs, [loss])
-    offset, wide = with_companions(module, frozenset(cells))
+        cells |= active_storage(part, inputs, [loss])
+    offset, wide = with_shadow_memory(module, frozenset(cells))
     wide, region = with_region(wide, "kept", max(g.keep for g in group))
     regions, procedures = dict.fromkeys((region,)), dict(wide.procedures)
     for g, part in parts:
         inputs, loss = _inner(module, g)
-        active = active_cells(part, inputs, [loss])
+        active = active_storage(part, inputs, [loss])
         if loss not in active:
             procedures[g.name] = replace(procedures[g.name], body=())
             continue
@@ -156,38 +156,38 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
     assert kept is not None
     assert kept.region.address is not None
     own, regions = outer.params[: len(inner.params)], outer.regions[: len(inner.regions)]
-    companions: dict[Var, Var] = {}
+    shadows: dict[Var, Var] = {}
     for x, param in zip(own, inner.params, strict=True):
-        if lifting.companion(param) is not None:
-            companions[x] = Var(f"{x.name}.bar", Kind.FIXED)
+        if lifting.shadow(param) is not None:
+            shadows[x] = Var(f"{x.name}.bar", Kind.FIXED)
     run = Call(g.callee, own, regions, g.backward, outer.span)
     back = lifting.version(inner, not g.backward)
     pointer = Var("kept", Kind.ADDRESS)
     compute: list[Node] = [
         run,
-        *(Local(c) for c in companions.values()),
-        Op(TABLE["mov.add"], companions[g.loss], Const(1 << w.frac), None, 0, outer.span),
+        *(Local(c) for c in shadows.values()),
+        Op(TABLE["mov.add"], shadows[g.loss], Const(1 << w.frac), None, 0, outer.span),
         Local(pointer),
         Op(TABLE["mov.add"], pointer, Const(kept.region.address)),
-        Call(back, (*own, *companions.values(), pointer), regions, False, outer.span),
+        Call(back, (*own, *shadows.values(), pointer), regions, False, outer.span),
     ]
     body: list[Node] = []
     for source, target in g.wanted:
         if source.region is None:
-            companion = companions.get(source.var)
-            if companion is not None:
-                body += _gain(target.var, companion, source.var, source.kinds[0], w)
+            shadow = shadows.get(source.var)
+            if shadow is not None:
+                body += _gain(target.var, shadow, source.var, source.kinds[0], w)
         elif lifting.is_active(names[source.region]):
             body += _gains(source, target, lifting.offset, w)
     return (Within(tuple(compute), tuple(body), None, outer.span),)
 
 
-def _gain(target: Place, companion: Place, x: Place, kind: Kind, w: Format) -> Block:
-    """target += ∂L/∂x; of a lognum the companion is ∂L/∂ln|x|."""
+def _gain(target: Place, shadow: Place, x: Place, kind: Kind, w: Format) -> Block:
+    """target += ∂L/∂x; of a lognum the shadow is ∂L/∂ln|x|."""
     value: Expr = place("c")
     if kind is Kind.LOGNUM:
         value = div_round(value, functions.lognum_to_fixed(place("x"), w)[0], w.frac)
-    return updates([(target, "add", value)], {"c": companion, "x": x}, w)
+    return updates([(target, "add", value)], {"c": shadow, "x": x}, w)
 
 
 def _gains(source: Cells, target: Cells, offset: int, w: Format) -> Block:
@@ -205,8 +205,8 @@ def _gains(source: Cells, target: Cells, offset: int, w: Format) -> Block:
     body: list[Node] = []
     for k, kind in enumerate(source.kinds):
         if kind in (Kind.FIXED, Kind.LOGNUM):
-            x, companion = Word(where[0], k, source.region), Word(where[0], k + offset, None)
-            body += _gain(Word(where[1], k, target.region), companion, x, kind, w)
+            x, shadow = Word(where[0], k, source.region), Word(where[0], k + offset, None)
+            body += _gain(Word(where[1], k, target.region), shadow, x, kind, w)
     block: Block = (Within(tuple(made), tuple(body)),)
     for i, length in zip(reversed(indices), reversed(source.shape), strict=True):
         block = (For(i, ZERO, Const(length), 1, block, False, length > 0),)

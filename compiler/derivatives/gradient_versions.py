@@ -28,7 +28,7 @@ def compile_gradient(s: Specialiser, version: Version, of: GradientOf) -> None:
         refuse_own_gradient(of.function, *(version.caller or (None, f.tree)))
     params, _, parts = s.parameters(version)
     leaves = iter(parts)
-    cells = [[_cells(shape, *next(leaves)) for shape in leaf_shapes(given)] for given in version.shapes]
+    cells = [[_storage(shape, *next(leaves)) for shape in leaf_shapes(given)] for given in version.shapes]
     loss = cells[of.loss]
     if len(loss) != 1 or loss[0].region is not None or loss[0].kinds != (Kind.FIXED,):
         name = f.parameters[of.loss].name
@@ -80,7 +80,7 @@ def _refuse(version: Version, message: str, hint: str | None) -> NoReturn:
     fail("RG0715", message, version.function.source, version.function.tree, hint)
 
 
-def _cells(shape: Shape, var: Var, region: Region | None) -> Cells:
+def _storage(shape: Shape, var: Var, region: Region | None) -> Cells:
     match shape:
         case ScalarShape(kind):
             return Cells(var, region, (kind,))

@@ -1,11 +1,11 @@
-"""Derivatives as programs: a module to a module, on the same arguments and companions of them.
+"""Derivatives as programs: a module to a module, on the same arguments and shadows of them.
 
     gradient(P) = P; L̄ += 1; lift(P⁻¹)          dual(P) = lift(P)
 
 The gradient program ends where it began but for the cotangents: in, those of the arguments as P leaves them, out, those of the
-arguments as P found them. Both are modules like any other: inverted, differentiated again, emitted. As long as companions
+arguments as P found them. Both are modules like any other: inverted, differentiated again, emitted. As long as shadows
 of what is freed are erased, the result runs forward only; where they are kept it is reversible, and its inverse takes
-them back. The companion of the word at an address lies `offset` words on.
+them back. The shadow of the word at an address lies `offset` words on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from retrograd.compiler.derivatives.activity import Cell, active_cells
+from retrograd.compiler.derivatives.activity import Storage, active_storage
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
 from retrograd.compiler.ir.effects import facts, walk
 from retrograd.compiler.ir.rewriting import bodies
@@ -38,7 +38,7 @@ from retrograd.isa.table import TABLE
 
 @dataclass(frozen=True)
 class Differentiated:
-    """A program with companions. The loss's value, if it was asked for, is left in the word at `value`."""
+    """A program with shadows. The loss's value, if it was asked for, is left in the word at `value`."""
 
     module: Module
     offset: int
@@ -59,8 +59,8 @@ def gradient(
     `loss`: the address of an output; its value after P is copied, and its cotangent made 2^scale, so none need be given.
     `keep`: words for cotangents of what is freed, which are erased if there are none.
     """
-    active = active_cells(module, inputs, outputs)
-    offset, wide = with_companions(module, active)
+    active = active_storage(module, inputs, outputs)
+    offset, wide = with_shadow_memory(module, active)
     wide, kept, before, after = _room(wide, keep)
     value: int | None = None
     middle: list[Node] = []
@@ -86,8 +86,8 @@ def gradient(
 
 def dual(module: Module, inputs: Iterable[Region], outputs: Iterable[Region], *, keep: int = 0) -> Differentiated:
     """lift(P): tangents of the inputs become those of the outputs, beside what P does."""
-    active = active_cells(module, inputs, outputs)
-    offset, wide = with_companions(module, active)
+    active = active_storage(module, inputs, outputs)
+    offset, wide = with_shadow_memory(module, active)
     wide, kept, before, after = _room(wide, keep)
     lifting = Lifting(module, Mode.TANGENT, active, offset, kept)
     forth = lifting.lifted(module.entry)
@@ -110,18 +110,18 @@ def _assembled(wide: Module, lifting: Lifting, entry: Block) -> Module:
 # ---------------------------------------------------------------- memory
 
 
-def with_companions(module: Module, active: frozenset[Cell]) -> tuple[int, Module]:
-    """(from a word to its companion, the module with room for them)."""
+def with_shadow_memory(module: Module, active: frozenset[Storage]) -> tuple[int, Module]:
+    """(from a word to its shadow, the module with room for them)."""
     total = module.memory + module.stack + module.above
     if not _on_the_stack(module, active):
         if not module.above:
             return module.memory, replace(module, memory=2 * module.memory)
         return total, replace(module, above=module.above + total)
-    # Words of the stack have companions, too, behind its end: where it grows too large must be found before.
+    # Words of the stack have shadows, too, behind its end: where it grows too large must be found before.
     return total, replace(_guarded(module), above=module.above + total)
 
 
-def _on_the_stack(module: Module, active: frozenset[Cell]) -> bool:
+def _on_the_stack(module: Module, active: frozenset[Storage]) -> bool:
     """Whether an array on the stack may be active."""
     given = {r for p in module.procedures.values() for r in p.regions}
     accessed: set[Region | None] = set()
@@ -151,7 +151,7 @@ def _guarded(module: Module) -> Module:
     procedures = dict(module.procedures)
     for name, p in procedures.items():
         if p.recursive:
-            # Beside its arrays, a call saves each of its variables once, companions included.
+            # Beside its arrays, a call saves each of its variables once, shadows included.
             variables = 2 * sum(isinstance(node, Local) for node in walk(p.body)) + 2 * len(p.params) + 64
             limit = max(module.memory + module.stack - room(p.body) - variables, 0)
             test = Test("ltu", SP, Const(limit))
@@ -171,7 +171,7 @@ def with_region(module: Module, name: str, size: int) -> tuple[Module, Region]:
 
 
 def _room(module: Module, keep: int) -> tuple[Module, Kept | None, Block, Block]:
-    """(the module with room for so many kept companions, where they go, what makes the pointer, what puts it away).
+    """(the module with room for so many kept shadows, where they go, what makes the pointer, what puts it away).
 
     The pointer stays in memory between the program and its inverse: how many were kept is part of the state.
     """

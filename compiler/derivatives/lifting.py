@@ -1,11 +1,11 @@
-"""Lifting: a module's procedures with a companion beside every active word.
+"""Lifting: a module's procedures with a shadow beside every active word.
 
     cotangents:  (x, x̄) := (T(x), J⁻ᵀ x̄)          tangents:  (x, ẋ) := (T(x), J ẋ)
 
-A variable's companion is a variable, a memory word's the word `offset` places on. A statement is lifted in the order of its
+A variable's shadow is a variable, a memory word's the word `offset` places on. A statement is lifted in the order of its
 execution, so what is lifted is inverted like any other IR. One act is not a bijection: a variable that is freed is zero,
-its companion need not be, and is erased or kept, by pushing it on a stack of its own.
-Trap: known zeros are left out, so companions of arguments are taken to be anything, those of locals to begin with zero.
+its shadow need not be, and is erased or kept, by pushing it on a stack of its own.
+Trap: known zeros are left out, so shadows of arguments are taken to be anything, those of locals to begin with zero.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from retrograd.compiler.derivatives.activity import Cell
+from retrograd.compiler.derivatives.activity import Storage
 from retrograd.compiler.ir.effects import facts, operand, walk
 from retrograd.compiler.ir.flatten import ZERO
 from retrograd.compiler.ir.instruction_selection import Place, Word, updates
@@ -42,7 +42,7 @@ from retrograd.compiler.ir.statements import (
     Within,
     invert,
 )
-from retrograd.isa.derivatives.shadows import Companions, Gain, Same, cotangents, tangents, with_companions
+from retrograd.isa.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.entries import Opcode, bar
 from retrograd.isa.expr import ZERO as ZERO_WORD
@@ -51,7 +51,7 @@ from retrograd.isa.table import TABLE
 
 
 class Mode(Enum):
-    """Which companions; the value is what is added to names."""
+    """Which shadows; the value is what is added to names."""
 
     COTANGENT = "bar"
     TANGENT = "dot"
@@ -59,7 +59,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Kept:
-    """Where companions of what is freed are pushed: M[pointer] is the next free word of the region, which ends at `end`; there is room for `words`."""
+    """Where shadows of what is freed are pushed: M[pointer] is the next free word of the region, which ends at `end`; there is room for `words`."""
 
     region: Region
     pointer: Var
@@ -70,8 +70,8 @@ class Kept:
 class Lifting:
     """Lifts blocks of one module; `procedures` gathers the lifted versions of what they call.
 
-    `offset`: from a memory word to its companion. `kept`: None erases the companions of what is freed. `taken`: names that
-    others have. `anonymous`: companions of arrays that procedures are given are accessed as memory of any region, since
+    `offset`: from a memory word to its shadow. `kept`: None erases the shadows of what is freed. `taken`: names that
+    others have. `anonymous`: shadows of arrays that procedures are given are accessed as memory of any region, since
     who calls the outermost of them does not pass it any.
     """
 
@@ -79,7 +79,7 @@ class Lifting:
         self,
         module: Module,
         mode: Mode,
-        active: frozenset[Cell],
+        active: frozenset[Storage],
         offset: int,
         kept: Kept | None = None,
         *,
@@ -93,7 +93,7 @@ class Lifting:
         self.offset = offset
         self.kept = kept
         self.procedures: dict[str, Procedure] = {}
-        #: regions whose companions are accessed as any memory: those of procedures that may be one array, given twice
+        #: regions whose shadows are accessed as any memory: those of procedures that may be one array, given twice
         self.nameless = _given(module) if anonymous else _given_twice(module)
         self._anonymous = anonymous
         self._taken = {*module.procedures, *taken}
@@ -101,13 +101,13 @@ class Lifting:
         self._regions: dict[Region, Region] = {}
         self._labels: dict[tuple[str, bool], str] = {}
 
-    # ------------------------------------------------------------------ companions
+    # ------------------------------------------------------------------ shadows
 
-    def is_active(self, cell: Cell) -> bool:
+    def is_active(self, cell: Storage) -> bool:
         return cell in self.active or (isinstance(cell, Region) and None in self.active)
 
-    def companion(self, x: Operand | None) -> Var | None:
-        """The variable's companion, None where it is not active."""
+    def shadow(self, x: Operand | None) -> Var | None:
+        """The variable's shadow, None where it is not active."""
         if not isinstance(x, Var) or x not in self.active:
             return None
         if x not in self._vars:
@@ -115,7 +115,7 @@ class Lifting:
         return self._vars[x]
 
     def region(self, region: Region) -> Region:
-        """Where the companions of the region's words lie."""
+        """Where the shadows of the region's words lie."""
         if region not in self._regions:
             address = None if region.address is None else region.address + self.offset
             name = f"{region.name}.{self.mode.value}"
@@ -123,17 +123,17 @@ class Lifting:
         return self._regions[region]
 
     def static_regions(self) -> tuple[Region, ...]:
-        """The companions of the module's own regions."""
+        """The shadows of the module's own regions."""
         return tuple(self.region(r) for r in self.module.regions if self.is_active(r) and r.address is not None)
 
     # ------------------------------------------------------------------ blocks
 
     def lifted(self, block: Block) -> Block:
-        """The block with companions, in the order of its execution."""
+        """The block with shadows, in the order of its execution."""
         return tuple(self.block(block, set()))
 
     def block(self, block: Sequence[Node], zero: set[Var]) -> list[Node]:
-        """`zero`: the companions known to be zero, before and, changed, after."""
+        """`zero`: the shadows known to be zero, before and, changed, after."""
         out: list[Node] = []
         for node in block:
             out += self.node(node, zero)
@@ -144,16 +144,16 @@ class Lifting:
             case Op():
                 return self._op(node, zero)
             case Local(var, _, span):
-                companion = self.companion(var)
-                if companion is None:
+                shadow = self.shadow(var)
+                if shadow is None:
                     return [node]
-                zero.add(companion)
-                return [node, Local(companion, False, span)]
+                zero.add(shadow)
+                return [node, Local(shadow, False, span)]
             case Delocal(var, _, span):
-                companion = self.companion(var)
-                if companion is None:
+                shadow = self.shadow(var)
+                if shadow is None:
                     return [node]
-                return [*self._freed(companion, zero, span), Delocal(companion, False, span), node]
+                return [*self._freed(shadow, zero, span), Delocal(shadow, False, span), node]
             case Within(compute, body):
                 return [*self.block(compute, zero), *self.block(body, zero), *self.block(invert(compute), zero)]
             case If(test, then, orelse, post, span):
@@ -179,18 +179,18 @@ class Lifting:
             # What a pass makes other than zero, the next finds so.
             zero &= after
 
-    def _freed(self, companion: Var, zero: set[Var], span: Span | None) -> list[Node]:
-        """Make the companion zero."""
-        if companion in zero:
-            zero.discard(companion)
+    def _freed(self, shadow: Var, zero: set[Var], span: Span | None) -> list[Node]:
+        """Make the shadow zero."""
+        if shadow in zero:
+            zero.discard(shadow)
             return []
         if self.kept is None:
-            return [Op(TABLE["erase"], companion, span=span)]
+            return [Op(TABLE["erase"], shadow, span=span)]
         region, pointer = self.kept.region, self.kept.pointer
         room = f"{self.kept.words} cotangents are kept, and there is room for no more"
         return [
             Check(Test("ltu", pointer, Const(self.kept.end)), "RG0809", room, span),
-            Op(TABLE["exch"], companion, pointer, None, 0, span, region),
+            Op(TABLE["exch"], shadow, pointer, None, 0, span, region),
             Op(TABLE["mov.add"], pointer, Const(1), None, 0, span),
         ]
 
@@ -198,11 +198,11 @@ class Lifting:
 
     def _op(self, op: Op, zero: set[Var]) -> list[Node]:
         table = cotangents if self.mode is Mode.COTANGENT else tangents
-        found: Companions = table(op.opcode, self.w)
+        found: Shadows = table(op.opcode, self.w)
         moved: list[Node] = []
-        together: list[tuple[Gain, Expr]] = []
+        together: list[tuple[LinearUpdate, Expr]] = []
         for step in found.steps:
-            if isinstance(step, Same):
+            if isinstance(step, SelfUpdate):
                 moved += self._gains(op, together, zero)
                 moved += self._same(op, step.opcode, zero)
                 together = []
@@ -219,30 +219,30 @@ class Lifting:
         return [op, *moved] if found.after else [*moved, op]
 
     def _is_zero(self, op: Op, p: str, zero: set[Var]) -> bool:
-        """Whether the companion of what stands in the place is zero for sure."""
+        """Whether the shadow of what stands in the place is zero for sure."""
         if p == "m":
             return not self.is_active(op.region)
-        companion = self.companion(operand(op, p))
-        return companion is None or companion in zero
+        shadow = self.shadow(operand(op, p))
+        return shadow is None or shadow in zero
 
-    def _value(self, op: Op, step: Gain, zero: set[Var]) -> Expr | None:
-        """What the companion gains, None for nothing."""
+    def _value(self, op: Op, step: LinearUpdate, zero: set[Var]) -> Expr | None:
+        """What the shadow gains, None for nothing."""
         if step.place == "m" and not self.is_active(op.region):
             return None
-        if step.place != "m" and self.companion(operand(op, step.place)) is None:
+        if step.place != "m" and self.shadow(operand(op, step.place)) is None:
             return None
         zeros = {bar(s): ZERO_WORD for s in step.sources if self._is_zero(op, s, zero)}
         if len(zeros) == len(step.sources):
             return None
-        return with_companions(step.value, zeros) if zeros else step.value
+        return with_shadows(step.value, zeros) if zeros else step.value
 
-    def _apart(self, op: Op, step: Gain, others: Sequence[tuple[Gain, Expr]]) -> bool:
+    def _apart(self, op: Op, step: LinearUpdate, others: Sequence[tuple[LinearUpdate, Expr]]) -> bool:
         """Whether none of these gains reads what another changes."""
         steps = [*(other for other, _ in others), step]
         changed = {operand(op, s.place) for s in steps if s.place != "m"}
         return not any(operand(op, p) in changed for s in steps for p in s.sources if p != "m")
 
-    def _gains(self, op: Op, gains: Sequence[tuple[Gain, Expr]], zero: set[Var]) -> list[Node]:
+    def _gains(self, op: Op, gains: Sequence[tuple[LinearUpdate, Expr]], zero: set[Var]) -> list[Node]:
         if not gains:
             return []
         places: dict[str, Place] = {"imm": Const(self.w.wrap(op.imm))}
@@ -250,9 +250,9 @@ class Lifting:
             x = operand(op, p)
             if x is not None:
                 places[p] = x
-                companion = self.companion(x)
-                if companion is not None:
-                    places[bar(p)] = companion
+                shadow = self.shadow(x)
+                if shadow is not None:
+                    places[bar(p)] = shadow
         if facts(op.opcode).memory:
             places[bar("m")] = Word(op.a or ZERO, op.imm + self.offset, self._in_region(op.region))
         wanted = [(places[bar(step.place)], step.operator, value) for step, value in gains]
@@ -265,11 +265,11 @@ class Lifting:
         return None if region is None or region in self.nameless else self.region(region)
 
     def _same(self, op: Op, opcode: Opcode, zero: set[Var]) -> list[Node]:
-        """The opcode on companions."""
+        """The opcode on shadows."""
         written = [p for p in opcode.writes if p != "br"]
         if all(self._is_zero(op, p, zero) for p in written):
             return []
-        of = {p: self.companion(operand(op, p)) for p in written if p != "m"}
+        of = {p: self.shadow(operand(op, p)) for p in written if p != "m"}
         d, a, b = (of.get(p, operand(op, p)) for p in ("d", "a", "b"))
         if opcode.name == "swap":
             x, y = of["d"], of["a"]
@@ -289,11 +289,11 @@ class Lifting:
         """An instruction of the user's that frees a variable, or erases it."""
         if op.opcode.entry.name not in ("assertz", "erase"):
             return []
-        companion = self.companion(op.d)
-        if companion is None or companion in zero:
+        shadow = self.shadow(op.d)
+        if shadow is None or shadow in zero:
             return []
-        made = self._freed(companion, zero, op.span)
-        zero.add(companion)
+        made = self._freed(shadow, zero, op.span)
+        zero.add(shadow)
         return made
 
     # ------------------------------------------------------------------ calls
@@ -304,24 +304,24 @@ class Lifting:
         after: list[Node] = []
         given: list[Operand] = []
         for index, (arg, param) in enumerate(zip(call.args, callee.params, strict=True)):
-            if self.companion(param) is None:
+            if self.shadow(param) is None:
                 continue
-            companion = self.companion(arg)
+            shadow = self.shadow(arg)
             changes = self.mode is Mode.COTANGENT or index in callee.written
-            if companion is None or (changes and companion in given):
-                # A constant, or a variable given twice: what its companion gains here is gathered apart.
+            if shadow is None or (changes and shadow in given):
+                # A constant, or a variable given twice: what its shadow gains here is gathered apart.
                 gathered = Var(f"{param.name}.{self.mode.value}", Kind.FIXED, call.span)
                 before.append(Local(gathered, False, call.span))
-                if companion is not None:
-                    after.append(Op(TABLE["fmov.add"], companion, gathered, None, 0, call.span))
+                if shadow is not None:
+                    after.append(Op(TABLE["fmov.add"], shadow, gathered, None, 0, call.span))
                 if changes:
                     after += self._freed(gathered, set(), call.span)
                 after.append(Delocal(gathered, False, call.span))
                 given.append(gathered)
                 continue
             if changes:
-                zero.discard(companion)
-            given.append(companion)
+                zero.discard(shadow)
+            given.append(shadow)
         pairs = () if self._anonymous else zip(call.regions, callee.regions, strict=True)
         regions = [self.region(r) for r, p in pairs if self.is_active(p)]
         args = (*call.args, *given, *([] if self.kept is None else [self.kept.pointer]))
@@ -338,12 +338,12 @@ class Lifting:
             label += "_"
         self._taken.add(label)
         self._labels[key] = label
-        companions = [(i, c) for i, x in enumerate(p.params) if (c := self.companion(x)) is not None]
-        params = (*p.params, *(c for _, c in companions), *([] if self.kept is None else [self.kept.pointer]))
+        shadows = [(i, c) for i, x in enumerate(p.params) if (c := self.shadow(x)) is not None]
+        params = (*p.params, *(c for _, c in shadows), *([] if self.kept is None else [self.kept.pointer]))
         named = () if self._anonymous else p.regions
         regions = (*p.regions, *(self.region(r) for r in named if self.is_active(r)))
         written = set(p.written)
-        for at, (i, _) in enumerate(companions, len(p.params)):
+        for at, (i, _) in enumerate(shadows, len(p.params)):
             if self.mode is Mode.COTANGENT or i in p.written:
                 written.add(at)
         if self.kept is not None:

@@ -1,4 +1,4 @@
-"""Footprints: what a statement reads and writes, so that passes know what may change places.
+"""AccessAnalysis: what a statement reads and writes, so that passes know what may change places.
 
     x; y = y; x   if neither writes what the other reads or writes, and no two use the stack's free part
 
@@ -85,7 +85,7 @@ def operand(op: Op, place: str) -> Operand | None:
     return op.d if place == "d" else op.a if place == "a" else op.b
 
 
-class Footprint(NamedTuple):
+class AccessSets(NamedTuple):
     """What a statement reads and writes. `writes` counts as read, too; variables that live only inside are left out."""
 
     reads: Vars = NO_VARS
@@ -99,10 +99,10 @@ class Footprint(NamedTuple):
     #: holds a Check or a checked Local: a promise of the user's, not to be dropped with what it speaks of
     promises: bool = False
 
-    def __or__(self, other: object) -> Footprint:
-        if not isinstance(other, Footprint):
+    def __or__(self, other: object) -> AccessSets:
+        if not isinstance(other, AccessSets):
             return NotImplemented
-        return Footprint(
+        return AccessSets(
             self.reads | other.reads,
             self.writes | other.writes,
             self.loads | other.loads,
@@ -112,7 +112,7 @@ class Footprint(NamedTuple):
             self.promises or other.promises,
         )
 
-    def disturbs(self, other: Footprint) -> bool:
+    def clobbers(self, other: AccessSets) -> bool:
         """Whether running this first might change what `other` reads or writes."""
         return (
             self.barrier
@@ -122,31 +122,31 @@ class Footprint(NamedTuple):
             or _meet(self.stores, other.stores)
         )
 
-    def commutes(self, other: Footprint) -> bool:
+    def commutes(self, other: AccessSets) -> bool:
         """Whether this and `other`, one after the other, may change places."""
-        if self.disturbs(other) or (self.stack and other.stack):
+        if self.clobbers(other) or (self.stack and other.stack):
             return False
-        # What writes nothing disturbs nothing.
-        return not (other.writes or other.stores or other.barrier) or not other.disturbs(self)
+        # What writes nothing clobbers nothing.
+        return not (other.writes or other.stores or other.barrier) or not other.clobbers(self)
 
 
-NOTHING = Footprint()
+NOTHING = AccessSets()
 #: the host looks, and changes nothing
-LOOK = Footprint(loads=ANYWHERE, barrier=True, promises=True)
+LOOK = AccessSets(loads=ANYWHERE, barrier=True, promises=True)
 
 
 def _meet(x: Places, y: Places) -> bool:
     return bool(x) and bool(y) and (None in x or None in y or not x.isdisjoint(y))
 
 
-def union(footprints: Iterable[Footprint], own: Iterable[Var] = ()) -> Footprint:
-    """The footprint of all together, without the variables of their own."""
+def union(accesses: Iterable[AccessSets], own: Iterable[Var] = ()) -> AccessSets:
+    """The access of all together, without the variables of their own."""
     reads: set[Var] = set()
     writes: set[Var] = set()
     loads: Places = NO_PLACES
     stores: Places = NO_PLACES
     stack = barrier = promises = False
-    for f in footprints:
+    for f in accesses:
         reads.update(f.reads)
         writes.update(f.writes)
         # Most statements touch no memory and promise nothing.
@@ -158,34 +158,34 @@ def union(footprints: Iterable[Footprint], own: Iterable[Var] = ()) -> Footprint
         promises |= f.promises
     reads.difference_update(own)
     writes.difference_update(own)
-    return Footprint(frozenset(reads), frozenset(writes), loads, stores, stack, barrier, promises)
+    return AccessSets(frozenset(reads), frozenset(writes), loads, stores, stack, barrier, promises)
 
 
 def _variables(*operands: Operand | None) -> Vars:
     return frozenset(x for x in operands if isinstance(x, Var))
 
 
-def of_test(test: Test) -> Footprint:
-    return Footprint(reads=_variables(test.a, test.b))
+def of_test(test: Test) -> AccessSets:
+    return AccessSets(reads=_variables(test.a, test.b))
 
 
-def of_op(op: Op) -> Footprint:
-    """The footprint of one instruction."""
+def of_op(op: Op) -> AccessSets:
+    """The access of one instruction."""
     f = facts(op.opcode)
     if f.updates and not f.memory:
         # By far the most frequent: d ⊕= f(a, b).
         d, a, b = op.d, op.a, op.b
         reads = frozenset([x for x in (a, b) if x.__class__ is Var])
-        return Footprint(reads, frozenset((d,)))  # type: ignore[arg-type]
+        return AccessSets(reads, frozenset((d,)))  # type: ignore[arg-type]
     writes = _variables(*(operand(op, p) for p in f.written))
     reads = _variables(*(operand(op, p) for p in f.read))
     if not f.memory:
         # assertz: what writes nothing and yet is there, is there for its trap.
-        return Footprint(reads, writes, promises=not writes)
+        return AccessSets(reads, writes, promises=not writes)
     place = frozenset({op.region})
     # The free part of the stack has no region of its own, and is reached through SP or an address from it.
     free = op.a is SP or (f.stores and op.region is None)
-    return Footprint(reads, writes, place, place if f.stores else NO_PLACES, stack=free)
+    return AccessSets(reads, writes, place, place if f.stores else NO_PLACES, stack=free)
 
 
 def bound(block: Iterable[Node]) -> list[Var]:
@@ -206,8 +206,8 @@ def locals_left(compute: Block) -> tuple[Var, ...]:
     return tuple(live)
 
 
-class Footprints:
-    """Footprints of the statements of a module, each computed once.
+class AccessAnalysis:
+    """AccessAnalysis of the statements of a module, each computed once.
 
     Calls count by a summary of their procedure, in its own parameters; round cycles it is the least fixed point.
     Trap to avoid: it remembers statements by identity, and so keeps them.
@@ -215,31 +215,31 @@ class Footprints:
 
     def __init__(self, module: Module) -> None:
         self._procedures = module.procedures
-        self._known: dict[int, tuple[Node, Footprint]] = {}
-        self._summaries: dict[str, Footprint] = {}
+        self._known: dict[int, tuple[Node, AccessSets]] = {}
+        self._summaries: dict[str, AccessSets] = {}
         #: what procedures that are being summarised are taken for, and which of these were asked for meanwhile
-        self._guesses: dict[str, Footprint] = {}
+        self._guesses: dict[str, AccessSets] = {}
         self._cyclic: set[str] = set()
 
-    def of(self, node: Node) -> Footprint:
-        """The footprint of a statement."""
+    def of(self, node: Node) -> AccessSets:
+        """The access of a statement."""
         found = self._known.get(id(node))
         if found is not None:
             return found[1]
-        footprint = self._compute(node)
-        self._known[id(node)] = (node, footprint)
-        return footprint
+        access = self._compute(node)
+        self._known[id(node)] = (node, access)
+        return access
 
-    def block(self, block: Block) -> Footprint:
-        """The footprint of statements in a row, without the variables that live only there."""
+    def block(self, block: Block) -> AccessSets:
+        """The access of statements in a row, without the variables that live only there."""
         return self.of(block[0]) if len(block) == 1 else union(map(self.of, block), bound(block))
 
-    def _compute(self, node: Node) -> Footprint:
+    def _compute(self, node: Node) -> AccessSets:
         match node:
             case Op():
                 return of_op(node)
             case Local(var, checked) | Delocal(var, checked):
-                return Footprint(writes=frozenset({var}), promises=checked)
+                return AccessSets(writes=frozenset({var}), promises=checked)
             case Within(compute, body):
                 parts = (*map(self.of, compute), *map(self.of, body))
                 return union(parts, (*bound(body), *(node.var for node in compute if isinstance(node, Local))))
@@ -248,7 +248,7 @@ class Footprints:
             case While(test, body, post):
                 return union((of_test(test), of_test(post), self.block(body)))
             case For(var, start, stop, _, body):
-                return union((*map(self.of, body), Footprint(reads=_variables(start, stop))), (var, *bound(body)))
+                return union((*map(self.of, body), AccessSets(reads=_variables(start, stop))), (var, *bound(body)))
             case Call():
                 return self._of_call(node)
             case Check(test):
@@ -256,13 +256,13 @@ class Footprints:
             case External(args=args):
                 return LOOK._replace(reads=_variables(*args))
 
-    def _of_call(self, call: Call) -> Footprint:
+    def _of_call(self, call: Call) -> AccessSets:
         procedure = self._procedures[call.procedure]
         summary = self.summary(procedure)
         names: dict[Place, Place] = dict(zip(procedure.regions, call.regions, strict=True))
         written = (arg for i, arg in enumerate(call.args) if i in procedure.written)
         read = (arg for i, arg in enumerate(call.args) if i not in procedure.written)
-        return Footprint(
+        return AccessSets(
             # SP is read: the link is pushed where it points.
             _variables(*read) | {SP},
             _variables(*written) | (summary.writes & {SP}),
@@ -273,8 +273,8 @@ class Footprints:
             summary.promises,
         )
 
-    def summary(self, procedure: Procedure) -> Footprint:
-        """The footprint of a procedure's body, in its own variables and regions."""
+    def summary(self, procedure: Procedure) -> AccessSets:
+        """The access of a procedure's body, in its own variables and regions."""
         found = self._summaries.get(procedure.name)
         if found is not None:
             return found
@@ -283,11 +283,11 @@ class Footprints:
             return self._guesses[procedure.name]
         # Round a cycle a summary needs itself: from nothing upwards, until it is what it was taken for.
         outer, others = self._known, dict(self._summaries)
-        self._guesses[procedure.name] = Footprint(stack=True)
+        self._guesses[procedure.name] = AccessSets(stack=True)
         while True:
             self._known, self._summaries = dict(outer), dict(others)
             self._cyclic.discard(procedure.name)
-            summary = self.block(procedure.body) | Footprint(stack=True)
+            summary = self.block(procedure.body) | AccessSets(stack=True)
             if procedure.name not in self._cyclic or summary == self._guesses[procedure.name]:
                 break
             self._guesses[procedure.name] = summary

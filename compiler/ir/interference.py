@@ -8,21 +8,21 @@ before.
 
 from __future__ import annotations
 
-from retrograd.compiler.ir.effects import Footprint, Footprints, union
+from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, union
 from retrograd.compiler.ir.statements import Within
 
 
-def changed_between(node: Within, footprints: Footprints) -> Footprint:
+def clobbered_between(node: Within, accesses: AccessAnalysis) -> AccessSets:
     """The variables and places that are changed, as `writes` and `stores`."""
-    body = union(map(footprints.of, node.body))
-    changed = Footprint(writes=body.writes, stores=body.stores)
-    parts = [footprints.of(inner) for inner in node.compute]
+    body = union(map(accesses.of, node.body))
+    changed = AccessSets(writes=body.writes, stores=body.stores)
+    parts = [accesses.of(inner) for inner in node.compute]
     while True:
-        reached = [part for part in parts if changed.disturbs(part)]
+        reached = [part for part in parts if changed.clobbers(part)]
         if not reached:
             return changed
-        parts = [part for part in parts if not changed.disturbs(part)]
-        changed = Footprint(
+        parts = [part for part in parts if not changed.clobbers(part)]
+        changed = AccessSets(
             writes=changed.writes.union(*(part.writes for part in reached)),
             stores=changed.stores.union(*(part.stores for part in reached)),
         )

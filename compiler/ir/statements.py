@@ -264,9 +264,9 @@ class Module:
     """A whole program: `entry` runs between `start` and `finish`, on memory that holds the arguments.
 
     `memory` words are laid out statically (the regions with an address); the stack follows them, and `above` it may be more
-    words (companions of these all, where words of the stack have companions). `arguments`: the regions
+    words (shadows of these all, where words of the stack have shadows). `arguments`: the regions
     that the host reads and writes. Where these are told, the others without data belong each to the bodies that access it,
-    and are zero whenever such a body begins or ends; None says nothing of any. `dropping`: variables whose cotangents a
+    and are zero whenever such a body begins or ends; None says nothing of any. `discarded`: variables whose cotangents a
     machine in differentiation mode is to drop, where they die on the way back.
     """
 
@@ -281,7 +281,7 @@ class Module:
     externals: tuple[object, ...] = field(default=(), compare=False)
     arguments: tuple[Region, ...] | None = None
     above: int = 0
-    dropping: frozenset[Var] = frozenset()
+    discarded: frozenset[Var] = frozenset()
 
     def __invert__(self) -> Module:
         """The program that undoes this one. Arguments lie where they lay."""

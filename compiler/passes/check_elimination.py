@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from retrograd.compiler.ir.effects import Footprint, Footprints, facts, union
-from retrograd.compiler.ir.interference import changed_between
+from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, facts, union
+from retrograd.compiler.ir.interference import clobbered_between
 from retrograd.compiler.ir.ranges import Symbols, Value
 from retrograd.compiler.ir.rewriting import bodies, map_bodies
 from retrograd.compiler.ir.statements import (
@@ -61,8 +61,8 @@ class _Walker:
     def __init__(self, module: Module) -> None:
         self.w = module.format
         self.symbols = Symbols(module.format)
-        self.footprints = Footprints(module)
-        self.data = _constant_data(module, self.footprints)
+        self.accesses = AccessAnalysis(module)
+        self.data = _constant_data(module, self.accesses)
         self.values: dict[Var, Value] = {}
         self.tests: dict[Var, tuple[Test, ...]] = {}
         self.trail: list[tuple[Var, Value | None, tuple[Test, ...]]] = []
@@ -115,7 +115,7 @@ class _Walker:
                     return holds
         return self.symbols.holds(test.cc, self.value(test.a), self.value(test.b))
 
-    def leave(self, mark: int, footprint: Footprint) -> None:
+    def leave(self, mark: int, access: AccessSets) -> None:
         """Know again what was known at the mark, but of what has been written since."""
         while len(self.trail) > mark:
             var, value, tests = self.trail.pop()
@@ -127,7 +127,7 @@ class _Walker:
                 self.tests[var] = tests
             else:
                 self.tests.pop(var, None)
-        self.forget(footprint.writes)
+        self.forget(access.writes)
 
     # ------------------------------------------------------------------ blocks
 
@@ -159,25 +159,25 @@ class _Walker:
                 case For():
                     out.append(self.loop(node))
                 case While(body=body):
-                    mark, footprint = len(self.trail), self.footprints.of(node)
-                    self.forget(footprint.writes)
+                    mark, access = len(self.trail), self.accesses.of(node)
+                    self.forget(access.writes)
                     new = self.plain(body)
                     out.append(node if new is body else node._replace(body=new))
-                    self.leave(mark, footprint)
+                    self.leave(mark, access)
                 case Call() | External():
-                    self.forget(self.footprints.of(node).writes)
+                    self.forget(self.accesses.of(node).writes)
                     out.append(node)
         same = len(out) == len(block) and all(x is y for x, y in zip(out, block, strict=True))
         return block if same else tuple(out)
 
     def within(self, node: Within) -> Within:
         mark = len(self.trail)
-        unstable = changed_between(node, self.footprints).writes
+        unstable = clobbered_between(node, self.accesses).writes
         self.unstable.update(unstable)
         self.forget(unstable)
         compute = self.walk(node.compute, True)
         body = self.plain(node.body)
-        self.leave(mark, self.footprints.of(node))
+        self.leave(mark, self.accesses.of(node))
         self.forget(inner.var for inner in node.compute if isinstance(inner, Local))
         for var in unstable:
             self.unstable[var] -= 1
@@ -187,12 +187,12 @@ class _Walker:
 
     def branch(self, node: If) -> Block:
         test, then, orelse, post, _ = node
-        mark, footprint = len(self.trail), self.footprints.of(node)
-        same = test == post and footprint.writes.isdisjoint((test.a, test.b))
+        mark, access = len(self.trail), self.accesses.of(node)
+        same = test == post and access.writes.isdisjoint((test.a, test.b))
         known = self.truth(test) if same else None
         if known is not None:
             taken = self.walk(then if known else orelse, False)
-            self.leave(mark, footprint)
+            self.leave(mark, access)
             return taken
         new: list[Block] = []
         for block, holds in ((then, test), (orelse, test.negated())):
@@ -200,13 +200,13 @@ class _Walker:
             if same:
                 self.assume(holds)
             new.append(self.plain(block))
-            self.leave(inner, footprint)
-        self.leave(mark, footprint)
+            self.leave(inner, access)
+        self.leave(mark, access)
         return (node if new[0] is then and new[1] is orelse else node._replace(then=new[0], orelse=new[1]),)
 
     def loop(self, node: For) -> For:
-        mark, footprint = len(self.trail), self.footprints.of(node)
-        self.forget(union(map(self.footprints.of, node.body)).writes)
+        mark, access = len(self.trail), self.accesses.of(node)
+        self.forget(union(map(self.accesses.of, node.body)).writes)
         start, stop = self.value(node.start), self.value(node.stop)
         difference, step = self.symbols.sum(stop, start, -1), node.step
         longest = difference.high if step > 0 else -difference.low
@@ -218,7 +218,7 @@ class _Walker:
             var = var._replace(low=max(var.low, low), high=min(var.high, high))
         self.learn(node.var, var)
         body = self.plain(node.body)
-        self.leave(mark, footprint)
+        self.leave(mark, access)
         self.forget((node.var,))
         certain = node.some or (difference.low >= step if step > 0 else difference.high <= step)
         return node if body is node.body and certain == node.some else node._replace(body=body, some=certain)
@@ -228,7 +228,7 @@ class _Walker:
     def follow(self, op: Op, computing: bool) -> None:
         old = self.values.get(op.d) if isinstance(op.d, Var) else None
         new = self.value_after(op, old) if computing and old is not None else None
-        self.forget(self.footprints.of(op).writes)
+        self.forget(self.accesses.of(op).writes)
         if new is not None and isinstance(op.d, Var):
             self.learn(op.d, new)
 
@@ -259,9 +259,9 @@ class _Walker:
 _MIRRORED = {"eq": "eq", "ne": "ne"}
 
 
-def _constant_data(module: Module, footprints: Footprints) -> dict[Region | None, tuple[int, int]]:
+def _constant_data(module: Module, accesses: AccessAnalysis) -> dict[Region | None, tuple[int, int]]:
     """The ends of what arrays hold that nothing writes."""
-    stored = union(footprints.block(block) for block in bodies(module)).stores
+    stored = union(accesses.block(block) for block in bodies(module)).stores
     if None in stored:
         return {}
     w = module.format

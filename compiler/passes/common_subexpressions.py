@@ -3,20 +3,20 @@
     Within(P + A, a); x; Within(P + B, b)   →  Within(P, (Within(A, a), x, Within(B, b)))    x writes nothing that P reads
     for …: (x; Within(P + A, a); y)         →  Within(P, for …: (x; Within(A, a); y))        nor does x, y or the loop
 
-since P⁻¹ P right behind one another is nothing, and P changes places with x. P is made of cells (see `cells`), equal
+since P⁻¹ P right behind one another is nothing, and P changes places with x. P is made of values (see `values`), equal
 up to the names of their locals, so what is common need not come first or in the same order. A compute block that
 cannot be cut is shared as a whole.
 
-Traps become rarer, as P runs less often; a loop that may make no pass gives up only cells that cannot trap, and others
+Traps become rarer, as P runs less often; a loop that may make no pass gives up only values that cannot trap, and others
 leave it only if no promise is tested before them. Cotangents of shared temporaries meet before they are rounded.
-Trap to avoid: shared temporaries are alive longer; at most `most_held` by one run or loop and those around it.
+Trap to avoid: shared temporaries are alive longer; at most `max_live` by one run or loop and those around it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from retrograd.compiler.ir.effects import Footprint, Footprints, union
+from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, union
 from retrograd.compiler.ir.rewriting import Renaming, map_bodies
 from retrograd.compiler.ir.statements import (
     Block,
@@ -34,14 +34,14 @@ from retrograd.compiler.ir.statements import (
     While,
     Within,
 )
-from retrograd.compiler.ir.value_numbering import Cell, Cells
+from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 
 
 def eliminate_common_subexpressions(
-    module: Module, *, most_held: int = 24, window: int = 16, hoist: bool = True
+    module: Module, *, max_live: int = 24, window: int = 16, hoist: bool = True
 ) -> Module:
     """Share what statements compute alike. `window`: how many other statements may lie between two that share."""
-    sharer = _Sharer(module, most_held, window, hoist)
+    sharer = _Sharer(module, max_live, window, hoist)
     return map_bodies(module, lambda body: sharer.block(body, 0))
 
 
@@ -49,10 +49,10 @@ _FLAT = (Op, Local, Delocal, Check, Call, External)
 
 
 class _Sharer:
-    def __init__(self, module: Module, most_held: int, window: int, hoist: bool) -> None:
-        self.footprints = Footprints(module)
-        self.cells = Cells(module, self.footprints)
-        self.most_held = most_held
+    def __init__(self, module: Module, max_live: int, window: int, hoist: bool) -> None:
+        self.accesses = AccessAnalysis(module)
+        self.numbering = ValueNumbering(module, self.accesses)
+        self.max_live = max_live
         self.window = window
         self.hoist = hoist
 
@@ -74,7 +74,7 @@ class _Sharer:
                 new_compute, new_body = self.block(compute, held), self.block(body, held)
                 if new_compute is not compute or new_body is not body:
                     node = node._replace(compute=new_compute, body=new_body)
-                return (self.merge_equal_cells(node),)
+                return (self.merge_equal_values(node),)
             case If(_, then, orelse):
                 return (node._replace(then=self.block(then, held), orelse=self.block(orelse, held)),)
             case While(_, body):
@@ -84,46 +84,46 @@ class _Sharer:
             case _:
                 return (node,)
 
-    def computed(self, node: Node) -> list[Cell]:
-        """The cells of a Within; none where two are equal, and yet must be apart."""
+    def computed(self, node: Node) -> list[NumberedValue]:
+        """The values of a Within; none where two are equal, and yet must be apart."""
         if not isinstance(node, Within) or any(map(_tests_for_zero, node.compute)):
             # A test that an ancilla is zero speaks of one moment: it stays where it is.
             return []
-        cells = self.cells.of(node.compute)
-        return cells if len({cell.number for cell in cells}) == len(cells) else []
+        values = self.numbering.of(node.compute)
+        return values if len({value.number for value in values}) == len(values) else []
 
     # ------------------------------------------------------------------ in one compute block
 
-    def merge_equal_cells(self, within: Within) -> Within:
-        """Equal cells of one compute block become one, where the body changes none of their locals."""
-        cells = self.cells.of(within.compute)
-        if len({cell.number for cell in cells}) == len(cells):
+    def merge_equal_values(self, within: Within) -> Within:
+        """Equal values of one compute block become one, where the body changes none of their locals."""
+        values = self.numbering.of(within.compute)
+        if len({value.number for value in values}) == len(values):
             return within
-        changed = self.footprints.block(within.body).writes
-        first: dict[int, Cell] = {}
+        changed = self.accesses.block(within.body).writes
+        first: dict[int, NumberedValue] = {}
         names: dict[Var, Var] = {}
         kept: list[Node] = []
-        for cell in cells:
-            twin = first.setdefault(cell.number, cell)
-            if twin is cell or not cell.weight or not changed.isdisjoint([*twin.locals, *cell.locals]):
-                kept.extend(cell.statements)
+        for value in values:
+            twin = first.setdefault(value.number, value)
+            if twin is value or not value.weight or not changed.isdisjoint([*twin.locals, *value.locals]):
+                kept.extend(value.statements)
             else:
-                names.update(zip(cell.locals, twin.locals, strict=True))
+                names.update(zip(value.locals, twin.locals, strict=True))
         renaming = Renaming(names)
         return within._replace(compute=renaming.block(tuple(kept)), body=renaming.block(within.body))
 
     # ------------------------------------------------------------------ side by side
 
     def group(self, nodes: Sequence[Node], held: int) -> Block:
-        """Runs of statements with cells in common, each run within these cells."""
+        """Runs of statements with values in common, each run within these values."""
         if sum([isinstance(node, Within) for node in nodes]) < 2:
             return tuple(nodes)
         computed = [self.computed(node) for node in nodes]
-        following = _next_with_equal_cell(computed)
+        following = _next_with_equal_value(computed)
         out: list[Node] = []
         i = 0
         while i < len(nodes):
-            if following[i] - i <= self.window + 1 and held < self.most_held:
+            if following[i] - i <= self.window + 1 and held < self.max_live:
                 members, common = self.extend(nodes, computed, i)
                 shared = self.choose(computed[i], common, held)
                 if len(members) > 1 and shared:
@@ -135,15 +135,17 @@ class _Sharer:
             i += 1
         return tuple(out)
 
-    def extend(self, nodes: Sequence[Node], computed: Sequence[list[Cell]], first: int) -> tuple[list[int], set[int]]:
-        """The members of a run that begins here, and the numbers of the cells that they have in common."""
-        members, common = [first], {cell.number for cell in computed[first]}
+    def extend(
+        self, nodes: Sequence[Node], computed: Sequence[list[NumberedValue]], first: int
+    ) -> tuple[list[int], set[int]]:
+        """The members of a run that begins here, and the numbers of the values that they have in common."""
+        members, common = [first], {value.number for value in computed[first]}
         passing = common
         j = first + 1
         while j < len(nodes) and j - members[-1] <= self.window + 1 and passing:
             if computed[j]:
-                both = _closed(computed[first], passing & {cell.number for cell in computed[j]})
-                if any(cell.weight for cell in computed[first] if cell.number in both):
+                both = _closed(computed[first], passing & {value.number for value in computed[j]})
+                if any(value.weight for value in computed[first] if value.number in both):
                     members.append(j)
                     common = passing = both
                     j += 1
@@ -152,28 +154,33 @@ class _Sharer:
             j += 1
         return members, common
 
-    def crossing(self, cells: Iterable[Cell], numbers: set[int], node: Node) -> set[int]:
-        """Those of the cells that change places with the statement."""
-        footprint = self.footprints.of(node)
-        stuck = {c.number for c in cells if c.number in numbers and not footprint.commutes(c.footprint)}
-        return _closed(cells, numbers - stuck) if stuck else numbers
+    def crossing(self, values: Iterable[NumberedValue], numbers: set[int], node: Node) -> set[int]:
+        """Those of the values that change places with the statement."""
+        access = self.accesses.of(node)
+        stuck = {c.number for c in values if c.number in numbers and not access.commutes(c.access)}
+        return _closed(values, numbers - stuck) if stuck else numbers
 
-    def choose(self, cells: Iterable[Cell], common: set[int], held: int) -> list[Cell]:
-        """The common cells for which there is room."""
-        room = self.most_held - held
-        chosen: dict[int, Cell] = {}
-        for cell in cells:
-            if cell.number in common and cell.number not in chosen:
-                room -= len(cell.locals)
+    def choose(self, values: Iterable[NumberedValue], common: set[int], held: int) -> list[NumberedValue]:
+        """The common values for which there is room."""
+        room = self.max_live - held
+        chosen: dict[int, NumberedValue] = {}
+        for value in values:
+            if value.number in common and value.number not in chosen:
+                room -= len(value.locals)
                 if room < 0:
                     break
-                chosen[cell.number] = cell
-        return list(chosen.values()) if any(cell.weight for cell in chosen.values()) else []
+                chosen[value.number] = value
+        return list(chosen.values()) if any(value.weight for value in chosen.values()) else []
 
     def enclose(
-        self, nodes: Sequence[Node], computed: Sequence[list[Cell]], members: set[int], shared: list[Cell], held: int
+        self,
+        nodes: Sequence[Node],
+        computed: Sequence[list[NumberedValue]],
+        members: set[int],
+        shared: list[NumberedValue],
+        held: int,
     ) -> list[Node]:
-        """The statements within the shared cells. A Local or Delocal whose partner lies outside stays outside."""
+        """The statements within the shared values. A Local or Delocal whose partner lies outside stays outside."""
         born = {node.var for node in nodes if isinstance(node, Local)}
         died = {node.var for node in nodes if isinstance(node, Delocal)}
         before: list[Node] = []
@@ -190,22 +197,22 @@ class _Sharer:
                 behind.append(node)
             else:
                 inside.append(node)
-        compute = tuple(node for cell in shared for node in cell.statements)
-        room = held + sum(len(cell.locals) for cell in shared)
+        compute = tuple(node for value in shared for node in value.statements)
+        room = held + sum(len(value.locals) for value in shared)
         whole = Within(compute, self.group(inside, room), _common_name(names), nodes[0].span)
         return [*before, whole, *behind]
 
-    def without(self, node: Within, cells: Iterable[Cell], shared: Iterable[Cell]) -> Block:
-        """The statement where the shared cells are at hand already."""
-        at_hand = {cell.number: cell for cell in shared}
+    def without(self, node: Within, values: Iterable[NumberedValue], shared: Iterable[NumberedValue]) -> Block:
+        """The statement where the shared values are at hand already."""
+        at_hand = {value.number: value for value in shared}
         names: dict[Var, Var] = {}
         rest: list[Node] = []
-        for cell in cells:
-            found = at_hand.get(cell.number)
+        for value in values:
+            found = at_hand.get(value.number)
             if found is None:
-                rest.extend(cell.statements)
-            elif found is not cell:
-                names.update(zip(cell.locals, found.locals, strict=True))
+                rest.extend(value.statements)
+            elif found is not value:
+                names.update(zip(value.locals, found.locals, strict=True))
         body = node.body
         if names:
             renaming = Renaming(names)
@@ -215,49 +222,51 @@ class _Sharer:
     # ------------------------------------------------------------------ out of loops
 
     def leave_loop(self, loop: For | While, held: int) -> Block:
-        """The loop within those cells that are the same in every pass."""
-        if not self.hoist or held >= self.most_held or not any(isinstance(node, Within) for node in loop.body):
+        """The loop within those values that are the same in every pass."""
+        if not self.hoist or held >= self.max_live or not any(isinstance(node, Within) for node in loop.body):
             return (loop,)
         # With the variables that live in one pass only: what reads them is not the same in all.
-        inside = union(self.footprints.of(node) for node in loop.body)
+        inside = union(self.accesses.of(node) for node in loop.body)
         if isinstance(loop, For):
             inside = inside._replace(writes=inside.writes | {loop.var})
         if inside.barrier:
             return (loop,)
         certain = isinstance(loop, For) and loop.some
-        chosen: dict[int, Cell] = {}
-        room = self.most_held - held
+        chosen: dict[int, NumberedValue] = {}
+        room = self.max_live - held
         names: set[str | None] = set()
         promised = False
         for node in loop.body:
             if isinstance(node, Within):
-                for cell in self.computed(node):
-                    if self._constant(cell, inside, chosen, certain and not promised) and cell.number not in chosen:
-                        room -= len(cell.locals)
+                for value in self.computed(node):
+                    if self._constant(value, inside, chosen, certain and not promised) and value.number not in chosen:
+                        room -= len(value.locals)
                         if room < 0:
                             break
-                        chosen[cell.number] = cell
+                        chosen[value.number] = value
                         names.add(node.name)
-            promised |= self.footprints.of(node).promises
-        if not any(cell.weight for cell in chosen.values()):
+            promised |= self.accesses.of(node).promises
+        if not any(value.weight for value in chosen.values()):
             return (loop,)
         shared = list(chosen.values())
         body: list[Node] = []
         for node in loop.body:
-            cells = self.computed(node)
-            body.extend(self.without(node, cells, shared) if isinstance(node, Within) and cells else [node])
-        compute = tuple(node for cell in shared for node in cell.statements)
+            values = self.computed(node)
+            body.extend(self.without(node, values, shared) if isinstance(node, Within) and values else [node])
+        compute = tuple(node for value in shared for node in value.statements)
         return (Within(compute, (loop._replace(body=tuple(body)),), _common_name(names), loop.span),)
 
-    def _constant(self, cell: Cell, inside: Footprint, chosen: dict[int, Cell], may_trap: bool) -> bool:
-        """Whether the cell is the same in every pass, and may be computed although there be none."""
+    def _constant(
+        self, value: NumberedValue, inside: AccessSets, chosen: dict[int, NumberedValue], may_trap: bool
+    ) -> bool:
+        """Whether the value is the same in every pass, and may be computed although there be none."""
         return (
-            not cell.opaque
-            and not cell.footprint.stack
-            and cell.needs <= chosen.keys()
-            and cell.weight > 0
-            and not inside.disturbs(cell.footprint)
-            and (may_trap or self.cells.safe(cell))
+            not value.opaque
+            and not value.access.stack
+            and value.needs <= chosen.keys()
+            and value.weight > 0
+            and not inside.clobbers(value.access)
+            and (may_trap or self.numbering.safe(value))
         )
 
 
@@ -265,26 +274,26 @@ def _tests_for_zero(node: Node) -> bool:
     return (isinstance(node, Check) and node.code == "RG0802") or (isinstance(node, Local) and node.checked)
 
 
-def _next_with_equal_cell(computed: Sequence[list[Cell]]) -> list[int]:
-    """For each statement the next one that computes one of its cells, far away if there is none."""
+def _next_with_equal_value(computed: Sequence[list[NumberedValue]]) -> list[int]:
+    """For each statement the next one that computes one of its values, far away if there is none."""
     nowhere = len(computed) + (1 << 30)
     last: dict[int, int] = {}
     out = [nowhere] * len(computed)
     for i in range(len(computed) - 1, -1, -1):
-        for cell in computed[i]:
-            if cell.weight:
-                out[i] = min(out[i], last.get(cell.number, nowhere))
-        for cell in computed[i]:
-            last[cell.number] = i
+        for value in computed[i]:
+            if value.weight:
+                out[i] = min(out[i], last.get(value.number, nowhere))
+        for value in computed[i]:
+            last[value.number] = i
     return out
 
 
-def _closed(cells: Iterable[Cell], numbers: set[int]) -> set[int]:
+def _closed(values: Iterable[NumberedValue], numbers: set[int]) -> set[int]:
     """Those of the numbers all of whose needs are among them, too."""
     kept: set[int] = set()
-    for cell in cells:
-        if cell.number in numbers and cell.needs <= kept:
-            kept.add(cell.number)
+    for value in values:
+        if value.number in numbers and value.needs <= kept:
+            kept.add(value.number)
     return kept
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from retrograd.compiler.ir.effects import Footprints, facts, walk
+from retrograd.compiler.ir.effects import AccessAnalysis, facts, walk
 from retrograd.compiler.ir.rewriting import constant_value, map_blocks, map_bodies
 from retrograd.compiler.ir.statements import (
     Block,
@@ -36,11 +36,11 @@ from retrograd.compiler.ir.statements import (
 
 def eliminate_dead_code(module: Module) -> Module:
     """Drop dead locals, and the structures that are left empty."""
-    footprints = Footprints(module)
+    accesses = AccessAnalysis(module)
 
     def rewrite(body: Block) -> Block:
         dead = _dead_locals(body)
-        return map_blocks(body, lambda block: _drop(block, dead, module, footprints))
+        return map_blocks(body, lambda block: _drop(block, dead, module, accesses))
 
     return map_bodies(module, rewrite)
 
@@ -87,7 +87,7 @@ def _dead_locals(body: Block) -> frozenset[Var]:
     return frozenset(born - alive)
 
 
-def _drop(block: Block, dead: frozenset[Var], module: Module, footprints: Footprints) -> Block:
+def _drop(block: Block, dead: frozenset[Var], module: Module, accesses: AccessAnalysis) -> Block:
     out: list[Node] = []
     for node in block:
         match node:
@@ -101,7 +101,7 @@ def _drop(block: Block, dead: frozenset[Var], module: Module, footprints: Footpr
             case Within(compute, body):
                 if not compute:
                     out.extend(body)
-                elif body or _promises(compute, footprints):
+                elif body or _promises(compute, accesses):
                     out.append(node)
             case If(test, then, orelse, post):
                 if then or orelse or test != post:
@@ -114,5 +114,5 @@ def _drop(block: Block, dead: frozenset[Var], module: Module, footprints: Footpr
     return tuple(out) if len(out) != len(block) or any(x is not y for x, y in zip(out, block, strict=True)) else block
 
 
-def _promises(block: Iterable[Node], footprints: Footprints) -> bool:
-    return any(f.promises or f.barrier for f in map(footprints.of, block))
+def _promises(block: Iterable[Node], accesses: AccessAnalysis) -> bool:
+    return any(f.promises or f.barrier for f in map(accesses.of, block))

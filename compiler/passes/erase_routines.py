@@ -4,7 +4,7 @@
 
 where c writes nothing but locals of its own, and arrays of its own: those of the program's that are accessed in this Within
 only, and that b leaves as they are. Their words are exchanged into a register one by one and erased there, if that takes
-fewer steps than c⁻¹. Where c writes more, those of its cells that do not are erased around a Within of the others. The
+fewer steps than c⁻¹. Where c writes more, those of its values that do not are erased around a Within of the others. The
 values forward are unchanged; the result cannot run backward and
 cannot be inverted. So what would be inverted all the same is spared: a procedure that is called backward is
 erased in its inverse, of which a copy is made, and whatever runs inside a compute block that stays is left as it is.
@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import Enum
 
-from retrograd.compiler.ir.effects import Footprints, facts, locals_left, operand, walk
-from retrograd.compiler.ir.interference import changed_between
+from retrograd.compiler.ir.effects import AccessAnalysis, facts, locals_left, operand, walk
+from retrograd.compiler.ir.interference import clobbered_between
 from retrograd.compiler.ir.rewriting import bodies, own_regions, passes, size
 from retrograd.compiler.ir.statements import (
     Block,
@@ -43,7 +43,7 @@ from retrograd.compiler.ir.statements import (
     invert,
     with_children,
 )
-from retrograd.compiler.ir.value_numbering import Cells
+from retrograd.compiler.ir.value_numbering import ValueNumbering
 from retrograd.isa.table import TABLE
 
 #: words of an array that are erased one after the other; more are in a loop
@@ -70,8 +70,8 @@ class _Eraser:
         self.source = module
         self.names = names
         self.temporaries = temporaries
-        self.footprints = Footprints(module)
-        self.cells = Cells(module, self.footprints)
+        self.accesses = AccessAnalysis(module)
+        self.numbering = ValueNumbering(module, self.accesses)
         self.labels: dict[tuple[str, _Version], str] = {}
         self.todo: list[tuple[str, _Version]] = []
         #: how often each region is named, in all
@@ -139,12 +139,12 @@ class _Eraser:
 
     def erasable(self, node: Within) -> list[Region] | None:
         """The arrays to be erased beside the locals, if that loses nothing but these; else None."""
-        footprint = self.footprints.block(node.compute)
-        if not footprint.writes <= frozenset(locals_left(node.compute)):
+        access = self.accesses.block(node.compute)
+        if not access.writes <= frozenset(locals_left(node.compute)):
             return None
-        if not footprint.stores:
+        if not access.stores:
             return []
-        found = self.owned_by(node, footprint.stores)
+        found = self.owned_by(node, access.stores)
         if found is None:
             return None
         steps = sum(2 * r.size if r.size <= _IN_A_ROW else 4 * r.size + 5 for r in found)
@@ -152,7 +152,7 @@ class _Eraser:
 
     def owned_by(self, node: Within, stored: Iterable[Region | None]) -> list[Region] | None:
         """Those of the arrays that are named here; None if one of all is not only this Within's, or its procedures'."""
-        here, changed = _names(((node,),)), changed_between(node, self.footprints).stores
+        here, changed = _names(((node,),)), clobbered_between(node, self.accesses).stores
         out: list[Region] = []
         for region in stored:
             if not self.is_own(region) or region in changed or None in changed:
@@ -170,15 +170,15 @@ class _Eraser:
 
     def erase_in_part(self, node: Within) -> Block:
         """What changes nothing but its locals is erased, around what must be undone: an element that is swapped out."""
-        cells = self.cells.of(node.compute)
-        if not cells:
+        values = self.numbering.of(node.compute)
+        if not values:
             # The host looks on.
             return (node._replace(compute=self.keep(node.compute), body=self.erase(node.body)),)
-        values = [cell for cell in cells if not cell.opaque]
-        rest = tuple(statement for cell in cells if cell.opaque for statement in cell.statements)
+        erased = [value for value in values if not value.opaque]
+        rest = tuple(statement for value in values if value.opaque for statement in value.statements)
         left = node._replace(compute=self.keep(rest), body=self.erase(node.body))
-        before = self.erase(tuple(statement for cell in values for statement in cell.statements))
-        variables = [var for cell in values for var in cell.locals]
+        before = self.erase(tuple(statement for value in erased for statement in value.statements))
+        variables = [var for value in erased for var in value.locals]
         return (*before, left, *_erasures(variables, node.compute, node))
 
     def keep(self, block: Block) -> Block:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from retrograd.compiler.ir.effects import NO_VARS, Footprints, facts, walk
+from retrograd.compiler.ir.effects import NO_VARS, AccessAnalysis, facts, walk
 from retrograd.compiler.ir.rewriting import map_blocks, map_bodies, splice, with_update
 from retrograd.compiler.ir.statements import (
     Block,
@@ -44,11 +44,11 @@ _MOVES = ("mov", "fmov", "lmov")
 
 def forward_substitute(module: Module) -> Module:
     """Update targets directly where a temporary would only carry the sum there."""
-    footprints = Footprints(module)
+    accesses = AccessAnalysis(module)
 
     def rewrite(body: Block) -> Block:
         uses = count_uses(body)
-        return map_blocks(body, lambda block: _rewrite(block, uses, footprints))
+        return map_blocks(body, lambda block: _rewrite(block, uses, accesses))
 
     return map_bodies(module, rewrite)
 
@@ -77,12 +77,12 @@ def count_uses(block: Block) -> Counter[Operand | None]:
     return uses
 
 
-def _rewrite(block: Block, uses: Counter[Operand | None], footprints: Footprints) -> Block:
+def _rewrite(block: Block, uses: Counter[Operand | None], accesses: AccessAnalysis) -> Block:
     changed = False
     nodes: list[Node] = []
     for node in block:
         if isinstance(node, Within):
-            new = _in_within(node, uses, footprints)
+            new = _in_within(node, uses, accesses)
             changed |= new is not node
             nodes.append(new)
         else:
@@ -90,7 +90,7 @@ def _rewrite(block: Block, uses: Counter[Operand | None], footprints: Footprints
     return splice(nodes) if changed else block
 
 
-def _in_within(within: Within, uses: Counter[Operand | None], footprints: Footprints) -> Within:
+def _in_within(within: Within, uses: Counter[Operand | None], accesses: AccessAnalysis) -> Within:
     body = list(within.body)
     # The updates of the body that only move a temporary, by the temporary.
     moves = {
@@ -110,7 +110,7 @@ def _in_within(within: Within, uses: Counter[Operand | None], footprints: Footpr
         if uses[t] != len(summands) + 2 or not summands:
             continue
         updates = _redirect(t, summands, body[at])
-        if updates is None or _interferes(updates, compute, summands, body[:at], footprints):
+        if updates is None or _interferes(updates, compute, summands, body[:at], accesses):
             continue
         # Blocks around this one are rewritten later, by the same counts.
         uses[updates[0].d] += len(updates) - 1
@@ -161,16 +161,16 @@ def _differentiable(op: Op) -> bool:
 
 
 def _interferes(
-    updates: Iterable[Op], compute: Block, summands: list[Op], before: Iterable[Node], footprints: Footprints
+    updates: Iterable[Op], compute: Block, summands: list[Op], before: Iterable[Node], accesses: AccessAnalysis
 ) -> bool:
     """Whether something between a summand's old place and its new one writes what it reads."""
     last = {id(node): position for position, node in enumerate(compute)}
     own = {id(node) for node in summands}
     for update, summand in zip(updates, summands, strict=True):
-        needs = footprints.of(update)
+        needs = accesses.of(update)
         needs = needs._replace(writes=NO_VARS)
         behind = compute[last[id(summand)] + 1 :]
         for node in (*behind, *before):
-            if id(node) not in own and footprints.of(node).disturbs(needs):
+            if id(node) not in own and accesses.of(node).clobbers(needs):
                 return True
     return False

@@ -10,7 +10,7 @@ comes first in each pass, as the inverse has it.
 
 Taken are temporaries that a Within computes, as sums of multiples, and that nothing but addresses read. Traps are unchanged.
 Addresses carry no derivatives.
-Trap to avoid: each s takes a register for the time of the loop; at most `most_held` are alive at once.
+Trap to avoid: each s takes a register for the time of the loop; at most `max_live` are alive at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from retrograd.compiler.ir.effects import Footprints, facts, operand, union, walk
+from retrograd.compiler.ir.effects import AccessAnalysis, facts, operand, union, walk
 from retrograd.compiler.ir.rewriting import map_bodies, passes, splice
 from retrograd.compiler.ir.statements import (
     Block,
@@ -54,10 +54,10 @@ _ADD, _SUB, _MUL = TABLE["mov.add"], TABLE["mov.sub"], TABLE["mul.add"]
 Terms = dict[Var, int]
 
 
-def reduce_induction_variables(module: Module, *, most_held: int = 16) -> Module:
+def reduce_induction_variables(module: Module, *, max_live: int = 16) -> Module:
     """Step addresses through loops."""
-    footprints = Footprints(module)
-    return map_bodies(module, lambda body: _Stepper(module.format, footprints, most_held).body(body))
+    accesses = AccessAnalysis(module)
+    return map_bodies(module, lambda body: _Stepper(module.format, accesses, max_live).body(body))
 
 
 @dataclass(slots=True)
@@ -79,10 +79,10 @@ class _Place(NamedTuple):
 
 
 class _Stepper:
-    def __init__(self, w: Format, footprints: Footprints, most_held: int) -> None:
+    def __init__(self, w: Format, accesses: AccessAnalysis, max_live: int) -> None:
         self.w = w
-        self.footprints = footprints
-        self.most_held = most_held
+        self.accesses = accesses
+        self.max_live = max_live
         #: temporaries that are sums, and nothing else
         self.sums: dict[Var, _Sum] = {}
         #: those of them that only addresses read
@@ -213,7 +213,7 @@ class _Stepper:
         if not found:
             return (loop,)
         inner = list(walk(loop.body))
-        fixed = union(map(self.footprints.of, loop.body)).writes.union(
+        fixed = union(map(self.accesses.of, loop.body)).writes.union(
             node.var for node in inner if isinstance(node, Local | For)
         )
         groups: dict[Hashable, list[tuple[Var, int]]] = {}
@@ -225,7 +225,7 @@ class _Stepper:
                 groups.setdefault(key, []).append((var, place.times))
         known = passes(loop, self.w)
         count = _PASSES if known is None else len(known)
-        room = self.most_held - held
+        room = self.max_live - held
         out: Block = (loop,)
         for members in groups.values():
             terms = self.sums[members[0][0]].terms

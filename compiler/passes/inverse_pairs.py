@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from retrograd.compiler.ir.effects import Footprints, facts
+from retrograd.compiler.ir.effects import AccessAnalysis, facts
 from retrograd.compiler.ir.rewriting import Numbering, map_blocks, map_bodies
 from retrograd.compiler.ir.statements import (
     Block,
@@ -39,11 +39,11 @@ _FAMILIES = ({"add", "sub"}, {"xor"}, {"mul", "div"})
 
 def cancel_inverse_pairs(module: Module, *, window: int = 8) -> Module:
     """Remove pairs with at most `window` statements between."""
-    footprints = Footprints(module)
-    return map_bodies(module, lambda body: map_blocks(body, lambda block: _cancel(block, footprints, window)))
+    accesses = AccessAnalysis(module)
+    return map_bodies(module, lambda body: map_blocks(body, lambda block: _cancel(block, accesses, window)))
 
 
-def _cancel(block: Block, footprints: Footprints, window: int) -> Block:
+def _cancel(block: Block, accesses: AccessAnalysis, window: int) -> Block:
     if len(block) < 2:
         return block
     out: list[Node | None] = []
@@ -54,7 +54,7 @@ def _cancel(block: Block, footprints: Footprints, window: int) -> Block:
             out.append(node)
             continue
         alike = places.setdefault(_looks(node), [])
-        if alike and _undone_by(out, alike[-1], node, footprints, window):
+        if alike and _undone_by(out, alike[-1], node, accesses, window):
             out[alike.pop()] = None
             while out and out[-1] is None:
                 out.pop()
@@ -87,18 +87,18 @@ def _looks(node: Node) -> Hashable:
             return None
 
 
-def _undone_by(out: Sequence[Node | None], place: int, node: Node, footprints: Footprints, window: int) -> bool:
+def _undone_by(out: Sequence[Node | None], place: int, node: Node, accesses: AccessAnalysis, window: int) -> bool:
     """Whether the statement undoes the one at that place, and could stand right behind it."""
     first = out[place]
     if first is None or len(out) - place > 2 * window or type(first) is not type(node):
         return False
     between = [x for x in out[place + 1 :] if x is not None]
-    if len(between) > window or not all(_change_places(x, node, footprints) for x in between):
+    if len(between) > window or not all(_change_places(x, node, accesses) for x in between):
         return False
-    if sum(_checked_sum(x) for x in between if not footprints.of(x).commutes(footprints.of(node))) > 1:
+    if sum(_checked_sum(x) for x in between if not accesses.of(x).commutes(accesses.of(node))) > 1:
         return False
-    footprint = footprints.of(first)
-    if footprint.promises or footprint.barrier:
+    access = accesses.of(first)
+    if access.promises or access.barrier:
         return False
     return Numbering().node(invert_node(first)) == Numbering().node(node)
 
@@ -108,9 +108,9 @@ def _checked_sum(node: Node) -> bool:
     return function is not None and function.checked
 
 
-def _change_places(x: Node, y: Node, footprints: Footprints) -> bool:
+def _change_places(x: Node, y: Node, accesses: AccessAnalysis) -> bool:
     """Whether x; y = y; x."""
-    if footprints.of(x).commutes(footprints.of(y)):
+    if accesses.of(x).commutes(accesses.of(y)):
         return True
     if not isinstance(x, Op) or not isinstance(y, Op):
         return False

@@ -11,7 +11,7 @@ A branch keeps nothing if b changes what its condition reads: undone, the other 
 
 Traps become rarer, as c runs less often. Cotangents of what is kept meet before they are rounded.
 Trap to avoid: this takes registers for steps (C. H. Bennett, Time/space trade-offs for reversible computation, SIAM J. Comput. 18, 1989);
-`most_held` are kept by one Within.
+`max_live` are kept by one Within.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from retrograd.compiler.ir.effects import Footprint, Footprints, walk
-from retrograd.compiler.ir.interference import changed_between
+from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, walk
+from retrograd.compiler.ir.interference import clobbered_between
 from retrograd.compiler.ir.rewriting import map_bodies
 from retrograd.compiler.ir.statements import (
     Block,
@@ -34,20 +34,20 @@ from retrograd.compiler.ir.statements import (
     children,
     with_children,
 )
-from retrograd.compiler.ir.value_numbering import Cell, Cells
+from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 
 
-def extend_live_ranges(module: Module, *, most_held: int = 64) -> Module:
-    """Keep temporaries of Withins that other Withins compute; at most `most_held` variables in each."""
-    keeper = _Keeper(module, most_held)
+def extend_live_ranges(module: Module, *, max_live: int = 64) -> Module:
+    """Keep temporaries of Withins that other Withins compute; at most `max_live` variables in each."""
+    keeper = _Keeper(module, max_live)
     return map_bodies(module, keeper.body)
 
 
 class _Keeper:
-    def __init__(self, module: Module, most_held: int) -> None:
-        self.footprints = Footprints(module)
-        self.cells = Cells(module, self.footprints)
-        self.most_held = most_held
+    def __init__(self, module: Module, max_live: int) -> None:
+        self.accesses = AccessAnalysis(module)
+        self.numbering = ValueNumbering(module, self.accesses)
+        self.max_live = max_live
         #: how often each variable becomes live; only what does so once can live longer
         self.births: Counter[Var] = Counter()
 
@@ -62,9 +62,9 @@ class _Keeper:
 
     def node(self, node: Node) -> Node:
         if isinstance(node, Within) and any(isinstance(inner, Within | If) for inner in node.compute):
-            keeping = _Keeping(self, changed_between(node, self.footprints))
+            keeping = _Keeping(self, clobbered_between(node, self.accesses))
             compute = keeping.block(node.compute)
-            if keeping.room < self.most_held:
+            if keeping.room < self.max_live:
                 node = node._replace(compute=compute)
         inside = children(node)
         new = [self.block(block) for block in inside]
@@ -74,10 +74,10 @@ class _Keeper:
 class _Keeping:
     """One Within that keeps what is computed in it. `changed`: what is not the same any more when it is undone."""
 
-    def __init__(self, keeper: _Keeper, changed: Footprint) -> None:
+    def __init__(self, keeper: _Keeper, changed: AccessSets) -> None:
         self.keeper = keeper
         self.changed = changed
-        self.room = keeper.most_held
+        self.room = keeper.max_live
 
     def block(self, block: Iterable[Node]) -> Block:
         """What the Within computes, with what it keeps in place."""
@@ -92,15 +92,15 @@ class _Keeping:
         """What stands in the statement's place; the locals that are kept go to `born`, as a branch cannot leave them."""
         match node:
             case Within(compute, body):
-                cells = self.keeper.cells.of(compute)
-                taken = self.taken(cells)
-                if not any(cell.weight for cell in taken):
+                values = self.keeper.numbering.of(compute)
+                taken = self.taken(values)
+                if not any(value.weight for value in taken):
                     return (node,)
-                statements = [s for cell in taken for s in cell.statements]
+                statements = [s for value in taken for s in value.statements]
                 born += [s for s in statements if isinstance(s, Local)]
                 kept = self.nodes([s for s in statements if not isinstance(s, Local)], born)
-                gone = {id(cell) for cell in taken}
-                rest = tuple(s for cell in cells if id(cell) not in gone for s in cell.statements)
+                gone = {id(value) for value in taken}
+                rest = tuple(s for value in values if id(value) not in gone for s in value.statements)
                 # In what stays a Within, nothing can be kept beyond its end.
                 return (*kept, node._replace(compute=rest)) if rest else (*kept, *self.nodes(body, born))
             case If(test, then, orelse, post):
@@ -113,17 +113,17 @@ class _Keeping:
     def nodes(self, block: Iterable[Node], born: list[Node]) -> Block:
         return tuple([new for node in block for new in self.node(node, born)])
 
-    def taken(self, cells: Iterable[Cell]) -> list[Cell]:
-        """The cells that can be kept, and for which there is room."""
-        out: list[Cell] = []
+    def taken(self, values: Iterable[NumberedValue]) -> list[NumberedValue]:
+        """The values that can be kept, and for which there is room."""
+        out: list[NumberedValue] = []
         numbers: set[int] = set()
-        for cell in cells:
-            if cell.opaque or cell.footprint.stack or not cell.needs <= numbers or len(cell.locals) > self.room:
+        for value in values:
+            if value.opaque or value.access.stack or not value.needs <= numbers or len(value.locals) > self.room:
                 continue
-            whole = any(isinstance(statement, Delocal) for statement in cell.statements)
-            once = all(self.keeper.births[var] == 1 for var in cell.locals)
-            if once and not whole and not self.changed.disturbs(cell.footprint):
-                self.room -= len(cell.locals)
-                out.append(cell)
-                numbers.add(cell.number)
+            whole = any(isinstance(statement, Delocal) for statement in value.statements)
+            once = all(self.keeper.births[var] == 1 for var in value.locals)
+            if once and not whole and not self.changed.clobbers(value.access):
+                self.room -= len(value.locals)
+                out.append(value)
+                numbers.add(value.number)
         return out

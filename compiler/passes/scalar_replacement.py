@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from retrograd.compiler.ir.effects import Footprints, facts, union, walk
-from retrograd.compiler.ir.interference import changed_between
+from retrograd.compiler.ir.effects import AccessAnalysis, facts, union, walk
+from retrograd.compiler.ir.interference import clobbered_between
 from retrograd.compiler.ir.rewriting import Renaming, bodies, own_regions, splice
 from retrograd.compiler.ir.statements import (
     Block,
@@ -60,17 +60,17 @@ _NONE: Words = frozenset()
 
 
 def replace_arrays_by_scalars(
-    module: Module, *, most_live: int = 96, largest: int = 64, largest_argument: int = 32
+    module: Module, *, max_live: int = 96, largest: int = 64, largest_argument: int = 32
 ) -> Module:
-    """Promote arrays of at most `largest` words, of arguments `largest_argument`; `most_live` variables at most."""
-    footprints = Footprints(module)
-    constants = _constants(module, footprints)
+    """Promote arrays of at most `largest` words, of arguments `largest_argument`; `max_live` variables at most."""
+    accesses = AccessAnalysis(module)
+    constants = _constants(module, accesses)
     survey = _Survey(module)
     local = {r for r in own_regions(module) - survey.elsewhere if len(survey.bodies.get(r, ())) == 1}
     entrances: set[Region] = set()
     if module.arguments is not None:
         entrances = {r for r in module.arguments if survey.bodies.get(r) == {0}} - survey.elsewhere
-    room = most_live
+    room = max_live
     chosen: set[Region] = set()
     for region in sorted(local | entrances, key=lambda r: -survey.weights[r] / len(survey.words[r])):
         count = len(survey.words[region])
@@ -85,15 +85,15 @@ def replace_arrays_by_scalars(
     if not chosen and not constants:
         return module
     procedures = {}
-    entry = _Promoter(survey, footprints, module.entry, chosen, local, constants).body(entrances)
+    entry = _Promoter(survey, accesses, module.entry, chosen, local, constants).body(entrances)
     for name, p in module.procedures.items():
-        procedures[name] = replace(p, body=_Promoter(survey, footprints, p.body, chosen, local, constants).body())
+        procedures[name] = replace(p, body=_Promoter(survey, accesses, p.body, chosen, local, constants).body())
     return replace(module, entry=entry, procedures=procedures)
 
 
-def _constants(module: Module, footprints: Footprints) -> set[Region]:
+def _constants(module: Module, accesses: AccessAnalysis) -> set[Region]:
     """The arrays of constants that nothing writes."""
-    stored = union(footprints.block(block) for block in bodies(module)).stores
+    stored = union(accesses.block(block) for block in bodies(module)).stores
     if None in stored:
         return set()
     return {region for region in module.regions if region.data and region not in stored}
@@ -194,14 +194,14 @@ class _Promoter:
     def __init__(
         self,
         survey: _Survey,
-        footprints: Footprints,
+        accesses: AccessAnalysis,
         body: Block,
         chosen: set[Region],
         local: set[Region],
         constants: set[Region],
     ) -> None:
         self.survey = survey
-        self.footprints = footprints
+        self.accesses = accesses
         self.source = body
         here = {region for region, _ in survey.of_block(body)}
         self.promoted = chosen & here
@@ -280,7 +280,7 @@ class _Promoter:
 
     def restores(self, node: Within, region: Region) -> bool:
         """Whether the region is after the Within what it was before."""
-        return region not in changed_between(node, self.footprints).stores
+        return region not in clobbered_between(node, self.accesses).stores
 
     def words(self, regions: Iterable[Region]) -> list[Var]:
         return [self.variable((region, at)) for region in regions for at in sorted(self.survey.words[region])]
@@ -337,7 +337,7 @@ class _Promoter:
         # From the last statement backward, so that it is known what each word's later accesses are.
         later = body_words
         reversed_compute: list[Node] = []
-        fresh = _exchanged_into(node.compute, self.footprints)
+        fresh = _exchanged_into(node.compute, self.accesses)
         gone: set[Var] = set()
         for i in range(len(node.compute) - 1, -1, -1):
             inner = node.compute[i]
@@ -364,7 +364,7 @@ def _move(op: Op) -> Opcode:
     return TABLE[f"mov.{op.opcode.update}"]
 
 
-def _exchanged_into(compute: Block, footprints: Footprints) -> dict[Var, int]:
+def _exchanged_into(compute: Block, accesses: AccessAnalysis) -> dict[Var, int]:
     """The locals that are zero still when a word of memory is exchanged into them, and where."""
     born: set[Var] = set()
     out: dict[Var, int] = {}
@@ -374,6 +374,6 @@ def _exchanged_into(compute: Block, footprints: Footprints) -> dict[Var, int]:
             continue
         if isinstance(node, Op) and node.opcode.entry.name == "exch" and isinstance(node.d, Var) and node.d in born:
             out[node.d] = i
-        footprint = footprints.of(node)
-        born -= footprint.reads | footprint.writes
+        access = accesses.of(node)
+        born -= access.reads | access.writes
     return out

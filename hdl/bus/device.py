@@ -149,11 +149,11 @@ class Device:
         return self._read_all(Area.DATA, first, self._count(first, count))
 
     def register_cotangents(self) -> list[int]:
-        """The companions of the registers."""
+        """The shadows of the registers."""
         return self._read_all(Area.REGISTER_COTANGENTS, 0, REGISTERS)
 
     def memory_cotangents(self, first: int = 0, count: int | None = None) -> list[int]:
-        """The companions of the memory words."""
+        """The shadows of the memory words."""
         return self._read_all(Area.DATA_COTANGENTS, first, self._count(first, count))
 
     def _count(self, first: int, count: int | None) -> int:

@@ -116,7 +116,7 @@ def vector_jacobian(value: Expr, cotangent: Expr) -> dict[str, Expr]:
 def lift(opcode: Opcode, w: Format) -> Effects:
     """What the opcode does to cotangents when it runs: x̄ := J⁻ᵀ x̄, J the Jacobian of its effects.
 
-    The effects read the words of the places before the instruction, and write companions only.
+    The effects read the words of the places before the instruction, and write shadows only.
     Raises NoDerivative with the reason.
     """
     entry = opcode.entry

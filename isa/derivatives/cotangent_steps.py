@@ -21,11 +21,11 @@ from retrograd.isa.words import Format
 
 @dataclass(frozen=True)
 class Lifted:
-    """What an instruction does to cotangents: companion -> its word afterwards, as a tree over the words before."""
+    """What an instruction does to cotangents: shadow -> its word afterwards, as a tree over the words before."""
 
     after: dict[str, Expr]
     guards: tuple[Guard, ...] = ()
-    #: companions that it drops
+    #: shadows that it drops
     drops: tuple[str, ...] = ()
 
 
@@ -90,7 +90,7 @@ def overflow_guards(effects: Effects, w: Format, factors: Expr = ONE) -> tuple[G
     for index, effect in enumerate(effects):
         match effect:
             case Update(where, operator, value):
-                shown = next(p for p in sorted(inputs(value)) if _is_companion(p))
+                shown = next(p for p in sorted(inputs(value)) if _is_shadow(p))
                 predicate = _parts_fit(value, w) & _fits(operator, w, place(where), value)
                 if factors is not ONE:
                     predicate = predicate & (place(shown).eq(0) | factors)
@@ -104,7 +104,7 @@ def overflow_guards(effects: Effects, w: Format, factors: Expr = ONE) -> tuple[G
     return tuple(guards)
 
 
-def _is_companion(name: str) -> bool:
+def _is_shadow(name: str) -> bool:
     return name.endswith(BAR)
 
 
@@ -124,7 +124,7 @@ def _parts_fit(root: Expr, w: Format) -> Expr:
     known: dict[Expr, Expr] = {}
     for node in nodes(root):
         known[node] = ONE
-        if not (node.op == "input" and _is_companion(str(node.param))) and moved.isdisjoint(node.args):
+        if not (node.op == "input" and _is_shadow(str(node.param))) and moved.isdisjoint(node.args):
             continue
         moved.add(node)
         fits = ONE

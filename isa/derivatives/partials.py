@@ -106,27 +106,25 @@ def rotation(effects: Effects, w: Format, backward: bool) -> Effects:
     """
     d_bar, a_bar = place(bar("d")), place(bar("a"))
     turned = mul_round(d, a_bar, w.frac) - mul_round(a, d_bar, w.frac)
-    companions = on_companions(effects)
+    shadows = on_shadows(effects)
     if backward:
-        return (Update(bar("b"), "add", turned), *inverse(companions))
+        return (Update(bar("b"), "add", turned), *inverse(shadows))
     at_rotated_point = substitute(turned, transition(effects, w))
-    return (*companions, Update(bar("b"), "sub", at_rotated_point))
+    return (*shadows, Update(bar("b"), "sub", at_rotated_point))
 
 
-def on_companions(effects: Effects) -> Effects:
-    """The effects on the companions of the words that they change, the others read as they are. They erase nothing."""
-    companions = {name: place(bar(name)) for name in written(effects)}
+def on_shadows(effects: Effects) -> Effects:
+    """The effects on the shadows of the words that they change, the others read as they are. They erase nothing."""
+    shadows = {name: place(bar(name)) for name in written(effects)}
     out: list[Effect] = []
     for effect in effects:
         match effect:
             case Exchange(left, right, when):
                 out.append(Exchange(bar(left), bar(right), when))
             case Permute(where, forward, backward, slope):
-                out.append(
-                    Permute(bar(where), substitute(forward, companions), substitute(backward, companions), slope)
-                )
+                out.append(Permute(bar(where), substitute(forward, shadows), substitute(backward, shadows), slope))
             case Update(where, operator, value):
-                out.append(Update(bar(where), operator, substitute(value, companions)))
+                out.append(Update(bar(where), operator, substitute(value, shadows)))
             case Erase() | Unerase():
-                raise ValueError("what is erased has no companion")
+                raise ValueError("what is erased has no shadow")
     return tuple(out)

@@ -1,8 +1,8 @@
-"""What an opcode does to companions of its words, as steps that instructions can take.
+"""What an opcode does to shadows of its words, as steps that instructions can take.
 
     cotangents:  x̄ := J⁻ᵀ x̄          tangents:  ẋ := J ẋ          J the Jacobian of the opcode's effects
 
-Both are linear in the companions and bijections of them, one effect after the other; each is the inverse transpose of the
+Both are linear in the shadows and bijections of them, one effect after the other; each is the inverse transpose of the
 other, effect by effect. So only the lift to cotangents is derived, and tangents come from transposing it:
 
     x̄ −= s·ȳ   becomes   ẏ += s·ẋ         an exchange or a change of sign stays as it is
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift
-from retrograd.isa.derivatives.partials import on_companions
+from retrograd.isa.derivatives.partials import on_shadows
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Exchange, Permute, Update, inverse
 from retrograd.isa.entries import BAR, Bijection, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, inputs, nodes, place, substitute
@@ -24,8 +24,8 @@ from retrograd.isa.words import Format
 
 
 @dataclass(frozen=True)
-class Gain:
-    """The companion of `place` ⊕= value; `sources`: the places whose companions the value reads, and is linear in."""
+class LinearUpdate:
+    """The shadow of `place` ⊕= value; `sources`: the places whose shadows the value reads, and is linear in."""
 
     place: str
     operator: str
@@ -34,52 +34,52 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Same:
-    """The opcode's own exchange, rotation or change of sign, of the companions in place of the words that it writes."""
+class SelfUpdate:
+    """The opcode's own exchange, rotation or change of sign, of the shadows in place of the words that it writes."""
 
     opcode: Opcode
 
 
 @dataclass(frozen=True)
-class Companions:
+class Shadows:
     """The steps, in order. `after`: their values read the words as the opcode leaves them, not as it finds them."""
 
-    steps: tuple[Gain | Same, ...] = ()
+    steps: tuple[LinearUpdate | SelfUpdate, ...] = ()
     after: bool = False
 
 
 @cache
-def cotangents(opcode: Opcode, w: Format) -> Companions:
+def cotangents(opcode: Opcode, w: Format) -> Shadows:
     """x̄ := J⁻ᵀ x̄. Without steps where the opcode carries no derivative."""
     try:
         before = lift(opcode, w)
         behind = inverse(lift(TABLE.inverse(opcode), w))
     except NoDerivative:
-        return Companions()
+        return Shadows()
     # Two ways to write the same: over the words before, or over those after. The short one has instructions.
     after = _size(behind) < _size(before)
-    return Companions(tuple(_steps(opcode, behind if after else before, w)), after)
+    return Shadows(tuple(_steps(opcode, behind if after else before, w)), after)
 
 
 @cache
-def tangents(opcode: Opcode, w: Format) -> Companions:
+def tangents(opcode: Opcode, w: Format) -> Shadows:
     """ẋ := J ẋ. Without steps where the opcode carries no derivative."""
     of = cotangents(opcode, w)
-    steps: list[Gain | Same] = []
+    steps: list[LinearUpdate | SelfUpdate] = []
     for step in of.steps:
-        if isinstance(step, Same):
+        if isinstance(step, SelfUpdate):
             steps.append(step)
             continue
         operator = UPDATE_OPERATORS[step.operator].undone_by
         for source in step.sources:
             # The sum's other terms belong to the other sources.
             moved = {bar(s): ZERO for s in step.sources} | {bar(source): place(bar(step.place))}
-            steps.append(Gain(source, operator, with_companions(step.value, moved), (step.place,)))
-    return Companions(tuple(steps), of.after)
+            steps.append(LinearUpdate(source, operator, with_shadows(step.value, moved), (step.place,)))
+    return Shadows(tuple(steps), of.after)
 
 
-def with_companions(root: Expr, moved: Mapping[str, Expr]) -> Expr:
-    """The tree with companions replaced, and what is then zero left out. Where it reads words only, it stays as it is."""
+def with_shadows(root: Expr, moved: Mapping[str, Expr]) -> Expr:
+    """The tree with shadows replaced, and what is then zero left out. Where it reads words only, it stays as it is."""
     linear = {node for node in nodes(root) if any(name.endswith(BAR) for name in inputs(node))}
     done: dict[Expr, Expr] = {}
     for node in nodes(root):
@@ -133,28 +133,28 @@ def _size(effects: Effects) -> int:
     return sum(1 for _ in nodes(*trees))
 
 
-def _steps(opcode: Opcode, effects: Effects, w: Format) -> list[Gain | Same]:
-    own = on_companions(opcode.effects(w)) if isinstance(opcode.entry, Bijection) else ()
-    out: list[Gain | Same] = []
+def _steps(opcode: Opcode, effects: Effects, w: Format) -> list[LinearUpdate | SelfUpdate]:
+    own = on_shadows(opcode.effects(w)) if isinstance(opcode.entry, Bijection) else ()
+    out: list[LinearUpdate | SelfUpdate] = []
     at = 0
     while at < len(effects):
         effect = effects[at]
         if own and effects[at : at + len(own)] == own:
-            out.append(Same(opcode))
+            out.append(SelfUpdate(opcode))
             at += len(own)
             continue
         at += 1
         match effect:
             case Update(where, operator, value):
                 sources = tuple(sorted(p.removesuffix(BAR) for p in inputs(value) if p.endswith(BAR)))
-                out.append(Gain(where.removesuffix(BAR), operator, with_companions(value, {}), sources))
+                out.append(LinearUpdate(where.removesuffix(BAR), operator, with_shadows(value, {}), sources))
             case _:
-                out.append(Same(_alike(on_places(effect), w)))
+                out.append(SelfUpdate(_alike(on_places(effect), w)))
     return out
 
 
 def on_places(effect: object) -> Effects:
-    """The effect on the words of which it names the companions."""
+    """The effect on the words of which it names the shadows."""
     match effect:
         case Permute(where, forward, backward, slope):
             name = where.removesuffix(BAR)

@@ -55,7 +55,7 @@ def compare(
     words = [address for r in regions if r.address is not None for address in range(r.address, r.address + r.size)]
     seeds = {address: w.wrap(rng.randint(-1 << w.frac, 1 << w.frac)) for address in words}
 
-    machine = started(replace(module, dropping=useful_variables(module, regions)), memory)
+    machine = started(replace(module, discarded=useful_variables(module, regions)), memory)
     if ended(machine, steps) is not None:
         return "trapped before"
     machine.differentiating = True

@@ -1,4 +1,4 @@
-"""Modules with companions: what they do to values, that they are reversible, and that both kinds of companions fit.
+"""Modules with shadows: what they do to values, that they are reversible, and that both kinds of shadows fit.
 
 ⟨ȳ, J ẋ⟩ = ⟨Jᵀ ȳ, ẋ⟩        P; lift(P⁻¹); the inverse of these = identity on memory
 """
@@ -18,7 +18,7 @@ import pytest
 from retrograd.assembler.verify import verify
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.derivatives import lifting
-from retrograd.compiler.derivatives.activity import active_cells
+from retrograd.compiler.derivatives.activity import active_storage
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.effects import walk
 from retrograd.compiler.ir.rewriting import bodies, map_blocks
@@ -45,7 +45,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.statements import (
     Test as When,
 )
-from retrograd.isa.derivatives.shadows import Companions, Gain, tangents
+from retrograd.isa.derivatives.shadows import LinearUpdate, Shadows, tangents
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -124,15 +124,15 @@ def words(memory: Sequence[int]) -> dict[int, int]:
     return dict(enumerate(memory))
 
 
-def with_companions(made: Differentiated, memory: Sequence[int], companions: Mapping[int, int]) -> dict[int, int]:
-    return words(memory) | {address + made.offset: word for address, word in companions.items()}
+def with_shadows(made: Differentiated, memory: Sequence[int], shadows: Mapping[int, int]) -> dict[int, int]:
+    return words(memory) | {address + made.offset: word for address, word in shadows.items()}
 
 
 # ---------------------------------------------------------------- random IR: any program
 
 
 def linear(case_module: Module) -> bool:
-    """Whether all companions move by sums alone: then what is true of derivatives is true to the last place."""
+    """Whether all shadows move by sums alone: then what is true of derivatives is true to the last place."""
     curved = ("fmul", "fdiv", "fsqrt", "fabs")
     ops = (node for body in bodies(case_module) for node in walk(body) if isinstance(node, Op))
     return all(op.opcode.entry.name not in curved or op.opcode.update == "xor" for op in ops)
@@ -179,16 +179,16 @@ def examine(seed: int, random_ir: ModuleType, routes: ModuleType) -> str:
     other = [rng.randint(-100, 100) for _ in range(total)]
 
     forth = dual(module, regions, regions, keep=KEPT)
-    moved = Ran(forth.module, with_companions(forth, case.memory, words(small)))
+    moved = Ran(forth.module, with_shadows(forth, case.memory, words(small)))
     back = gradient(module, regions, regions, keep=KEPT)
-    gained = Ran(back.module, with_companions(back, case.memory, words(other)))
+    gained = Ran(back.module, with_shadows(back, case.memory, words(other)))
     if moved.trap is None and gained.trap is None and linear(module):
         one = sum(moved.signed(i + forth.offset) * other[i] for i in range(total))
         two = sum(gained.signed(i + back.offset) * small[i] for i in range(total))
         assert one == two, "the dual is not the transpose of the gradient"
     for made, ran, values in ((forth, moved, plain.memory), (back, gained, case.memory)):
         if ran.trap is not None:
-            # A sum, product or quotient of companions does not fit.
+            # A sum, product or quotient of shadows does not fit.
             assert ran.trap in ("RG0402", "RG0403", "RG0404"), ran.trap
             continue
         assert ran.memory[:total] == values[:total], "what the program does to values is changed"
@@ -356,7 +356,7 @@ def word(x: float) -> Const:
     return Const(w.from_real(x))
 
 
-def random_companions(rng: random.Random, regions: Iterable[Region], size: float = 1.0) -> dict[int, int]:
+def random_shadows(rng: random.Random, regions: Iterable[Region], size: float = 1.0) -> dict[int, int]:
     found: dict[int, int] = {}
     for r in regions:
         assert r.address is not None
@@ -369,8 +369,8 @@ def inner(x: Mapping[int, float], y: Mapping[int, float]) -> tuple[float, float]
     return sum(x[i] * y[i] for i in x), sum(abs(x[i] * y[i]) for i in x)
 
 
-def moved_by(made: Differentiated, case: Numbers, companions: Mapping[int, int]) -> dict[int, float]:
-    ran = Ran(made.module, with_companions(made, case.memory, companions))
+def moved_by(made: Differentiated, case: Numbers, shadows: Mapping[int, int]) -> dict[int, float]:
+    ran = Ran(made.module, with_shadows(made, case.memory, shadows))
     assert ran.trap is None
     return {address: ran.real(address + made.offset) for address in range(len(case.memory))}
 
@@ -381,7 +381,7 @@ def test_the_dual_is_the_transpose_of_the_gradient(first: int, routes: ModuleTyp
     for seed in range(first, first + 8):
         case = Numbers(seed)
         rng = random.Random(seed)
-        dots, bars = (random_companions(rng, case.regions) for _ in range(2))
+        dots, bars = (random_shadows(rng, case.regions) for _ in range(2))
         forth = moved_by(dual(case.module, case.regions, case.regions), case, dots)
         back = moved_by(gradient(case.module, case.regions, case.regions), case, bars)
         one, large = inner({i: float(w.to_real(x)) for i, x in bars.items()}, forth)
@@ -397,7 +397,7 @@ def test_tangents_are_differences(first: int) -> None:
     step = 2.0**-9
     for seed in range(first, first + 10):
         case = Numbers(1000 + seed, branches=False)
-        dots = random_companions(random.Random(seed), case.regions)
+        dots = random_shadows(random.Random(seed), case.regions)
         found = moved_by(dual(case.module, case.regions, case.regions), case, dots)
         high, low = (
             Ran(case.module, {i: x + round(h * w.signed(dots[i])) for i, x in enumerate(case.memory)})
@@ -410,23 +410,23 @@ def test_tangents_are_differences(first: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_leaving_inputs_and_outputs_out_changes_nothing_else(seed: int) -> None:
-    """Of some inputs, the gradient is that part of the whole one, bit for bit; companions that are not active stay."""
+    """Of some inputs, the gradient is that part of the whole one, bit for bit; shadows that are not active stay."""
     case = Numbers(2000 + seed)
     rng = random.Random(seed)
     regions = case.regions
     inputs, outputs = (rng.sample(regions, rng.randint(1, 3)) for _ in range(2))
     for make, given, wanted in ((gradient, outputs, inputs), (dual, inputs, outputs)):
-        seeds = random_companions(rng, given)
+        seeds = random_shadows(rng, given)
         whole = make(case.module, regions, regions)
-        full = Ran(whole.module, with_companions(whole, case.memory, seeds))
-        active = active_cells(case.module, inputs, outputs)
+        full = Ran(whole.module, with_shadows(whole, case.memory, seeds))
+        active = active_storage(case.module, inputs, outputs)
         still = [r for r in regions if r not in active]
-        garbage = random_companions(rng, still)
+        garbage = random_shadows(rng, still)
         part = make(case.module, inputs, outputs)
-        ran = Ran(part.module, with_companions(part, case.memory, seeds | garbage))
+        ran = Ran(part.module, with_shadows(part, case.memory, seeds | garbage))
         assert full.trap is ran.trap is None
         for address, before in garbage.items():
-            assert ran.memory[address + part.offset] == before, "a companion that is not active was touched"
+            assert ran.memory[address + part.offset] == before, "a shadow that is not active was touched"
         for r in wanted:
             assert r.address is not None
             if r in active:
@@ -526,14 +526,14 @@ def test_gradients_through_calls(name: str, keep: int, routes: ModuleType) -> No
     memory = [w.from_real(point[0]), w.from_real(point[1]), 0, integer, *(w.from_real(x) for x in point[2:])]
     inputs, outputs = [X, A, B], [Y]
     back = gradient(module, inputs, outputs, keep=keep)
-    ran = Ran(back.module, with_companions(back, memory, {2: ONE}))
+    ran = Ran(back.module, with_shadows(back, memory, {2: ONE}))
     where = [0, 1, 4, 5, 6, 7]
     expected = closed_form(*point)
     assert [ran.real(i + back.offset) for i in where] == pytest.approx(expected, abs=1e-8)
     assert ran.memory[:8] == memory
     forth = dual(module, inputs, outputs, keep=keep)
     for i, slope in zip(where, expected, strict=True):
-        tangent = Ran(forth.module, with_companions(forth, memory, {i: ONE}))
+        tangent = Ran(forth.module, with_shadows(forth, memory, {i: ONE}))
         assert tangent.real(2 + forth.offset) == pytest.approx(slope, abs=1e-8)
     if keep:
         assert ran.turn_back() == ran.before
@@ -553,14 +553,14 @@ def test_the_loss_is_read_and_its_cotangent_given() -> None:
 
 def test_what_is_not_between_inputs_and_outputs_is_not_active() -> None:
     module = ported((Call("product", (y0, x0, x1)), Call("dot", (y1, AT_A, AT_A), (A, A))), product(), dot())
-    assert active_cells(module, [B], [Y]) == frozenset()
-    assert active_cells(module, [X], [B]) == frozenset()
-    active = active_cells(module, [A], [Y])
+    assert active_storage(module, [B], [Y]) == frozenset()
+    assert active_storage(module, [X], [B]) == frozenset()
+    active = active_storage(module, [A], [Y])
     assert {A, Y, y1} <= active
     assert not active & {X, x0, x1, B}
 
 
-def test_companions_of_an_array_given_twice_are_accessed_as_any_memory() -> None:
+def test_shadows_of_an_array_given_twice_are_accessed_as_any_memory() -> None:
     """Two names of one region would tell the passes that accesses do not meet."""
     for body, meet in ((CALLS["an array twice"][0], True), (CALLS["two arrays"][0], False)):
         made = gradient(ported(body, dot()), [A, B], [Y])
@@ -587,27 +587,27 @@ def deep() -> Procedure:
 
 
 @pytest.mark.parametrize("keep", [0, KEPT])
-def test_arrays_on_the_stack_have_companions(keep: int, routes: ModuleType) -> None:
+def test_arrays_on_the_stack_have_shadows(keep: int, routes: ModuleType) -> None:
     module = ported((Call("deep", (y1, y0, x0)),), deep(), stack=400)
     memory = [w.from_real(1.25), 0, 0, 7, 0, 0, 0, 0]
     made = gradient(module, [X], [Y], keep=keep)
-    ran = Ran(made.module, with_companions(made, memory, {2: ONE}))
+    ran = Ran(made.module, with_shadows(made, memory, {2: ONE}))
     assert ran.real(made.offset) == pytest.approx(2 * 7 * 1.25, abs=1e-8)
     assert ran.memory[:8] == memory
     forth = dual(module, [X], [Y], keep=keep)
-    assert Ran(forth.module, with_companions(forth, memory, {0: ONE})).real(2 + forth.offset) == ran.real(made.offset)
+    assert Ran(forth.module, with_shadows(forth, memory, {0: ONE})).real(2 + forth.offset) == ran.real(made.offset)
     if keep:
         assert ran.turn_back() == ran.before
     assert routes.compare(module, [X, Y], memory, keep=keep) == "ended"
 
 
-def test_the_stack_does_not_grow_into_the_companions() -> None:
-    """At every depth the gradient is right, or the call is refused: companions above the stack are never overwritten."""
+def test_the_stack_does_not_grow_into_the_shadows() -> None:
+    """At every depth the gradient is right, or the call is refused: shadows above the stack are never overwritten."""
     module = ported((Call("deep", (y1, y0, x0)),), deep(), stack=200)
     made = gradient(module, [X], [Y])
     went: list[str | None] = []
     for depth in range(1, 80, 3):
-        ran = Ran(made.module, with_companions(made, [ONE, 0, 0, depth], {2: ONE}))
+        ran = Ran(made.module, with_shadows(made, [ONE, 0, 0, depth], {2: ONE}))
         went.append(ran.trap)
         if ran.trap is None:
             assert ran.real(made.offset) == 2 * depth
@@ -624,7 +624,7 @@ def test_more_is_kept_than_there_is_room_for() -> None:
     for room, passes in ((1, 1), (5, 5), (40, 3), (5, 6), (1, 2), (8, 20)):
         # The variables of the words are freed too, with a cotangent that is known to be zero or is kept.
         made = gradient(module, [X], [Y], keep=room + held_back(module))
-        ran = Ran(made.module, with_companions(made, [ONE, ONE, 0, passes], {2: ONE}))
+        ran = Ran(made.module, with_shadows(made, [ONE, ONE, 0, passes], {2: ONE}))
         assert ran.trap == (None if passes <= room else "RG0809"), (room, passes)
         if ran.trap is None:
             assert ran.turn_back() == ran.before
@@ -635,7 +635,7 @@ def held_back(module: Module) -> int:
     made = gradient(module, [X], [Y], keep=100)
     kept = next(r for r in made.module.regions if r.name == "kept")
     assert kept.address is not None
-    ran = Ran(made.module, with_companions(made, [ONE, ONE, 0, 0], {2: ONE}))
+    ran = Ran(made.module, with_shadows(made, [ONE, ONE, 0, 0], {2: ONE}))
     return ran.memory[kept.address]
 
 
@@ -707,7 +707,7 @@ Make = Callable[..., Differentiated]
 
 def second(module: Module, first: str, then: str, keep: int, x: float) -> tuple[float, float]:
     """(f'(x), f''(x)): the derivative's program, differentiated."""
-    #: of each: what is given a companion of one, and where the derivative is found
+    #: of each: what is given a shadow of one, and where the derivative is found
     given = {"gradient": Y, "dual": X}
     found = {"gradient": X, "dual": Y}
     make: dict[str, Make] = {"gradient": gradient, "dual": dual}
@@ -751,11 +751,11 @@ def test_the_gradient_of_a_program_that_erases_traps() -> None:
 
 
 def test_a_wrong_tangent_is_caught(monkeypatch: pytest.MonkeyPatch, routes: ModuleType) -> None:
-    def wrong(opcode: Opcode, form: Format) -> Companions:
+    def wrong(opcode: Opcode, form: Format) -> Shadows:
         found = tangents(opcode, form)
         if opcode.entry.name != "fcos":
             return found
-        return Companions(tuple(s for s in found.steps if not isinstance(s, Gain)), found.after)
+        return Shadows(tuple(s for s in found.steps if not isinstance(s, LinearUpdate)), found.after)
 
     monkeypatch.setattr(lifting, "tangents", wrong)
     with pytest.raises(AssertionError):

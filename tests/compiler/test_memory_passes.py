@@ -341,7 +341,7 @@ def test_small_arguments_are_exchanged_in_and_out_if_they_are_used_often() -> No
 def test_no_more_variables_than_there_is_room_for() -> None:
     uses = [op("st.add", None, Const(at), x, imm=r.address, region=r) for r, c in ((A, 5), (B, 7)) for at in range(c)]
     uses += uses[:5]
-    got = replace_arrays_by_scalars(module(*uses), most_live=6).entry
+    got = replace_arrays_by_scalars(module(*uses), max_live=6).entry
     assert sum(isinstance(node, Local) for node in got) == 5
     assert {node.region for node in walk(got) if isinstance(node, Op) and node.region} == {B}
 
@@ -394,7 +394,7 @@ def test_what_changes_more_than_its_own_locals_is_undone_at_once() -> None:
 
 def test_no_more_is_kept_than_there_is_room_for() -> None:
     compute = (Local(u), squared(), Within((Local(v), op("fexp.add", v, z)), (op("fmov.add", u, v),)))
-    got = extend_live_ranges(module(outer(*compute)), most_held=1).entry
+    got = extend_live_ranges(module(outer(*compute)), max_live=1).entry
     assert isinstance(got[0], Within)
     assert sum(isinstance(node, Within) for node in got[0].compute) == 1
 
@@ -489,7 +489,7 @@ def test_no_more_addresses_are_stepped_than_there_is_room_for() -> None:
         read(at, op("mov.add", at, i), op("mov.add", at, base)) for at, base in zip((a, b, c), (n, m, k), strict=True)
     ]
     loop = For(i, Const(0), Const(9), 1, tuple(reads), some=True)
-    (got,) = reduce_induction_variables(module(loop), most_held=2).entry
+    (got,) = reduce_induction_variables(module(loop), max_live=2).entry
     assert sum(isinstance(node, Op) and node.opcode.name == "mov.add" and node.d is not y for node in walk((got,))) == 6
 
 

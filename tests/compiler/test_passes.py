@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 from retrograd.compiler import pipeline
-from retrograd.compiler.ir.effects import Footprints, of_op, walk
+from retrograd.compiler.ir.effects import AccessAnalysis, of_op, walk
 from retrograd.compiler.ir.rewriting import Numbering, map_blocks, map_bodies, size
 from retrograd.compiler.ir.statements import (
     SP,
@@ -41,7 +41,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.statements import (
     Test as When,
 )
-from retrograd.compiler.ir.value_numbering import Cell, Cells
+from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.common_subexpressions import eliminate_common_subexpressions
 from retrograd.compiler.passes.constant_folding import fold_constants
@@ -96,7 +96,7 @@ def loads(t: Var, at: Operand = i, region: Region = A, imm: int = 0) -> tuple[No
     return Local(t), op("ld.add", t, at, region=region, imm=imm)
 
 
-# ---------------------------------------------------------------- footprints
+# ---------------------------------------------------------------- accesses
 
 
 def test_instructions_change_places_unless_they_meet() -> None:
@@ -114,7 +114,7 @@ def test_calls_count_by_what_their_procedures_do() -> None:
     region = Region("parameter", 8)
     f = Procedure("f", (p, q), (region,), (op("st.add", None, q, p, region=region),), frozenset({0}))
     call = Call("f", (x, i), (B,))
-    found = Footprints(module(call, procedures=(f,))).of(call)
+    found = AccessAnalysis(module(call, procedures=(f,))).of(call)
     assert found.reads == {i, SP}
     assert found.writes == {x}
     assert found.stores == {B}
@@ -130,13 +130,13 @@ def test_a_recursive_call_touches_what_the_calls_within_it_touch() -> None:
     C = Region("C", 1)
     for name in ("f", "g"):
         call = Call(name, (x,), (A, C))
-        found = Footprints(module(call, procedures=(f, g))).of(call)
+        found = AccessAnalysis(module(call, procedures=(f, g))).of(call)
         assert (found.stores, found.loads, x in found.writes) == ({A, C}, {A, C}, True)
 
 
-def test_locals_are_no_part_of_a_footprint() -> None:
+def test_locals_are_no_part_of_access_sets() -> None:
     node = Within(loads(t), (op("fmov.add", y, t),))
-    found = Footprints(module(node)).of(node)
+    found = AccessAnalysis(module(node)).of(node)
     assert (found.reads, found.writes, found.loads, found.stores) == ({i}, {y}, {A}, set())
 
 
@@ -511,42 +511,42 @@ def test_cancel_keeps_promises() -> None:
     assert after(cancel_inverse_pairs, External(0), External(0)) == (External(0), External(0))
 
 
-# ---------------------------------------------------------------- cells
+# ---------------------------------------------------------------- value numbering
 
 
-def cut(*compute: Node) -> list[Cell]:
+def cut(*compute: Node) -> list[NumberedValue]:
     m = module(Within(compute, ()))
-    return Cells(m, Footprints(m)).of(compute)
+    return ValueNumbering(m, AccessAnalysis(m)).of(compute)
 
 
-def test_cells_are_equal_where_their_values_are() -> None:
+def test_equal_values_have_equal_numbers() -> None:
     def numbers(a: Var, b: Var, *more: Node) -> list[int]:
-        return [cell.number for cell in cells.of((*loads(a), Local(b), op("fmul.add", b, a, z), *more))]
+        return [value.number for value in values.of((*loads(a), Local(b), op("fmul.add", b, a, z), *more))]
 
     m = module()
-    cells = Cells(m, Footprints(m))
+    values = ValueNumbering(m, AccessAnalysis(m))
     assert numbers(t, s) == numbers(s, r)
     assert numbers(t, s)[0] == numbers(t, s, op("fmov.add", s, x))[0]
     assert numbers(t, s)[1] != numbers(t, s, op("fmov.add", s, x))[1]
     assert numbers(t, s)[1] != numbers(Var("t"), s)[1]
 
 
-def test_a_cell_is_all_that_one_statement_joins() -> None:
+def test_a_value_is_all_that_one_statement_joins() -> None:
     swapped = Local(t), op("fexp.add", t, u), Local(s), op("fsin.add", s, v), op("swap", s, t)
     first, second, both = cut(*loads(u), *loads(v, j), *swapped)
     assert (first.locals, second.locals, both.locals) == ([u], [v], [t, s])
     assert both.needs == {first.number, second.number}
-    assert both.footprint.reads == set()
+    assert both.access.reads == set()
 
 
 @pytest.mark.parametrize("read", [t, s])
-def test_a_cell_does_not_change_behind_its_reader(read: Var) -> None:
+def test_a_value_does_not_change_behind_its_reader(read: Var) -> None:
     compute = (*loads(t), *loads(s, j), Local(r), op("fexp.add", r, read), op("swap", s, t))
     (whole,) = cut(*compute)
     assert whole.statements == compute
 
 
-def test_what_changes_memory_is_one_cell_with_what_depends_on_it() -> None:
+def test_what_changes_memory_is_one_value_with_what_depends_on_it() -> None:
     swap = Local(s), op("exch", s, i, region=A)
     behind = (*loads(r, j), op("fmul.add", r, s, s))
     value, tail = cut(*swap, *loads(t, region=B), *behind)
@@ -723,7 +723,7 @@ def test_share_holds_no_more_than_it_may() -> None:
         compute = [node for at, a in enumerate(names) for node in loads(a, imm=at)]
         return Within(tuple(compute), tuple(op("fmov.add", target, a) for a in names))
 
-    held = eliminate_common_subexpressions(module(one(y), one(z)), most_held=3).entry
+    held = eliminate_common_subexpressions(module(one(y), one(z)), max_live=3).entry
     (outer,) = held
     assert isinstance(outer, Within)
     assert sum(isinstance(node, Local) for node in outer.compute) == 3

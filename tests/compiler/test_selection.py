@@ -14,7 +14,7 @@ from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.ir.effects import walk
 from retrograd.compiler.ir.instruction_selection import NoInstruction, Place, Word, updates
 from retrograd.compiler.ir.statements import Block, Const, Delocal, Kind, Local, Module, Node, Op, Region, Var
-from retrograd.isa.derivatives.shadows import Gain, cotangents, tangents
+from retrograd.isa.derivatives.shadows import LinearUpdate, cotangents, tangents
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import BAR, Opcode, bar
 from retrograd.isa.expr import Expr, div_round, evaluate, inputs, look_up, mul_round, place, select, sqrt_round
@@ -26,7 +26,7 @@ from retrograd.simulator.semantics import Fault
 
 FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))
 REGISTERS = ("d", "a", "b")
-MOVING = [o for o in TABLE if any(isinstance(s, Gain) for s in cotangents(o, FORMATS[0]).steps)]
+MOVING = [o for o in TABLE if any(isinstance(s, LinearUpdate) for s in cotangents(o, FORMATS[0]).steps)]
 #: what is wanted: (place ⊕= tree), …
 Wanted = Sequence[tuple[str, str, Expr]]
 
@@ -108,7 +108,7 @@ class Selected:
 
 
 def random_words(rng: random.Random, names: Sequence[str], w: Format) -> dict[str, int]:
-    """Numbers of a few places, most of them; companions not large."""
+    """Numbers of a few places, most of them; shadows not large."""
     out: dict[str, int] = {}
     for name in names:
         length = rng.randint(1, w.frac + 1) if name.endswith(BAR) else rng.randint(0, w.width)
@@ -116,8 +116,8 @@ def random_words(rng: random.Random, names: Sequence[str], w: Format) -> dict[st
     return out
 
 
-def gains(opcode: Opcode, w: Format) -> list[Gain]:
-    return [s for table in (cotangents, tangents) for s in table(opcode, w).steps if isinstance(s, Gain)]
+def gains(opcode: Opcode, w: Format) -> list[LinearUpdate]:
+    return [s for table in (cotangents, tangents) for s in table(opcode, w).steps if isinstance(s, LinearUpdate)]
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
@@ -146,7 +146,7 @@ def test_gains_of_one_instruction_together(opcode: Opcode, interpreter: ModuleTy
     """What their trees have in common is computed once, and is the same."""
     rng = random.Random(opcode.code)
     w = FORMATS[0]
-    found = [s for s in cotangents(opcode, w).steps if isinstance(s, Gain)]
+    found = [s for s in cotangents(opcode, w).steps if isinstance(s, LinearUpdate)]
     selected = Selected([(bar(s.place), s.operator, s.value) for s in found], w, interpreter)
     ran = sum(selected.check(random_words(rng, list(selected.where), w), False) for _ in range(20))
     assert ran >= 5

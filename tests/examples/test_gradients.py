@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from retrograd.benchmarks.references import adbench, complex_step, formulas, planets, series, sparse
 from retrograd.compiler.backend.emission import emit
-from retrograd.compiler.compiled import Compiled, dropping_cotangents, real_regions
+from retrograd.compiler.compiled import Compiled, discarding_cotangents, real_regions
 from retrograd.compiler.derivatives.gradients import gradient as gradient_program
 from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding, leapfrog, quadratic, sparse_dot
 
@@ -34,7 +34,7 @@ def pulled_back(function: Any, args: Any, seeds: dict[str, Any], scale: int = 0)
     values = bind(function, args, {})
     # Cotangents are dropped where variables die, as by `rg.grad`.
     plain = function.compiled_for(types_of(function, values))
-    compiled = dropping_cotangents(plain)
+    compiled = discarding_cotangents(plain)
     machine = load(compiled, values)
     begun = machine.memory[:]
     execute(compiled, machine)

@@ -160,7 +160,7 @@ def test_lift_of_the_inverse_undoes_the_lift(opcode: Opcode) -> None:
 
 
 @pytest.mark.parametrize("opcode", DIFFERENTIABLE, ids=lambda o: o.name)
-def test_lift_writes_companions_only(opcode: Opcode) -> None:
+def test_lift_writes_shadows_only(opcode: Opcode) -> None:
     for effect in lift(opcode, W):
         match effect:
             case Update(where) | Permute(where):

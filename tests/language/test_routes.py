@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 from retrograd.compiler.compiled import real_regions
 from retrograd.compiler.derivatives import lifting
-from retrograd.isa.derivatives.shadows import Companions, Gain, cotangents
+from retrograd.isa.derivatives.shadows import LinearUpdate, Shadows, cotangents
 from retrograd.isa.entries import Opcode
 from retrograd.isa.expr import Expr, const
 from retrograd.isa.words import Format
@@ -99,7 +99,7 @@ def test_both_routes_give_the_same_cotangents_of_more(
 # ---------------------------------------------------------------- control: the comparison can fail
 
 
-def one_ulp_off(opcode: Opcode, w: Format) -> Companions:
+def one_ulp_off(opcode: Opcode, w: Format) -> Shadows:
     """The steps, but that what an operand of a product, a quotient or a sine gains is one last place too large."""
     found = cotangents(opcode, w)
     if opcode.entry.name not in ("fmul", "fdiv", "fsin", "fcos"):
@@ -108,8 +108,10 @@ def one_ulp_off(opcode: Opcode, w: Format) -> Companions:
     def off(tree: Expr) -> Expr:
         return tree + const(1)
 
-    steps = tuple(Gain(s.place, s.operator, off(s.value), s.sources) for s in found.steps if isinstance(s, Gain))
-    return Companions(steps, found.after)
+    steps = tuple(
+        LinearUpdate(s.place, s.operator, off(s.value), s.sources) for s in found.steps if isinstance(s, LinearUpdate)
+    )
+    return Shadows(steps, found.after)
 
 
 def test_a_last_place_too_many_is_found(

@@ -466,7 +466,7 @@ def test_integers_and_constants_are_let_be() -> None:
 
 @pytest.mark.parametrize("s", [4.0, -4.0, 0.125, 300.0])
 def test_lognums_are_differentiated_by_themselves(s: float) -> None:
-    # The machine's companions are those of logarithms: d²/ds² is not their second derivative.
+    # The machine's shadows are those of logarithms: d²/ds² is not their second derivative.
     @reversible
     def f(y: fixed, s: lognum, x: lognum):
         y += fixed(s * s * x / lognum(256))

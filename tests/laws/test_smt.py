@@ -58,7 +58,7 @@ def differentiable() -> list[Opcode]:
 
 
 def test_lifts_can_be_stated() -> None:
-    """Cotangent companions are places too: their names must be symbols that a solver reads."""
+    """Cotangent shadows are places too: their names must be symbols that a solver reads."""
     w = Format(16, 8)
     opcodes = differentiable()
     assert len(opcodes) > 10

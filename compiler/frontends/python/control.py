@@ -8,7 +8,7 @@ from itertools import islice
 
 from retrograd.compiler.frontends.python.iterables import INDEX, MOST_COPIES, Item, Iterable, Iterables
 from retrograd.compiler.frontends.python.operands import BOOL, INT
-from retrograd.compiler.ir.effects import Footprint
+from retrograd.compiler.ir.effects import AccessSets
 from retrograd.compiler.ir.expressions import E, add, apply, const, interval, loads, sub, variables
 from retrograd.compiler.ir.flatten import ZERO
 from retrograd.compiler.ir.statements import Block, Check, Delocal, For, If, Local, Node, Test, Var, While
@@ -98,7 +98,7 @@ class Control(Iterables):
         self.node = previous
         return tuple(inner)
 
-    def _loads_clobbered(self, e: E, changes: Footprint) -> bool:
+    def _loads_clobbered(self, e: E, changes: AccessSets) -> bool:
         regions = {a.region for a in loads(e)}
         return bool(regions) and (None in changes.stores or not regions.isdisjoint(changes.stores))
 

@@ -109,10 +109,10 @@ class Routines(Control):
             self.fail("RG0711", message, node, f"Leave `{lost[0].name}` alone: `~{name}` frees it.")
         self.routines.pop()
         body = tuple(self.out)
-        compute_footprint = self._changes_with_locals(r.compute)
-        body_footprint = self._changes(body)
+        compute_access = self._changes_with_locals(r.compute)
+        body_access = self._changes(body)
         compute = r.compute
-        if body_footprint.disturbs(compute_footprint):
+        if body_access.clobbers(compute_access):
             # The body changes what the routine reads, or made: whether all returns to zero is known when it runs.
             compute = self._tested(compute, r.own)
         self.out = r.outer
@@ -127,15 +127,11 @@ class Routines(Control):
             self.names.setdefault(n, value)
         self.emit((Within(compute, body, name, span),))
         # What only the computing half changed is as it was before.
-        for place in (
-            (compute_footprint.writes | compute_footprint.stores) - body_footprint.writes - body_footprint.stores
-        ):
+        for place in (compute_access.writes | compute_access.stores) - body_access.writes - body_access.stores:
             if place is not None and place not in local:
                 self.versions[place] = r.versions[place]
         for m in self.made:
-            if id(m) in r.histories and not any(
-                p in body_footprint.writes or p in body_footprint.stores for p in m.parts
-            ):
+            if id(m) in r.histories and not any(p in body_access.writes or p in body_access.stores for p in m.parts):
                 m.history = r.histories[id(m)]
         self.finished[name] = (r.compute, {m.name: m.value for m in r.own}, r.own)
 
@@ -152,7 +148,7 @@ class Routines(Control):
         self.names.update(names)
         outer, self.out = self.out, []
         for inner in compute:
-            self._note(self.module.footprints.of(inner), None)
+            self._note(self.module.accesses.of(inner), None)
         self._open(name, compute, outer, before, fresh, versions, histories, node)
 
     def _external(self, node: ast.With) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd.compiler.frontends.python.evaluate import Evaluator
 from retrograd.compiler.frontends.python.operands import FIXED, INT
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
-from retrograd.compiler.ir.effects import Footprint, locals_left, union
+from retrograd.compiler.ir.effects import AccessSets, locals_left, union
 from retrograd.compiler.ir.expressions import Address, E, loads, read, variables
 from retrograd.compiler.ir.flatten import ZERO, Temporaries
 from retrograd.compiler.ir.statements import Block, Check, Const, Delocal, For, Local, Node, Region, Test, Var, Within
@@ -102,8 +102,8 @@ class Scope(Evaluator):
         for given in nodes:
             node = self._watched(given) if isinstance(given, Within) and given.name is None else given
             self.out.append(node)
-            footprint = self.module.footprints.of(node)
-            self._note(footprint, known)
+            access = self.module.accesses.of(node)
+            self._note(access, known)
 
     def _watched(self, node: Within) -> Within:
         """The statement, its temporaries tested for zero if its body may change what they are computed from.
@@ -121,8 +121,8 @@ class Scope(Evaluator):
             compute=tuple(n._replace(checked=True) if isinstance(n, Local) else n for n in node.compute)
         )
 
-    def _note(self, footprint: Footprint, known: Var | None) -> None:
-        touched: set[Any] = {*footprint.writes, *footprint.stores}
+    def _note(self, access: AccessSets, known: Var | None) -> None:
+        touched: set[Any] = {*access.writes, *access.stores}
         if None in touched:
             touched |= {p for p in self.versions if isinstance(p, Region)}
         for place in touched:
@@ -280,11 +280,11 @@ class Scope(Evaluator):
                 if other.emitted is not None and other.emitted[0] is self.out and other.emitted[1] > at:
                     other.emitted = (self.out, other.emitted[1] + len(tests))
 
-    def _changes(self, block: Block) -> Footprint:
-        return self.module.footprints.block(block)
+    def _changes(self, block: Block) -> AccessSets:
+        return self.module.accesses.block(block)
 
-    def _changes_with_locals(self, compute: Block) -> Footprint:
-        return union(self.module.footprints.of(n) for n in compute)
+    def _changes_with_locals(self, compute: Block) -> AccessSets:
+        return union(self.module.accesses.of(n) for n in compute)
 
     def _histories(self) -> dict[int, Any]:
         return {id(m): None if m.history is None else list(m.history) for m in self.made}

@@ -18,7 +18,7 @@ from retrograd.compiler.derivatives.gradient_versions import compile_gradient, r
 from retrograd.compiler.frontends.python.elaborate import Elaborator
 from retrograd.compiler.frontends.python.sources.captures import Captures, static_key
 from retrograd.compiler.frontends.python.sources.source import NOTHING, Parameter, SourceFunction
-from retrograd.compiler.ir.effects import Footprints
+from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.expressions import Address, E, loads
 from retrograd.compiler.ir.flatten import ZERO, Temporaries
 from retrograd.compiler.ir.statements import (
@@ -112,10 +112,10 @@ class Specialiser:
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[int, ...], Region] = {}
         self.powers = Powers(w, self._power_region, self._power_procedure)
-        self.footprints = self._fresh_footprints()
+        self.accesses = self._fresh_accesses()
 
-    def _fresh_footprints(self) -> Footprints:
-        return Footprints(Module((), self.procedures, format=self.w))
+    def _fresh_accesses(self) -> AccessAnalysis:
+        return AccessAnalysis(Module((), self.procedures, format=self.w))
 
     # ------------------------------------------------------------------ memory
 
@@ -235,7 +235,7 @@ class Specialiser:
                 self.powers.keep(self.procedures, self.regions)
                 self._constants = {k: r for k, r in self._constants.items() if r in self.regions}
                 self._names = taken
-                self.footprints = self._fresh_footprints()
+                self.accesses = self._fresh_accesses()
                 continue
             break
         version.written = written | version.written
@@ -246,7 +246,7 @@ class Specialiser:
         )
         self.procedures[version.name] = version.procedure
         if version.recursive:
-            self.footprints = self._fresh_footprints()
+            self.accesses = self._fresh_accesses()
 
     def _name(self, name: str) -> str:
         count = self._names.get(name, 0)

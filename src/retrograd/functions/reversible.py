@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from retrograd.compiler.compiled import Compiled, Options, compile_function, dropping_cotangents
+from retrograd.compiler.compiled import Compiled, Options, compile_function, discarding_cotangents
 from retrograd.compiler.frontends.python.sources.captures import static_key
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.language.types import StaticType, Type
@@ -103,7 +103,7 @@ class Reversible(SourceFunction):
             if found.lowered.captures.hold():
                 return found
         if chosen.cotangents:
-            found = dropping_cotangents(self.compiled_for(types, w, replace(chosen, cotangents=False)))
+            found = discarding_cotangents(self.compiled_for(types, w, replace(chosen, cotangents=False)))
         else:
             found = compile_function(self, types, w, chosen)
         if key not in self._compiled and len(self._compiled) >= _KEPT:

@@ -1,8 +1,8 @@
-"""Steps on companions: for cotangents what the machine does in differentiation mode, for tangents the transpose of it.
+"""Steps on shadows: for cotangents what the machine does in differentiation mode, for tangents the transpose of it.
 
     x̄' = J⁻ᵀ x̄,  ẋ' = J ẋ   so that   ⟨x̄', ẋ'⟩ = ⟨x̄, ẋ⟩
 
-The pairing is exact where companions are rational numbers and words are what the machine has, all roundings included.
+The pairing is exact where shadows are rational numbers and words are what the machine has, all roundings included.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift, real_value
-from retrograd.isa.derivatives.shadows import Companions, Gain, Same, cotangents, tangents, with_companions
+from retrograd.isa.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
 from retrograd.isa.effects import UPDATE_OPERATORS, transition
 from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, div_shift, evaluate, inputs, mul_round, mul_shift, place, select
@@ -51,28 +51,28 @@ def words_after(opcode: Opcode, w: Format, state: Mapping[str, int]) -> dict[str
     return {**state, **{p: evaluate(tree, w, state) for p, tree in opcode.transition(w).items()}}
 
 
-def apply(companions: Companions, opcode: Opcode, w: Format, state: Mapping[str, int]) -> dict[str, int]:
-    """The companions after the steps, one after the other, on machine words."""
-    words = words_after(opcode, w, state) if companions.after else state
+def apply(shadows: Shadows, opcode: Opcode, w: Format, state: Mapping[str, int]) -> dict[str, int]:
+    """The shadows after the steps, one after the other, on machine words."""
+    words = words_after(opcode, w, state) if shadows.after else state
     now = {bar(p): state[bar(p)] for p in PLACES}
-    for step in companions.steps:
+    for step in shadows.steps:
         match step:
-            case Gain(where, operator, value):
+            case LinearUpdate(where, operator, value):
                 tree = UPDATE_OPERATORS[operator].combine(w, place(bar(where)), value)
                 now[bar(where)] = evaluate(tree, w, {**words, **now})
-            case Same(own):
+            case SelfUpdate(own):
                 seen = {**words, **{p: now[bar(p)] for p in own.writes if p != "br"}}
                 now |= {bar(p): evaluate(tree, w, seen) for p, tree in own.transition(w).items()}
     return now
 
 
-def exactly(root: Expr, w: Format, words: Mapping[str, int], companions: Mapping[str, Fraction]) -> Fraction:
-    """The tree over rational companions, in which it is linear; what reads words only is a word, roundings and all."""
+def exactly(root: Expr, w: Format, words: Mapping[str, int], shadows: Mapping[str, Fraction]) -> Fraction:
+    """The tree over rational shadows, in which it is linear; what reads words only is a word, roundings and all."""
     known: dict[Expr, Fraction] = {}
 
     def value(node: Expr) -> Fraction:
         if node not in known:
-            known[node] = linear(node) if inputs(node) & companions.keys() else word(node)
+            known[node] = linear(node) if inputs(node) & shadows.keys() else word(node)
         return known[node]
 
     def word(node: Expr) -> Fraction:
@@ -82,7 +82,7 @@ def exactly(root: Expr, w: Format, words: Mapping[str, int], companions: Mapping
         s = node.param if isinstance(node.param, int) else 0
         match node.op:
             case "input":
-                return companions[str(node.param)]
+                return shadows[str(node.param)]
             case "select":
                 return value(node.args[1 if word(node.args[0]) else 2])
         x, y = map(value, node.args)
@@ -99,23 +99,23 @@ def exactly(root: Expr, w: Format, words: Mapping[str, int], companions: Mapping
                 return x * y / 2**s
             case "divshift" | "divround":
                 return x * Fraction(2) ** s / y if y else Fraction(0)
-        raise AssertionError(f"{node.op} of a companion is not linear")
+        raise AssertionError(f"{node.op} of a shadow is not linear")
 
     return value(root)
 
 
 def apply_exactly(
-    companions: Companions, opcode: Opcode, w: Format, words: Mapping[str, int], before: Mapping[str, Fraction]
+    shadows: Shadows, opcode: Opcode, w: Format, words: Mapping[str, int], before: Mapping[str, Fraction]
 ) -> dict[str, Fraction]:
-    """The companions after the steps, rational numbers."""
-    seen = words_after(opcode, w, words) if companions.after else words
+    """The shadows after the steps, rational numbers."""
+    seen = words_after(opcode, w, words) if shadows.after else words
     now = dict(before)
-    for step in companions.steps:
+    for step in shadows.steps:
         match step:
-            case Gain(where, operator, value):
+            case LinearUpdate(where, operator, value):
                 gain = exactly(value, w, seen, {bar(s): now[bar(s)] for s in step.sources})
                 now[bar(where)] += gain if operator == "add" else -gain
-            case Same(own):
+            case SelfUpdate(own):
                 written = [p for p in own.writes if p != "br"]
                 for effect in own.effects(w):
                     moved = {p: now[bar(p)] for p in written}
@@ -124,7 +124,7 @@ def apply_exactly(
 
 
 def random_state(rng: random.Random, w: Format) -> dict[str, int]:
-    """Words and companions of random lengths, so that small numbers and kinks are met."""
+    """Words and shadows of random lengths, so that small numbers and kinks are met."""
 
     def word() -> int:
         return w.wrap(rng.choice((1, -1)) * rng.getrandbits(rng.randint(0, w.width)))
@@ -180,7 +180,7 @@ def test_pairing_of_cotangents_with_tangents_is_kept(opcode: Opcode) -> None:
 
 @pytest.mark.parametrize("name", ROTATIONS)
 def test_pairing_is_kept_by_rotations_but_for_the_last_places(name: str) -> None:
-    """Their companions are rotated by the opcode itself, which rounds."""
+    """Their shadows are rotated by the opcode itself, which rounds."""
     rng = random.Random(1)
     w, opcode = WIDE, TABLE[name]
     for _ in range(20):
@@ -269,7 +269,7 @@ def test_tangents_of_rotations(name: str) -> None:
 
 def check_without_a_derivative_there_are_no_steps(opcode: Opcode) -> None:
     for w in FORMATS:
-        assert cotangents(opcode, w) == tangents(opcode, w) == Companions()
+        assert cotangents(opcode, w) == tangents(opcode, w) == Shadows()
 
 
 def test_without_a_derivative_there_are_no_steps(every: Every) -> None:
@@ -278,19 +278,19 @@ def test_without_a_derivative_there_are_no_steps(every: Every) -> None:
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_every_step_reads_what_it_names(w: Format) -> None:
-    """A gain reads the companions of its sources and no others, is linear in them, and does not read its place's."""
+    """A gain reads the shadows of its sources and no others, is linear in them, and does not read its place's."""
     for opcode in MOVING:
         for table in (cotangents, tangents):
-            companions = table(opcode, w)
-            assert companions.steps, opcode
-            for step in companions.steps:
-                if isinstance(step, Same):
+            shadows = table(opcode, w)
+            assert shadows.steps, opcode
+            for step in shadows.steps:
+                if isinstance(step, SelfUpdate):
                     assert isinstance(step.opcode.entry, Bijection)
                     continue
                 read = {name.removesuffix(BAR) for name in inputs(step.value) if name.endswith(BAR)}
                 assert read == set(step.sources), (opcode, step)
                 assert step.place not in read
-                nothing = with_companions(step.value, {bar(s): ZERO for s in step.sources})
+                nothing = with_shadows(step.value, {bar(s): ZERO for s in step.sources})
                 assert nothing is ZERO, (opcode, step)
 
 
@@ -298,22 +298,22 @@ def test_steps_by_hand() -> None:
     a, b, da, dd = place("a"), place("b"), place(bar("a")), place(bar("d"))
     product = cotangents(TABLE["fmul.add"], WIDE)
     assert set(product.steps) == {
-        Gain("a", "sub", mul_round(dd, b, 32), ("d",)),
-        Gain("b", "sub", mul_round(dd, a, 32), ("d",)),
+        LinearUpdate("a", "sub", mul_round(dd, b, 32), ("d",)),
+        LinearUpdate("b", "sub", mul_round(dd, a, 32), ("d",)),
     }
     assert set(tangents(TABLE["fmul.add"], WIDE).steps) == {
-        Gain("d", "add", mul_round(da, b, 32), ("a",)),
-        Gain("d", "add", mul_round(place(bar("b")), a, 32), ("b",)),
+        LinearUpdate("d", "add", mul_round(da, b, 32), ("a",)),
+        LinearUpdate("d", "add", mul_round(place(bar("b")), a, 32), ("b",)),
     }
-    assert tangents(TABLE["st.sub"], WIDE).steps == (Gain("m", "sub", place(bar("b")), ("b",)),)
-    assert tangents(TABLE["exch"], WIDE).steps == cotangents(TABLE["exch"], WIDE).steps == (Same(TABLE["exch"]),)
-    assert cotangents(TABLE["not"], WIDE).steps == (Same(TABLE["neg"]),)
+    assert tangents(TABLE["st.sub"], WIDE).steps == (LinearUpdate("m", "sub", place(bar("b")), ("b",)),)
+    assert tangents(TABLE["exch"], WIDE).steps == cotangents(TABLE["exch"], WIDE).steps == (SelfUpdate(TABLE["exch"]),)
+    assert cotangents(TABLE["not"], WIDE).steps == (SelfUpdate(TABLE["neg"]),)
     turned = cotangents(TABLE["rot"], WIDE)
     assert turned.after
-    assert turned.steps[0] == Same(TABLE["rot"])
+    assert turned.steps[0] == SelfUpdate(TABLE["rot"])
 
 
-# ---------------------------------------------------------------- companions replaced in trees
+# ---------------------------------------------------------------- shadows replaced in trees
 
 _words = st.sampled_from([place("a"), place("b"), place("imm")])
 _linear = st.recursive(
@@ -334,8 +334,8 @@ _linear = st.recursive(
 @settings(max_examples=80)
 @given(_linear, st.sets(st.sampled_from(("a", "b", "d"))), st.randoms(use_true_random=False))
 def test_leaving_out_zeros_changes_no_word(tree: Expr, zeros: set[str], rng: random.Random) -> None:
-    """with_companions(t, x̄ = 0) is t where x̄ = 0, and reads x̄ no more."""
-    short = with_companions(tree, {bar(p): ZERO for p in zeros})
+    """with_shadows(t, x̄ = 0) is t where x̄ = 0, and reads x̄ no more."""
+    short = with_shadows(tree, {bar(p): ZERO for p in zeros})
     assert inputs(short).isdisjoint({bar(p) for p in zeros})
     for _ in range(5):
         state = random_state(rng, NARROW) | {bar(p): 0 for p in zeros}
@@ -350,13 +350,16 @@ def test_a_wrong_step_is_caught(wrong: str, monkeypatch: pytest.MonkeyPatch) -> 
     opcode = TABLE["fmul.add"]
     right = cotangents(opcode, WIDE)
     first, *rest = right.steps
-    assert isinstance(first, Gain)
+    assert isinstance(first, LinearUpdate)
     planted = {
-        "sign": (Gain(first.place, "add", first.value, first.sources), *rest),
-        "partial": (Gain(first.place, first.operator, mul_shift(place(bar("d")), place("d"), 32), ("d",)), *rest),
+        "sign": (LinearUpdate(first.place, "add", first.value, first.sources), *rest),
+        "partial": (
+            LinearUpdate(first.place, first.operator, mul_shift(place(bar("d")), place("d"), 32), ("d",)),
+            *rest,
+        ),
         "missing": tuple(rest),
     }[wrong]
-    monkeypatch.setitem(globals(), "cotangents", lambda o, w: Companions(planted))
+    monkeypatch.setitem(globals(), "cotangents", lambda o, w: Shadows(planted))
     rng = random.Random(2)
     with pytest.raises(AssertionError):
         check_cotangents(opcode, WIDE, random_state(rng, WIDE))
