@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.util
 import os
 import sys
@@ -18,15 +19,19 @@ from hypothesis import settings
 settings.register_profile("retrograd", settings.default, max_examples=25, deadline=None)
 settings.load_profile("retrograd")
 
-_GENERATOR = Path(__file__).parent / "programs" / "generator.py"
+_HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="session")
-def generator() -> ModuleType:
-    """The module tests/programs/generator.py: `generator.generate(seed)` is a random program that terminates."""
-    name = "retrograd_tests_generator"
+def module_at(path: str) -> ModuleType:
+    """The module in a file, by its path from the root of the project; executed once in a process.
+
+    Modules beside tests cannot be imported by name (pytest's import mode `importlib`).
+    """
+    file = _HERE.parent / path
+    name = "retrograd_" + path.removesuffix(".py").removesuffix("/__init__").replace("/", "_")
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, _GENERATOR)
+        inside = [str(file.parent)] if file.stem == "__init__" else None
+        spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -34,6 +39,59 @@ def generator() -> ModuleType:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def module() -> Callable[[str], ModuleType]:
+    """module("tools/mutants.py"): see `module_at`."""
+    return module_at
+
+
+@pytest.fixture(scope="session")
+def generator() -> ModuleType:
+    """tests/programs/generator.py: `generator.generate(seed)` is a random program that terminates."""
+    return module_at("tests/programs/generator.py")
+
+
+@pytest.fixture(scope="session")
+def interpreter() -> ModuleType:
+    """tests/compiler/interpreter.py: `interpret(module, memory)` runs the IR itself."""
+    return module_at("tests/compiler/interpreter.py")
+
+
+@pytest.fixture(scope="session")
+def routes() -> ModuleType:
+    """tests/compiler/routes.py: `compare` computes cotangents by both routes from one state."""
+    return module_at("tests/compiler/routes.py")
+
+
+@pytest.fixture(scope="session")
+def generate() -> ModuleType:
+    """tests/language/random_programs/generate.py: `generate(seed)` is a random program of the language."""
+    return _random_programs("generate")
+
+
+@pytest.fixture(scope="session")
+def checks() -> ModuleType:
+    """tests/language/random_programs/checks.py: what must hold for a program, by the model, the IR and the machine."""
+    return _random_programs("checks")
+
+
+@pytest.fixture(scope="session")
+def edges() -> ModuleType:
+    """tests/language/random_programs/edges.py: `near_the_edges(seed)` is a random program whose sums nearly overflow."""
+    return _random_programs("edges")
+
+
+def _random_programs(stem: str) -> ModuleType:
+    package = module_at("tests/language/random_programs/__init__.py")
+    return importlib.import_module(f"{package.__name__}.{stem}")
+
+
+@pytest.fixture(scope="session")
+def fakes() -> ModuleType:
+    """tests/simulator/engines/cuda/fake_driver.py: `fakes.FakeDriver(…)` takes the place of the driver's library."""
+    return module_at("tests/simulator/engines/cuda/fake_driver.py")
 
 
 @pytest.fixture(scope="session")

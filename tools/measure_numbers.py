@@ -697,7 +697,7 @@ every edge at which a table hands over from one entry to the next, and the ends 
 The worst thousand blocks of each were then measured again by another fold of the trees (into Python) against mpmath at 200
 bits and more; the two must agree. Where a function reports overflow, the error is how far inside the format the true value lies.
 
-`tests/numbers/` repeats this on samples with every change, and at length in the long tier; there too are the proofs that
+`tests/isa/numbers/` repeats this on samples with every change, and at length in the long tier; there too are the proofs that
 `rot` is a bijection (every state of 8 bits; by SMT at 16 bits, for any tables) and that derivatives are what they should be.
 Run `python tools/measure_numbers.py docs/reference` to measure again.
 """

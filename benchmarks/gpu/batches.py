@@ -191,7 +191,7 @@ def using_none() -> Iterator[None]:
 
 @contextmanager
 def _fake() -> Iterator[None]:
-    folder = Path(__file__).resolve().parents[2] / "tests" / "simulator" / "cuda"
+    folder = Path(__file__).resolve().parents[2] / "tests" / "simulator" / "engines" / "cuda"
     fakes, on_host = _module(folder / "fake_driver.py"), _module(folder / "kernel_on_host.py")
     gpu_peers.anywhere = True
     library = fakes.FakeDriver(devices=[fakes.FakeDevice(), fakes.FakeDevice()])

@@ -324,9 +324,9 @@ def function_nested_too_deep() -> None:
 
 @functools.cache
 def fakes() -> ModuleType:
-    """tests/simulator/cuda/fake_driver.py: a driver without a device."""
+    """tests/simulator/engines/cuda/fake_driver.py: a driver without a device."""
     name = "retrograd_tests_errors_fake_driver"
-    spec = importlib.util.spec_from_file_location(name, HERE.parent / "simulator" / "cuda" / "fake_driver.py")
+    spec = importlib.util.spec_from_file_location(name, HERE.parent / "simulator/engines/cuda/fake_driver.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

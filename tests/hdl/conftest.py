@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
@@ -22,30 +21,16 @@ from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.isa.words import Format
 
 
-@cache
-def _shared(name: str) -> ModuleType:
-    """The module of this folder."""
-    full = f"retrograd_tests_{name}"
-    spec = importlib.util.spec_from_file_location(full, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name while it is being executed.
-    sys.modules[full] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
-def lockstep() -> ModuleType:
+def lockstep(module: Callable[[str], ModuleType]) -> ModuleType:
     """The module tests/hdl/lockstep.py."""
-    return _shared("lockstep")
+    return module("tests/hdl/lockstep.py")
 
 
 @pytest.fixture(scope="session")
-def bus_model() -> ModuleType:
+def bus_model(module: Callable[[str], ModuleType]) -> ModuleType:
     """The module tests/hdl/bus_model.py."""
-    return _shared("bus_model")
+    return module("tests/hdl/bus_model.py")
 
 
 @cache

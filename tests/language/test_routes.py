@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 from collections import Counter
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -23,20 +20,6 @@ QUICK = 20
 SLOW, SHARD = 1000, 100
 #: words for cotangents that are kept
 KEPT = 20_000
-
-
-@pytest.fixture(scope="session")
-def routes() -> ModuleType:
-    """tests/compiler/routes.py: `compare` goes both ways from one state."""
-    name = "retrograd_tests_language_routes"
-    path = Path(__file__).parent.parent / "compiler" / "routes.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(autouse=True)

@@ -5,10 +5,7 @@ The first run of every function for given types is differentiated, too, by both 
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,20 +21,6 @@ from retrograd.values.marshal import bind, types_of
 SHORT = 3000
 #: words for the cotangents that are kept
 KEPT = 1 << 14
-
-
-@pytest.fixture(scope="session")
-def routes() -> ModuleType:
-    """tests/compiler/routes.py: `compare` goes both ways to the cotangents from one state."""
-    name = "retrograd_tests_library_routes"
-    path = Path(__file__).parent.parent / "compiler" / "routes.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="session")

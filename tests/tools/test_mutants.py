@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
-import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -14,15 +13,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def mutants() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("retrograd_tools_mutants", ROOT / "tools" / "mutants.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(scope="session")
+def mutants(module: Callable[[str], ModuleType]) -> ModuleType:
+    """tools/mutants.py"""
+    return module("tools/mutants.py")
 
 
 def result(before: str, outcome: str) -> dict[str, object]:

@@ -1,8 +1,7 @@
-"""`retrograd devices`: with devices that are none (tests/simulator/cuda/fake_driver.py), and without."""
+"""`retrograd devices`: with devices that are none (tests/simulator/engines/cuda/fake_driver.py), and without."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -19,19 +18,6 @@ from retrograd.cli.commands import devices as command
 
 Cli = Callable[..., tuple[int, str, str]]
 OK = 0
-FAKES = Path(__file__).parents[1] / "simulator" / "cuda" / "fake_driver.py"
-
-
-@pytest.fixture(scope="module")
-def fakes() -> ModuleType:
-    """tests/simulator/cuda/fake_driver.py"""
-    spec = importlib.util.spec_from_file_location("retrograd_tests_cli_fake_driver", FAKES)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

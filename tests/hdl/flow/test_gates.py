@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 #: what the energy accounting reads: gates_W_F.json, written by `retrograd hdl stat --format W,F -o FILE`
-COUNTED = sorted((Path(__file__).resolve().parents[2] / "hdl" / "flow").glob("gates_*.json"))
+COUNTED = sorted((Path(__file__).resolve().parents[3] / "hdl" / "flow").glob("gates_*.json"))
 
 
 class Circuit(wiring.Component):

@@ -127,7 +127,7 @@ def test_claims_are_of_the_table(w: Format) -> None:
 
 
 def test_the_page_has_the_number_of_proofs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "coprocessor.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "coprocessor.md").read_text(encoding="utf-8")
     opcodes = [o.name for o in TABLE if provable(o)]
     assert f"All {len(claims(Q32, opcodes))} proofs of the {len(opcodes)} opcodes" in page
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,21 +11,14 @@ from typing import Any
 import pytest
 from retrograd.isa.words import Format
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FORMATS = {str(w): w for w in (Format(64, 32), Format(32, 16))}
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    name = "retrograd_measure_numbers"
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / "measure_numbers.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name while it is being executed.
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(scope="session")
+def tool(module: Callable[[str], ModuleType]) -> ModuleType:
+    """tools/measure_numbers.py"""
+    return module("tools/measure_numbers.py")
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from retrograd.simulator.semantics import handler, lifted_handler
 
 import retrograd as rg
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference"
 OPCODES = list(TABLE)
 FORMATS = [Format(64, 32), Format(32, 16), Format(8, 4)]
 MODES = [(False, False), (True, False), (True, True)]

@@ -14,7 +14,7 @@ from retrograd.isa import constants, functions
 from retrograd.isa.expr import nodes, place
 from retrograd.isa.words import Format
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 N = 1 << constants.BITS
 
 

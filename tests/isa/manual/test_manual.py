@@ -28,7 +28,7 @@ from retrograd.simulator.machine import Machine
 
 Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference"
 OPCODES = list(TABLE)
 NAMES = [opcode.name for opcode in OPCODES]
 TEXT = manual.manual()

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from retrograd.simulator.engines.cuda.context import Context
 from retrograd.simulator.engines.cuda.driver import driver, using
-
-
-@pytest.fixture(scope="session")
-def fakes() -> ModuleType:
-    """fake_driver.py: `fakes.FakeDriver(…)` takes the place of the driver's library."""
-    name = "retrograd_tests_fake_driver"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "fake_driver.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        # Dataclasses look their module up by name while it is being executed.
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,14 +39,9 @@ def context(fake: Any) -> Iterator[Context]:
 
 
 @pytest.fixture(scope="session")
-def on_host() -> ModuleType:
+def on_host(module: Callable[[str], ModuleType]) -> ModuleType:
     """kernel_on_host.py: `on_host.batches_on(fake)` lets the fake driver run what batches are made of."""
-    spec = importlib.util.spec_from_file_location("kernel_on_host", Path(__file__).parent / "kernel_on_host.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module("tests/simulator/engines/cuda/kernel_on_host.py")
 
 
 @pytest.fixture

@@ -107,6 +107,6 @@ def test_what_is_wrong_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: Outp
 def test_the_committed_page_is_that_of_the_committed_figures() -> None:
     from retrograd.benchmarks.reporting import report
 
-    docs = Path(__file__).resolve().parents[2] / "docs"
+    docs = Path(__file__).resolve().parents[3] / "docs"
     document = report.read(docs / "benchmarks" / report.FIGURES)
     assert (docs / "benchmarks.md").read_text(encoding="utf-8") == report.page(document)

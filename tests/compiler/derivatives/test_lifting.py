@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import random
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -57,19 +54,6 @@ SLOW, SLOW_CHUNK = 1000, 100
 STEPS = 2_000_000
 KEPT = 4000
 w = Format(64, 32)
-
-
-@pytest.fixture(scope="session")
-def routes() -> ModuleType:
-    """routes.py: `compare` goes both ways from one state."""
-    name = "retrograd_tests_compiler_routes"
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "routes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 # ---------------------------------------------------------------- to run modules

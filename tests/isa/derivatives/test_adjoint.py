@@ -41,7 +41,7 @@ def is_named(opcode: Opcode) -> bool:
 
 
 DIFFERENTIABLE = [o for o in TABLE if has_derivative(o)]
-#: Those of the others are held against mpmath, in tests/numbers.
+#: Those of the others are held against mpmath, in tests/isa/numbers.
 DERIVED = [o for o in DIFFERENTIABLE if not is_named(o)]
 WITHOUT = [o for o in TABLE if not has_derivative(o)]
 
