@@ -2,3 +2,5 @@
 
 It imports `isa` only. Start with `assemble.py`; `verify.py` proves that a program can run backward.
 """
+
+from retrograd.assembler import errors as errors

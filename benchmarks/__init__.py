@@ -9,3 +9,5 @@ table, report, bars, check      what is made of the document
 assembler, machine, compiler, loops, energy, startup      the toolchain itself
 gpu, gpu_peers, gpu_warp        batches on a GPU: python -m retrograd.benchmarks.gpu
 """
+
+from retrograd.benchmarks import errors as errors

@@ -2,3 +2,5 @@
 
 It imports `isa` and numpy. Start with `compiled.py`, which runs the steps in a row; `pipeline.py` lists the passes.
 """
+
+from retrograd.compiler import errors as errors

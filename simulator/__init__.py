@@ -2,3 +2,5 @@
 
 It imports `isa` only; numpy and llvmlite are imported in `engines/`. Start with `machine.py`.
 """
+
+from retrograd.simulator import errors as errors

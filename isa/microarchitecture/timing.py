@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retrograd.isa.entries import Entry, Function, Opcode, opcodes_of
-from retrograd.isa.files import write_file
 from retrograd.isa.manual.description import group_title
+from retrograd.isa.manual.pages import publish
 from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS
 from retrograd.isa.microarchitecture.microprograms import microprograms
 from retrograd.isa.microarchitecture.stages import ACCESS, ADDRESS, DECODE, FETCH, READ
@@ -191,13 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is stale")
     parser.add_argument("docs", type=Path, metavar="DOCS_DIR")
     options = parser.parse_args(arguments)
-    path: Path = options.docs / "timing.md"
-    if not options.check:
-        write_file(path, page())
-    elif not path.is_file() or path.read_text(encoding="utf-8") != page():
-        print(f"{path} is stale: run python -m retrograd.isa.microarchitecture.timing {options.docs}", file=sys.stderr)
-        return 1
-    return 0
+    return publish(parser.prog, options.docs, {"timing.md": page()}, options.check)
 
 
 if __name__ == "__main__":

@@ -2,3 +2,5 @@
 
 It imports `simulator`, `isa`, numpy and llvmlite. Start with `choice.py`, which decides what runs where.
 """
+
+from retrograd.simulator.engines import errors as errors

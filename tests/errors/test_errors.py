@@ -48,7 +48,7 @@ from retrograd.assembler.verify import findings
 from retrograd.compiler.language.types import Array
 from retrograd.hdl.bus.device import Device
 from retrograd.hdl.bus.links import SerialBus
-from retrograd.isa.diagnostics import KINDS, RetrogradError
+from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.cuda.arrays import device_array
 from retrograd.simulator.engines.cuda.context import Context
@@ -56,6 +56,7 @@ from retrograd.simulator.engines.cuda.driver import Driver, driver, using
 from retrograd.simulator.engines.cuda.kernels import Module
 from retrograd.simulator.machine import Machine, Trap
 
+from retrograd.catalogue import catalogue
 from retrograd.cli.commands.hdl import hdl_command
 from retrograd.cli.main import main, parser
 from retrograd.functions.execution import ProgramTrap
@@ -678,15 +679,15 @@ def provoked() -> set[str]:
 
 
 def check_every_diagnostic_is_provoked(code: str) -> None:
-    assert code in provoked(), f"no item of tests/errors provokes {code} ({KINDS[code].title}): add one"
+    assert code in provoked(), f"no item of tests/errors provokes {code} ({catalogue()[code].title}): add one"
 
 
 def test_every_diagnostic_is_provoked(every: Every) -> None:
-    every(check_every_diagnostic_is_provoked, KINDS)
+    every(check_every_diagnostic_is_provoked, catalogue())
 
 
 def test_no_item_is_stale() -> None:
-    assert provoked() <= set(KINDS)
+    assert provoked() <= set(catalogue())
     expected = {p.relative_to(HERE).with_suffix("").as_posix() for p in HERE.rglob("*.expected")}
     assert expected == set(ITEMS)
 

@@ -42,10 +42,10 @@ def ptx(
     checks: bool = True,
     cycles: bool = False,
 ) -> str:
-    """The kernel as PTX for a compute capability. Raises InputError RG0502 for one that LLVM does not know."""
+    """The kernel as PTX for a compute capability. Raises InputError RG0603 for one that LLVM does not know."""
     if not re.fullmatch(r"sm_\d{2,3}[a-z]?", arch):
         message = f"`{arch:.40}` is no compute capability"
-        raise InputError(Diagnostic("RG0502", message, hint="as in sm_80, sm_90"))
+        raise InputError(Diagnostic("RG0603", message, hint="as in sm_80, sm_90"))
     variant = _variant(backward, overflow, checks, cycles)
     level = 2 if len(program.code) < LARGE else 1
 

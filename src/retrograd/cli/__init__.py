@@ -2,3 +2,8 @@
 
 It imports all parts, each when a command needs it. Start with `main.py`; `commands/` has a file for each command.
 """
+
+from retrograd.cli import errors
+from retrograd.values import errors as errors_of_values
+
+__all__ = ["errors", "errors_of_values"]

@@ -2,3 +2,5 @@
 
 It imports all parts except `cli`. Start with `reversible.py`.
 """
+
+from retrograd.functions import errors as errors

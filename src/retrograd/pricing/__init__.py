@@ -2,3 +2,5 @@
 
 It imports `functions`, `batch`, `differentiation` and `simulator/energy`. Start with `runs.py`.
 """
+
+from retrograd.pricing import errors as errors

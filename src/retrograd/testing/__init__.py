@@ -9,6 +9,7 @@
 A law that does not hold raises LawBroken, an AssertionError. With pytest these are fixtures, too: see docs/testing.md.
 """
 
+from retrograd.testing import errors as errors
 from retrograd.testing.garbage import ErasureReport, assert_erased_bits_below, assert_no_garbage
 from retrograd.testing.gradients import GradientComparison, GradientElement, check_gradient
 from retrograd.testing.inverse import InverseReport, check_inverse

@@ -2,3 +2,5 @@
 
 It imports `isa` and `compiler/language`. Start with `numbers.py`; `marshal.py` stores arguments and reads results.
 """
+
+from retrograd.values import errors as errors

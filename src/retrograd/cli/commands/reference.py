@@ -6,9 +6,11 @@ import argparse
 import json
 
 from retrograd.assembler.assemble import SUGAR, sugar_page
+from retrograd.catalogue import catalogue
+from retrograd.catalogue import explain as explained
 from retrograd.cli.files import fail
 from retrograd.cli.main import OK
-from retrograd.isa.diagnostics import KINDS, nearest
+from retrograd.isa.diagnostics import nearest
 from retrograd.isa.manual import pages as manual
 from retrograd.isa.table import TABLE
 
@@ -37,10 +39,10 @@ def isa(options: argparse.Namespace) -> int:
 def explain(options: argparse.Namespace) -> int:
     """One error code, or the list of them."""
     if options.code is None:
-        print("\n".join(f"{kind.code}  {kind.title}" for kind in KINDS.values()))
+        print("\n".join(f"{kind.code}  {kind.title}" for kind in catalogue().values()))
         return OK
     try:
-        print(manual.explain(options.code.upper()))
+        print(explained(options.code.upper()))
     except KeyError:
-        raise fail("RG0506", f"no error has the code `{options.code}`", nearest(options.code, KINDS)) from None
+        raise fail("RG0506", f"no error has the code `{options.code}`", nearest(options.code, catalogue())) from None
     return OK

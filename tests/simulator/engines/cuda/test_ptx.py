@@ -186,7 +186,7 @@ def test_it_is_kept_by_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch, tmp
 def test_what_is_no_capability_is_refused(arch: str) -> None:
     with pytest.raises(InputError) as caught:
         ptx.ptx(straight({"mov.add"}), arch)
-    assert caught.value.diagnostics[0].code == "RG0502"
+    assert caught.value.diagnostics[0].code == "RG0603"
     assert "sm_80" in str(caught.value)
 
 

@@ -1,0 +1,73 @@
+"""Kinds of errors of assembly text (RG01), the verifier (RG02) and images (RG03)."""
+
+from __future__ import annotations
+
+from retrograd.isa.diagnostics import register
+
+register(
+    ("RG0101", "unknown mnemonic", "No instruction, alias or sugar has this name.",
+     "`retrograd isa` lists the instructions; updates are written as a suffix, such as `mul.add`."),
+    ("RG0102", "wrong number of operands", "Every instruction and directive has a fixed list of operands.",
+     "`retrograd isa NAME` shows the instruction's syntax."),
+    ("RG0103", "bad operand", "The operand is not of the kind that this position takes.",
+     "Registers are r0 to r255 or a name given by `.reg`; memory operands are written [ra + constant]."),
+    ("RG0104", "bad constant expression", "Constants are integers, characters, labels, `.equ` names and "
+     "fixed-point literals such as 1.5q, joined by + - * / % << >> & | ^ ~ and parentheses.",
+     "Write a constant expression here; what depends on a register belongs in an instruction."),
+    ("RG0105", "constant out of range", "An immediate has 32 bits, sign-extended to the word; "
+     "a data word has as many bits as the format's width.",
+     "Write a constant that fits, or use a format with wider words."),
+    ("RG0106", "undefined symbol", "No label, `.equ` or `.reg` defines this name, or none of the kind needed here.", "Define it, or mend its spelling."),
+    ("RG0107", "duplicate symbol", "A name stands for one thing in a program, includes counted in.",
+     "Rename one of the two."),
+    ("RG0108", "aliased operands", "What an instruction writes it must not also read elsewhere: "
+     "`r1 += r1` cannot be undone, since the old r1 is needed to know what was added.",
+     "Copy the value to a zero register first, use that, and uncompute the copy."),
+    ("RG0109", "unknown directive", "No directive has this name.",
+     "Directives: .equ .reg .format .memory .data .text .word .zero .ascii .label .include."),
+    ("RG0110", "include cannot be read", "The file named by .include is not there, is not a regular text file, or is too large.",
+     "Give a path relative to the including file."),
+    ("RG0111", "include loop", "A file includes itself, directly or through others.",
+     "Take the common part into a file that includes neither."),
+    ("RG0112", "include outside the program's folder", "An assembly file may come from anywhere, "
+     "so it reads only files below the folder of the main file.", "Move the included file, or name its folder with -I."),
+    ("RG0113", "malformed line", "A line is: a label, one instruction or directive with its operands, a comment after ';'.",
+     "Mend the line as the caret shows."),
+    ("RG0114", "wrong section", "Instructions stand in .text, words in .data.", "Put the matching .text or .data before it."),
+    ("RG0115", "procedure not closed or not open", "`proc NAME, LINK` and `endproc` enclose a subroutine, and do not nest.",
+     "Add the missing half."),
+    ("RG0116", "program too large", "Code, data or text exceeds the assembler's limits.",
+     "Ask for less; large data is better loaded at run time with --mem than assembled."),
+    ("RG0117", "bad format", "A format is a width of 4, 8, 16, 32 or 64 bits, and a fraction shorter than that; "
+     "it is set once, before anything that depends on it.", "For example: .format 64, 32"),
+    ("RG0118", "not text", "An assembly file is UTF-8 text without NUL characters; an image begins with other bytes.",
+     "Save the text as UTF-8, or assemble a damaged image again."),
+    ("RG0201", "unpaired branch", "A jump must land on a branch that names its source, and a comefrom must name a jump: "
+     "else running backward cannot know where control came from.",
+     "Write `goto.cc a, b, L` and at L `L: from.cc a, b, K` with K the label of the goto."),
+    ("RG0202", "mismatched comefrom", "The branch at the target names another source.",
+     "Give each goto a from of its own; a from joins exactly one jump with the instruction above it."),
+    ("RG0203", "jump outside the code", "The target is before the first instruction or after the last.",
+     "Name the label of an instruction; to end the program, jump to a `from` before its `finish`."),
+    ("RG0206", "control falls where it cannot", "Control reaches the next instruction in one direction but not in the other: "
+     "after an unconditional goto or finish must come an unconditional from, or start, or the end of the code, "
+     "and before those nothing that falls through.",
+     "Pair the paths: jump around with goto, and join with from."),
+    ("RG0207", "call of what is no subroutine", "`call` and `uncall` enter a subroutine at its `swapbr`.",
+     "Name the label of a `proc`, or of a `swapbr` of your own."),
+    ("RG0208", "malformed subroutine", "The Pendulum convention: `top: from bottom`, pops, `entry: swapbr link`, "
+     "`neg link`, pushes, body, `bottom: goto top`; or its mirror image.", "Use `proc NAME, LINK` … `endproc`."),
+    ("RG0209", "jump across a subroutine's border", "A subroutine is entered and left at its `swapbr` only.",
+     "Use call or uncall."),
+    ("RG0210", "unreachable instruction", "No path from `start` or through a called subroutine meets it (a warning).",
+     "Remove it, or call it."),
+    ("RG0211", "erase in a strict program", "An erase loses its word: the program cannot run backward through it.",
+     "Uncompute the word, or verify without --strict."),
+    ("RG0301", "not a Retrograd image", "The file does not begin with the image's magic bytes.", "`retrograd asm` makes images."),
+    ("RG0302", "image of another version", "The image was written by a newer version.", "Assemble it again, or update."),
+    ("RG0303", "truncated image", "The file ends before the lengths in its header say.", "Copy or assemble it again."),
+    ("RG0304", "damaged image", "The checksum does not match the contents.", "Copy or assemble it again."),
+    ("RG0305", "impossible length in an image", "A section's length disagrees with the file's, or exceeds the limits.",
+     "Assemble it again; an image is never larger than its sections."),
+    ("RG0307", "malformed section", "A section's contents do not follow the format.", "Assemble it again."),
+)  # fmt: skip

@@ -1,0 +1,11 @@
+"""Kinds of errors of machines, beside the traps of instructions (`isa/errors.py`)."""
+
+from __future__ import annotations
+
+from retrograd.isa.diagnostics import register
+
+register(
+    ("RG0410", "execution left the code", "PC is outside the program.", "Verify the program: it falls or jumps out of its code."),
+    ("RG0420", "step limit reached", "The run used up its allowance of steps; the machine can go on from here, either way.",
+     "Allow more with --max-steps."),
+)  # fmt: skip

@@ -1,0 +1,24 @@
+"""Kinds of errors of the command line."""
+
+from __future__ import annotations
+
+from retrograd.isa.diagnostics import register
+
+register(
+    ("RG0502", "bad --set", "Written NAME=VALUE, NAME a register or a data label, VALUE a constant that fits a word.",
+     "For example: --set r1=42 --set length=0x10"),
+    ("RG0503", "bad --mem or --out", "Written [WHERE=]FILE[,TYPE]: WHERE a data label or address, with :COUNT for --out; "
+     "TYPE one of text, npy, word, u8, u16, u16be, u32, u32be, u64, u64be.", "For example: --mem text=plain.bin,u32be"),
+    ("RG0506", "no such thing to explain", "Neither an error code nor an instruction has this name.",
+     "`retrograd explain` lists the codes, `retrograd isa` the instructions."),
+    ("RG0508", "Python file cannot be loaded", "The file that defines the function is executed first, and that failed.", "Mend the file; `python FILE.py` shows the same error."),
+    ("RG0509", "no such function", "FILE.py:FUNCTION names a function decorated with @reversible, at the top of the file or in a class.", "Mend the name, or decorate the function."),
+    ("RG0510", "bad argument on the command line", "Arguments are Python literals, NAME=LITERAL, or @FILE.npy for an array.", "Quote lists for the shell: '[1.0, 2.0]'."),
+    ("RG0511", "no such pass", "The compiler's passes have names.", "`--dump-ir all` shows the IR after each."),
+    ("RG0512", "option out of place", "Not every option goes with every kind of program, or with every other option.",
+     "`retrograd COMMAND --help` says what each option is for."),
+    ("RG1008", "tool for hardware", "Verilog, place and route, gate counts and fast simulation are made by other tools: Yosys, nextpnr, Verilator.",
+     "Install what is named; where a tool failed, see what it said."),
+    ("RG1201", "no such workload", "`retrograd bench` runs workloads and measurements of the toolchain by their names.",
+     "docs/benchmarks.md lists them; none runs all."),
+)  # fmt: skip
