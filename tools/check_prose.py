@@ -53,7 +53,7 @@ _PYTHON = re.compile(
     r'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|(?P<comment>#[^\n]*)',
     re.MULTILINE | re.DOTALL,
 )
-_CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`|^#+ [^\n]*|<!--.*?-->", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`|\]\([^)\s]*\)|^#+ [^\n]*|<!--.*?-->", re.MULTILINE | re.DOTALL)
 _QUESTION = re.compile(r"[^.?!]*\?")
 
 

@@ -1,9 +1,9 @@
-"""The page on benchmarks, docs/benchmarks.md, and its pictures, all of it from the figures of one run.
+"""Write the page on benchmarks, docs/benchmarks.md, and its pictures from the figures of one run.
 
     python -m retrograd.benchmarks.reporting.report [--check] DOCS
 
-writes DOCS/benchmarks.md and DOCS/benchmarks/*.svg from DOCS/benchmarks/figures.json, which `retrograd bench --report DOCS` writes;
-with --check it compares the page only, since pictures differ with the version of matplotlib. No number in it is written by hand.
+reads DOCS/benchmarks/figures.json, and writes DOCS/benchmarks.md and DOCS/benchmarks/*.svg. `retrograd bench --report DOCS` writes all of them.
+`--check` compares the page and no pictures, since these differ with the version of matplotlib. Every number comes from the figures.
 """
 
 from __future__ import annotations
@@ -41,10 +41,7 @@ PAGE = """\
 
 # Benchmarks
 
-{head}
-
-Each workload is written in the language, checked against goldens and a reference in float64, and timed beside other systems on the same data, in one process, on one core, all systems in turn: the least of {repeats} repeats. Read times as ratios.
-A peer is checked too, to 10⁻¹⁰ of the largest number, before it is timed. Ours computes in fixed point with 32 binary places, with every check on, and gives the same bits on every machine; floating point does neither. Where the loser is ours, it says so.
+See how fast Retrograd is beside other systems, and repeat the measurements:
 
 ```
 pip install 'retrograd[bench]'
@@ -53,20 +50,15 @@ retrograd bench --peers all --report docs      # this page
 retrograd bench --quick --check FILE           # ratios and counts against an earlier run's --json FILE
 ```
 
+Each workload is written in the language, and checked against goldens and a reference in float64. Other systems run on the same data and are checked too, to 10⁻¹⁰ of the largest number. A wrong result is not timed.
+All systems run in one process on one core, in turn; *least* is the least of {repeats} repeats. Read times as ratios. Retrograd computes in fixed point with 32 binary places, with every check on, and gives the same bits on every machine; floating point does neither.
+
+This run: {head}
+
 ## Bars
-What was aimed at, beside the best peer in the same run. What stops those that are missed is told [with the engines](engines.md#what-stops-the-bars-that-are-missed).
+A bar is an aim, beside the best peer in the same run. The [reasons for missed bars](engines.md#why-some-bars-are-missed) are given with the engines.
 
 {bars}
-
-## Times
-{times}
-
-`translated` is the program as machine code, from words to words; `unchecked` the same without checks; `public` what a user calls, from arrays to arrays; `uncall` runs backward from the end; `threaded` is the interpreter of machine code and `reference` the
-definition in Python, both with a part of the batch only. *Over value* is the time of the gradient (or Jacobian) over that of the value, of the same system.
-
-{streams}![Time of an evaluation, by system](benchmarks/times.svg)
-
-![Gradient over value](benchmarks/ratios.svg)
 
 ## Growth
 ![Time against size](benchmarks/growth.svg)
@@ -76,10 +68,28 @@ definition in Python, both with a part of the batch only. *Over value* is the ti
 {growth}
 
 ## Counts
-Of one run of each workload's function, exact, and the same on every engine: instructions, cycles of the co-processor by the [cycle model](reference/timing.md), the *uncomputing level* log₂ of instructions over those of the same source in erase mode, and energy by the models that
-[come with Retrograd](energy.md#models); ≥ where a model has no figure for a part.
+The counts are of one run of each workload's function. They are exact, and the same on every engine: instructions, cycles of the co-processor by the [cycle model](reference/timing.md), and the *uncomputing level*, log₂ of instructions over those of the same source in erase mode.
+Energy is by the models that [come with Retrograd](energy.md#models); ≥ marks a sum in which a part has no figure.
 
 {counts}
+
+## Times
+| system | measured |
+| --- | --- |
+| `translated` | the program as machine code, from words to words |
+| `unchecked` | the same without checks |
+| `public` | a call by a user, from arrays to arrays |
+| `uncall` | the run backward from the end |
+| `threaded` | the interpreter in machine code, on a part of the batch |
+| `reference` | the definition in Python, on a part of the batch |
+
+*Over value* is the time of the gradient (or Jacobian) over that of the value, of the same system. The systems of Retrograd are in bold.
+
+{streams}![Time of an evaluation, by system](benchmarks/times.svg)
+
+![Gradient over value](benchmarks/ratios.svg)
+
+{times}
 
 ## Goldens
 {goldens}
@@ -87,7 +97,7 @@ Of one run of each workload's function, exact, and the same on every engine: ins
 ## Toolchain
 {toolchain}
 
-## Who is missing
+## Left out
 {missing}
 """
 
@@ -137,12 +147,12 @@ def _head(document: dict[str, Any]) -> str:
     m = document["machine"]
     versions = [f"{name} {version}" for name, version in document["versions"].items()]
     versions += [f"{name} {p['version']}" for name, p in document["peers"].items() if not p["absent"]]
-    kind = " A quick run, of small sizes: not what the bars are for." if document["quick"] else ""
+    kind = " The run is quick, of small sizes; the bars are for full runs." if document["quick"] else ""
     pinned = f"pinned to one of {m['cores']} cores" if m["pinned"] else f"{m['cores']} cores, not pinned"
     wrong = (
         ""
         if not document["wrong"]
-        else "\n\n**Something is wrong:**\n" + "\n".join(f"- {w}" for w in document["wrong"])
+        else "\n\n**These results are wrong:**\n" + "\n".join(f"- {w}" for w in document["wrong"])
     )
     return f"{document['date']}, {m['processor']}, {pinned}, Python {m['python']}; {', '.join(versions)}.{kind}{wrong}"
 
@@ -191,7 +201,7 @@ def _growth(document: dict[str, Any]) -> str:
 def _counts(document: dict[str, Any]) -> str:
     found = [w for w in document["workloads"] if w["counts"]]
     if not found:
-        return "Nothing was counted."
+        return "This run has no counts."
     models = list(found[0]["counts"]["energy"])
     rows = [["", "instructions", "most of them", "cycles", "level", *models]]
     for w in found:
@@ -229,15 +239,15 @@ def _toolchain(document: dict[str, Any]) -> str:
 def _missing(document: dict[str, Any]) -> str:
     lines = [f"- {name} was absent: {p['absent']}." for name, p in document["peers"].items() if p["absent"]]
     if not document["peers"]:
-        lines.append("- No peers were asked for.")
+        lines.append("- The run had no peers.")
     for peer, tasks in not_written(document).items():
         lines.append(f"- Not written with {peer}: {', '.join(tasks)}.")
-    return "\n".join(lines) or "Nobody."
+    return "\n".join(lines) or "Nothing."
 
 
 # ---------------------------------------------------------------------- pictures
 
-#: of our systems those that a reader compares with peers
+#: the systems of Retrograd that a reader compares with peers
 _SHOWN = ("translated", "threaded")
 
 
@@ -356,7 +366,7 @@ def _draw_memory(document: dict[str, Any]) -> Figure:
     return _curves(document, "extra_words", "words besides the arguments")
 
 
-#: name of the file -> what draws it
+#: name of the file -> its drawing
 PICTURES = {"times": _draw_times, "ratios": _draw_ratios, "growth": _draw_growth, "memory": _draw_memory}
 
 

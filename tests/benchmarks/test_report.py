@@ -115,7 +115,9 @@ def test_the_page_again_is_the_same(tmp_path: Path, document: dict[str, Any]) ->
 def test_what_is_wrong_stands_at_the_top(tmp_path: Path, document: dict[str, Any]) -> None:
     wrong = copy.deepcopy(document)
     wrong["wrong"] = ["quadratic: f(3, 4): 7.0, not 118"]
-    assert "**Something is wrong:**\n- quadratic: f(3, 4): 7.0, not 118" in report.page(wrong).partition("## Bars")[0]
+    assert (
+        "**These results are wrong:**\n- quadratic: f(3, 4): 7.0, not 118" in report.page(wrong).partition("## Bars")[0]
+    )
 
 
 @pytest.mark.parametrize(
