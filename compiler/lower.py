@@ -13,8 +13,7 @@ from retrograd.compiler.derivatives.gradient_calls import expand_gradients
 from retrograd.compiler.frontends.python.sources.captures import Captures, static_key
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.frontends.python.specialise import Specialiser
-from retrograd.compiler.ir.flatten import ZERO
-from retrograd.compiler.ir.statements import Block, Call, Local, Module, Node, Op, Operand, Region, Var, Within
+from retrograd.compiler.ir.statements import ZERO, Block, Call, Local, Module, Node, Op, Operand, Region, Var, Within
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, leaves
 from retrograd.compiler.language.values import FunctionValue, row_major

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from retrograd.compiler.backend.call_graph import callees_first, reachable
 from retrograd.compiler.backend.function_emitter import FunctionEmitter, Shared, make_constant, undo
-from retrograd.compiler.backend.linear_code import Branch, Step, linearize
+from retrograd.compiler.backend.linear_code import Branch, Step, callees, linearize
 from retrograd.compiler.backend.register_allocation import SLOT, assign_roles, weigh_constants
 from retrograd.compiler.derivatives.discarded_cotangents import directions, with_discards
-from retrograd.compiler.ir.statements import SP, Call, Const, Delocal, External, Local, Module, Node, Op
+from retrograd.compiler.ir.call_graph import callees_first
+from retrograd.compiler.ir.statements import SP, Const, External, Module, Node
+from retrograd.compiler.ir.traversal import operands_of
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.program import Program, SourceMap
@@ -50,12 +51,12 @@ def emit(module: Module, *, registers: int = 256) -> Emitted:
     """
     w = module.format
     entry = linearize(module.entry, w)
-    bodies = reachable(entry, module.procedures, lambda p: linearize(p.body, w, p.span))
+    bodies = _reachable(module, entry)
     if module.discarded:
         ways = directions(entry, bodies)
         entry = with_discards(entry, (1,), module.discarded)
         bodies = {name: with_discards(steps, ways[name], module.discarded) for name, steps in bodies.items()}
-    components = callees_first(bodies)
+    components = callees_first({name: callees(steps) for name, steps in bodies.items()})
 
     weights: dict[int, float] = {}
     weigh_constants(entry, w, 0, weights)
@@ -84,20 +85,26 @@ def emit(module: Module, *, registers: int = 256) -> Emitted:
     return _link(shared, main, procedures)
 
 
+def _reachable(module: Module, entry: Iterable[Step]) -> dict[str, list[Step]]:
+    """procedure -> its steps, for the procedures that the entry reaches."""
+    bodies: dict[str, list[Step]] = {}
+    work = list(callees(entry))
+    while work:
+        name = work.pop()
+        if name not in bodies:
+            if name not in module.procedures:
+                raise AssertionError(f"a call of {name}, which the module does not define")
+            procedure = module.procedures[name]
+            bodies[name] = linearize(procedure.body, module.format, procedure.span)
+            work += callees(bodies[name])
+    return bodies
+
+
 def _mentions_stack(steps: Iterable[Step]) -> bool:
-    for step in steps:
-        match step.item:
-            case Op(_, d, a, b):
-                found = SP is d or SP is a or SP is b
-            case Branch(carried=operands) | Call(args=operands):
-                found = any(x is SP for x in operands)
-            case External(args=operands):
-                found = any(x is SP for x in operands)
-            case Local() | Delocal():
-                found = False
-        if found:
-            return True
-    return False
+    return any(
+        any(x is SP for x in (step.item.carried if isinstance(step.item, Branch) else operands_of(step.item)))
+        for step in steps
+    )
 
 
 def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, FunctionEmitter]) -> Emitted:

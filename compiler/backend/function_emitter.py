@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
-from retrograd.compiler.backend.call_graph import Component, callees
-from retrograd.compiler.backend.linear_code import ZERO, Branch, Step, immediate_of
+from retrograd.compiler.backend.linear_code import Branch, Step, callees, immediate_of
 from retrograd.compiler.backend.register_allocation import (
     SLOT,
     ZERO_REGISTER,
@@ -21,8 +21,11 @@ from retrograd.compiler.backend.register_allocation import (
     allocation_hints,
     members,
 )
+from retrograd.compiler.ir.call_graph import Component
+from retrograd.compiler.ir.opcode_facts import facts, guards
 from retrograd.compiler.ir.statements import (
     SP,
+    ZERO,
     Call,
     Const,
     Delocal,
@@ -37,7 +40,7 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import Instruction, inverse
-from retrograd.isa.entries import NOT_JUMPING, Opcode
+from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -57,8 +60,6 @@ class Shared:
     parameter_locations: dict[str, tuple[int, ...]] = field(default_factory=dict)
     #: procedure -> every location that it and what it calls may use
     clobbered: dict[str, int] = field(default_factory=dict)
-    #: opcode -> whether it has guards of its own
-    traps: dict[Opcode, bool] = field(default_factory=dict)
 
     @property
     def format(self) -> Format:
@@ -94,8 +95,9 @@ def _signed32(value: int) -> int:
     return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
+@cache
 def _can_trap(opcode: Opcode, w: Format) -> bool:
-    return "[ra+imm]" in opcode.operands or any(g != NOT_JUMPING for g in opcode.guards(w))
+    return facts(opcode).memory or bool(guards(opcode, w))
 
 
 class FunctionEmitter:
@@ -314,10 +316,7 @@ class FunctionEmitter:
 
     def _put_checked(self, i: Instruction, opcode: Opcode) -> None:
         """Put, and note it if what was meant by it, the opcode, can trap."""
-        traps = self.shared.traps.get(opcode)
-        if traps is None:
-            traps = self.shared.traps[opcode] = _can_trap(opcode, self._w)
-        if traps:
+        if _can_trap(opcode, self._w):
             self.checks.append(len(self.code))
         self._put(i)
 

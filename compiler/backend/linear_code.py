@@ -15,6 +15,7 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from retrograd.compiler.ir.statements import (
+    ZERO,
     Block,
     Call,
     Check,
@@ -40,7 +41,6 @@ from retrograd.isa.expr import evaluate
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
-ZERO = Const(0)
 _ADD, _SUB, _ASSERT = TABLE["mov.add"], TABLE["mov.sub"], TABLE["assertz"]
 
 
@@ -205,6 +205,11 @@ class _Lowering:
             branch("from", None, out)
         update(_SUB, last, depth)
         self.steps.append(Step(Delocal(var), node, span, depth))
+
+
+def callees(steps: Iterable[Step]) -> dict[str, None]:
+    """The procedures that the steps call, in order of first appearance."""
+    return {step.item.procedure: None for step in steps if isinstance(step.item, Call)}
 
 
 # ---------------------------------------------------------------- constants in instructions

@@ -16,9 +16,10 @@ from typing import NamedTuple
 from retrograd.compiler.derivatives.activity import Storage, active_storage
 from retrograd.compiler.derivatives.gradients import with_region, with_shadow_memory
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
-from retrograd.compiler.ir.flatten import ZERO
+from retrograd.compiler.ir.call_graph import calls
 from retrograd.compiler.ir.instruction_selection import Place, Word, updates
 from retrograd.compiler.ir.statements import (
+    ZERO,
     Block,
     Call,
     Const,
@@ -32,7 +33,6 @@ from retrograd.compiler.ir.statements import (
     Var,
     Within,
 )
-from retrograd.compiler.passes.inlining import calls
 from retrograd.isa import functions
 from retrograd.isa.expr import Expr, div_round, place
 from retrograd.isa.table import TABLE

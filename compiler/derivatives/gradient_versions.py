@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from retrograd.compiler.derivatives.gradient_calls import Cells, GradientCall
 from retrograd.compiler.frontends.python.sources.source import GradientOf, SourceFunction, fail
-from retrograd.compiler.ir.flatten import ZERO
-from retrograd.compiler.ir.statements import Kind, Node, Op, Procedure, Region, Var
+from retrograd.compiler.ir.statements import ZERO, Kind, Node, Op, Procedure, Region, Var
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, leaf_shapes
 from retrograd.compiler.language.types import ScalarType, StructType, Type
 from retrograd.isa.table import TABLE

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 
 from retrograd.compiler.derivatives.activity import Storage, active_storage
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
-from retrograd.compiler.ir.effects import facts, walk
-from retrograd.compiler.ir.rewriting import bodies
+from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.statements import (
     SP,
     Block,
@@ -33,6 +32,7 @@ from retrograd.compiler.ir.statements import (
     Var,
     invert,
 )
+from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.isa.table import TABLE
 
 

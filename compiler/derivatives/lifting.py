@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from retrograd.compiler.derivatives.activity import Storage
-from retrograd.compiler.ir.effects import facts, operand, walk
-from retrograd.compiler.ir.flatten import ZERO
 from retrograd.compiler.ir.instruction_selection import Place, Word, updates
-from retrograd.compiler.ir.rewriting import bodies
+from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.statements import (
+    ZERO,
     Block,
     Call,
     Check,
@@ -42,6 +41,7 @@ from retrograd.compiler.ir.statements import (
     Within,
     invert,
 )
+from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.isa.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.entries import Opcode, bar

@@ -8,10 +8,10 @@ Source: Bernstein's conditions (A. J. Bernstein, Analysis of programs for parall
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.statements import (
     SP,
     Block,
@@ -32,57 +32,17 @@ from retrograd.compiler.ir.statements import (
     Var,
     While,
     Within,
-    children,
 )
-from retrograd.isa.entries import NOT_JUMPING, Function, Opcode
-from retrograd.isa.words import Format
+from retrograd.compiler.ir.traversal import bodies
 
-#: a place of memory by name; None is any
-Place = Region | None
+#: a stretch of memory by its name; None is any memory
+Memory = Region | None
 Vars = frozenset[Var]
-Places = frozenset[Place]
+Memories = frozenset[Memory]
 
 NO_VARS: Vars = frozenset()
-NO_PLACES: Places = frozenset()
-ANYWHERE: Places = frozenset({None})
-
-
-class Facts(NamedTuple):
-    """What passes need to know of an opcode, computed from its effects."""
-
-    #: operands among d, a, b that it changes, and those that it only reads (an address included)
-    written: tuple[str, ...]
-    read: tuple[str, ...]
-    #: it names the memory word M[a + imm], and changes that
-    memory: bool
-    stores: bool
-    #: `target ⊕= f` where f reads neither the target nor, beside `a` and `b`, anything but `imm` and `m`
-    function: Function | None
-    #: the update of a register: `d ⊕= f(a, b, imm)`, d nothing else
-    updates: bool
-
-
-@cache
-def facts(opcode: Opcode) -> Facts:
-    """The opcode's operands by how it uses them."""
-    memory = "[ra+imm]" in opcode.operands
-    written = tuple(p for p in ("d", "a", "b") if p in opcode.writes)
-    seen = {p for p in ("d", "a", "b") if p in opcode.reads} | ({"a"} if memory else set())
-    read = tuple(p for p in ("d", "a", "b") if p in seen and p not in written)
-    function = opcode.entry if isinstance(opcode.entry, Function) else None
-    return Facts(written, read, memory, "m" in opcode.writes, function, function is not None and written == ("d",))
-
-
-@cache
-def can_trap(opcode: Opcode, w: Format) -> bool:
-    """Whether some words make it trap, addresses and the sum of a checked update aside."""
-    fits = 1 if isinstance(opcode.entry, Function) and opcode.entry.checked and opcode.update != "xor" else 0
-    return len([g for g in opcode.guards(w) if g.predicate is not NOT_JUMPING.predicate]) > fits
-
-
-def operand(op: Op, place: str) -> Operand | None:
-    """The operand in the place d, a or b."""
-    return op.d if place == "d" else op.a if place == "a" else op.b
+NO_MEMORY: Memories = frozenset()
+ANYWHERE: Memories = frozenset({None})
 
 
 class AccessSets(NamedTuple):
@@ -90,8 +50,8 @@ class AccessSets(NamedTuple):
 
     reads: Vars = NO_VARS
     writes: Vars = NO_VARS
-    loads: Places = NO_PLACES
-    stores: Places = NO_PLACES
+    loads: Memories = NO_MEMORY
+    stores: Memories = NO_MEMORY
     #: needs the stack's free part, M[SP …], while it runs, or may
     stack: bool = False
     #: the host looks: nothing moves across
@@ -135,7 +95,7 @@ NOTHING = AccessSets()
 LOOK = AccessSets(loads=ANYWHERE, barrier=True, promises=True)
 
 
-def _meet(x: Places, y: Places) -> bool:
+def _meet(x: Memories, y: Memories) -> bool:
     return bool(x) and bool(y) and (None in x or None in y or not x.isdisjoint(y))
 
 
@@ -143,8 +103,8 @@ def union(accesses: Iterable[AccessSets], own: Iterable[Var] = ()) -> AccessSets
     """The access of all together, without the variables of their own."""
     reads: set[Var] = set()
     writes: set[Var] = set()
-    loads: Places = NO_PLACES
-    stores: Places = NO_PLACES
+    loads: Memories = NO_MEMORY
+    stores: Memories = NO_MEMORY
     stack = barrier = promises = False
     for f in accesses:
         reads.update(f.reads)
@@ -185,7 +145,7 @@ def of_op(op: Op) -> AccessSets:
     place = frozenset({op.region})
     # The free part of the stack has no region of its own, and is reached through SP or an address from it.
     free = op.a is SP or (f.stores and op.region is None)
-    return AccessSets(reads, writes, place, place if f.stores else NO_PLACES, stack=free)
+    return AccessSets(reads, writes, place, place if f.stores else NO_MEMORY, stack=free)
 
 
 def bound(block: Iterable[Node]) -> list[Var]:
@@ -259,7 +219,7 @@ class AccessAnalysis:
     def _of_call(self, call: Call) -> AccessSets:
         procedure = self._procedures[call.procedure]
         summary = self.summary(procedure)
-        names: dict[Place, Place] = dict(zip(procedure.regions, call.regions, strict=True))
+        names: dict[Memory, Memory] = dict(zip(procedure.regions, call.regions, strict=True))
         written = (arg for i, arg in enumerate(call.args) if i in procedure.written)
         read = (arg for i, arg in enumerate(call.args) if i not in procedure.written)
         return AccessSets(
@@ -301,11 +261,37 @@ class AccessAnalysis:
         return summary
 
 
-def walk(block: Iterable[Node]) -> Iterator[Node]:
-    """Every statement, outer ones first."""
-    stack = list(block)[::-1]
-    while stack:
-        node = stack.pop()
-        yield node
-        for inside in children(node):
-            stack.extend(reversed(inside))
+def clobbered_between(node: Within, accesses: AccessAnalysis) -> AccessSets:
+    """Interference of the body of a `Within` with its compute block, as `writes` and `stores`.
+
+        clobbered = what the body writes;  while a part of compute reads what is clobbered: clobbered += what that part writes
+
+    All other variables and memory have the same words at each place of compute⁻¹ as at that place of compute, and the same
+    words after the `Within` as before.
+    """
+    body = union(map(accesses.of, node.body))
+    clobbered = AccessSets(writes=body.writes, stores=body.stores)
+    parts = [accesses.of(inner) for inner in node.compute]
+    while True:
+        reached = [part for part in parts if clobbered.clobbers(part)]
+        if not reached:
+            return clobbered
+        parts = [part for part in parts if not clobbered.clobbers(part)]
+        clobbered = AccessSets(
+            writes=clobbered.writes.union(*(part.writes for part in reached)),
+            stores=clobbered.stores.union(*(part.stores for part in reached)),
+        )
+
+
+def private_regions(module: Module) -> frozenset[Region]:
+    """The program's own arrays, which are zero outside of their lives; none where the arguments are not declared."""
+    given = module.arguments
+    if given is None:
+        return frozenset()
+    return frozenset(r for r in module.regions if r.address is not None and r.data is None and r not in given)
+
+
+def constant_regions(module: Module, accesses: AccessAnalysis) -> frozenset[Region]:
+    """The arrays with data that nothing writes."""
+    stored = union(accesses.block(block) for block in bodies(module)).stores
+    return frozenset() if None in stored else frozenset(r for r in module.regions if r.data and r not in stored)

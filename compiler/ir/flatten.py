@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from retrograd.compiler.ir.expressions import Address, E, variables
+from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.compiler.ir.statements import (
+    ZERO,
     Block,
     Call,
     Check,
@@ -32,9 +34,6 @@ from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
-#: update -> the update that undoes it
-OPPOSITE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul", "xor": "xor"}
-ZERO = Const(0)
 #: the procedure for `y += x ** n` of a kind, for an expression at this place
 PowerOf = Callable[[Kind, Span | None], str]
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from retrograd.compiler.ir.flatten import OPPOSITE
+from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.compiler.ir.statements import (
     Block,
     Const,

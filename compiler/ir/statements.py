@@ -72,6 +72,7 @@ class Const(NamedTuple):
 
 
 Operand = Var | Const
+ZERO = Const(0)
 
 #: the stack pointer, shared by all procedures: M[SP] is the first free word of the stack, which is zero from there on
 SP = Var("sp", Kind.ADDRESS)

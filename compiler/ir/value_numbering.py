@@ -14,17 +14,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
-from retrograd.compiler.ir.effects import (
-    NOTHING,
-    AccessAnalysis,
-    AccessSets,
-    can_trap,
-    facts,
-    locals_left,
-    operand,
-    union,
-)
-from retrograd.compiler.ir.rewriting import Numbering
+from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
+from retrograd.compiler.ir.effects import NOTHING, AccessAnalysis, AccessSets, locals_left, union
+from retrograd.compiler.ir.opcode_facts import can_trap, facts, operand
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -100,7 +92,7 @@ class ValueNumbering:
         return is_safe(value.statements, self._module, self._accesses)
 
     def _number(self, cut: _Partition) -> None:
-        numbering = Numbering()
+        numbering = StructuralKeys()
         feeds: dict[NumberedValue, set[Var]] = {}
         for value in cut.order:
             value.access = union(value.parts, cut.values)
@@ -127,7 +119,7 @@ class ValueNumbering:
         if access.barrier:
             return []
         value = NumberedValue(list(locals_left(compute)), list(enumerate(compute)), access=access)
-        value.number = self._intern(("whole", Numbering().block(compute)))
+        value.number = self._intern(("whole", StructuralKeys().block(compute)))
         return [value]
 
     def _intern(self, key: Hashable) -> int:

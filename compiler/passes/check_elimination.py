@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, facts, union
-from retrograd.compiler.ir.interference import clobbered_between
+from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between, union
+from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.ranges import Symbols, Value
-from retrograd.compiler.ir.rewriting import bodies, map_bodies
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -44,6 +43,7 @@ from retrograd.compiler.ir.statements import (
     While,
     Within,
 )
+from retrograd.compiler.ir.traversal import bodies, map_bodies
 
 
 def eliminate_checks(module: Module) -> Module:

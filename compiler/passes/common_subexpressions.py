@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, union
-from retrograd.compiler.ir.rewriting import Renaming, map_bodies
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -34,6 +34,7 @@ from retrograd.compiler.ir.statements import (
     While,
     Within,
 )
+from retrograd.compiler.ir.traversal import map_bodies
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 
 

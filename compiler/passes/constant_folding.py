@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from retrograd.compiler.ir.effects import facts, operand
-from retrograd.compiler.ir.rewriting import constant_value, map_bodies, move_for, passes
+from retrograd.compiler.ir.cost_model import trip_values
+from retrograd.compiler.ir.opcode_facts import constant_value, facts, move_for, operand
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -41,6 +41,7 @@ from retrograd.compiler.ir.statements import (
     Within,
     fits_immediate,
 )
+from retrograd.compiler.ir.traversal import map_bodies
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.entries import NOT_JUMPING, Function, Opcode
 from retrograd.isa.expr import evaluate
@@ -132,7 +133,7 @@ class _Folder:
                 case Within(compute, body):
                     self.survey_within(compute, body)
                 case For(var, body=body):
-                    if var in self.homes or len(passes(node, self.w) or ()) != 1:
+                    if var in self.homes or len(trip_values(node, self.w) or ()) != 1:
                         self.untracked.add(var)
                     self.note_write(var)
                     self.homes[var] = -1
@@ -237,7 +238,7 @@ class _Folder:
     def enter(self, loop: For) -> None:
         """A loop of one pass: its variable is a constant."""
         if loop.var not in self.untracked:
-            self.values[loop.var] = Value(None, (passes(loop, self.w) or range(1))[0] & self.w.mask)
+            self.values[loop.var] = Value(None, (trip_values(loop, self.w) or range(1))[0] & self.w.mask)
 
     def follow(self, op: Op) -> None:
         """Bring `values` up to date with the instruction."""
@@ -368,7 +369,7 @@ class _Folder:
         new = loop._replace(start=self.stand_in(loop.start), stop=self.stand_in(loop.stop))
         self.enter(loop)
         new = new._replace(body=self.rewrite(loop.body))
-        known = passes(new, self.w)
+        known = trip_values(new, self.w)
         if known is None:
             return (new,)
         if not known:

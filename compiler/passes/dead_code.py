@@ -1,20 +1,22 @@
-"""eliminate_dead_code: what nothing depends on is not computed.
+"""Dead-code elimination: computations that nothing depends on are removed.
 
-    Local t; t += u; t −= v; … Delocal t   →  nothing           where only updates of locals as dead as t read t
-    Within((), b)  →  b;   Within(c, ())   →  nothing           where c promises nothing
+    Local t; t += u; t −= v; … Delocal t   →  nothing           if only updates of dead locals read t
+    Within((), b)  →  b;   Within(c, ())   →  nothing           if c promises nothing
     If t: (), else: (), post t; For: ()    →  nothing
     x += 0                                 →  nothing
 
-Traps become rarer: those of what is dropped. Promises (`Check`, a checked Local or Delocal) are never dropped,
-and keep alive what they speak of.
+A local is alive if a promise, a test, a bound, a call or memory depends on it, directly or through updates of other
+locals. Correct because the value of any other local reaches nothing, and it is zero again where it is freed.
+Traps: those of the removed statements disappear. A `Check`, a checked `Local` or `Delocal` is never removed, and its
+operands are alive. Cost: none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from retrograd.compiler.ir.effects import AccessAnalysis, facts, walk
-from retrograd.compiler.ir.rewriting import constant_value, map_blocks, map_bodies
+from retrograd.compiler.ir.effects import AccessAnalysis
+from retrograd.compiler.ir.opcode_facts import constant_value, facts
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -32,6 +34,7 @@ from retrograd.compiler.ir.statements import (
     While,
     Within,
 )
+from retrograd.compiler.ir.traversal import map_blocks, map_bodies, operands_of, rebuilt, walk
 
 
 def eliminate_dead_code(module: Module) -> Module:
@@ -52,28 +55,16 @@ def _dead_locals(body: Block) -> frozenset[Var]:
     sources: dict[Var, list[Operand | None]] = {}
     for node in walk(body):
         match node:
-            case Op(opcode, d, a, b):
-                f = facts(opcode)
-                if f.written == ("d",) and isinstance(d, Var) and not f.stores:
-                    sources.setdefault(d, []).extend((a, b))
-                else:
-                    needed.extend((d, a, b))
+            case Op(opcode, d, a, b) if (
+                facts(opcode).written == ("d",) and isinstance(d, Var) and not facts(opcode).stores
+            ):
+                sources.setdefault(d, []).extend((a, b))
             case Local(var, checked) | Delocal(var, checked):
                 born.add(var)
                 if checked:
                     needed.append(var)
-            case If(test, _, _, post) | While(test, _, post):
-                needed.extend((test.a, test.b, post.a, post.b))
-            case For(_, start, stop):
-                needed.extend((start, stop))
-            case Call(_, args):
-                needed.extend(args)
-            case Check(test):
-                needed.extend((test.a, test.b))
-            case External(args=args):
-                needed.extend(args)
-            case Within():
-                pass
+            case Op() | Within() | If() | While() | For() | Call() | Check() | External():
+                needed.extend(operands_of(node))
     for var, operands in sources.items():
         if var not in born:
             needed.extend(operands)
@@ -111,7 +102,7 @@ def _drop(block: Block, dead: frozenset[Var], module: Module, accesses: AccessAn
                     out.append(node)
             case While() | Call() | Check() | External():
                 out.append(node)
-    return tuple(out) if len(out) != len(block) or any(x is not y for x, y in zip(out, block, strict=True)) else block
+    return rebuilt(block, out)
 
 
 def _promises(block: Iterable[Node], accesses: AccessAnalysis) -> bool:

@@ -19,9 +19,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import Enum
 
-from retrograd.compiler.ir.effects import AccessAnalysis, facts, locals_left, operand, walk
-from retrograd.compiler.ir.interference import clobbered_between
-from retrograd.compiler.ir.rewriting import bodies, own_regions, passes, size
+from retrograd.compiler.ir.cost_model import code_size, trip_values
+from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, locals_left, private_regions
+from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -43,6 +43,7 @@ from retrograd.compiler.ir.statements import (
     invert,
     with_children,
 )
+from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.compiler.ir.value_numbering import ValueNumbering
 from retrograd.isa.table import TABLE
 
@@ -76,7 +77,7 @@ class _Eraser:
         self.todo: list[tuple[str, _Version]] = []
         #: how often each region is named, in all
         self.named = _names(bodies(module))
-        self.own = own_regions(module)
+        self.own = private_regions(module)
 
     def module(self) -> Module:
         entry = self.erase(self.source.entry)
@@ -251,7 +252,7 @@ def _steps(block: Block, module: Module) -> int:
     for node in block:
         match node:
             case For(body=body):
-                known = passes(node, module.format)
+                known = trip_values(node, module.format)
                 total += (_PASSES if known is None else len(known)) * (2 + _steps(body, module))
             case While(body=body):
                 total += _PASSES * (2 + _steps(body, module))
@@ -260,7 +261,7 @@ def _steps(block: Block, module: Module) -> int:
             case If(_, then, orelse):
                 total += 2 + (_steps(then, module) + _steps(orelse, module)) // 2
             case Call(procedure):
-                total += size(module.procedures[procedure].body)
+                total += code_size(module.procedures[procedure].body)
             case _:
-                total += size((node,))
+                total += code_size((node,))
     return total

@@ -1,13 +1,12 @@
-"""accumulate: a temporary that is only summed up and then used for one update gives way to updates of its target.
+"""Forward substitution: a temporary that only carries a sum to one update is replaced by updates of that target.
 
-    Within((Local t, t += u₁, t −= u₂), (y += t,))  →  y += u₁, y −= u₂        and with −= for y, the signs exchanged
-    Within((Local t, t += u), (y ⊕= t,))            →  y ⊕= u                  whatever ⊕, if y ⊕= u is an instruction
+    Within((Local t, t += u₁, t −= u₂), (y += t,))  →  y += u₁, y −= u₂        and for y −= t with the signs exchanged
+    Within((Local t, t += u), (y ⊕= t,))            →  y ⊕= u                  for any ⊕ for which y ⊕= u is an instruction
 
-where nothing else reads t, y is not read by u₁ and u₂, and nothing before the update writes what they read. The words are
-equal, since sums of words are a group; so are the cotangents, since t's is y's. Lognums: the same with × and ÷.
-
-Traps become rarer: y + u is tested, and no longer u. Trap to avoid: with several summands the partial sums of y would be tested,
-which may overflow where neither t nor y + t does. So a temporary of several summands is left where sums are tested.
+Conditions: nothing else reads t; u₁ and u₂ do not read y; nothing before the update writes an operand of u₁ or u₂.
+Lognums: the same with × and ÷. Correct because sums of words are a group; cotangents are equal because t's cotangent is y's.
+Traps: y + u is tested in place of u. A temporary of several summands stays where sums are checked, because the partial sums of
+y may overflow where neither t nor y + t does. Cost: none.
 """
 
 from __future__ import annotations
@@ -15,28 +14,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from retrograd.compiler.ir.effects import NO_VARS, AccessAnalysis, facts, walk
-from retrograd.compiler.ir.rewriting import map_blocks, map_bodies, splice, with_update
+from retrograd.compiler.ir.effects import NO_VARS, AccessAnalysis
+from retrograd.compiler.ir.opcode_facts import OPPOSITE, facts, with_update
 from retrograd.compiler.ir.statements import (
     Block,
-    Call,
-    Check,
-    Delocal,
-    External,
-    For,
-    If,
     Local,
     Module,
     Node,
     Op,
     Operand,
     Var,
-    While,
     Within,
 )
+from retrograd.compiler.ir.traversal import map_blocks, map_bodies, operands_of, splice, walk
 from retrograd.isa.entries import Function
 
-_OPPOSITE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul"}
 #: update by which a variable that is zero comes to hold the value itself
 _SETTING = ("add", "xor", "mul")
 _MOVES = ("mov", "fmov", "lmov")
@@ -57,23 +49,7 @@ def count_uses(block: Block) -> Counter[Operand | None]:
     """How often each variable is named anywhere in the block."""
     uses: Counter[Operand | None] = Counter()
     for node in walk(block):
-        match node:
-            case Op(_, d, a, b):
-                uses.update((d, a, b))
-            case Local(var) | Delocal(var):
-                uses[var] += 1
-            case If(test, _, _, post) | While(test, _, post):
-                uses.update((test.a, test.b, post.a, post.b))
-            case For(var, start, stop):
-                uses.update((var, start, stop))
-            case Check(test):
-                uses.update((test.a, test.b))
-            case Call(_, args):
-                uses.update(args)
-            case External(args=args):
-                uses.update(args)
-            case Within():
-                pass
+        uses.update(operands_of(node))
     return uses
 
 
@@ -125,7 +101,7 @@ def _in_within(within: Within, uses: Counter[Operand | None], accesses: AccessAn
 def _redirect(t: Var, summands: list[Op], move: Node) -> list[Op] | None:
     """The summands as updates of the move's target, or None where that would not be the same."""
     assert isinstance(move, Op)
-    if len(summands) > 1 and _checked(move):
+    if len(summands) > 1 and facts(move.opcode).checked:
         return None
     wanted = move.opcode.update
     out: list[Op] = []
@@ -138,22 +114,18 @@ def _redirect(t: Var, summands: list[Op], move: Node) -> list[Op] | None:
         elif own == "xor" or wanted == "xor" or (own in ("mul", "div")) != (wanted in ("mul", "div")):
             return None
         else:
-            update = wanted if own in ("add", "mul") else _OPPOSITE[wanted]
+            update = wanted if own in ("add", "mul") else OPPOSITE[wanted]
         opcode = with_update(summand.opcode, update)
-        if opcode is not None and _checked(move) and not _checked(summand):
+        if opcode is not None and facts(move.opcode).checked and not facts(summand.opcode).checked:
             # Only the first sum of t, with zero, could do without a test.
             first_move = summand.opcode.entry.name == "mov" and i == 0 and own == "add"
             opcode = with_update(move.opcode, update) if first_move else None
-        if opcode is None or (_checked(summand) and not _checked(move)):
+        if opcode is None or (facts(summand.opcode).checked and not facts(move.opcode).checked):
             return None
         if move.d is summand.a or move.d is summand.b:
             return None
         out.append(summand._replace(opcode=opcode, d=move.d, span=move.span or summand.span))
     return out
-
-
-def _checked(op: Op) -> bool:
-    return isinstance(op.opcode.entry, Function) and op.opcode.entry.checked
 
 
 def _differentiable(op: Op) -> bool:

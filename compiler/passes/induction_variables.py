@@ -19,8 +19,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from retrograd.compiler.ir.effects import AccessAnalysis, facts, operand, union, walk
-from retrograd.compiler.ir.rewriting import map_bodies, passes, splice
+from retrograd.compiler.ir.cost_model import trip_values
+from retrograd.compiler.ir.effects import AccessAnalysis, union
+from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -43,6 +44,7 @@ from retrograd.compiler.ir.statements import (
     fits_immediate,
     with_children,
 )
+from retrograd.compiler.ir.traversal import map_bodies, splice, walk
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -223,7 +225,7 @@ class _Stepper:
                 # What another loop steps has a variable of its own.
                 key = var if var in self.setup else frozenset(terms.items())
                 groups.setdefault(key, []).append((var, place.times))
-        known = passes(loop, self.w)
+        known = trip_values(loop, self.w)
         count = _PASSES if known is None else len(known)
         room = self.max_live - held
         out: Block = (loop,)
@@ -258,7 +260,7 @@ class _Stepper:
                         for inner in children(node):
                             visit(inner, place._replace(times=0))
                     case For(body=body):
-                        known = passes(node, self.w)
+                        known = trip_values(node, self.w)
                         sure = node.some or bool(known)
                         times = (_PASSES if known is None else len(known)) if sure else 0
                         visit(body, place._replace(times=times * place.times))

@@ -1,11 +1,12 @@
-"""inline: a call of a small procedure, or the only call of one, gives way to the procedure's body.
+"""Inline expansion: a call of a small procedure, or the only call of a procedure, is replaced by the procedure's body.
 
-    f(x, y)  →  body of f with x, y in place of its parameters and fresh locals;  ~f(x, y)  →  its inverse
+    f(x, y)   →  body of f with x, y for its parameters and fresh locals
+    ~f(x, y)  →  the inverse of that body
 
-Not inlined: procedures that may be active more than once, and where a constant would stand for a parameter that the
-body changes and restores. Procedures that nothing calls any more
-are dropped. Traps are unchanged, except that the stack is used less.
-Trap to avoid: what a Within computes is laid out twice, so a call in there counts as two.
+Conditions: the procedure is not recursive, and no constant would stand for a parameter that the body changes and
+restores. Correct because a call passes variables themselves, never copies. Procedures that are no longer called are removed.
+Traps: unchanged, except that less of the stack is used.
+Cost: code grows by the body at each call. Code for a compute block is emitted twice, so a call in it counts twice.
 """
 
 from __future__ import annotations
@@ -13,22 +14,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from retrograd.compiler.ir.effects import facts, operand, walk
-from retrograd.compiler.ir.rewriting import Renaming, size
+from retrograd.compiler.ir.alpha_equivalence import Renaming
+from retrograd.compiler.ir.call_graph import call_graph, callees_first, drop_uncalled
+from retrograd.compiler.ir.cost_model import code_size
+from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
+    Check,
     Const,
+    Delocal,
+    External,
+    For,
+    If,
+    Local,
     Module,
     Node,
     Op,
     Operand,
     Procedure,
+    While,
     Within,
     children,
     invert,
-    with_children,
 )
+from retrograd.compiler.ir.traversal import bodies, map_children, rebuilt, walk
 
 
 def inline_calls(module: Module, *, most: int = 40, largest: int = 4000, largest_twice: int = 1000) -> Module:
@@ -56,53 +66,18 @@ def inline_calls(module: Module, *, most: int = 40, largest: int = 4000, largest
             body = _expansion(node, done) if isinstance(node, Call) and fits(node, recursive) else None
             if body is not None:
                 out.extend(body)
-            elif inside := children(node):
-                out.append(with_children(node, [expand(b, recursive) for b in inside]))
             else:
-                out.append(node)
-        return tuple(out)
+                out.append(map_children(node, lambda inner: expand(inner, recursive)))
+        return rebuilt(block, out)
 
-    for name in callees_first(module):
+    order = [name for component in callees_first(call_graph(module)) for name in reversed(component.names)]
+    for name in order:
         procedure = module.procedures[name]
         body = expand(procedure.body, procedure.recursive)
         done[name] = replace(procedure, body=body)
-        sizes[name] = size(body)
+        sizes[name] = code_size(body)
     entry = expand(module.entry, False)
     return drop_uncalled(replace(module, entry=entry, procedures={n: done[n] for n in module.procedures}))
-
-
-def calls(block: Block) -> list[Call]:
-    """The calls in a block, at any depth."""
-    return [node for node in walk(block) if isinstance(node, Call)]
-
-
-def drop_uncalled(module: Module) -> Module:
-    """The module without the procedures that cannot be reached from its entry."""
-    reached: set[str] = set()
-    todo = [call.procedure for call in calls(module.entry)]
-    while todo:
-        name = todo.pop()
-        if name not in reached:
-            reached.add(name)
-            todo.extend(call.procedure for call in calls(module.procedures[name].body))
-    return replace(module, procedures={n: p for n, p in module.procedures.items() if n in reached})
-
-
-def callees_first(module: Module) -> list[str]:
-    """The procedures, each after those that it calls, cycles aside."""
-    order: list[str] = []
-    state: dict[str, int] = {}
-    for root in module.procedures:
-        stack = [(root, False)]
-        while stack:
-            name, finished = stack.pop()
-            if finished:
-                order.append(name)
-            elif name not in state:
-                state[name] = 1
-                stack.append((name, True))
-                stack.extend((call.procedure, False) for call in calls(module.procedures[name].body))
-    return order
 
 
 def _count_sites(module: Module, computed: int) -> dict[str, int]:
@@ -117,11 +92,13 @@ def _count_sites(module: Module, computed: int) -> dict[str, int]:
                 case Within(compute, body):
                     count(compute, computed)
                     count(body, times)
-                case _:
+                case If() | While() | For():
                     for inside in children(node):
                         count(inside, times)
+                case Op() | Local() | Delocal() | Check() | External():
+                    pass
 
-    for block in (module.entry, *(p.body for p in module.procedures.values())):
+    for block in bodies(module):
         count(block, 1)
     return sites
 

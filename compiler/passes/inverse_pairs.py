@@ -1,21 +1,24 @@
-"""cancel_inverse_pairs: a statement and its inverse vanish, also across statements that change places with one of them.
+"""Cancellation of inverse pairs: a statement and its inverse vanish, also across statements that commute with one of them.
 
-    s; x; s⁻¹  →  x    where s; x = x; s
+    s; x; s⁻¹  →  x        if s; x = x; s
 
-Updates of one target by sums, whatever they add, change places; so do those by exclusive or, and those of lognums.
-Traps become rarer, as s is not tested any more. What is there for its trap stays: promises (`Check`, a checked
-Local or Delocal) and statements that change nothing (`assertz`).
-Traps to avoid: a checked sum does not change places with one that wraps, whose partial sums may lie anywhere. Of checked sums
-one may stand between: its result is a partial sum of the program as it was. With two of them, y += s; y += u; y += v; y −= s → y += u; y += v, the first
-would be one that was never formed, and may overflow.
+Statements commute if neither reads or writes what the other writes. Updates of one target commute as well if both add or
+subtract, both are exclusive or, or both multiply or divide lognums, whatever their operands.
+Correct because s; s⁻¹ is the identity.
+Traps: the test of s disappears, none is added. Statements that are there for their trap stay: a `Check`, a checked
+`Local` or `Delocal`, `assertz`. A checked sum does not commute with a sum that wraps, since partial sums of the latter
+may lie anywhere. At most one checked sum of the same target may stand between: its result is a partial sum of the original
+program. With two, y += s; y += u; y += v; y −= s  →  y += u; y += v would form the new partial sum y + u, which may overflow.
+Cost: none; `window` bounds the search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from retrograd.compiler.ir.effects import AccessAnalysis, facts
-from retrograd.compiler.ir.rewriting import Numbering, map_blocks, map_bodies
+from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
+from retrograd.compiler.ir.effects import AccessAnalysis
+from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -32,6 +35,7 @@ from retrograd.compiler.ir.statements import (
     Within,
     invert_node,
 )
+from retrograd.compiler.ir.traversal import map_blocks, map_bodies
 from retrograd.isa.table import TABLE
 
 _FAMILIES = ({"add", "sub"}, {"xor"}, {"mul", "div"})
@@ -47,13 +51,13 @@ def _cancel(block: Block, accesses: AccessAnalysis, window: int) -> Block:
     if len(block) < 2:
         return block
     out: list[Node | None] = []
-    # Statements by their looks, which they have in common with their inverses: the places of those still there.
+    # fingerprint -> the places of the statements that are still there
     places: dict[Hashable, list[int]] = {}
     for node in block:
         if isinstance(node, Check | External) or (isinstance(node, Local | Delocal) and node.checked):
             out.append(node)
             continue
-        alike = places.setdefault(_looks(node), [])
+        alike = places.setdefault(_fingerprint(node), [])
         if alike and _undone_by(out, alike[-1], node, accesses, window):
             out[alike.pop()] = None
             while out and out[-1] is None:
@@ -65,7 +69,7 @@ def _cancel(block: Block, accesses: AccessAnalysis, window: int) -> Block:
     return left if len(left) < len(block) else block
 
 
-def _looks(node: Node) -> Hashable:
+def _fingerprint(node: Node) -> Hashable:
     """Equal for a statement and its inverse; a cheap test before the exact one."""
     match node:
         case Op(opcode, d, a, b, imm):
@@ -88,27 +92,26 @@ def _looks(node: Node) -> Hashable:
 
 
 def _undone_by(out: Sequence[Node | None], place: int, node: Node, accesses: AccessAnalysis, window: int) -> bool:
-    """Whether the statement undoes the one at that place, and could stand right behind it."""
+    """Whether the statement is the inverse of that at the place, and can move right behind it."""
     first = out[place]
     if first is None or len(out) - place > 2 * window or type(first) is not type(node):
         return False
     between = [x for x in out[place + 1 :] if x is not None]
-    if len(between) > window or not all(_change_places(x, node, accesses) for x in between):
+    if len(between) > window or not all(_commute(x, node, accesses) for x in between):
         return False
     if sum(_checked_sum(x) for x in between if not accesses.of(x).commutes(accesses.of(node))) > 1:
         return False
     access = accesses.of(first)
     if access.promises or access.barrier:
         return False
-    return Numbering().node(invert_node(first)) == Numbering().node(node)
+    return StructuralKeys().node(invert_node(first)) == StructuralKeys().node(node)
 
 
 def _checked_sum(node: Node) -> bool:
-    function = facts(node.opcode).function if isinstance(node, Op) else None
-    return function is not None and function.checked
+    return isinstance(node, Op) and facts(node.opcode).checked
 
 
-def _change_places(x: Node, y: Node, accesses: AccessAnalysis) -> bool:
+def _commute(x: Node, y: Node, accesses: AccessAnalysis) -> bool:
     """Whether x; y = y; x."""
     if accesses.of(x).commutes(accesses.of(y)):
         return True
@@ -118,5 +121,6 @@ def _change_places(x: Node, y: Node, accesses: AccessAnalysis) -> bool:
     if f.function is None or g.function is None:
         return False
     same_target = (f.updates and g.updates and x.d is y.d) or (f.stores and g.stores)
-    same_test = f.function.checked == g.function.checked
-    return same_target and same_test and any(x.opcode.update in k and y.opcode.update in k for k in _FAMILIES)
+    return (
+        same_target and f.checked == g.checked and any(x.opcode.update in k and y.opcode.update in k for k in _FAMILIES)
+    )

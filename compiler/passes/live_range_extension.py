@@ -19,9 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, walk
-from retrograd.compiler.ir.interference import clobbered_between
-from retrograd.compiler.ir.rewriting import map_bodies
+from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between
 from retrograd.compiler.ir.statements import (
     Block,
     Delocal,
@@ -34,6 +32,7 @@ from retrograd.compiler.ir.statements import (
     children,
     with_children,
 )
+from retrograd.compiler.ir.traversal import map_bodies, walk
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 
 

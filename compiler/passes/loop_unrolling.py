@@ -1,15 +1,17 @@
-"""unroll: a loop of few passes with known bounds gives way to its passes.
+"""Loop unrolling: a loop of few passes with known bounds is replaced by its passes.
 
-    for i = 0 … 2: b   →  b[i := 0]; b[i := 1]          backward: the last one first
+    for i = 0 … 2: b   →   b[i := 0]; b[i := 1]          backward: the last pass first
 
-Each pass gets locals of its own. Traps are unchanged.
+Condition: no instruction names i in a place where only a register can stand. Each pass gets locals of its own.
+Traps: unchanged. Cost: code grows up to `most` instructions for each loop.
 """
 
 from __future__ import annotations
 
-from retrograd.compiler.ir.effects import walk
-from retrograd.compiler.ir.rewriting import Renaming, map_blocks, map_bodies, passes, size
+from retrograd.compiler.ir.alpha_equivalence import Renaming
+from retrograd.compiler.ir.cost_model import code_size, trip_values
 from retrograd.compiler.ir.statements import Block, Const, For, Module, Node, Op
+from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
 from retrograd.isa.words import Format
 
 
@@ -35,8 +37,8 @@ def unroll_loops(module: Module, *, most_passes: int = 8, most: int = 160) -> Mo
 
 def _few(loop: For, w: Format, most_passes: int, most: int) -> range | None:
     """The values of the variable if they are known and few."""
-    values = passes(loop, w)
-    if values is None or len(values) > most_passes or len(values) * size(loop.body) > most:
+    values = trip_values(loop, w)
+    if values is None or len(values) > most_passes or len(values) * code_size(loop.body) > most:
         return None
     # Where an instruction names a register that it does not write, no constant can stand.
     named = any(isinstance(node, Op) and node.d is loop.var for node in walk(loop.body))

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from retrograd.compiler.ir.effects import AccessAnalysis, facts, union, walk
-from retrograd.compiler.ir.interference import clobbered_between
-from retrograd.compiler.ir.rewriting import Renaming, bodies, own_regions, splice
+from retrograd.compiler.ir.alpha_equivalence import Renaming
+from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, private_regions, union
+from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -46,6 +46,7 @@ from retrograd.compiler.ir.statements import (
     children,
     with_children,
 )
+from retrograd.compiler.ir.traversal import bodies, splice, walk
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
 
@@ -66,7 +67,7 @@ def replace_arrays_by_scalars(
     accesses = AccessAnalysis(module)
     constants = _constants(module, accesses)
     survey = _Survey(module)
-    local = {r for r in own_regions(module) - survey.elsewhere if len(survey.bodies.get(r, ())) == 1}
+    local = {r for r in private_regions(module) - survey.elsewhere if len(survey.bodies.get(r, ())) == 1}
     entrances: set[Region] = set()
     if module.arguments is not None:
         entrances = {r for r in module.arguments if survey.bodies.get(r) == {0}} - survey.elsewhere

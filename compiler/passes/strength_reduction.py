@@ -1,25 +1,24 @@
-"""reduce_strength: an instruction with a constant gives way to a cheaper one with equal words and equal cotangents.
+"""Strength reduction and algebraic simplification: instructions with a constant are replaced by cheaper instructions.
 
     y += x · 1.0, x / 1.0   →  y += x                y ± x · 2.0    →  y ± x, twice
     y ± x · −1.0            →  y ∓ x                 y += x · 0.0   →  nothing
-    y ⊕= x / c              →  y ⊕= x · (1/c)        where 1/c is a word
-    y ⊕= n · 2ᵏ             →  y ⊕= n << k           integers, which carry no derivative, stay functions that carry none
+    y ⊕= x / c              →  y ⊕= x · (1/c)        if 1/c is a word
+    y ⊕= n · 2ᵏ             →  y ⊕= n << k           integers
     y ⊕= n // 2ᵏ, n % 2ᵏ    →  y ⊕= n >> k, n ∧ (2ᵏ − 1)
-    y += c; y += d          →  y += c + d            where the sum fits
+    y += c; y += d          →  y += c + d            if the sum fits
 
-Traps become rarer: a product or quotient that does not fit is no longer made where its sum with y is what counts.
-Trap to avoid: `mul` by one is no move, since a move carries a derivative.
+Correct because words and cotangents are equal. An integer product carries no derivative, so it never becomes a move, which
+carries one. Traps: a product or quotient that does not fit is no longer formed where only its sum with y counts, so a trap may
+disappear. Cost: none.
 """
 
 from __future__ import annotations
 
-from retrograd.compiler.ir.effects import facts
-from retrograd.compiler.ir.rewriting import map_blocks, map_bodies
+from retrograd.compiler.ir.opcode_facts import OPPOSITE, facts
 from retrograd.compiler.ir.statements import Block, Const, Module, Node, Op, Operand
+from retrograd.compiler.ir.traversal import map_blocks, map_bodies
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-
-_OPPOSITE = {"add": "sub", "sub": "add"}
 
 
 def reduce_strength(module: Module) -> Module:
@@ -78,9 +77,9 @@ def _product(op: Op, x: Operand | None, word: int, w: Format) -> tuple[Op, ...] 
         return ()
     if factor == one:
         return (_use(op, "fmov", update, x),)
-    if update not in _OPPOSITE:
+    if update not in ("add", "sub"):
         return None
-    update = _OPPOSITE[update] if factor < 0 else update
+    update = OPPOSITE[update] if factor < 0 else update
     # Between y and y + 2x lies y + x: if those fit, so does this.
     if abs(factor) in (one, 2 * one):
         return (_use(op, "fmov", update, x),) * (abs(factor) // one)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from retrograd.compiler.frontends.python.operands import FIXED, INT
 from retrograd.compiler.frontends.python.updates import Updates
 from retrograd.compiler.ir.expressions import Address, E, interval, read
-from retrograd.compiler.ir.flatten import ZERO, Temporaries
+from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import (
+    ZERO,
     Block,
     Check,
     Const,

@@ -10,8 +10,7 @@ from retrograd.compiler.frontends.python.iterables import INDEX, MOST_COPIES, It
 from retrograd.compiler.frontends.python.operands import BOOL, INT
 from retrograd.compiler.ir.effects import AccessSets
 from retrograd.compiler.ir.expressions import E, add, apply, const, interval, loads, sub, variables
-from retrograd.compiler.ir.flatten import ZERO
-from retrograd.compiler.ir.statements import Block, Check, Delocal, For, If, Local, Node, Test, Var, While
+from retrograd.compiler.ir.statements import ZERO, Block, Check, Delocal, For, If, Local, Node, Test, Var, While
 from retrograd.compiler.language.comparisons import blanks, shortened
 from retrograd.compiler.language.values import Constant, Scalar, describe, variable
 

@@ -18,7 +18,8 @@ from retrograd.compiler.frontends.python.operands import BOOL, FIXED, INT
 from retrograd.compiler.frontends.python.scope import Made
 from retrograd.compiler.frontends.python.sources.pure import need_iterable
 from retrograd.compiler.ir.expressions import Address, E, const, load, loads, variables
-from retrograd.compiler.ir.flatten import OPPOSITE, allocate, release
+from retrograd.compiler.ir.flatten import allocate, release
+from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Local, Op, Region, Var, invert
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element, number_kind

@@ -18,8 +18,21 @@ from retrograd.compiler.frontends.python.operands import FIXED, INT
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.ir.effects import AccessSets, locals_left, union
 from retrograd.compiler.ir.expressions import Address, E, loads, read, variables
-from retrograd.compiler.ir.flatten import ZERO, Temporaries
-from retrograd.compiler.ir.statements import Block, Check, Const, Delocal, For, Local, Node, Region, Test, Var, Within
+from retrograd.compiler.ir.flatten import Temporaries
+from retrograd.compiler.ir.statements import (
+    ZERO,
+    Block,
+    Check,
+    Const,
+    Delocal,
+    For,
+    Local,
+    Node,
+    Region,
+    Test,
+    Var,
+    Within,
+)
 from retrograd.compiler.language.types import ScalarType, static
 from retrograd.compiler.language.values import ArrayView, Scalar, StackValue, Value
 

@@ -20,8 +20,9 @@ from retrograd.compiler.frontends.python.sources.captures import Captures, stati
 from retrograd.compiler.frontends.python.sources.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.expressions import Address, E, loads
-from retrograd.compiler.ir.flatten import ZERO, Temporaries
+from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import (
+    ZERO,
     Call,
     Kind,
     Module,

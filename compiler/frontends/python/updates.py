@@ -15,8 +15,9 @@ from retrograd.compiler.frontends.python.operands import BOOL, FIXED, INT
 from retrograd.compiler.frontends.python.places import Places
 from retrograd.compiler.frontends.python.scope import Made
 from retrograd.compiler.ir.expressions import Address, E, const, interval, loads, read, variables
-from retrograd.compiler.ir.flatten import OPPOSITE, ZERO
+from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.compiler.ir.statements import (
+    ZERO,
     Block,
     Call,
     Const,

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from retrograd.compiler.compiled import Compiled, Options
-from retrograd.compiler.ir.effects import walk
-from retrograd.compiler.ir.rewriting import bodies
 from retrograd.compiler.ir.statements import Module, Within
+from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.functions.execution import execute, load
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError

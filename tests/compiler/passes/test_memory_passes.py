@@ -13,9 +13,9 @@ from types import ModuleType
 
 import pytest
 from retrograd.compiler import pipeline
-from retrograd.compiler.ir.effects import facts, walk
+from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
+from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.ranges import Symbols, Value
-from retrograd.compiler.ir.rewriting import Numbering, bodies, map_blocks, map_bodies
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -41,6 +41,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.statements import (
     Test as When,
 )
+from retrograd.compiler.ir.traversal import bodies, map_blocks, map_bodies, walk
 from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.check_elimination import eliminate_checks
 from retrograd.compiler.passes.erase_routines import erase_routines
@@ -71,7 +72,7 @@ def after(run: Pass, *entry: Node, **more: object) -> Block:
 
 def same(got: Block, *expected: Node) -> bool:
     """Equal up to the names of locals."""
-    return Numbering().block(got) == Numbering().block(expected)
+    return StructuralKeys().block(got) == StructuralKeys().block(expected)
 
 
 x, y, z, t, s, q, v, u = (Var(name, Kind.FIXED) for name in "xyztsqvu")

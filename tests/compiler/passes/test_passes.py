@@ -12,8 +12,9 @@ from types import ModuleType
 
 import pytest
 from retrograd.compiler import pipeline
-from retrograd.compiler.ir.effects import AccessAnalysis, of_op, walk
-from retrograd.compiler.ir.rewriting import Numbering, map_blocks, map_bodies, size
+from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
+from retrograd.compiler.ir.cost_model import code_size
+from retrograd.compiler.ir.effects import AccessAnalysis, of_op
 from retrograd.compiler.ir.statements import (
     SP,
     Block,
@@ -41,6 +42,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.statements import (
     Test as When,
 )
+from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.common_subexpressions import eliminate_common_subexpressions
@@ -83,7 +85,7 @@ def after(run: Pass, *entry: Node, **more: object) -> Block:
 
 def same(got: Block, *expected: Node) -> bool:
     """Equal up to the names of locals."""
-    return Numbering().block(got) == Numbering().block(expected)
+    return StructuralKeys().block(got) == StructuralKeys().block(expected)
 
 
 x, y, z, u, v = fixed("x", "y", "z", "u", "v")
@@ -165,15 +167,15 @@ def test_inline_takes_in_a_large_procedure_that_is_called_once_and_only_once() -
     (p,) = fixed("p")
     large = Procedure("f", (p,), (), (op("neg", p),) * 50, frozenset({0}))
     once = module(Call("f", (x,)), procedures=(large,))
-    assert size(inline_calls(once).entry) == 50
+    assert code_size(inline_calls(once).entry) == 50
     assert after(inline_calls, Call("f", (x,)), Call("f", (y,)), procedures=(large,)) == (
         Call("f", (x,)),
         Call("f", (y,)),
     )
     # What is computed is uncomputed: that makes two.
     computed = module(Within((Call("f", (x,)),), ()), procedures=(large,))
-    assert size(inline_calls(computed).entry) == 100
-    assert size(inline_calls(computed, largest_twice=40).entry) == 2
+    assert code_size(inline_calls(computed).entry) == 100
+    assert code_size(inline_calls(computed, largest_twice=40).entry) == 2
 
 
 def test_inline_leaves_recursion_alone() -> None:
@@ -218,7 +220,7 @@ def test_inline_is_not_exponential() -> None:
         twice = (Call(f"f{depth - 1}", (p,)),) * 2
         chain.append(Procedure(f"f{depth}", (p,), (), twice, frozenset({0})))
     got = inline_calls(module(Call("f29", (x,)), procedures=tuple(chain)))
-    assert sum(size(p.body) for p in got.procedures.values()) + size(got.entry) < 2000
+    assert sum(code_size(p.body) for p in got.procedures.values()) + code_size(got.entry) < 2000
 
 
 # ---------------------------------------------------------------- rename apart

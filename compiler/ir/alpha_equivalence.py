@@ -1,0 +1,137 @@
+"""Alpha-equivalence: renaming of variables, and keys that are equal for statements that differ only in names of locals.
+
+Renaming({t: s}).block((t += x,))  =  (s += x,)
+StructuralKeys().block((Local t, t += x))  ==  StructuralKeys().block((Local u, u += x))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Check,
+    Delocal,
+    External,
+    For,
+    If,
+    Local,
+    Node,
+    Op,
+    Operand,
+    Region,
+    Test,
+    Var,
+    While,
+    Within,
+    children,
+    with_children,
+)
+from retrograd.compiler.ir.traversal import map_operands, walk
+
+
+class Renaming:
+    """Substitution of operands for variables, and of regions for regions; `fresh` gives each local a new variable, too.
+
+    Trap: a constant may take the place of a variable only where the variable is read.
+    """
+
+    def __init__(
+        self,
+        operands: Mapping[Var, Operand],
+        regions: Mapping[Region, Region] | None = None,
+        fresh: bool = False,
+    ) -> None:
+        self.operands: dict[Var, Operand] = dict(operands)
+        self.regions: Mapping[Region, Region] = regions or {}
+        self.fresh = fresh
+
+    def block(self, block: Block) -> Block:
+        if self.fresh:
+            for node in walk(block):
+                if isinstance(node, Local | For) and node.var not in self.operands:
+                    self.operands[node.var] = Var(node.var.name, node.var.kind, node.var.span)
+        return self._block(block)
+
+    def _block(self, block: Block) -> Block:
+        out: list[Node] = []
+        new = self.operands
+        for node in block:
+            if isinstance(node, Op):
+                # `map_operands` for the most frequent statement, without its calls.
+                opcode, d, a, b, imm, span, region = node
+                d = new.get(d, d) if isinstance(d, Var) else d
+                a = new.get(a, a) if isinstance(a, Var) else a
+                b = new.get(b, b) if isinstance(b, Var) else b
+                named = region if region is None else self.regions.get(region, region)
+                out.append(Op(opcode, d, a, b, imm, span, named))
+            else:
+                renamed = map_operands(node, self._operand, self.regions)
+                out.append(with_children(renamed, [self._block(b) for b in children(node)]))
+        return tuple(out)
+
+    def _operand(self, x: Operand) -> Operand:
+        return self.operands.get(x, x) if isinstance(x, Var) else x
+
+
+class StructuralKeys:
+    """Keys of statements, equal exactly where the statements are equal up to the names of their locals and to spans.
+
+    `known`: variables with a key of their own, for locals that were numbered before. A variable that is not local is its
+    own key, because two variables are the same only if they are one object.
+    """
+
+    def __init__(self, known: Mapping[Var, Hashable] | None = None) -> None:
+        self.known: dict[Var, Hashable] = dict(known or {})
+        self._count = 0
+
+    def restart(self) -> None:
+        """Number the locals from zero again; locals numbered so far keep their keys."""
+        self._count = 0
+
+    def operand(self, x: Operand | None) -> Hashable:
+        return self.known.get(x, x) if isinstance(x, Var) else x
+
+    def _test(self, test: Test) -> Hashable:
+        return test.cc, self.operand(test.a), self.operand(test.b)
+
+    def _local(self, var: Var) -> Hashable:
+        self.known[var] = number = ("local", self._count, var.kind)
+        self._count += 1
+        return number
+
+    def block(self, block: Block) -> Hashable:
+        return tuple([self.node(node) for node in block])
+
+    def node(self, node: Node) -> Hashable:
+        match node:
+            case Op(opcode, d, a, b, imm, _, region):
+                get = self.known.get
+                return (
+                    opcode.code,
+                    get(d, d) if d.__class__ is Var else d,
+                    get(a, a) if a.__class__ is Var else a,
+                    get(b, b) if b.__class__ is Var else b,
+                    imm,
+                    region,
+                )
+            case Local(var, checked):
+                return "local", self._local(var), checked
+            case Delocal(var, checked):
+                return "delocal", self.operand(var), checked
+            case Within(compute, body, name):
+                return "within", self.block(compute), self.block(body), name
+            case If(test, then, orelse, post):
+                return "if", self._test(test), self.block(then), self.block(orelse), self._test(post)
+            case While(test, body, post):
+                return "while", self._test(test), self.block(body), self._test(post)
+            case For(var, start, stop, step, body, backward):
+                bounds = self.operand(start), self.operand(stop), step, backward
+                return "for", bounds, self._local(var), self.block(body)
+            case Call(procedure, args, regions, backward):
+                return "call", procedure, tuple(self.operand(x) for x in args), regions, backward
+            case Check(test, code, message):
+                return "check", self._test(test), code, message
+            case External(number, _, args):
+                return "external", number, tuple(self.operand(x) for x in args)
