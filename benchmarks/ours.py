@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.lower import Argument
-from retrograd.simulator.engines.batch.instance_loop import Range
+from retrograd.simulator.engines.batch.layout import Range
 
 import retrograd as rg
 from retrograd.batch.arguments import Batch, Loaded

@@ -49,7 +49,7 @@ from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.batch import cpu as on_cores
-from retrograd.simulator.engines.batch.instance_loop import Columns
+from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda.batch import Setting, Timed
 from retrograd.simulator.engines.cuda.driver import Driver, driver, size_text, using, version_text
@@ -278,7 +278,7 @@ def identical_cuts(sizes: Sizes) -> list[dict[str, Any]]:
     """The gradient of a batch, one by one and added up, cut up in several ways."""
     _, program, rows, _ = _bessel_gradient(min(sizes.bessel[-1], 100_000))
     first = on_gpus.run_batch(program, rows, setting=SETTINGS[0])
-    every = Columns(given=((0, rows.shape[1]),), kept=(), summed=((0, rows.shape[1]),))
+    every = BatchLayout(given=((0, rows.shape[1]),), kept=(), summed=((0, rows.shape[1]),))
     sums = on_cores.run_batch(program, rows, columns=every).sums
     out = []
     for setting in SETTINGS:

@@ -25,7 +25,7 @@ from retrograd.simulator.energy.attribution import by_line
 from retrograd.simulator.energy.counting import Counts, counts_of
 from retrograd.simulator.engines.interpreter import handlers
 from retrograd.simulator.engines.interpreter.threaded import COUNT
-from retrograd.simulator.engines.llvm.builder import Module
+from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.native import NativeMachine
 
 #: what a run on the threaded tier may take with counting, of what it takes without
@@ -77,9 +77,9 @@ def _without_counts() -> None:
     """Let handlers that are made from now on leave out the store of their count."""
     emit = vars(handlers)["emit_handler"]
 
-    def emitted(module: Module, *rest: Any) -> str:
+    def emitted(module: ModuleBuilder, *rest: Any) -> str:
         name: str = emit(module, *rest)
-        text = module.functions[-1]
+        text = str(module.functions[-1])
         counts = set(re.findall(rf"(%\S+) = getelementptr i8, ptr %ip, i64 {COUNT}\b", text))
         lines = text.splitlines()
         kept = [

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT, Columns, emit_loop, exact_sums, width
+from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT, emit_loop
 from retrograd.simulator.engines.batch.lane_loop import REGISTERS, emit_lane_loop
 from retrograd.simulator.engines.batch.lanes import translate_lanes
-from retrograd.simulator.engines.llvm.builder import Module
+from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
+from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import definition, host
 from retrograd.simulator.engines.state.words import DTYPES, zeros
 from retrograd.simulator.engines.translator.flow import PROMOTED, Variant, flow_of
@@ -103,7 +104,7 @@ def _variant(program: Program, backward: bool, overflow: bool, checks: bool, cyc
 
 
 def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
-    module = Module(divide=host().divide)
+    module = ModuleBuilder(divide=host().divide)
     if lanes == 1:
         translate(program, variant, module, "instance")
         emit_loop(module, program.format, "instance", "batch")
@@ -179,7 +180,7 @@ def run_batch(
     program: Program,
     rows: Words,
     *,
-    columns: Columns | None = None,
+    columns: BatchLayout | None = None,
     shared: Words | None = None,
     backward: bool = False,
     overflow: bool = True,
@@ -268,14 +269,14 @@ def ran(
 class Memory:
     """What instances begin with."""
 
-    columns: Columns
+    columns: BatchLayout
     shared: NDArray[np.unsignedinteger[Any]]
 
 
-def memory_of(program: Program, rows: Words, columns: Columns | None, shared: Words | None) -> Memory:
+def memory_of(program: Program, rows: Words, columns: BatchLayout | None, shared: Words | None) -> Memory:
     """The memory of a batch's instances. Raises ValueError where rows are not as wide as the columns say."""
     w = program.format
-    found = Columns.first(rows.shape[1]) if columns is None else columns
+    found = BatchLayout.first(rows.shape[1]) if columns is None else columns
     if rows.shape[1] != width(found.given):
         raise ValueError(f"rows have {rows.shape[1]} words, columns {width(found.given)}")
     begin = np.array(program.data, dtype=np.uint64) if shared is None else shared

@@ -17,9 +17,10 @@ from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS
 from retrograd.isa.expr import Expr
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.llvm.builder import Code, Module
+from retrograd.simulator.engines.llvm.builder import Callee, Code, ModuleBuilder
 from retrograd.simulator.engines.llvm.lane_trees import WIDTH, LaneTrees, gather
 from retrograd.simulator.engines.llvm.trees import Trees
+from retrograd.simulator.engines.llvm.types import I64, POINTER, integer
 from retrograd.simulator.engines.state.control_block import Exit
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
 from retrograd.simulator.engines.translator.translate import Translation
@@ -28,7 +29,7 @@ from retrograd.simulator.engines.translator.translate import Translation
 FEW_BLOCKS = 4
 
 
-def translate_lanes(program: Program, variant: Variant, module: Module, lanes: int, name: str = "lanes") -> None:
+def translate_lanes(program: Program, variant: Variant, module: ModuleBuilder, lanes: int, name: str = "lanes") -> None:
     """Define the program's function for so many instances of a batch, whose registers begin as zeros:
 
         name(M, n, limit, report, stop, R, alive) -> lanes that came to their end, a bit for each
@@ -46,7 +47,7 @@ def translate_lanes(program: Program, variant: Variant, module: Module, lanes: i
 class LaneTranslation(Translation):
     """One function in the making."""
 
-    def __init__(self, flow: Flow, variant: Variant, module: Module, lanes: int) -> None:
+    def __init__(self, flow: Flow, variant: Variant, module: ModuleBuilder, lanes: int) -> None:
         self.lanes = lanes
         super().__init__(flow, variant, module)
         self.s = self.t
@@ -103,6 +104,7 @@ class LaneTranslation(Translation):
         self._schedule()
         self._end()
         body = "\n".join(code.lines)
+        m.callees[name] = Callee(f"@{name}", I64, (POINTER, I64, I64, POINTER, POINTER, POINTER, integer(lanes)))
         m.functions.append(
             f"define internal i64 @{name}(ptr noalias %M, i64 %n, i64 %limit, ptr noalias %report, ptr %stop,"
             f" ptr noalias %R, {self.mask} %alive.bits) nounwind noinline {{\n{body}\n}}"

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.batch.cpu import UNLIMITED, Memory, Ran, Words, longest_stretch, memory_of, ran
-from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP, Columns, width
+from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP
+from retrograd.simulator.engines.batch.layout import BatchLayout, width
 from retrograd.simulator.engines.cuda.context import Buffer, Context, Event, Stream
 from retrograd.simulator.engines.cuda.driver import Device, driver
 from retrograd.simulator.engines.cuda.kernels import Kernel, Module
@@ -58,7 +59,7 @@ def run_batch(
     program: Program,
     rows: Words,
     *,
-    columns: Columns | None = None,
+    columns: BatchLayout | None = None,
     shared: Words | None = None,
     backward: bool = False,
     overflow: bool = True,

@@ -13,7 +13,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.batch.instance_loop import emit_loop
-from retrograd.simulator.engines.llvm.builder import Module
+from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import definition, host
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.translate import translate
@@ -66,7 +66,7 @@ def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool) -> Vari
 
 
 def _ir(program: Program, variant: Variant) -> str:
-    module = Module(tables=_CONSTANT)
+    module = ModuleBuilder(tables=_CONSTANT)
     translate(program, variant, module, "instance")
     emit_loop(module, program.format, "instance", KERNEL, device=True)
     return 'target triple = "nvptx64-nvidia-cuda"\n\n' + module.text()

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.batch.cpu import UNLIMITED, Words, longest_stretch, memory_of
-from retrograd.simulator.engines.batch.instance_loop import REPORT, Columns, exact_sums, width
+from retrograd.simulator.engines.batch.instance_loop import REPORT
+from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.cuda.arrays import DeviceArray, device_array, refuse_array
 from retrograd.simulator.engines.cuda.batch import BLOCK, blocks_of, launch_arguments, sent
 from retrograd.simulator.engines.cuda.context import Context
@@ -54,7 +55,7 @@ class ResidentBatch:
         self,
         program: Program,
         context: Context,
-        columns: Columns,
+        columns: BatchLayout,
         *,
         shared: Words | None = None,
         block: int = BLOCK,

@@ -20,7 +20,7 @@ from retrograd.simulator.engines.interpreter.threaded import (
     handler_name,
     trampoline,
 )
-from retrograd.simulator.engines.llvm.builder import Module
+from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import definition, host
 
 _Entries = np.dtype(
@@ -55,7 +55,7 @@ def _handlers(instruction: Entry, w: Format, differentiating: bool, same: bool) 
     names = {o.name: handler_name(o, w, differentiating, same) for o in opcodes}
 
     def emit() -> str:
-        module = Module(divide=host().divide)
+        module = ModuleBuilder(divide=host().divide)
         for o in opcodes:
             emit_handler(module, o, w, differentiating, same, host().convention)
         return module.text()

@@ -14,7 +14,7 @@ from enum import IntEnum
 
 from retrograd.isa.entries import REGISTER_FIELDS, Mode, Opcode, bar
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.llvm.builder import Code, Module
+from retrograd.simulator.engines.llvm.builder import Code, ModuleBuilder
 from retrograd.simulator.engines.llvm.instructions import MODES, Step, step
 from retrograd.simulator.engines.llvm.trees import Trees
 from retrograd.simulator.engines.state.control_block import Exit, Flag, Slot
@@ -71,7 +71,9 @@ define {convention} i64 @sentinel({_ARGUMENTS}) {{
 """
 
 
-def emit_handler(module: Module, opcode: Opcode, w: Format, differentiating: bool, same: bool, convention: str) -> str:
+def emit_handler(
+    module: ModuleBuilder, opcode: Opcode, w: Format, differentiating: bool, same: bool, convention: str
+) -> str:
     """Define the handler of an opcode in the module; its symbol."""
     name = handler_name(opcode, w, differentiating, same)
     text = _Handler(module, step(opcode, w, differentiating, same), convention).text()
@@ -80,7 +82,7 @@ def emit_handler(module: Module, opcode: Opcode, w: Format, differentiating: boo
 
 
 class _Handler:
-    def __init__(self, module: Module, step: Step, convention: str) -> None:
+    def __init__(self, module: ModuleBuilder, step: Step, convention: str) -> None:
         self.step, self.w = step, step.format
         self.code = Code(module, step.format)
         module.define("!0", '!0 = !{!"branch_weights", i32 1000000, i32 1}')

@@ -1,13 +1,520 @@
-"""LLVM IR as text: modules, and instructions in SSA form."""
+"""Builder of LLVM IR: modules, functions in SSA form, and typed values with operators.
+
+    x + y, x - y, x * y, x & y, x | y, x ^ y, ~x, -x, x << k      an instruction each; an `int` is a constant of the other operand's type
+    x.shr(k), x.sar(k)                                            shift right, unsigned and signed
+    x.eq(y), x.lt(y), x.ltu(y), …                                 comparisons, signed and unsigned; c.select(x, y)
+    p[i], p.load(), p.store(x)                                    memory
+
+A vector type makes the same code work on several lanes at once. Operands of different types raise `IllTyped`.
+
+Within a block, an instruction without effects that was emitted before is not emitted again (local value numbering). A block
+ends with `jump`, `branch`, `switch` or `ret`; `start` jumps from an open block to the block that it starts.
+
+The module is built as text, which LLVM parses. `llvmlite.ir` needs twelve times as long for a module of the same size, and has neither
+`splat` and `poison` constants nor the attributes used here.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, reduce
 from hashlib import sha256
+from typing import Any
 
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.llvm.types import I1, I64, POINTER, VOID, Extension, IllTyped, Type, integer, structure
+
+#: attributes of a function that computes a value and does nothing else
+PURE = "nounwind willreturn memory(none)"
+
+
+class Value:
+    """The result of an instruction, a constant or an argument, in a function."""
+
+    __slots__ = ("code", "name", "type")
+
+    def __init__(self, code: FunctionBuilder, type_: Type, name: str) -> None:
+        self.code, self.type, self.name = code, type_, name
+
+    def __repr__(self) -> str:
+        return f"{self.type.text} {self.name}"
+
+    def __bool__(self) -> bool:
+        raise IllTyped(f"{self} has no truth value while code is built: branch on it, or select")
+
+    def __add__(self, other: Operand) -> Value:
+        return self.code.binary("add", self, other)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self.code.binary("sub", self, other)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self.code.binary("mul", self, other)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self.code.binary("div", self, other)
+
+    def __and__(self, other: Operand) -> Value:
+        return self.code.binary("and", self, other)
+
+    def __or__(self, other: Operand) -> Value:
+        return self.code.binary("or", self, other)
+
+    def __xor__(self, other: Operand) -> Value:
+        return self.code.binary("xor", self, other)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return self.code.binary("shl", self, other)
+
+    def __neg__(self) -> Value:
+        return self.code.constant(self.type, 0) - self
+
+    def __invert__(self) -> Value:
+        return self ^ -1
+
+    def shr(self, by: Operand) -> Value:
+        """⌊x / 2^by⌋ of the unsigned number."""
+        return self.code.binary("lshr", self, by)
+
+    def sar(self, by: Operand) -> Value:
+        """⌊x / 2^by⌋ of the signed number."""
+        return self.code.binary("ashr", self, by)
+
+    def udiv(self, by: Operand) -> Value:
+        """The quotient of unsigned numbers; undefined for 0."""
+        return self.code.binary("udiv", self, by)
+
+    def sdiv(self, by: Operand) -> Value:
+        """The quotient of signed numbers, rounded towards 0; undefined for 0, and for −1 where it overflows."""
+        return self.code.binary("sdiv", self, by)
+
+    # ------------------------------------------------------------------ comparisons
+
+    def eq(self, other: Operand) -> Value:
+        return self.code.compare("eq", self, other)
+
+    def ne(self, other: Operand) -> Value:
+        return self.code.compare("ne", self, other)
+
+    def lt(self, other: Operand) -> Value:
+        """x < y, of signed integers or doubles."""
+        return self.code.compare("slt", self, other)
+
+    def gt(self, other: Operand) -> Value:
+        return self.code.compare("sgt", self, other)
+
+    def ltu(self, other: Operand) -> Value:
+        """x < y, of unsigned integers."""
+        return self.code.compare("ult", self, other)
+
+    def leu(self, other: Operand) -> Value:
+        return self.code.compare("ule", self, other)
+
+    def gtu(self, other: Operand) -> Value:
+        return self.code.compare("ugt", self, other)
+
+    def geu(self, other: Operand) -> Value:
+        return self.code.compare("uge", self, other)
+
+    def select(self, then: Operand, otherwise: Operand) -> Value:
+        """`then` where the truth holds, `otherwise` elsewhere; in vectors lane by lane."""
+        code = self.code
+        if not isinstance(then, Value):
+            if not isinstance(otherwise, Value):
+                raise IllTyped(f"the type of neither {then} nor {otherwise} is known")
+            then = code.constant(otherwise.type, then)
+        t = then.type
+        if self.type.element is not I1 or self.type.lanes not in (1, t.lanes):
+            raise IllTyped(f"{self} does not choose between values of type {t}")
+        return code.let(
+            f"select {self.type.text} {self.name}, {t.text} {then.name}, {t.text} {code.operand(otherwise, t)}", t
+        )
+
+    # ------------------------------------------------------------------ conversions
+
+    def to(self, type_: Type, extend: Extension = "zext") -> Value:
+        """The integer in another width (of each lane, for a vector): truncated, or extended as given."""
+        to, old = type_.vector(self.type.lanes), self.type
+        if to is old:
+            return self
+        if not (to.bits and old.bits):
+            raise IllTyped(f"{self} and {to} are not both integers")
+        return self.convert("trunc" if to.bits < old.bits else extend, to)
+
+    def convert(self, how: str, type_: Type) -> Value:
+        """The value by one of LLVM's conversions (`bitcast`, `sitofp`, …), in the type or in a vector of it."""
+        to = type_.vector(self.type.lanes) if how != "bitcast" else type_
+        return self.code.let(f"{how} {self.type.text} {self.name} to {to.text}", to)
+
+    def of(self, element: Type) -> Pointer:
+        """The address as a pointer to values of the type."""
+        if self.type.bits:
+            return self.convert("inttoptr", POINTER).of(element)
+        return Pointer(self.code, self.name, element, self.type)
+
+    def splat(self, lanes: int) -> Value:
+        """A vector with the value in every lane."""
+        code, t = self.code, self.type.vector(lanes)
+        one = code.let(f"insertelement {t} poison, {self}, i64 0", t)
+        return code.let(f"shufflevector {one}, {t} poison, <{lanes} x i32> zeroinitializer", t)
+
+    def lane(self, k: int) -> Value:
+        """The value in a lane of a vector."""
+        return self.code.let(f"extractelement {self}, i64 {k}", self.type.element)
+
+    def part(self, k: int) -> Value:
+        """A part of a structure."""
+        return self.code.let(f"extractvalue {self}, {k}", self.type.parts[k])
+
+
+Operand = Value | int | float
+
+
+class Pointer(Value):
+    """A pointer to values of type `element`; to a vector of pointers only `[]` applies."""
+
+    __slots__ = ("element",)
+
+    def __init__(self, code: FunctionBuilder, name: str, element: Type, type_: Type = POINTER) -> None:
+        super().__init__(code, type_, name)
+        self.element = element
+
+    def __getitem__(self, index: Operand) -> Pointer:
+        """The pointer to the element that stands `index` behind this one; for a vector of indices, a vector of them."""
+        code, t = self.code, self.type
+        if isinstance(index, Value):
+            at, lanes = f"{index.type.text} {index.name}", index.type.lanes
+        else:
+            at, lanes = f"i64 {int(index)}", 1
+        if lanes != 1:
+            t = t.vector(lanes)
+        name = code.let(f"getelementptr {self.element.text}, {self.type.text} {self.name}, {at}", t).name
+        return Pointer(code, name, self.element, t)
+
+    def load(self, align: int = 0, *, volatile: bool = False) -> Value:
+        """The value that stands there now. `align`: of the address in bytes, where it is not that of the type."""
+        code, t = self.code, self.element
+        out = Value(code, t, code.name())
+        how = "load volatile" if volatile else "load"
+        suffix = f", align {align}" if align else ""
+        code.lines.append(f"  {out.name} = {how} {t.text}, {self.type.text} {self.name}{suffix}")
+        return out
+
+    def store(self, value: Operand, align: int = 0) -> None:
+        t = self.element.text
+        name, suffix = self.code.operand(value, self.element), f", align {align}" if align else ""
+        self.code.lines.append(f"  store {t} {name}, {self.type.text} {self.name}{suffix}")
+
+    def add(self, amount: Operand) -> None:
+        """Add to the value that stands there."""
+        self.store(self.load() + amount)
+
+    def atomic_add(self, amount: Value) -> None:
+        self.code.do(f"{self.code.name()} = atomicrmw add {self}, {amount} monotonic")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A basic block, by its label."""
+
+    label: str
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A function as a call sees it. `pure`: a call may be left out where the same call was made before."""
+
+    name: str
+    result: Type
+    parameters: tuple[Type, ...]
+    pure: bool = False
+    convention: str = ""
+
+
+class ModuleBuilder:
+    """A module under construction: globals are defined on first use.
+
+    `divide`: the host's instruction that divides two words by one, as assembly and its constraints, if there is one.
+    `tables`: the address space of constant tables.
+    """
+
+    def __init__(self, divide: tuple[str, str] | None = None, tables: int = 0) -> None:
+        self.divide, self.tables = divide, tables
+        self._globals: dict[str, str] = {}
+        #: functions of the module that are defined
+        self.callees: dict[str, Callee] = {}
+        self._declared: dict[tuple[str, tuple[Type, ...]], Callee] = {}
+        self.functions: list[FunctionBuilder | str] = []
+
+    def define(self, name: str, text: str) -> str:
+        """A global definition or declaration, once for its name; the name."""
+        self._globals.setdefault(name, text)
+        return name
+
+    def declare(self, name: str, result: Type, *parameters: Type, pure: bool = True) -> Callee:
+        """A function of LLVM, which has its attributes from there, or of the host."""
+        found = self._declared.get((name, parameters))
+        if found is None:
+            self.define(f"@{name}", f"declare {result} @{name}({', '.join(map(str, parameters))})")
+            found = self._declared[name, parameters] = Callee(f"@{name}", result, parameters, pure)
+        return found
+
+    def function(
+        self,
+        name: str,
+        result: Type,
+        parameters: Mapping[str, Type],
+        attributes: str = "nounwind",
+        *,
+        linkage: str = "internal",
+        convention: str = "",
+        restrict: Collection[str] = (),
+    ) -> FunctionBuilder:
+        """A new function, to be filled. `restrict`: pointers to memory that the function reaches by no other parameter."""
+        given = ", ".join(f"{t}{' noalias' * (p in restrict and not t.bits)} %{p}" for p, t in parameters.items())
+        head = " ".join(filter(None, ("define", linkage, convention, str(result), f"@{name}({given})", attributes)))
+        types = tuple(parameters.values())
+        callee = self.callees[name] = Callee(f"@{name}", result, types, "memory(none)" in attributes, convention)
+        out = FunctionBuilder(self, head, callee, list(parameters))
+        self.functions.append(out)
+        return out
+
+    def table(self, values: Sequence[int], t: Type | Format) -> str:
+        """The name of a constant table with words of that type."""
+        t = integer(t.width) if isinstance(t, Format) else t
+        words = [v % (1 << t.bits) for v in values]
+        name = f"@table_{sha256(repr((t.bits, words)).encode()).hexdigest()[:16]}"
+        space = f"addrspace({self.tables}) " if self.tables else ""
+        entries = ", ".join(f"{t} {v}" for v in words)
+        return self.define(name, f"{name} = internal unnamed_addr {space}constant [{len(words)} x {t}] [{entries}]")
+
+    def text(self) -> str:
+        return (
+            "\n\n".join([*self._globals.values(), *(f if isinstance(f, str) else f.text() for f in self.functions)])
+            + "\n"
+        )
+
+
+class FunctionBuilder:
+    """A function under construction: instructions are added at the end of the open block."""
+
+    def __init__(self, module: ModuleBuilder, head: str, callee: Callee, names: Sequence[str]) -> None:
+        self.module, self.callee = module, callee
+        self._head = head
+        #: the parameters, as values
+        self.arguments = tuple(Value(self, t, f"%{n}") for n, t in zip(names, callee.parameters, strict=True))
+        self._variables: list[str] = []
+        self.lines: list[str] = []
+        self._count = 0
+        self._labels: set[str] = set()
+        self._constants: dict[tuple[Type, float], Value] = {}
+        #: value numbering: what the block has computed, by its text
+        self._known: dict[str, Value] = {}
+        #: facts about values of this block, for folds: forgotten where the values are
+        self.facts: dict[Value, Any] = {}
+        #: LLVM's name for the first block
+        self.block_now = Block("0")
+        self._open = True
+
+    def text(self) -> str:
+        return "\n".join([f"{self._head} {{", *self._variables, *self.lines, "}"])
+
+    # ------------------------------------------------------------------ instructions
+
+    def name(self) -> str:
+        self._count += 1
+        return f"%v{self._count}"
+
+    def do(self, text: str) -> None:
+        """Add an instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def let(self, text: str, type_: Type) -> Value:
+        """The result of an instruction without effects: what the block has computed is not computed again."""
+        found = self._known.get(text)
+        if found is None:
+            self._count += 1
+            found = self._known[text] = Value(self, type_, f"%v{self._count}")
+            self.lines.append(f"  {found.name} = {text}")
+        return found
+
+    def constant(self, type_: Type, value: float) -> Value:
+        found = self._constants.get((type_, value))
+        if found is None:
+            found = self._constants[type_, value] = Value(self, type_, type_.constant(value))
+        return found
+
+    def operand(self, value: Operand, type_: Type) -> str:
+        """The name of an operand that must have the type; a number becomes a constant of it."""
+        if isinstance(value, Value):
+            if value.type is not type_:
+                raise IllTyped(f"{value} where {type_} is meant")
+            return value.name
+        return type_.constant(value)
+
+    def binary(self, op: str, x: Value, y: Operand) -> Value:
+        t = x.type
+        name = y.name if isinstance(y, Value) and y.type is t else self.operand(y, t)
+        text = f"{t.prefix}{op} {t.text} {x.name}, {name}"
+        found = self._known.get(text)
+        if found is None:
+            if not (t.bits or t.prefix):
+                raise IllTyped(f"{op} of {x}")
+            found = self.let(text, t)
+        return found
+
+    def compare(self, how: str, x: Value, y: Operand) -> Value:
+        t = x.type
+        op = f"fcmp o{how[-2:]}" if t.prefix else f"icmp {how}"
+        return self.let(f"{op} {t.text} {x.name}, {self.operand(y, t)}", t.truth)
+
+    def all(self, truths: Iterable[Value]) -> Value:
+        """Whether all hold."""
+        return self._folded("and", truths, 1)
+
+    def any(self, truths: Iterable[Value]) -> Value:
+        """Whether one holds."""
+        return self._folded("or", truths, 0)
+
+    def _folded(self, op: str, truths: Iterable[Value], none: int) -> Value:
+        return reduce(partial(self.binary, op), truths) if (truths := list(truths)) else self.constant(I1, none)
+
+    def vector(self, values: Sequence[int], type_: Type) -> Value:
+        """The constant vector of the numbers."""
+        entries = ", ".join(f"{type_} {v}" for v in values)
+        return Value(self, type_.vector(len(values)), f"<{entries}>")
+
+    def pack(self, *values: Value) -> Value:
+        """The structure of the values."""
+        t, out = structure(*(v.type for v in values)), "poison"
+        for k, value in enumerate(values):
+            found = self.let(f"insertvalue {t} {out}, {value}, {k}", t)
+            out = found.name
+        return found
+
+    def phi(self, *arms: tuple[Operand, Block], type_: Type) -> Value:
+        """At the beginning of a block: the value that belongs to the block from which control came."""
+        given = ", ".join(f"[ {self.operand(v, type_)}, %{block.label} ]" for v, block in arms)
+        out = Value(self, type_, self.name())
+        self.do(f"{out.name} = phi {type_} {given}")
+        return out
+
+    # ------------------------------------------------------------------ calls
+
+    def call(self, callee: Callee, *arguments: Operand, tail: str = "") -> Value:
+        if len(arguments) != len(callee.parameters):
+            raise IllTyped(f"{callee.name} takes {len(callee.parameters)} arguments, not {len(arguments)}")
+        given = ", ".join([f"{t.text} {self.operand(v, t)}" for v, t in zip(arguments, callee.parameters, strict=True)])
+        convention = f"{callee.convention} " if callee.convention else ""
+        text = f"{tail}call {convention}{callee.result.text} {callee.name}({given})"
+        if callee.pure:
+            return self.let(text, callee.result)
+        if callee.result is VOID:
+            self.do(text)
+            return Value(self, VOID, "")
+        out = Value(self, callee.result, self.name())
+        self.do(f"{out.name} = {text}")
+        return out
+
+    def intrinsic(
+        self, name: str, *arguments: Value, result: Type | None = None, over: str | None = None, pure: bool = True
+    ) -> Value:
+        """A call of LLVM's function of that name, for values of the type of the first, unless `over` says otherwise."""
+        types = tuple(v.type for v in arguments)
+        suffix = f".{types[0].suffix}" if over is None else over
+        callee = self.module.declare(f"llvm.{name}{suffix}", result or types[0], *types, pure=pure)
+        return self.call(callee, *arguments)
+
+    def assembly(self, template: str, constraints: str, result: Type, *arguments: Value) -> Value:
+        """Instructions of the host that only compute."""
+        return self.let(f'call {result} asm "{template}", "{constraints}"({", ".join(map(repr, arguments))})', result)
+
+    # ------------------------------------------------------------------ memory
+
+    def variable(
+        self, type_: Type, name: str, value: Operand | None = None, *, count: int = 1, align: int = 0
+    ) -> Pointer:
+        """Memory of the function itself, for `count` values. LLVM turns single ones into values where it can."""
+        name = self._label(name)
+        size, aligned = f", i64 {count}" * (count > 1), f", align {align}" * (align > 0)
+        self._variables.append(f"  %{name} = alloca {type_}{size}{aligned}")
+        out = Pointer(self, f"%{name}", type_)
+        if value is not None:
+            out.store(value)
+        return out
+
+    # ------------------------------------------------------------------ control flow
+
+    def _label(self, name: str) -> str:
+        found, k = name, 1
+        while found in self._labels:
+            found, k = f"{name}.{k}", k + 1
+        self._labels.add(found)
+        return found
+
+    def block(self, name: str) -> Block:
+        """A new block, not started yet."""
+        return Block(self._label(name))
+
+    def start(self, block: Block, *, keep: bool = False) -> None:
+        """Begin a block. `keep`: all that was computed so far is computed on every way to it."""
+        if self._open:
+            self.jump(block)
+        self.lines.append(f"{block.label}:")
+        self.block_now, self._open = block, True
+        if not keep:
+            self._known.clear()
+            self.facts.clear()
+
+    def _end(self, text: str) -> None:
+        self.do(text)
+        self._open = False
+
+    def jump(self, to: Block) -> None:
+        self._end(f"br label %{to.label}")
+
+    def branch(self, truth: Value, then: Block, otherwise: Block, likely: bool | None = None) -> None:
+        """To one block where the truth holds, else to the other. `likely`: which of the two nearly always comes."""
+        weights = ""
+        if likely is not None:
+            how = "i32 1000000, i32 1" if likely else "i32 1, i32 1000000"
+            name = self.module.define(f"!{int(not likely)}", f'!{int(not likely)} = !{{!"branch_weights", {how}}}')
+            weights = f", !prof {name}"
+        self._end(f"br i1 {self.operand(truth, I1)}, label %{then.label}, label %{otherwise.label}{weights}")
+
+    def switch(self, value: Value, otherwise: Block, cases: Iterable[tuple[int, Block]]) -> None:
+        given = " ".join(f"{value.type} {k}, label %{to.label}" for k, to in cases)
+        self._end(f"switch {value}, label %{otherwise.label} [ {given} ]")
+
+    def ret(self, value: Operand | None = None) -> None:
+        t = self.callee.result
+        self._end("ret void" if value is None else f"ret {t} {self.operand(value, t)}")
+
+    @contextmanager
+    def when(self, truth: Value, name: str = "then", likely: bool | None = None) -> Iterator[None]:
+        """What is emitted inside runs only where the truth holds."""
+        then, after = self.block(name), self.block(f"{name}.end")
+        self.branch(truth, then, after, likely)
+        self.start(then)
+        yield
+        self.start(after)
+
+    @contextmanager
+    def loop(self, count: Operand, name: str = "loop") -> Iterator[Value]:
+        """What is emitted inside runs for k = 0 … count − 1."""
+        counter = self.variable(I64, f"{name}.k", 0)
+        head, body, after = self.block(name), self.block(f"{name}.body"), self.block(f"{name}.end")
+        self.start(head)
+        k = counter.load()
+        self.branch(k.lt(count), body, after)
+        self.start(body)
+        yield k
+        counter.store(k + 1)
+        self.jump(head)
+        self.start(after)
 
 
 def bits(value: float) -> int:
@@ -20,45 +527,13 @@ def double(value: float) -> str:
     return f"0x{bits(value):016X}"
 
 
-@dataclass
-class Module:
-    """LLVM IR under construction: what its functions need is declared and defined as they ask for it.
-
-    `divide`: the host's instruction that divides two words by one, if it has one, as assembly and its constraints.
-    `tables`: the address space of constant tables.
-    """
-
-    divide: tuple[str, str] | None = None
-    tables: int = 0
-    _globals: dict[str, str] = field(default_factory=dict)
-    functions: list[str] = field(default_factory=list)
-
-    def define(self, name: str, text: str) -> str:
-        """A global definition or declaration, once for its name; the name."""
-        self._globals.setdefault(name, text)
-        return name
-
-    def table(self, values: Sequence[int], w: Format) -> str:
-        """A constant table's name."""
-        words = [v & w.mask for v in values]
-        digest = sha256(repr((w.width, words)).encode()).hexdigest()[:16]
-        t = f"i{w.width}"
-        entries = ", ".join(f"{t} {v}" for v in words)
-        name = f"@table_{digest}"
-        space = f"addrspace({self.tables}) " if self.tables else ""
-        return self.define(name, f"{name} = internal unnamed_addr {space}constant [{len(words)} x {t}] [{entries}]")
-
-    def text(self) -> str:
-        return "\n\n".join([*self._globals.values(), *self.functions]) + "\n"
-
-
 class Code:
     """A sequence of LLVM instructions in SSA form, on words of one instance, or of several side by side.
 
     `word`, `truth`: the types of words and of what is so or not; `number`, `real`: constants among them.
     """
 
-    def __init__(self, module: Module, w: Format, prefix: str = "v", lanes: int = 1) -> None:
+    def __init__(self, module: ModuleBuilder, w: Format, prefix: str = "v", lanes: int = 1) -> None:
         self.module = module
         self.w = w
         self.lanes = lanes

@@ -6,10 +6,10 @@ Written here once, for all targets.
 from __future__ import annotations
 
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.llvm.builder import Module, bits, double
+from retrograd.simulator.engines.llvm.builder import ModuleBuilder, bits, double
 
 
-def integer_quotient(module: Module, w: Format) -> str:
+def integer_quotient(module: ModuleBuilder, w: Format) -> str:
     """⌊x / y⌋ mod 2^W, 0 if y = 0."""
     t, name = f"i{w.width}", f"@quotient{w.width}"
     return module.define(
@@ -36,7 +36,7 @@ def integer_quotient(module: Module, w: Format) -> str:
     )
 
 
-def wide_quotient(module: Module, w: Format, s: int) -> str:
+def wide_quotient(module: ModuleBuilder, w: Format, s: int) -> str:
     """⌊x·2^s / y⌋ as a word of 2W bits, 0 if y = 0; 0 <= s <= W.
 
     Where the quotient of the doubles is less than 2^50, it is wrong by less than 3/8 (three roundings of 2^−53 each), and the
@@ -86,7 +86,7 @@ far:
     )
 
 
-def _far_quotient(module: Module, w: Format, s: int) -> str:
+def _far_quotient(module: ModuleBuilder, w: Format, s: int) -> str:
     """⌊x·2^s / y⌋ as a word of 2W bits, 0 if y = 0; 0 <= s <= W.
 
     By magnitudes: |x|·2^s and |y| are unsigned numbers of 2W and W bits for every x, y.
@@ -121,7 +121,7 @@ def _far_quotient(module: Module, w: Format, s: int) -> str:
     )
 
 
-def _unsigned_quotient(module: Module, w: Format) -> str:
+def _unsigned_quotient(module: ModuleBuilder, w: Format) -> str:
     """{⌊n / d⌋, whether there is a remainder}, n of 2W bits, d of W bits and not zero."""
     t, wide, name = f"i{w.width}", f"i{2 * w.width}", f"@divide{w.width}"
     if w.width < 64:
@@ -169,7 +169,7 @@ divide:
     )
 
 
-def _two_by_one(module: Module) -> str:
+def _two_by_one(module: ModuleBuilder) -> str:
     """{quotient, remainder} of high·2^64 + low by d, where high < d: by the host's instruction, or in 32-bit digits.
 
     (D. Knuth, The Art of Computer Programming 2, section 4.3.1, algorithm D, for two digits.)
@@ -246,7 +246,7 @@ done:
     )
 
 
-def integer_root(module: Module, w: Format, s: int) -> str:
+def integer_root(module: ModuleBuilder, w: Format, s: int) -> str:
     """The integer r nearest to √(x·2^s), 0 if x < 0: that with r² − r < n ≤ r² + r, n = x·2^s.
 
     The root of a double is within one of the root where that has fewer than 51 bits; else one step of Newton's method

@@ -18,9 +18,10 @@ from retrograd.isa.expr import Expr
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.interpreter.threaded import storage
-from retrograd.simulator.engines.llvm.builder import Code, Module
+from retrograd.simulator.engines.llvm.builder import Callee, Code, ModuleBuilder
 from retrograd.simulator.engines.llvm.instructions import MODES, Step, step
 from retrograd.simulator.engines.llvm.trees import Trees
+from retrograd.simulator.engines.llvm.types import I64, POINTER, pointer
 from retrograd.simulator.engines.state.control_block import ACCOUNT, Exit, Late, Slot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
 
@@ -28,7 +29,7 @@ from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flo
 OUT_OF_LINE = 40
 
 
-def translate(program: Program, variant: Variant, module: Module, name: str = "translated") -> Flow:
+def translate(program: Program, variant: Variant, module: ModuleBuilder, name: str = "translated") -> Flow:
     """Define the program's function in the module: for a whole machine,
 
         name(control, R, M, n, C, N, counts) -> Exit                counts: times each block ran, in the order of the flow's
@@ -47,7 +48,7 @@ class Translation:
 
     lanes = 1
 
-    def __init__(self, flow: Flow, variant: Variant, module: Module) -> None:
+    def __init__(self, flow: Flow, variant: Variant, module: ModuleBuilder) -> None:
         self.flow, self.variant, self.module = flow, variant, module
         self.w: Format = flow.program.format
         self.code = Code(module, self.w, lanes=self.lanes)
@@ -141,6 +142,8 @@ class Translation:
             else f"{self.pointer} noalias %M, i64 %n, i64 %stride, i64 %limit, {self.pointer} noalias %report"
             + ("" if self.variant.device else ", ptr %stop")
         )
+        types = [(pointer(1) if "addrspace" in a else POINTER) if "ptr" in a else I64 for a in arguments.split(",")]
+        m.callees[name] = Callee(f"@{name}", I64, tuple(types))
         m.functions.append(f"define {'' if whole else 'internal '}i64 @{name}({arguments}) nounwind {{\n{body}\n}}")
 
     def _files(self) -> list[tuple[str, str]]:

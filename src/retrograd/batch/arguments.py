@@ -24,7 +24,7 @@ from retrograd.compiler.language.types import (
 from retrograd.functions.reversible import Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.instance_loop import Range
+from retrograd.simulator.engines.batch.layout import Range
 from retrograd.values.exact import as_array
 from retrograd.values.marshal import bind, from_words, located, types_of, word_array
 

@@ -35,7 +35,7 @@ from retrograd.differentiation.gradients import by_choice, choose, need_loss
 from retrograd.differentiation.programs import Program, kept, loss_gradient_program
 from retrograd.functions.execution import ProgramTrap
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.instance_loop import Range
+from retrograd.simulator.engines.batch.layout import Range
 
 #: what becomes of the gradients of an argument that all elements share
 Shared = Literal["each", "sum"]

@@ -20,7 +20,7 @@ from retrograd.functions.execution import ProgramTrap, execute
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.presentation.progress import Bar
-from retrograd.simulator.engines.batch.instance_loop import Columns, Range, width
+from retrograd.simulator.engines.batch.layout import BatchLayout, Range, width
 from retrograd.simulator.engines.choice import engine_named, engine_of, machine_for
 from retrograd.simulator.engines.costs import ROW, cost_of, translation_seconds
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
@@ -91,7 +91,7 @@ def run_rows(
     found, limit = engine_named(engine), limit_of(limit)
     if not checks:
         found = _unchecked(found, compiled)
-    rows, columns = loaded.rows, Columns(loaded.given, tuple(kept), tuple(summed))
+    rows, columns = loaded.rows, BatchLayout(loaded.given, tuple(kept), tuple(summed))
     begin = np.array(compiled.program.data, dtype=np.uint64)
     shared = np.zeros(max(len(begin), len(loaded.shared), columns.end), dtype=np.uint64)
     shared[: len(begin)] = begin
@@ -208,7 +208,7 @@ class _Alone:
     compiled: Compiled
     out: Rows
     rows: Words
-    columns: Columns
+    columns: BatchLayout
     shared: Words
     backward: bool
     overflow: bool

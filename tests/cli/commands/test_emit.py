@@ -12,7 +12,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT, Columns
+from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT
+from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.llvm.jit import host
 from retrograd.simulator.engines.state.words import DTYPES
 
@@ -75,7 +76,7 @@ def run_rows(
     """(rows, steps, status) afterwards, of the batch loop in the text: compiled here, and called."""
     batch = ctypes.CFUNCTYPE(None, *_BATCH)(host().load(text, ("batch",), lambda: text)["batch"])
     matrix = np.array(rows, dtype=DTYPES[width])
-    out, table, sums = matrix.copy(), Columns.first(len(rows[0])).table(memory), np.zeros(1, np.int64)
+    out, table, sums = matrix.copy(), BatchLayout.first(len(rows[0])).table(memory), np.zeros(1, np.int64)
     blank, room = np.zeros(memory, matrix.dtype), np.zeros(memory + 1, matrix.dtype)
     report, status = np.zeros((len(rows), REPORT), np.int64), np.full(len(rows), PENDING, np.uint8)
     stop = np.zeros(1, np.int64)

@@ -19,7 +19,7 @@ from retrograd.examples import bessel, bundle_adjustment, graph_embedding
 from retrograd.isa.encoding import inverse
 from retrograd.simulator.engines.batch import cpu as batch
 from retrograd.simulator.engines.batch.cpu import run_batch
-from retrograd.simulator.engines.batch.instance_loop import Columns, width
+from retrograd.simulator.engines.batch.layout import BatchLayout, width
 from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.llvm.jit import host
 from retrograd.simulator.engines.translator.flow import PROMOTED
@@ -311,7 +311,7 @@ def ranges(draw: Any, most: int, overlap: bool) -> tuple[tuple[int, int], ...]:
 
 
 @st.composite
-def batches(draw: Any) -> tuple[rg.Program, Columns, Any, Any]:
+def batches(draw: Any) -> tuple[rg.Program, BatchLayout, Any, Any]:
     """A program that adds its words up in many ways, what instances have for themselves, rows, and what they share."""
     w = draw(st.sampled_from([rg.Format(8, 4), rg.Format(16, 8), rg.Format(32, 16), rg.Format(64, 32)]))
     lines = ["start"]
@@ -329,7 +329,7 @@ def batches(draw: Any) -> tuple[rg.Program, Columns, Any, Any]:
         "finish",
     ]
     program = rg.assemble(f".format {w.width}, {w.frac}\n.memory 9\n.text\n" + "\n".join(lines))
-    columns = Columns(*(ranges(draw, 8, overlap) for overlap in (False, True, True)))
+    columns = BatchLayout(*(ranges(draw, 8, overlap) for overlap in (False, True, True)))
     words = st.one_of(st.integers(0, w.mask), st.sampled_from([0, 1, w.mask, w.sign, w.sign - 1]))
     count, wide = draw(st.integers(0, 40)), width(columns.given)
     rows = draw(st.lists(st.lists(words, min_size=wide, max_size=wide), min_size=count, max_size=count))
@@ -337,7 +337,7 @@ def batches(draw: Any) -> tuple[rg.Program, Columns, Any, Any]:
     return program, columns, np.array(rows, np.uint64).reshape(count, wide), np.array(shared, np.uint64)
 
 
-def one_by_one(program: rg.Program, columns: Columns, rows: Any, shared: Any) -> tuple[Any, list[int], list[int]]:
+def one_by_one(program: rg.Program, columns: BatchLayout, rows: Any, shared: Any) -> tuple[Any, list[int], list[int]]:
     """(what is kept, the sums, what failed): by the reference machine."""
     kept, failed = [], []
     sums = [0] * width(columns.summed)
@@ -361,7 +361,7 @@ def one_by_one(program: rg.Program, columns: Columns, rows: Any, shared: Any) ->
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches(), st.sampled_from([1, 2, 5]))
-def test_columns(batch: tuple[rg.Program, Columns, Any, Any], threads: int) -> None:
+def test_columns(batch: tuple[rg.Program, BatchLayout, Any, Any], threads: int) -> None:
     program, columns, rows, shared = batch
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("retrograd.simulator.engines.batch.cpu.BRIEF", 0.0)
@@ -374,7 +374,7 @@ def test_sums_are_exact_beyond_the_word() -> None:
     """Of words that would overflow their sum, and that a float64 would round."""
     program = rg.assemble(".memory 2\n.text\nstart\nfinish")
     rows = np.array([[(1 << 63) - 1, 1 << 63]] * 1001, dtype=np.uint64)
-    ran = run_batch(program, rows, columns=Columns(((0, 2),), (), ((0, 2),)))
+    ran = run_batch(program, rows, columns=BatchLayout(((0, 2),), (), ((0, 2),)))
     assert ran.sums == [1001 * ((1 << 63) - 1), -1001 * (1 << 63)]
     assert ran.rows.shape == (1001, 0)
 
@@ -412,6 +412,6 @@ def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytes
 
 def test_columns_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match="overlap"):
-        Columns(((0, 2), (1, 2)), ())
+        BatchLayout(((0, 2), (1, 2)), ())
     with pytest.raises(ValueError, match="rows have 3 words, columns 2"):
-        run_batch(rg.assemble("start\nfinish"), np.zeros((1, 3), np.uint64), columns=Columns.first(2))
+        run_batch(rg.assemble("start\nfinish"), np.zeros((1, 3), np.uint64), columns=BatchLayout.first(2))

@@ -23,7 +23,8 @@ from retrograd.assembler.assemble import assemble
 from retrograd.isa.program import Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP, Columns, exact_sums, width
+from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP
+from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.cuda import batch, resident
 from retrograd.simulator.engines.cuda.ptx import KERNEL, kernel_ir, ptx
 from retrograd.simulator.engines.llvm.jit import host
@@ -47,7 +48,7 @@ def on_host(text: str) -> str:
         text += f"@{name} = internal global i32 0\n"
         text += f"define internal i32 @read_{name}() {{\n  %v = load i32, ptr @{name}\n  ret i32 %v\n}}\n"
     # A warp of one thread after the other: each adds up alone, and tells memory.
-    for function, result in (("i64 @warp_sum", "i64 %v"), ("i1 @tells_memory", "i1 true")):
+    for function, result in (("i64 @warp_sum", "i64 %v"), ("i1 @adds_to_memory", "i1 true")):
         text, found = re.subn(
             rf"^(define internal {function}\(.*?\{{)$.*?^\}}$", rf"\1\n  ret {result}\n}}", text, flags=re.M | re.S
         )
@@ -171,7 +172,7 @@ class _Warp:
         return found
 
 
-def in_warps(program: Program, rows: Any, columns: Columns, warps: int, **modes: bool) -> tuple[list[int], int]:
+def in_warps(program: Program, rows: Any, columns: BatchLayout, warps: int, **modes: bool) -> tuple[list[int], int]:
     """(the sums, words exchanged): of a launch of so many blocks of one warp, whose threads run at once."""
     text = re.sub(r" addrspace\(\d\)", "", kernel_ir(program, **modes))
     text = re.sub(r"^target triple.*$", "", text, flags=re.MULTILINE)

@@ -21,7 +21,7 @@ from retrograd.examples import bessel, bundle_adjustment
 from retrograd.isa.diagnostics import DeviceError, ImageError
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.simulator.engines.batch import cpu as on_cores
-from retrograd.simulator.engines.batch.instance_loop import Columns
+from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda.batch import Setting, Timed
 from retrograd.simulator.engines.cuda.driver import using
@@ -619,7 +619,7 @@ MIXED = """
         st.sub [r0 + 1], r4
         finish
 """
-OWN = Columns(given=((2, 1), (0, 1)), kept=((3, 1),), summed=((1, 1), (3, 2)))
+OWN = BatchLayout(given=((2, 1), (0, 1)), kept=((3, 1),), summed=((1, 1), (3, 2)))
 
 
 @pytest.mark.parametrize("block", [1, 32, 33, 96])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.simulator.engines.batch import cpu as on_cores
-from retrograd.simulator.engines.batch.instance_loop import Columns
+from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.cuda.arrays import ArrayError, DeviceArray
 from retrograd.simulator.engines.cuda.context import Context
 from retrograd.simulator.engines.cuda.resident import ResidentBatch
@@ -27,7 +27,7 @@ PROGRAM = """
         st.sub [r0 + 1], r4
         finish
 """
-OWN = Columns(given=((2, 1), (0, 1)), kept=((3, 1), (1, 1)), summed=((1, 1), (3, 1)))
+OWN = BatchLayout(given=((2, 1), (0, 1)), kept=((3, 1), (1, 1)), summed=((1, 1), (3, 1)))
 
 
 def rows(count: int, seed: int = 0) -> Any:
@@ -75,7 +75,7 @@ def test_the_module_is_loaded_once_and_nothing_stays(device: Any, context: Conte
 
 def test_in_place(device: Any, context: Context) -> None:
     program = rg.assemble(".memory 2\n.text\nstart\nld.add r1, [r0]\nst.add [r0 + 1], r1\nld.sub r1, [r0]\nfinish")
-    there = ResidentBatch(program, context, Columns.first(2))
+    there = ResidentBatch(program, context, BatchLayout.first(2))
     words = DeviceArray.from_host(np.array([[1, 2], [3, 4]], np.uint64), context)
     there(words, words)
     there(words, words)

@@ -41,7 +41,7 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
 from retrograd.simulator.engines.llvm import functions as llvm_functions
 from retrograd.simulator.engines.llvm import trees as llvm_ir
-from retrograd.simulator.engines.llvm.builder import Code, Module
+from retrograd.simulator.engines.llvm.builder import Code, ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import host
 from retrograd.simulator.engines.llvm.lane_trees import ROOT_SHIFT, LaneTrees
 from retrograd.simulator.engines.llvm.trees import Trees
@@ -76,7 +76,7 @@ def source(
 
     In lanes, a row is of vectors, and behind the roots of each group it is told in which lanes they are doubted.
     """
-    module, t = Module(divide=divide), f"i{w.width}"
+    module, t = ModuleBuilder(divide=divide), f"i{w.width}"
     narrow, wide = ("add", "add") if w.width == 64 else ("trunc", "zext")
 
     def change(how: str, old: str, value: str, new: str) -> str:
@@ -586,7 +586,7 @@ def faults() -> Iterator[tuple[str, Any]]:
     yield "_is_truth", lambda node: node.op in ("eq", "lt", "ltu", "and")
 
 
-def _spoil(module: Module, name: str, statement: str, operands: str) -> str:
+def _spoil(module: ModuleBuilder, name: str, statement: str, operands: str) -> str:
     """One of the operands of a statement of a function counts for nothing."""
     text = module._globals[name]
     line = next(line for line in text.splitlines() if statement in line)
@@ -602,7 +602,7 @@ def test_a_wrong_quotient_of_words_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     """What doubles cannot tell: truncated, not floored."""
     w, far = Format(), llvm_functions._far_quotient
 
-    def spoilt(module: Module, w: Format, s: int) -> str:
+    def spoilt(module: ModuleBuilder, w: Format, s: int) -> str:
         return _spoil(module, far(module, w, s), "%up = add", "%q, %one")
 
     monkeypatch.setattr(llvm_functions, "_far_quotient", spoilt)
@@ -621,7 +621,7 @@ def test_a_sum_undone_is_no_instruction() -> None:
         ("sub", "sub", "xz"),
     ):
         for noted in (False, True):
-            code = Code(Module(), w)
+            code = Code(ModuleBuilder(), w)
             checks = []
             words = {"a": "%x", "b": "%y"}
             names = {"x": "%x", "y": "%y"}
