@@ -26,7 +26,7 @@ from retrograd.compiler.frontends.python.sources.source import NOTHING
 from retrograd.compiler.language.types import ArrayAnnotation, StructType, element_of, scalar_of, static, struct_of
 from retrograd.examples.graph_embedding import EDGES
 from retrograd.hdl.bus.top import Coprocessor
-from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 

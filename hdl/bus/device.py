@@ -16,8 +16,8 @@ from typing import NoReturn
 
 from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
 from retrograd.hdl.bus.links import Bus, BusError
-from retrograd.hdl.core.parameters import REGISTERS
 from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.parameters import REGISTERS
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format

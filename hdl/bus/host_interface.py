@@ -15,9 +15,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.bus.wishbone import Wishbone
-from retrograd.hdl.core.parameters import COUNTER, REGISTERS, Parameters
 from retrograd.hdl.core.ports import Modes, Settings, Window
 from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
 
 #: what the identification begins with
 MAGIC = 0x5247

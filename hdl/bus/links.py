@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from amaranth.sim import Simulator
 from retrograd.hdl.bus.top import Coprocessor
-from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.diagnostics import DeviceError, Diagnostic
 from retrograd.isa.files import replacing_text
 

@@ -9,9 +9,9 @@ from retrograd.hdl.bus.host_interface import Host
 from retrograd.hdl.bus.serial_interface import SerialHost
 from retrograd.hdl.bus.wishbone import Wishbone
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.core.retirement import Retirement
 from retrograd.hdl.microcode.contents import Microcode
+from retrograd.hdl.parameters import Parameters
 
 #: what core and host have in common
 _SHARED = (

@@ -12,7 +12,6 @@ from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.decoder import FIELDS, Decoder
 from retrograd.hdl.core.memory_port import MemoryPort
 from retrograd.hdl.core.operand_file import OperandFile
-from retrograd.hdl.core.parameters import COUNTER, INSTRUCTION, Parameters
 from retrograd.hdl.core.ports import Modes, Settings, Space, Window
 from retrograd.hdl.core.register_file import RegisterFile
 from retrograd.hdl.core.retirement import WRITTEN, Retirement
@@ -27,6 +26,7 @@ from retrograd.hdl.core.units.multiplier import Multiplier
 from retrograd.hdl.core.units.rom import RomUnit
 from retrograd.hdl.microcode.contents import Microcode, microcode_for
 from retrograd.hdl.microcode.microword import Field, Operation, Select, Trap, Writer
+from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
 
 
 class Core(wiring.Component):

@@ -6,7 +6,7 @@ from enum import Enum
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.parameters import INSTRUCTION, Parameters
+from retrograd.hdl.parameters import INSTRUCTION, Parameters
 
 
 class Space(Enum):

@@ -6,7 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.parameters import REGISTERS
+from retrograd.hdl.parameters import REGISTERS
 
 PLACES = ("d", "a", "b")
 

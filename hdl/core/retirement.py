@@ -5,8 +5,8 @@ from __future__ import annotations
 from amaranth.hdl import signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
-from retrograd.hdl.core.parameters import COUNTER, INSTRUCTION, Parameters
 from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
 
 #: what an instruction may write
 WRITTEN = ("d", "a", "b", "m")

@@ -18,7 +18,7 @@ from typing import Any
 
 from amaranth.back import rtlil
 from retrograd.hdl.bus.top import SerialCoprocessor
-from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
 from retrograd.isa.words import Format
 

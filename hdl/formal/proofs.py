@@ -23,7 +23,6 @@ from typing import Any
 
 import z3
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.claims import Claim, Kind, claims, distinguishes, jumps, provable, trap_codes
@@ -32,6 +31,7 @@ from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.microcode.contents import Microcode, dispatch_address
 from retrograd.hdl.microcode.microword import TRAPS, Operation
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.derivatives.cotangent_steps import lifted as lift
 from retrograd.isa.entries import Opcode
 from retrograd.isa.microarchitecture.timing import cycles as table_cycles

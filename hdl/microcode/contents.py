@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from amaranth.lib import data
-from retrograd.hdl.core.parameters import Parameters
-from retrograd.hdl.core.units.divider import Division
 from retrograd.hdl.microcode.microword import (
     MICROWORD,
     PROMPT,
@@ -21,12 +19,14 @@ from retrograd.hdl.microcode.microword import (
     TEMPORARIES,
     TRAPS,
     WRITERS,
+    Division,
     Field,
     Operation,
     Select,
     Trap,
     pack,
 )
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.derivatives.cotangent_steps import lifted as lift
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Opcode, bar
 from retrograd.isa.expr import half

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Shape
 from amaranth.lib import data
@@ -75,6 +75,14 @@ class Operation(Enum):
     SQRTROUND = 21
     MULROUND = 22
     DIVROUND = 23
+
+
+class Division(NamedTuple):
+    """⌊x·2^s / y⌋, or with `root` ⌊√(x·2^s)⌋; with `rounded` to nearest, ties up: one of the operations of the divider."""
+
+    root: bool
+    s: int
+    rounded: bool = False
 
 
 class Writer(Enum):

@@ -16,9 +16,9 @@ from typing import Protocol
 from retrograd.hdl.bus.device import need_scale, need_steps
 from retrograd.hdl.bus.transactions import Order, Report
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.parameters import REGISTERS, Parameters
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.parameters import REGISTERS, Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.program import Program

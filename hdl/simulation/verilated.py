@@ -25,10 +25,10 @@ from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 from retrograd.hdl.bus.transactions import Change, Order, Record, Report
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.core.retirement import WRITTEN
 from retrograd.hdl.flow.verilog import convert
 from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
 
 _SHIM = Path(__file__).with_name("verilated.cpp")

@@ -10,7 +10,7 @@ from typing import Any
 from amaranth.hdl import Elaboratable, Module, Signal, signed
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.decoder import FIELDS
-from retrograd.hdl.core.parameters import INSTRUCTION
+from retrograd.hdl.parameters import INSTRUCTION
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.encoding import decode
 from retrograd.isa.syntax import write

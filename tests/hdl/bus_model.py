@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.microcode.microword import TRAPS
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.table import TABLE
 

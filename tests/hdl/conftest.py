@@ -15,8 +15,8 @@ from retrograd.hdl.bus import top
 from retrograd.hdl.bus.transactions import Order, Report
 from retrograd.hdl.core import core
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.microcode.contents import Microcode, microcode_for
+from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.isa.words import Format
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from retrograd.hdl.bus.transactions import Order, Report
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microcode.contents import ADDRESS_BITS, DISPATCH, Microcode
 from retrograd.hdl.microcode.microword import COMMIT, MICROWORD, Operation
+from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format

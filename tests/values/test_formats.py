@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import WIDTHS, format_of
 
 import retrograd as rg

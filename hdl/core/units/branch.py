@@ -8,7 +8,7 @@ from __future__ import annotations
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.parameters import Parameters
 
 
 class BranchUnit(wiring.Component):

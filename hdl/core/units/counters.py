@@ -8,7 +8,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.parameters import COUNTER
+from retrograd.hdl.parameters import COUNTER
 
 
 class Counters(wiring.Component):

@@ -8,17 +8,10 @@ from typing import Any, NamedTuple
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from retrograd.hdl.microcode.microword import Division
 from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS
 
 _DIGITS = DEFAULT_UNITS.digits
-
-
-class Division(NamedTuple):
-    """What the divider is asked for: ⌊x·2^s / y⌋, or ⌊√(x·2^s)⌋; `rounded`: to nearest, ties up."""
-
-    root: bool
-    s: int
-    rounded: bool = False
 
 
 class _Plan(NamedTuple):

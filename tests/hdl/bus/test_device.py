@@ -13,7 +13,7 @@ from retrograd.hdl.bus.device import Device, Ended
 from retrograd.hdl.bus.host_interface import Area
 from retrograd.hdl.bus.links import Bus, BusError, SerialBus, SimulatedBus
 from retrograd.hdl.bus.top import SerialCoprocessor
-from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.runs import Place, run
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format

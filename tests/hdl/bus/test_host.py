@@ -13,8 +13,8 @@ from amaranth.sim import Simulator
 from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
 from retrograd.hdl.bus.serial_interface import PAUSE
 from retrograd.hdl.bus.top import Coprocessor, SerialCoprocessor
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
 import retrograd as rg

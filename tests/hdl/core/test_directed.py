@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from retrograd.hdl.bus.transactions import Order, Report
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.core.ports import Space
+from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode

@@ -12,9 +12,9 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.core.units.logic import LogicUnit
 from retrograd.hdl.flow.gates import Gates, as_dict, count, units
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
 pytestmark = pytest.mark.skipif(

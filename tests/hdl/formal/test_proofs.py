@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from retrograd.hdl.core.parameters import Parameters
 from retrograd.hdl.formal import proofs
 from retrograd.hdl.formal.claims import (
     Claim,
@@ -31,6 +30,7 @@ from retrograd.hdl.microcode.contents import (
     microcode_for,
 )
 from retrograd.hdl.microcode.microword import COMMIT, MICROWORD, Field, Operation, Trap
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa import functions
 from retrograd.isa.expr import ZERO
 from retrograd.isa.table import TABLE

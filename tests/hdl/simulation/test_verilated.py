@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.parameters import Parameters
+from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation import verilated
 from retrograd.hdl.simulation.runs import run
 from retrograd.hdl.simulation.verilated import Verilated

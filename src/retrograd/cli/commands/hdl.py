@@ -28,7 +28,7 @@ from retrograd.isa.words import Format
 from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
-    from retrograd.hdl.core.parameters import Parameters
+    from retrograd.hdl.parameters import Parameters
     from retrograd.hdl.simulation.runs import Place, Run
 
 
@@ -218,7 +218,7 @@ def _run_function(options: argparse.Namespace) -> int:
 
 
 def _parameters(options: argparse.Namespace) -> Parameters:
-    from retrograd.hdl.core.parameters import Parameters
+    from retrograd.hdl.parameters import Parameters
 
     w = parse_format(options.format)
     code = _number(getattr(options, "code", "1024"), "--code", 2)
