@@ -1,10 +1,10 @@
-"""The host's side: a co-processor on a bus, as an object.
+"""A host's driver: the co-processor as an object.
 
-    device.load(program)          code and data there, registers 0, before `start`
+    device.load(program)          code and data, all registers 0, PC at `start`
     device.run()                  to the end, a trap or a limit
-    device.gradient(loss)         run · copy out · clear cotangents, the loss's 1 · D = 1, turn, run · they are ∂loss/∂word
+    device.gradient(loss)         run · copy out · clear cotangents, loss̄ := 1 · D = 1, reverse, run · ∂loss/∂word
 
-What a trap leaves, and the order of things, is the reference machine's. Source: docs/coprocessor.md, the register map.
+States after a trap and the order of events are those of the reference machine. Source: the register map in docs/coprocessor.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMMAND = {name: 1 << field.offset for name, field in COMMANDS}
 
 
 class Ended(Enum):
-    """Why a run ended."""
+    """The reason why a run ended."""
 
     HALTED = "halted"
     LIMIT = "limit"
@@ -39,13 +39,13 @@ class Outcome:
     """A run that has ended."""
 
     ended: Ended
-    #: RG0306 or RG04…, where it trapped
+    #: RG0306 or RG04…, if it trapped
     code: str | None
     pc: int
     br: int
     #: +1 or −1
     direction: int
-    #: of this run: clock cycles of instructions that retired, how many did, bits toggled and erased
+    #: of this run: clock cycles of retired instructions, their number, bits toggled and bits erased
     cycles: int
     retired: int
     toggled: int
@@ -54,12 +54,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Gradient:
-    """What a program computed, and how it depends on what it began with."""
+    """Results of a program, and their derivatives by its initial words."""
 
-    #: words of memory after the run forward
+    #: words of memory after the forward run
     memory: list[int]
     registers: list[int]
-    #: ∂loss/∂word of what the machine began with, as words
+    #: ∂loss/∂word for the initial words of memory and registers, as words
     memory_cotangents: list[int]
     register_cotangents: list[int]
     forward: Outcome
@@ -67,12 +67,12 @@ class Gradient:
 
 
 def need_steps(steps: int | None) -> int:
-    """A number of instructions to run, as the hardware has room for it; None for no limit. Raises InputError RG1009."""
+    """`steps` as the STEPS slot has it; None is unlimited. Raises InputError RG1009."""
     return UNLIMITED if steps is None else _within("the number of steps", steps, 0, UNLIMITED)
 
 
 def need_scale(scale: int, w: Format) -> int:
-    """n, where a loss's cotangent of 2^n is a word. Raises InputError RG1009."""
+    """n, if a cotangent of 2^n fits a word. Raises InputError RG1009."""
     return _within("the scale", scale, -w.frac, w.width - 2 - w.frac)
 
 
@@ -84,27 +84,27 @@ def _within(name: str, value: int, least: int, most: int) -> int:
 
 
 class Device:
-    """A co-processor. Raises BusError where there is none, or none of these."""
+    """A co-processor on a bus. Raises BusError if the bus does not answer, or if it has another kind of device."""
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
-        #: a high half may wait in the hardware: one that this driver wrote, or another before it
+        #: the hardware may hold a high half: one that this driver wrote, or an earlier driver
         self._half_may_wait = True
         identity = self._read(Area.CONTROL, Slot.IDENTITY.value)
         if identity >> 16 & 0xFFFF != MAGIC:
             raise BusError(f"what answers is no co-processor: it says {identity & _LOW:#010x}")
-        #: the word format it was built for
+        #: the word format of the hardware
         self.format = Format(identity >> 8 & 0xFF, identity & 0xFF)
-        #: room for instructions, and for words of data: at least, rounded up to powers of two
+        #: capacity in instructions and in words of data, rounded up to powers of two
         self.code_words, self.data_words = 1 << (identity >> 32 & 0xFF), 1 << (identity >> 40 & 0xFF)
         self._program: Program | None = None
 
     # ------------------------------------------------------------------ state
 
     def load(self, program: Program, memory: Sequence[int] = (), *, backward: bool = False) -> None:
-        """Code and data, `memory` over its first words; all else 0, standing before `start` or, backward, before `finish`.
+        """Store code and data, with `memory` over the first words; all else is 0. PC is at `start` or, backward, at `finish`.
 
-        Raises InputError RG0505 where it does not fit, and for a program of another format.
+        Raises InputError RG0505 for a program that does not fit, or of another format.
         """
         if program.format != self.format:
             _refuse(f"the program is {program.format}, and the co-processor {self.format}")
@@ -128,14 +128,14 @@ class Device:
         self._command("clear")
 
     def _stand_before(self) -> None:
-        """PC, BR and DIR as before the run."""
+        """Set PC, BR and DIR as before the run."""
         self._set(Slot.BR, 0)
         self._set(Slot.DIRECTION, int(self._backward))
         self._set(Slot.PC, self.program.finish if self._backward else self.program.start)
 
     @property
     def program(self) -> Program:
-        """What was loaded. Raises InputError before that."""
+        """The program that was loaded. Raises InputError if there is none."""
         if self._program is None:
             _refuse("no program was loaded")
         return self._program
@@ -145,15 +145,15 @@ class Device:
         return self._read_all(Area.REGISTERS, 0, REGISTERS)
 
     def memory(self, first: int = 0, count: int | None = None) -> list[int]:
-        """Words of memory; all of the program's unless told."""
+        """Words of memory; without arguments, all of the program's."""
         return self._read_all(Area.DATA, first, self._count(first, count))
 
     def register_cotangents(self) -> list[int]:
-        """The shadows of the registers."""
+        """The cotangents of the registers."""
         return self._read_all(Area.REGISTER_COTANGENTS, 0, REGISTERS)
 
     def memory_cotangents(self, first: int = 0, count: int | None = None) -> list[int]:
-        """The shadows of the memory words."""
+        """The cotangents of the memory words."""
         return self._read_all(Area.DATA_COTANGENTS, first, self._count(first, count))
 
     def _count(self, first: int, count: int | None) -> int:
@@ -170,23 +170,23 @@ class Device:
         self._write_all(Area.DATA, first, words)
 
     def clear_cotangents(self) -> None:
-        """All cotangents zero; those forgotten that were dropped."""
+        """Set all cotangents to zero, and forget which were discarded."""
         self._write_all(Area.REGISTER_COTANGENTS, 0, [0] * REGISTERS)
         self._write_all(Area.DATA_COTANGENTS, 0, [0] * self._words)
         self._command("forget")
 
     def modes(self, *, differentiate: bool = False, overflow: bool = True, strict: bool = False) -> None:
-        """How instructions are executed from here on."""
+        """Set the modes of the instructions that follow."""
         self._set(Slot.MODES, differentiate | overflow << 1 | strict << 2)
 
     def turn(self) -> None:
-        """Face the other way: the next step takes back the last."""
+        """Reverse DIR: the next step undoes the last."""
         self._command("turn")
 
     # ------------------------------------------------------------------ motion
 
     def run(self, steps: int | None = None) -> Outcome:
-        """Run to the end, to a trap, or for `steps` instructions, which may be 0. Raises InputError RG1009."""
+        """Run to the end, to a trap, or for `steps` ≥ 0 instructions. Raises InputError RG1009."""
         limit = need_steps(steps)
         before = self._counters()
         self._set(Slot.STEPS, limit)
@@ -202,11 +202,11 @@ class Device:
         return self._outcome(ended, code, before)
 
     def gradient(self, loss: int, *, register: bool = False, scale: int = 0, steps: int | None = None) -> Gradient:
-        """∂loss/∂(every word that the machine began with), the loss being a word of memory, or a register.
+        """∂loss/∂word for every initial word. The loss is a word of memory or a register.
 
-        The whole of it: forward, copy out, cotangents cleared and the loss's 2^scale, D = 1, back to `start`. Afterwards it is as
-        it was loaded, but for cotangents. Raises BusError where either run traps or takes more than `steps` steps, the machine left
-        as it is; InputError RG1009 for a loss or scale that there is not.
+        Run forward; copy the results out; clear the cotangents; loss̄ := 2^scale; D := 1; run backward to `start`. Afterwards all
+        words but the cotangents are as loaded. Raises BusError if either run traps or takes more than `steps` steps, with the machine
+        left in that state, and InputError RG1009 for a loss or scale out of range.
         """
         _within("the loss", loss, 0, (REGISTERS if register else self._count(0, None)) - 1)
         need_scale(scale, self.format)
@@ -226,7 +226,7 @@ class Device:
         return found
 
     def need(self, outcome: Outcome, what: str) -> None:
-        """Raise BusError unless it came to the end of the program."""
+        """Raise BusError unless the run came to the end of the program."""
         if outcome.ended is not Ended.HALTED:
             raise BusError(
                 f"{what} ended at PC = {outcome.pc}: {outcome.code or outcome.ended.value}",
@@ -251,7 +251,7 @@ class Device:
 
     def _write(self, area: Area, index: int, word: int) -> None:
         at = _address(area, index)
-        # A high half of 0 need not be written, unless a transfer that was lost has left another one of this slot.
+        # A high half of 0 is not written, unless a transfer that failed may have left a high half for this slot.
         if word >> 32 or self._half_may_wait:
             self._half_may_wait = True
             self.bus.write(at + 4, word >> 32)

@@ -1,9 +1,8 @@
 """The host interface: the core as a device on a bus. docs/coprocessor.md has the register map.
 
-Everything has a slot of eight bytes, low word first. A write to the high word waits, and the write to the low one carries out
-both; a read of the low word keeps the high one, for the read that follows. So 64 bits are written and read at one moment.
-Each half remembers its slot. A write to the low word of another slot drops the half that waits; a read of the high word of
-another slot is refused.
+Each register has a slot of eight bytes, low word first. A write to the high word is held, and the write to the low word commits
+both. A read of the low word captures the high word for the next read. So 64 bits are written and read atomically. A held half
+belongs to its slot: a write to the low word of another slot discards it, and a read of the high word of another slot is refused.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from retrograd.hdl.core.ports import Modes, Settings, Window
 from retrograd.hdl.microcode.microword import Trap
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
 
-#: what the identification begins with
+#: first half of the identification
 MAGIC = 0x5247
-#: STEPS of a run to its end: no run takes as many
+#: the STEPS of a run without limit: no run takes as many
 UNLIMITED = (1 << 64) - 1
 
 
 class Slot(Enum):
-    """The slots of area 0: byte address 8 times this."""
+    """Slots of area 0. The byte address is 8 times the number."""
 
-    #: MAGIC << 16 | W << 8 | F; in the high word, 2^n words of data and code: n of data << 8 | n of code, rounded up
+    #: MAGIC << 16 | W << 8 | F; in the high word n of data << 8 | n of code, for 2^n words each
     IDENTITY = 0
-    #: commands, of which several can be given at once
+    #: commands, one bit each; several may be given at once
     CONTROL = 1
     STATUS = 2
     #: D, overflow, strict
@@ -41,7 +40,7 @@ class Slot(Enum):
     DIRECTION = 6
     CODE_SIZE = 7
     DATA_SIZE = 8
-    #: how many instructions RUN executes; `UNLIMITED` from reset on
+    #: the number of instructions that RUN executes; `UNLIMITED` after reset
     STEPS = 9
     CYCLES = 10
     RETIRED = 11
@@ -50,7 +49,7 @@ class Slot(Enum):
 
 
 class Area(Enum):
-    """What the upper four bits of a byte address choose. From 1 on, the spaces of the window."""
+    """Areas: the upper four bits of a byte address. From 1 on they are the spaces of the window."""
 
     CONTROL = 0
     REGISTERS = 1
@@ -60,19 +59,19 @@ class Area(Enum):
     CODE = 5
 
 
-#: Commands, as bits of the control slot. All but STOP are refused while the core is busy.
+#: Commands: bits of the control slot. All but STOP are refused while the core is busy.
 COMMANDS = data.StructLayout(
     {
-        # execute instructions: STEPS of them, one
+        # execute STEPS instructions, or one
         "run": 1,
         "step": 1,
-        # after the instruction that is being executed
+        # stop after the current instruction
         "stop": 1,
-        # face the other way: the next step takes back the last
+        # reverse DIR: the next step undoes the last
         "turn": 1,
-        # forget dropped cotangents
+        # forget discarded cotangents
         "forget": 1,
-        # counters to zero
+        # set the counters to zero
         "clear": 1,
     }
 )
@@ -80,7 +79,7 @@ COMMANDS = data.StructLayout(
 STATUS = data.StructLayout(
     {
         "busy": 1,
-        # why it is not: the end of the program, or a trap
+        # the reason: the end of the program, or a trap
         "halted": 1,
         "trapped": 1,
         # DIR = −1
@@ -90,22 +89,22 @@ STATUS = data.StructLayout(
     }
 )
 
-#: the other half of a transfer of 64 bits, and where it belongs: area and index
+#: the other half of a transfer of 64 bits, and its slot: area and index
 _HALF = data.StructLayout({"valid": 1, "slot": 29, "word": 32})
 
-#: slots that only tell, and those that are set while the core is idle
+#: slots that are read only, and slots that are set while the core is idle
 _TOLD = (Slot.IDENTITY, Slot.STATUS, Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED)
 
 
 class Host(wiring.Component):
-    """Answers the bus, and drives the core. No transfer takes more than three cycles, whatever the core does."""
+    """Serves the bus and drives the core. A transfer takes at most three cycles, whatever the core does."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = p = parameters
         super().__init__(
             {
                 "bus": In(Wishbone()),
-                # the core's ports, seen from here
+                # the core's ports, in the opposite direction
                 "run": Out(1),
                 "modes": Out(Modes()),
                 "code_size": Out(range(p.code_words + 1), init=p.code_words),
@@ -148,7 +147,7 @@ class Host(wiring.Component):
                 status.trap.eq(self.trap),
             ]
 
-        # ------------------------------------------------ where the transfer goes
+        # ------------------------------------------------ address decoding
         area, index, high = Signal(4), Signal(25), Signal()
         slot = Signal(Slot)
         m.d.comb += [Cat(high, index, area).eq(bus.adr), slot.eq(index)]
@@ -162,7 +161,7 @@ class Host(wiring.Component):
                 with m.Case(which.value):
                     m.d.comb += exists.eq(index < size)
 
-        # ------------------------------------------------ what is read and written
+        # ------------------------------------------------ reads and writes
         told, kept, waiting = Signal(64), Signal(_HALF), Signal(_HALF)
         here = bus.adr[1:]
         kept_is_this, waits_for_this = kept.valid & (kept.slot == here), waiting.valid & (waiting.slot == here)
@@ -246,7 +245,7 @@ class Host(wiring.Component):
         return m
 
     def _act(self, m: Module, acts: Value, slot: Any, commands: Any, written: Value, steps: Signal) -> None:
-        """What a write to a slot does."""
+        """The effect of a write to a slot."""
         s = self.settings
         m.d.comb += s.value.eq(written.as_signed())
         with m.If(acts), m.Switch(slot):

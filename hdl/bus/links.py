@@ -1,8 +1,8 @@
-"""Ways to a co-processor's bus: simulated hardware, and a serial line.
+"""Links from a host to a co-processor's bus: simulated hardware, and a serial line.
 
     bus.read(address) -> word of 32 bits          bus.write(address, word)
 
-Addresses are in bytes. What the hardware refuses raises BusError, and has changed nothing.
+Addresses are in bytes. A refused transfer raises BusError and has changed nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BusError(DeviceError):
 
 
 class Bus(Protocol):
-    """What a driver needs."""
+    """The bus as a driver uses it."""
 
     def read(self, address: int) -> int:
         """The word at a byte address. Raises BusError."""
@@ -35,16 +35,16 @@ class Bus(Protocol):
         """Write a word. Raises BusError."""
 
     def idle(self) -> None:
-        """Let some time pass, in which the hardware goes on."""
+        """Let some time pass for the hardware."""
 
 
 class SimulatedBus:
-    """A co-processor in Amaranth's simulator, time passing only while it is waited for. Slow, and nothing to install.
+    """A co-processor in Amaranth's simulator, whose time passes only during transfers and waits. Slow; needs no other tool.
 
     `vcd`: a file for the waveforms, complete once the bus is closed.
     """
 
-    #: cycles that pass while a driver waits
+    #: cycles of one wait
     PATIENCE = 50
 
     def __init__(self, parameters: Parameters, *, vcd: str | None = None) -> None:
@@ -129,7 +129,7 @@ class SimulatedBus:
     async def _bench(self, ctx: Any) -> None:
         while True:
             if self._work is None:
-                # Nobody advances the simulator meanwhile but to begin the next.
+                # The simulator is only advanced to begin the next transfer.
                 await ctx.delay(0)
             else:
                 await self._work(ctx)
@@ -137,17 +137,17 @@ class SimulatedBus:
 
 
 class Line(Protocol):
-    """A serial line: an open `serial.Serial` of pyserial, with a timeout, or what behaves like it."""
+    """A serial line: an open `serial.Serial` of pyserial with a timeout, or an object with the same two methods."""
 
     def write(self, data: bytes, /) -> Any:
         """Send bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """As many bytes, or fewer where the time is up."""
+        """Up to `size` bytes; fewer after a timeout."""
 
 
 class SerialBus:
-    """A co-processor at the end of a serial line, as `SerialCoprocessor` has it.
+    """A `SerialCoprocessor` at the end of a serial line.
 
     SerialBus(serial.Serial("/dev/ttyUSB0", 115200, timeout=1))
     """
@@ -170,7 +170,7 @@ class SerialBus:
         self._answer(address, word)
 
     def idle(self) -> None:
-        """See Bus. The line is slow enough."""
+        """See Bus. The transfers of a serial line take long enough."""
 
     def _answer(self, address: int, word: int | None) -> None:
         answer = self.line.read(1)

@@ -3,8 +3,8 @@
     'W' address data  →  'K' if it was carried out, 'E' if refused
     'R' address       →  'K' data, or 'E'
 
-Address, in bytes, and data are of 4 bytes, the lowest first. Anything else is answered by '?'. A command that stops
-midway is forgotten after a while, so that a host that lost its place finds it again by waiting.
+Byte addresses and data have 4 bytes, lowest first. Any other command is answered by '?'. An incomplete command is discarded
+after a pause, so a host that has lost synchronisation regains it by waiting.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amaranth.lib.wiring import In, Out
 from retrograd.hdl.bus.uart import Receiver, Transmitter
 from retrograd.hdl.bus.wishbone import Wishbone
 
-#: how many bytes' time a command may pause
+#: longest pause within a command, in bytes' time
 PAUSE = 64
 
 
@@ -30,7 +30,7 @@ class _State(Enum):
 
 
 class SerialHost(wiring.Component):
-    """A master of the bus that does what comes along the line."""
+    """A bus master that carries out the commands of the line."""
 
     def __init__(self, cycles_per_bit: int) -> None:
         self.cycles_per_bit = cycles_per_bit
@@ -43,7 +43,7 @@ class SerialHost(wiring.Component):
         bus = self.bus
         state, count, writes = Signal(_State), Signal(3), Signal()
         address, word = Signal(32), Signal(32)
-        # What is sent: bytes from the lowest on, as many as `count` says.
+        # The bytes to send, from the lowest on; `count` is their number.
         answer = Signal(40)
         patience = PAUSE * 10 * self.cycles_per_bit
         waited = Signal(range(patience + 1))
@@ -78,7 +78,7 @@ class SerialHost(wiring.Component):
                 with m.Elif(waited == patience):
                     m.d.sync += state.eq(_State.COMMAND)
             with m.Case(_State.TRANSFER):
-                # Bytes have no place for an address between words.
+                # The bus addresses words: a byte address that is no multiple of four is refused.
                 aligned = address[:2] == 0
                 m.d.comb += [bus.cyc.eq(aligned), bus.stb.eq(aligned)]
                 with m.If(bus.err | ~aligned):

@@ -13,7 +13,7 @@ from retrograd.hdl.core.retirement import Retirement
 from retrograd.hdl.microcode.contents import Microcode
 from retrograd.hdl.parameters import Parameters
 
-#: what core and host have in common
+#: ports that core and host interface share
 _SHARED = (
     "run", "code_size", "data_size", "idle", "begins", "halts", "traps", "trap", "pc", "br", "backward",
 )  # fmt: skip
@@ -21,14 +21,14 @@ _FROM_HOST = ("run", "code_size", "data_size")
 
 
 class Coprocessor(wiring.Component):
-    """A core and its host interface."""
+    """A core with its host interface."""
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
         self.core = Core(parameters, microcode)
         super().__init__(
             {
                 "bus": In(Wishbone()),
-                #: what each instruction did
+                #: the retirement port
                 "retirement": Out(Retirement(parameters)),
             }
         )
@@ -49,7 +49,7 @@ class Coprocessor(wiring.Component):
 
 
 class SerialCoprocessor(wiring.Component):
-    """A co-processor whose bus is a serial line: as few pins as can be, for boards."""
+    """A co-processor whose bus is a serial line, for boards with few pins."""
 
     def __init__(self, parameters: Parameters, cycles_per_bit: int, microcode: Microcode | None = None) -> None:
         self.coprocessor = Coprocessor(parameters, microcode)

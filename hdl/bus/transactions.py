@@ -1,7 +1,7 @@
-"""What simulated hardware is asked to do, and what it tells: the same for every simulator.
+"""Transactions with simulated hardware: an order and its report, the same for every simulator.
 
-An order writes words, sets where control stands, executes a number of instructions and reads words. A simulator carries
-out orders one after the other on one machine.
+An order writes words, sets PC, BR and DIR, executes a number of instructions and reads words. A simulator carries out orders
+in sequence on one machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from retrograd.hdl.microcode.microword import Trap
 
 
 class Change(NamedTuple):
-    """What became of one place: which halves were written (1 the word, 2 the cotangent), and the words around it."""
+    """The change of one location: which halves were written (1 the word, 2 the cotangent), and both before and after."""
 
     written: int
     word_before: int
@@ -25,7 +25,7 @@ class Change(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What the retirement port told of one instruction; PC and BR signed."""
+    """One record of the retirement port; PC and BR are signed."""
 
     trap: Trap
     instruction: int
@@ -35,7 +35,7 @@ class Record(NamedTuple):
     br_after: int
     backward_before: bool
     backward_after: bool
-    #: of all instructions retired since the counters were cleared
+    #: of all instructions that have retired since the counters were cleared
     cycles: int
     #: clock cycles since the order began
     clock: int
@@ -48,43 +48,43 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Order:
-    """One order. PC, BR and direction are left as they are where None stands."""
+    """One order. None leaves PC, BR or DIR unchanged."""
 
     #: (space, address, word)
     writes: Sequence[tuple[Space, int, int]] = ()
     pc: int | None = None
     br: int | None = None
     backward: bool | None = None
-    #: then turn the machine round
+    #: then reverse the machine
     turn: bool = False
-    #: forget dropped cotangents
+    #: forget discarded cotangents
     forget: bool = False
-    #: counters to zero
+    #: set the counters to zero
     clear: bool = False
     differentiate: bool = False
     overflow: bool = True
     strict: bool = False
-    #: instructions to execute at most
+    #: the largest number of instructions to execute
     steps: int = 0
-    #: keep a record of the last instruction only, however many there are
+    #: keep the record of the last instruction only
     last_only: bool = False
     code_size: int = 0
     data_size: int = 0
-    #: (space, first address, how many)
+    #: (space, first address, number of words)
     reads: Sequence[tuple[Space, int, int]] = ()
 
 
 @dataclass(frozen=True)
 class Report:
-    """What came of an order."""
+    """The outcome of an order."""
 
-    #: one for each instruction that retired, and for the trap; or the last of them
+    #: one record for each retired instruction and for the trap; or only the last
     records: list[Record]
     halted: bool
     pc: int
     br: int
     backward: bool
-    #: cycles, instructions, bits toggled, bits erased: since they were last cleared
+    #: cycles, instructions, bits toggled, bits erased, since the counters were cleared
     counters: tuple[int, int, int, int]
-    #: the words of each block that was to be read
+    #: the words of each block that was read
     blocks: list[list[int]]

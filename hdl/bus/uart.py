@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class Receiver(wiring.Component):
-    """Bytes from a line. A byte without its stop bit is dropped. Raises ValueError for fewer than 4 cycles a bit."""
+    """A receiver. A byte without its stop bit is discarded. Raises ValueError for fewer than 4 cycles a bit."""
 
     def __init__(self, cycles_per_bit: int) -> None:
         _check(cycles_per_bit)
@@ -18,7 +18,7 @@ class Receiver(wiring.Component):
             {
                 #: the line
                 "rx": In(1, init=1),
-                #: a byte that has come, for one cycle
+                #: a byte that was received, valid for one cycle
                 "valid": Out(1),
                 "byte": Out(8),
             }
@@ -31,7 +31,7 @@ class Receiver(wiring.Component):
         time, bits, shift = Signal(range(2 * self.cycles_per_bit)), Signal(4), Signal(9)
         m.d.sync += self.valid.eq(0)
         with m.If(bits == 0):
-            # The middle of the start bit is half a bit away, and that of the next one more.
+            # Bits are sampled in their middle: the first after half a bit, the others one bit apart.
             m.d.sync += time.eq(self.cycles_per_bit + self.cycles_per_bit // 2 - 2)
             with m.If(~line):
                 m.d.sync += bits.eq(9)
@@ -45,7 +45,7 @@ class Receiver(wiring.Component):
 
 
 class Transmitter(wiring.Component):
-    """Bytes onto a line. Raises ValueError for fewer than 4 cycles a bit."""
+    """A transmitter. Raises ValueError for fewer than 4 cycles a bit."""
 
     def __init__(self, cycles_per_bit: int) -> None:
         _check(cycles_per_bit)
@@ -54,7 +54,7 @@ class Transmitter(wiring.Component):
             {
                 #: the line
                 "tx": Out(1, init=1),
-                #: a byte to send, and whether it is taken
+                #: a byte to send, and whether it is accepted
                 "valid": In(1),
                 "byte": In(8),
                 "ready": Out(1),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class Wishbone(wiring.Signature):
-    """A transfer lasts from `cyc` and `stb` to `ack` or `err`, which say whether it was carried out or refused."""
+    """A transfer lasts from `cyc` and `stb` to `ack` or `err`: it was carried out, or refused."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -18,7 +18,7 @@ class Wishbone(wiring.Signature):
                 "we": Out(1),
                 #: the address in words of four bytes
                 "adr": Out(30),
-                #: which bytes
+                #: byte enables
                 "sel": Out(4),
                 "dat_w": Out(32),
                 "dat_r": In(32),

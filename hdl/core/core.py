@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""The core: all that executes instructions. Beside it a host sets what it runs, and starts and stops it."""
+"""The core: sequencer, decoder, registers, memory port, function units and branch unit, joined to one machine.
+
+The host interface sets the core's ports, starts it and stops it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
 
 
 class Core(wiring.Component):
-    """Registers, memories and code are empty at first: a host fills them through the window."""
+    """Registers, memories and code are zero after reset. A host fills them through the window."""
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
         self.parameters = p = parameters
@@ -47,24 +50,24 @@ class Core(wiring.Component):
         self.multiplier = Multiplier(width, code.products, code.halves)
         self.rom = RomUnit(width, code.tables)
         self.divider = Divider(width, code.divisions, code.quotients)
-        #: the trap of the guards, at the first write
+        #: the trap that the guards report, at the first write
         self.guarded = Signal(Trap)
-        #: BR is not 0 where it must be, while that is looked at
+        #: BR is not 0 although it must be; valid while it is tested
         self.jumping = Signal()
         super().__init__(
             {
-                #: begin instructions; one that has begun ends
+                #: begin instructions; an instruction that has begun completes
                 "run": In(1),
                 "modes": In(Modes()),
-                #: how many instructions and words of data the program has
+                #: lengths of the program: instructions, and words of data
                 "code_size": In(range(p.code_words + 1), init=p.code_words),
                 "data_size": In(range(p.data_words + 1), init=p.data_words),
-                #: what the instruction in flight is at; nothing is executed
+                #: phase of the instruction in flight; and high while no instruction is executed
                 "phase": Out(Phase),
                 "idle": Out(1),
                 #: an instruction begins
                 "begins": Out(1),
-                #: it does not retire: the program ends here, or it traps
+                #: the instruction does not retire: the program ends here, or the instruction traps
                 "halts": Out(1),
                 "traps": Out(1),
                 "trap": Out(Trap),
@@ -139,7 +142,7 @@ class Core(wiring.Component):
         commit = sequencer.commit
         early, late, trap = Signal(Trap), self.guarded, Signal(Trap)
         ends = Signal()
-        # What is wrong before execution stops the instruction a cycle later: still before its first write.
+        # A trap that is found before execution stops the instruction one cycle later, still before its first write.
         m.d.sync += [early.eq(Trap.NONE), ends.eq(0)]
         m.d.comb += self.jumping.eq(head.settled & (branch.br != 0))
         with m.If(~sequencer.abandon), m.Switch(phase):
@@ -216,7 +219,7 @@ class Core(wiring.Component):
                 memory.write_cotangent.eq(commit.memory_cotangent & writes),
             ]
 
-        # ------------------------------------------------ what is told of it
+        # ------------------------------------------------ the retirement port
         pairs = (
             (commit.word, x, old_word),
             (commit.cotangent, y, old_cotangent),
@@ -240,7 +243,7 @@ class Core(wiring.Component):
         return m
 
     def _window(self, m: Module, fetched: Any, write: Any, fetch: Value, decode: Value, instruction: Any) -> None:
-        """The memories' addresses: the core's, or while it is idle the host's."""
+        """Addresses of the memories: the core's, or the host's while the core is idle."""
         window, registers, memory = self.window, self.registers, self.memory
         m.d.comb += [
             fetched.addr.eq(self.pc),
@@ -290,7 +293,7 @@ class Core(wiring.Component):
                 m.d.comb += window.data.eq(instruction)
 
     def _units(self, m: Module, now: Any, operands: OperandFile) -> None:
-        """The function units: what they are given, and whose result is written."""
+        """Inputs of the function units, and the selection of the result that is written."""
         m.submodules.logic = logic = self.logic
         m.submodules.multiplier = multiplier = self.multiplier
         m.submodules.rom = rom = self.rom
@@ -318,7 +321,7 @@ class Core(wiring.Component):
                 m.d.comb += operands.result.eq(divider.result)
 
     def _destination(self, m: Module, field: Any, instruction: Any) -> tuple[Signal, Signal, Signal]:
-        """The number of the register that is written, and what was in it."""
+        """The number of the register that is written, and its words before the write."""
         registers, width = self.registers, self.parameters.width
         number, word, cotangent = Signal(8), Signal(width), Signal(width)
         for which, name, place in ((Field.RD, "rd", "d"), (Field.RA, "ra", "a"), (Field.RB, "rb", "b")):
@@ -333,7 +336,7 @@ class Core(wiring.Component):
     def _tell(
         self, m: Module, branch: BranchUnit, commit: Any, writes: Value, retires: Value, instruction: Any, cycles: Value
     ) -> None:
-        """The retirement port. Where nothing listens, synthesis takes it out."""
+        """The retirement port. Synthesis removes it where it is not connected."""
         r, registers, memory = self.retirement, self.registers, self.memory
         m.d.sync += [r.valid.eq(retires | self.traps), r.trap.eq(self.trap)]
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""The decoder: fields of an instruction, its constant with either sign, and whether it is one at all."""
+"""The decoder: the fields of an instruction, its constant and the negated constant, and whether the encoding is legal."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ FIELDS = data.StructLayout({"imm": signed(32), "rb": 8, "ra": 8, "rd": 8, "op": 
 
 
 class Decoder(wiring.Component):
-    """Legality is looked at a cycle after the fields, when the dispatch memory has told of the opcode."""
+    """Legality is tested one cycle after the fields, when the dispatch memory has delivered the opcode's entry."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         super().__init__(
             {
-                #: the instruction, from the phase of decoding on
+                #: the instruction; stable from the decode phase on
                 "instruction": In(FIELDS),
                 #: DIR = −1, and D
                 "backward": In(1),
                 "lifted": In(1),
-                #: this is the phase of decoding
+                #: high in the decode phase
                 "decode": In(1),
-                #: where the dispatch memory tells of it
+                #: address of the opcode's entry in the dispatch memory
                 "opcode": Out(11),
-                #: what it tells, in the next cycle
+                #: the entry, in the next cycle
                 "head": In(DISPATCH),
-                #: the fields and the constant mean something
+                #: the encoding is legal
                 "legal": Out(1),
-                #: the constant as the executed instruction has it, and with the opposite sign; in the next cycle
+                #: the constant with the sign of the executed instruction, and with the opposite sign; in the next cycle
                 "imm": Out(unsigned(width)),
                 "negated": Out(unsigned(width)),
             }
@@ -43,7 +43,7 @@ class Decoder(wiring.Component):
         pairs = Cat(i.rd == i.ra, i.rd == i.rb, i.ra == i.rb)
         m.d.comb += self.opcode.eq(Cat(i.op, self.backward, self.lifted, pairs[2]))
 
-        # Only the opcode's entry tells whether its constant is negated, and is not known yet: that both are kept costs a choice.
+        # The entry of the opcode decides whether the constant is negated, and arrives one cycle later. Keeping both costs a multiplexer.
         plain, opposite = Signal(self.width), Signal(self.width)
         fits, same, used, least = Signal(), Signal(3), Signal(4), Signal()
         low = min(self.width, 32) - 1
@@ -53,7 +53,7 @@ class Decoder(wiring.Component):
                 opposite.eq(-i.imm),
                 same.eq(pairs),
                 used.eq(Cat(i.rd.any(), i.ra.any(), i.rb.any(), i.imm.any())),
-                # Shorter words must hold it; and where its inverse negates it, the least number has none.
+                # The constant must fit a shorter word. Where the inverse negates it, the least number is illegal.
                 fits.eq((i.imm >> low == 0) | (i.imm >> low == -1)),
                 least.eq(i.imm == -(1 << low)),
             ]

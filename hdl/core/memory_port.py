@@ -1,4 +1,4 @@
-"""The memory port: data words and cotangents side by side, one of each read, one of each written."""
+"""The memory port: data words and their cotangents side by side, one read and one write of each in a cycle."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Out
 
 
 class MemoryPort(wiring.Component):
-    """In one cycle the address, base + offset mod 2^W; in the next what stands there, until the next reading.
+    """Cycle 1: the address base + offset mod 2^W. Cycle 2: the word there, held until the next read.
 
-    An address from `size` on is no address, even where there is memory. Raises ValueError for no memory.
+    An address of `size` or more is invalid, even where the memory is larger. Raises ValueError for a memory without words.
     """
 
     def __init__(self, width: int, depth: int) -> None:
@@ -23,16 +23,16 @@ class MemoryPort(wiring.Component):
         self.cotangents = MemoryData(shape=width, depth=depth, init=[])
         super().__init__(
             {
-                #: how many words there are for the program
+                #: words that the program has
                 "size": In(range(depth + 1)),
                 #: read the word at base + offset
                 "read": In(1),
                 "base": In(width),
                 "offset": In(width),
-                #: the address that was read, and whether it is one
+                #: the address that was read, and whether it is valid
                 "address": Out(width),
                 "valid": Out(1),
-                #: what stands there
+                #: the word and the cotangent at that address
                 "old_word": Out(width),
                 "old_cotangent": Out(width),
                 #: write at the address `target`

@@ -17,11 +17,11 @@ PORTS = ("x", "y", "z")
 
 
 class OperandFile(wiring.Component):
-    """Operands stand in registers, and so do the selections that fill them: each is told a cycle before it is needed.
+    """Operands and their selections stand in registers, so a selection must arrive one cycle before its operand.
 
-    Of the first microword of an execution nothing can be told before; it reads latches and a few constants.
+    The first microword of an execution has no row before it: it reads latches and a few constants.
 
-    Raises ValueError for more constants than there is room for.
+    Raises ValueError for more constants than the file has room for.
     """
 
     def __init__(self, width: int, constants: Sequence[int], prompts: Sequence[int]) -> None:
@@ -32,20 +32,20 @@ class OperandFile(wiring.Component):
         self.words = MemoryData(shape=width, depth=1 << FILE_BITS, init=[*[0] * TEMPORARIES, *constants])
         super().__init__(
             {
-                #: what the first microword reads, and what the one after the next does
+                #: selections of the first microword, and of the microword after the next
                 **{f"{port}_first": In(5) for port in PORTS},
                 **{f"{port}_source": In(SOURCE) for port in PORTS},
-                #: the next microword is not the first
+                #: the next microword is not the first of an execution
                 "runs": In(1),
-                #: the operands that this one reads
+                #: the operands of this microword
                 **{port: Out(width) for port in PORTS},
                 #: the latches, by number
                 "latches": In(width).array(LATCHES),
-                #: this cycle's result, and the temporary that it is written to
+                #: the result of this cycle, and the temporary that it is written to
                 "result": In(width),
                 "temporary": In(range(TEMPORARIES)),
                 "write": In(1),
-                #: the result of the cycle before
+                #: the result of the previous cycle
                 "last": Out(width),
             }
         )
@@ -61,7 +61,7 @@ class OperandFile(wiring.Component):
             source, first = getattr(self, f"{name}_source"), getattr(self, f"{name}_first")
             port = memory.read_port()
             m.d.comb += port.addr.eq(source.ahead)
-            # A line for each word that can be selected: the lines of the first microword are of its own making.
+            # One enable line for each word that can be selected. The lines of the first microword come from the dispatch entry.
             lines, told = Signal(Select.LAST.value + 1, name=f"{name}_lines"), Signal(Select.LAST.value + 1)
             m.d.sync += told.eq(Cat(source.select == number for number in range(len(told))))
             m.d.comb += lines.eq(Mux(self.runs, told, Cat(first == number for number in range(LATCHES))))
@@ -75,13 +75,13 @@ class OperandFile(wiring.Component):
                 late.eq(lines[Select.LAST.value]),
                 word.eq(_any_of([gate.replicate(self.width) & word for gate, word in zip(gates, words, strict=True)])),
             ]
-            # The only result that is too late for the register.
+            # A result of this cycle arrives too late for the operand register and is selected behind it.
             m.d.comb += getattr(self, name).eq(Mux(late, self.last, word))
         return m
 
 
 def _any_of(words: list[Any]) -> Any:
-    """Their disjunction, as a tree."""
+    """The disjunction of the words, as a balanced tree."""
     while len(words) > 1:
         words = [reduce(or_, words[at : at + 2]) for at in range(0, len(words), 2)]
     return words[0]

@@ -1,4 +1,4 @@
-"""What a core and its host have in common: modes, settings, and the window to the memories."""
+"""The ports between a core and its host: modes, settings, and the window to the memories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrograd.hdl.parameters import INSTRUCTION, Parameters
 
 
 class Space(Enum):
-    """What a host's window shows."""
+    """Memories that the window can address."""
 
     REGISTERS = 0
     REGISTER_COTANGENTS = 1
@@ -20,23 +20,23 @@ class Space(Enum):
 
 
 class Modes(wiring.Signature):
-    """How instructions are executed. An instruction is executed as the modes are when it is fetched."""
+    """Modes of execution. The modes at the fetch of an instruction hold for its whole execution."""
 
     def __init__(self) -> None:
         super().__init__(
             {
-                #: D: move cotangents too
+                #: D: execute the cotangent step as well
                 "differentiate": Out(1),
                 #: trap where a fixed-point result does not fit
                 "overflow": Out(1),
-                #: erase nothing
+                #: trap on every erasure
                 "strict": Out(1),
             }
         )
 
 
 class Window(wiring.Signature):
-    """A host's way to the memories, while the core is idle: one word read or written in a cycle."""
+    """Access to the memories while the core is idle: one word is read or written in a cycle."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -46,14 +46,14 @@ class Window(wiring.Signature):
                 "write": Out(1),
                 "written": Out(INSTRUCTION),
                 "read": Out(1),
-                #: what was read, in the next cycle
+                #: the word that was read, in the next cycle
                 "data": In(INSTRUCTION),
             }
         )
 
 
 class Settings(wiring.Signature):
-    """A host's way to PC, BR and DIR, while the core is idle."""
+    """Access to PC, BR and DIR while the core is idle."""
 
     def __init__(self, parameters: Parameters) -> None:
         pc = parameters.pc_bits
@@ -63,11 +63,11 @@ class Settings(wiring.Signature):
                 "set_pc": Out(1),
                 "set_br": Out(1),
                 "set_direction": Out(1),
-                #: face the other way: the next step takes back the last
+                #: reverse DIR: the next step undoes the last step
                 "turn": Out(1),
-                #: cotangents are cleared: forget those that were dropped
+                #: the host has cleared all cotangents: forget which were discarded
                 "forget": Out(1),
-                #: counters to zero
+                #: set the counters to zero
                 "clear": Out(1),
             }
         )

@@ -1,4 +1,4 @@
-"""The register file: words and cotangents side by side, three of each read at once, one of each written."""
+"""The register file: words and their cotangents side by side, three reads and one write of each in a cycle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLACES = ("d", "a", "b")
 
 
 class RegisterFile(wiring.Component):
-    """What was read stays at the outputs until the next reading, whatever is written: the outputs are the operand latches."""
+    """The outputs are the operand latches: they hold the words that were read until the next read, also across writes."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -25,7 +25,7 @@ class RegisterFile(wiring.Component):
                 **{f"{place}_number": In(range(REGISTERS)) for place in PLACES},
                 #: their words and cotangents, from the next cycle on
                 **{f"{place}_{what}": Out(width) for place in PLACES for what in ("word", "cotangent")},
-                #: the register to write, and which half of it
+                #: the register to write, and which of word and cotangent is written
                 "number": In(range(REGISTERS)),
                 "word": In(width),
                 "cotangent": In(width),

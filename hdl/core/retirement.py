@@ -1,4 +1,4 @@
-"""The retirement port: what each instruction did, in the manner of the RISC-V formal interface."""
+"""The retirement port: the effect of each instruction, after the RISC-V Formal Interface."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from amaranth.lib.wiring import Out
 from retrograd.hdl.microcode.microword import Trap
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
 
-#: what an instruction may write
+#: locations that an instruction may write
 WRITTEN = ("d", "a", "b", "m")
 
 
 class Retirement(wiring.Signature):
-    """Valid for one cycle, that after the last write or the trap; the other members mean something then only."""
+    """Valid for one cycle: the cycle after the last write, or after the trap. In other cycles only `valid` is defined."""
 
     def __init__(self, parameters: Parameters) -> None:
         width, pc = parameters.width, signed(parameters.pc_bits)
@@ -21,7 +21,7 @@ class Retirement(wiring.Signature):
             f"{place}_{member}": Out(shape)
             for place in WRITTEN
             for member, shape in (
-                # the word and its cotangent: written or not, before, after
+                # the word and its cotangent: whether it was written, its value before, its value after
                 ("written", 2),
                 ("word_before", width),
                 ("cotangent_before", width),
@@ -33,9 +33,9 @@ class Retirement(wiring.Signature):
             {
                 #: an instruction retires or traps
                 "valid": Out(1),
-                #: why it trapped: then all else is as before
+                #: the cause of the trap; all other state is then unchanged
                 "trap": Out(Trap),
-                #: the instruction as it stands in the code
+                #: the encoded instruction
                 "instruction": Out(INSTRUCTION),
                 "pc_before": Out(pc),
                 "pc_after": Out(pc),
@@ -44,9 +44,9 @@ class Retirement(wiring.Signature):
                 #: DIR = −1
                 "backward_before": Out(1),
                 "backward_after": Out(1),
-                #: of the instructions retired so far, the cycles that they took
+                #: cycles of all instructions that have retired
                 "cycles": Out(COUNTER),
-                #: the address of the memory word
+                #: address of the memory word
                 "address": Out(width),
                 **places,
             }

@@ -1,4 +1,4 @@
-"""The sequencer: phases of an instruction, and the microword of each cycle."""
+"""The sequencer: the phases of an instruction, and the microword of each cycle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.hdl.microcode.microword import COMMIT, MICROWORD
 
 
 class Phase(Enum):
-    """Where an instruction is: docs/reference/timing.md. The microcode tells execution from writes."""
+    """Phases of an instruction (docs/reference/timing.md). The microcode separates execution from writes."""
 
     IDLE = 0
     FETCH = 1
@@ -25,7 +25,7 @@ class Phase(Enum):
 
 
 class Sequencer(wiring.Component):
-    """Two memories: what is known of an opcode with its first microword, and the microwords after it."""
+    """Two memories: the dispatch memory has the entry of each opcode with its first microword, the microcode memory the other rows."""
 
     def __init__(self, microcode: Microcode) -> None:
         depth = len(microcode.dispatch)
@@ -35,19 +35,19 @@ class Sequencer(wiring.Component):
             {
                 #: begin instructions
                 "run": In(1),
-                #: this instruction cannot go on: a trap, or an end of the program
+                #: the instruction stops here: a trap, or an end of the program
                 "abandon": In(1),
-                #: where the dispatch memory tells of the instruction; in the phase of decoding
+                #: address of the instruction's entry in the dispatch memory; valid in the decode phase
                 "opcode": In(range(depth)),
                 "phase": Out(Phase),
-                #: what is known of the instruction, from the phase of reading on
+                #: the entry of the instruction, from the read phase on
                 "head": Out(DISPATCH),
-                #: this cycle ends what comes before execution
+                #: the last cycle before execution
                 "launch": Out(1),
-                #: what the next cycle does, and this one; while nothing is executed, what units do matters to nobody
+                #: the microwords of the next cycle and of this cycle; undefined outside of execution
                 "next": Out(MICROWORD),
                 "now": Out(MICROWORD),
-                #: what this cycle changes in the machine
+                #: the changes of state that this cycle commits
                 "commit": Out(COMMIT),
             }
         )
@@ -63,7 +63,7 @@ class Sequencer(wiring.Component):
             head.addr.eq(self.opcode),
             head.en.eq(self.phase == Phase.DECODE),
             self.head.eq(head.data),
-            # Before the instruction is launched its first row is selected too, which does no harm and asks no questions.
+            # The first row is selected before the instruction is launched, too. The selection has no effect in those cycles.
             row.addr.eq(Mux(runs, at, self.head.start)),
             self.next.eq(Mux(runs, row.data, Value.cast(self.head.word))),
         ]

@@ -1,6 +1,6 @@
-"""The branch unit: where control stands, and which way it goes.
+"""The branch unit: PC, BR and DIR.
 
-PC += DIR · (BR if BR ≠ 0 else 1),  with DIR and BR as the instruction leaves them
+PC += DIR · (BR if BR ≠ 0 else 1),  with DIR and BR after the instruction
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from retrograd.hdl.parameters import Parameters
 
 
 class BranchUnit(wiring.Component):
-    """PC, BR and DIR. The host may set them, and turn the machine round, while nothing is executed."""
+    """PC, BR and DIR. While no instruction is executed, the host may set them and reverse DIR."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
         width, pc = parameters.width, signed(parameters.pc_bits)
         super().__init__(
             {
-                #: where control stands
+                #: the program counter
                 "pc": Out(pc),
                 #: the branch register
                 "br": Out(width),
                 #: DIR = −1
                 "backward": Out(1),
-                #: the machine was turned round, and not turned back
+                #: DIR was reversed by the host an odd number of times
                 "turned": Out(1),
-                #: PC is in the code, which has `size` instructions
+                #: 0 ≤ PC < `size`, the length of the program
                 "size": In(range(parameters.code_words + 1)),
                 "inside": Out(1),
-                #: an instruction retires, if it does not trap: BR changes, if `jump`, to `target`; DIR flips, if `flip`
+                #: an instruction retires, unless it traps: if `jump`, BR := `target`; if `flip`, DIR := −DIR
                 "prepare": In(1),
-                #: it does not trap
+                #: the instruction does not trap
                 "commit": In(1),
                 "jump": In(1),
                 "target": In(width),
                 "flip": In(1),
-                #: the host's: set what `set_…` names to `value`, or turn round
+                #: commands of the host: store `value` where `set_…` is high, or reverse DIR
                 "value": In(pc),
                 "set_pc": In(1),
                 "set_br": In(1),
@@ -52,7 +52,7 @@ class BranchUnit(wiring.Component):
         step = Signal(signed(self.parameters.pc_bits))
         m.d.comb += [
             br.eq(Mux(self.prepare & self.jump, self.target, self.br)),
-            # The way the step goes: turning round takes back the step that led here.
+            # The direction of the step. After a reversal the step undoes the step that led to this PC.
             backward.eq(self.backward ^ (self.prepare & self.flip) ^ self.turn),
             step.eq(Mux(br == 0, 1, br.as_signed())),
             self.inside.eq((self.pc >= 0) & (self.pc < self.size)),

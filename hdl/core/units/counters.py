@@ -12,28 +12,28 @@ from retrograd.hdl.parameters import COUNTER
 
 
 class Counters(wiring.Component):
-    """A trap's cycles are not counted. Toggled bits are counted three cycles late, which no host can see."""
+    """Cycles of a trapping instruction are not counted. Toggled bits are counted three cycles late; no host can read them earlier."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         super().__init__(
             {
-                #: the first cycle of an instruction, and the last of one that retires
+                #: the first cycle of an instruction, and the last cycle of an instruction that retires
                 "first": In(1),
                 "last": In(1),
-                #: words, exclusive-or'ed with what is written over them, or zero; and whether that is written at all
+                #: exclusive or of the old and the new words, or zero; and whether the new words are written
                 "changes": In(width).array(4),
                 "writes": In(1),
-                #: words erased and cotangents dropped by what is written now
+                #: words erased and cotangents discarded by this write
                 "erases": In(range(3)),
-                #: all to zero
+                #: set all counters to zero
                 "clear": In(1),
-                #: of the instructions retired
+                #: of the instructions that have retired
                 "cycles": Out(COUNTER),
                 "retired": Out(COUNTER),
-                #: bits that changed in registers and memory, cotangents included
+                #: bits toggled in registers and memory, cotangents included
                 "toggled": Out(COUNTER),
-                #: bits erased: those of words, and of dropped cotangents
+                #: bits erased: those of words and of discarded cotangents
                 "erased": Out(COUNTER),
             }
         )
@@ -47,7 +47,7 @@ class Counters(wiring.Component):
         with m.If(self.last):
             m.d.sync += [self.cycles.eq(self.cycles + elapsed), self.retired.eq(self.retired + 1)]
 
-        # Ones are counted in three steps: what changed, eight bits at a time, all.
+        # Population count in three cycles: toggled bits, sums of eight bits, the total.
         changed, writes = [Signal(self.width, name=f"changed_{i}") for i in range(4)], Signal(2)
         m.d.sync += [*(word.eq(self.changes[i]) for i, word in enumerate(changed)), writes.eq(Cat(self.writes, writes))]
         bits = [bit for word in changed for bit in word]
@@ -65,7 +65,7 @@ class Counters(wiring.Component):
 
 
 def _sum(terms: Sequence[Any]) -> Any:
-    """Their sum, as a tree."""
+    """The sum of the words, as a balanced tree."""
     while len(terms) > 1:
         pairs = [terms[i] + terms[i + 1] for i in range(0, len(terms) - 1, 2)]
         terms = [*pairs, *terms[len(pairs) * 2 :]]

@@ -1,8 +1,8 @@
-"""The ledger: which cotangents were dropped as their ancillas were freed, and which of them cannot come back.
+"""The tracker of discarded cotangents: where freed ancillas lost a nonzero cotangent, and when the run may not go back.
 
-Points where an ancilla is freed are counted along the run: up, or down once the machine has been turned round. Where a
-cotangent that was not zero was dropped, the run cannot go back: the last such point is remembered, and crossing it from
-the other side traps.
+A counter numbers the points of the run at which an ancilla is freed: +1 at each, or −1 once the machine has been reversed. At a
+point where the discarded cotangent was nonzero, the run has lost information. The last such point is remembered, and crossing it
+from the other side traps.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.microcode.microword import Trap
 
-#: bits of the count of points
+#: bits of the counter
 POINT = 48
 
 
 class Ledger(wiring.Component):
-    """The cotangent comes a cycle before it is asked of; nothing is remembered of an instruction that traps."""
+    """The cotangent arrives one cycle before the test. An instruction that traps changes nothing here."""
 
     def __init__(self, width: int) -> None:
         super().__init__(
             {
-                #: the cotangent that would be dropped
+                #: the cotangent that would be discarded
                 "cotangent": In(width),
-                #: the machine was turned round
+                #: the machine was reversed
                 "turned": In(1),
-                #: cotangents must not be lost
+                #: discarding a nonzero cotangent traps
                 "strict": In(1),
-                #: why this point cannot be crossed now
+                #: the trap of this crossing, or none
                 "trap": Out(Trap),
-                #: cross it
+                #: cross the point
                 "cross": In(1),
-                #: crossing it loses a cotangent
+                #: crossing the point discards a nonzero cotangent
                 "loses": Out(1),
-                #: forget what was lost, since all cotangents are cleared
+                #: all cotangents have been cleared: forget the last point
                 "forget": In(1),
             }
         )

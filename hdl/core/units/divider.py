@@ -1,4 +1,4 @@
-"""The divider: x·2^s / y and √(x·2^s), floored or to nearest, two digits a cycle."""
+"""The divider: x·2^s / y and √(x·2^s), floored or rounded to nearest, two digits a cycle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS = DEFAULT_UNITS.digits
 
 
 class _Plan(NamedTuple):
-    """How long a division takes, and how many zeros come before the first bit of x, so that the last digit is digit 0."""
+    """Cycles of a division, and the zeros before the first bit of x that align the last digit with digit 0."""
 
     root: bool
     rounded: bool
@@ -24,7 +24,7 @@ class _Plan(NamedTuple):
 
 
 def plan(division: Division, width: int) -> _Plan:
-    """A quotient has a digit for each bit of x·2^s, a root one for every two; one more digit rounds."""
+    """A quotient has one digit for each bit of x·2^s, a root one for every two bits. Rounding takes one more digit."""
     bits = _DIGITS * (2 if division.root else 1)
     down = _bits(division, width)
     cycles = -(-down // bits)
@@ -32,15 +32,15 @@ def plan(division: Division, width: int) -> _Plan:
 
 
 def _bits(division: Division, width: int) -> int:
-    """The bits that come down from x·2^s, and from the zeros behind it."""
+    """Bits that are shifted in: those of x·2^s, and the zeros behind them."""
     return width + division.s + division.rounded * (2 if division.root else 1)
 
 
 class Divider(wiring.Component):
-    """One cycle for magnitudes, then digits, then rounding and sign. What it found stays until it is asked again.
+    """Digit recurrence: one cycle for magnitudes, two digits a cycle, one for rounding and sign. The result is held until the next start.
 
-    Digits are found as by hand: bits come down from x to what remains, and the digit is 1 if y, or 4·root + 1, can be taken
-    away. Raises ValueError for shifts out of range.
+    The next bits of x are shifted into the remainder. The digit is 1 if y, or for a root 4·root + 1, can be subtracted.
+    Raises ValueError for a shift out of range.
     """
 
     def __init__(self, width: int, divisions: Sequence[Division], shifts: Sequence[int]) -> None:
@@ -54,14 +54,14 @@ class Divider(wiring.Component):
         self.quotient_bits = max(width, *(_bits(d, width) // (2 if d.root else 1) + 1 for d in divisions), 0)
         super().__init__(
             {
-                #: begin, in the manner of `division`
+                #: start, with the operation of index `division`
                 "start": In(1),
                 "division": In(range(max(2, len(divisions)))),
                 "x": In(width),
                 "y": In(width),
-                #: which of the shifts
+                #: index into the shifts
                 "shift": In(range(max(2, len(shifts)))),
-                #: the word, when all digits are there
+                #: the result, once all digits are found
                 "result": Out(width),
             }
         )
@@ -69,7 +69,7 @@ class Divider(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = self.width
-        # Down come up to 4 bits a cycle: with up to 3 zeros before it, x is that much longer.
+        # Up to 4 bits are shifted in each cycle, so x is extended by up to 3 leading zeros.
         down = Signal(width + 3)
         divisor = Signal(width)
         remains = Signal(width + 2)
@@ -105,7 +105,7 @@ class Divider(wiring.Component):
                 down.eq(Mux(is_root, down << 2 * _DIGITS, down << _DIGITS)),
             ]
 
-        # ⌊−q − r/y⌋ is −q − 1, which is ¬q, if anything remains, and −q if not. With one digit more, ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋.
+        # ⌊−q − r/y⌋ is ¬q = −q − 1 for a nonzero remainder, and −q otherwise. Rounding takes one more digit: ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋.
         bits = self.quotient_bits + 1
         floor, quotient = Signal(signed(bits)), Signal(signed(bits))
         m.d.comb += floor.eq(Mux(negative, ~digits.as_signed(), digits) + Mux(negative, remains == 0, 0) + rounded)
@@ -119,7 +119,7 @@ class Divider(wiring.Component):
     def _digit(
         self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int
     ) -> tuple[Any, Any]:
-        """What remains, and the digits, after one more."""
+        """The remainder and the digits after one more digit."""
         width = self.width
         bits = width + 4
         top = Signal(bits, name=f"top_{k}")

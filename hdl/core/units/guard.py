@@ -1,4 +1,4 @@
-"""The guard unit: of the guards of an instruction that fail, the first."""
+"""The guard unit: the trap of the first guard that fails, in the order of the table."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from retrograd.hdl.microcode.microword import CHECK, Trap
 
 
 class GuardUnit(wiring.Component):
-    """Predicates come in any order; the guards' own order decides which trap is told."""
+    """Predicates arrive in the order of the schedule; the guards' order in the table decides which trap is reported."""
 
     def __init__(self, width: int) -> None:
         super().__init__(
             {
-                #: an instruction begins, and with it this trap, if any
+                #: an instruction begins, with a trap that is known before execution, if any
                 "begin": In(1),
                 "forbidden": In(FORBIDDEN),
-                #: what this cycle's result is a predicate of; the result is there in the next
+                #: the guard whose predicate is computed in this cycle; its value arrives in the next
                 "check": In(CHECK),
                 "last": In(width),
-                #: whether overflow traps, and whether the machine is strict
+                #: whether overflow traps, and whether erasure traps
                 "overflow": In(1),
                 "strict": In(1),
-                #: the trap of the first guard that failed so far
+                #: the trap of the first guard that has failed so far
                 "trap": Out(Trap),
             }
         )

@@ -1,4 +1,4 @@
-"""The logic unit: sums, bits, shifts, comparisons, choices; its result within the cycle."""
+"""The logic unit: sums, bitwise operations, shifts, comparisons and selections, each within one cycle."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from retrograd.hdl.microcode.microword import Operation
 
 
 class LogicUnit(wiring.Component):
-    """One adder, which also compares; one shifter, which shifts left by turning the word round before and after.
+    """One adder, which also compares. One right shifter; a left shift reverses the bits before and after it.
 
-    Raises ValueError for a width that is no power of two: a shift amount is a field of bits.
+    Raises ValueError for a width that is no power of two, since a shift amount is a field of bits.
     """
 
     def __init__(self, width: int) -> None:
@@ -22,13 +22,13 @@ class LogicUnit(wiring.Component):
         self.width = width
         super().__init__(
             {
-                #: what to compute
+                #: the operation
                 "operation": In(Operation),
-                #: the operands; of a choice, the condition, the word if it is not 0, and the word if it is
+                #: the operands; of a selection: the condition, the word if it is nonzero, the word if it is zero
                 "x": In(width),
                 "y": In(width),
                 "z": In(width),
-                #: the word computed
+                #: the result
                 "result": Out(width),
             }
         )
@@ -39,7 +39,7 @@ class LogicUnit(wiring.Component):
         is_sum = Signal()
         m.d.comb += is_sum.eq((self.operation == Operation.ADD) | (self.operation == Operation.ADDFITS))
 
-        # x + y, or x + ¬y + 1; the carry in is one more bit below.
+        # x + y, or x + ¬y + 1. The carry in is one more bit below.
         total, addend = Signal(width + 1), Signal(width)
         m.d.comb += addend.eq(Mux(is_sum, y, ~y))
         m.d.comb += total.eq((Cat(~is_sum, x) + Cat(~is_sum, addend))[1:])
@@ -50,7 +50,7 @@ class LogicUnit(wiring.Component):
         less, below = Signal(), Signal()
         m.d.comb += [less.eq(word[-1] ^ overflow), below.eq(~carry)]
 
-        # The shifter goes right; what it fills in is the sign or zero.
+        # The shifter fills in the sign or zero.
         left = Signal()
         m.d.comb += left.eq(self.operation == Operation.SHL)
         fill = (self.operation == Operation.SAR) & x[-1]
@@ -89,12 +89,12 @@ class LogicUnit(wiring.Component):
 
 
 def _turned(word: Any) -> Any:
-    """The bits in the opposite order."""
+    """The word with its bits in the opposite order."""
     return Cat(*reversed(word))
 
 
 def _shift_right(m: Module, word: Any, amount: Any, fill: Any, width: int) -> Any:
-    """The word shifted right, a stage for each bit of the amount."""
+    """A barrel shifter to the right: one stage for each bit of the amount."""
     for k, bit in enumerate(amount):
         stage = Signal(width, name=f"shifted_{1 << k}")
         m.d.comb += stage.eq(Mux(bit, Cat(word[1 << k :], fill.replicate(1 << k)), word))

@@ -1,4 +1,4 @@
-"""The multiplier: ⌊(x·y + h) / 2^s⌋ for the shifts s, and the halves h that round, that the microcode asks for."""
+"""The multiplier: ⌊(x·y + h) / 2^s⌋ for the shifts s and the rounding constants h of the microcode."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-#: bits of the pieces that are multiplied: what a multiplier of an FPGA takes, signed or not
+#: bits of the limbs that are multiplied: those of an FPGA's multiplier, signed or unsigned
 LIMB = 16
 
 
 class Multiplier(wiring.Component):
-    """Three cycles: partial products, their sum and h, the shift. The product stays until another comes out.
+    """Three cycles: partial products; their sum with h; the shift. The product is held until the next.
 
-    Raises ValueError for a shift that leaves nothing of the product, and for an h with which it may overflow.
+    Raises ValueError for a shift of the whole product's length or more, and for an h that may overflow the product.
     """
 
     def __init__(self, width: int, shifts: Sequence[int], halves: Sequence[int] = (0,)) -> None:
@@ -32,11 +32,11 @@ class Multiplier(wiring.Component):
                 "start": In(1),
                 "x": In(width),
                 "y": In(width),
-                #: which of the halves is added to the product
+                #: index of h
                 "half": In(range(max(2, len(halves)))),
-                #: which of the shifts
+                #: index of s
                 "shift": In(range(max(2, len(shifts)))),
-                #: the word, from the third cycle on
+                #: the result, from the third cycle on
                 "result": Out(width),
             }
         )
@@ -48,7 +48,7 @@ class Multiplier(wiring.Component):
         started = Signal()
         m.d.sync += started.eq(self.start)
 
-        # All limbs but the top one are magnitudes: one bit more makes every product one of signed numbers.
+        # All limbs but the top one are unsigned. One more bit makes every partial product one of signed numbers.
         def limbs(word: Signal) -> list[Signal]:
             found = []
             for at in range(0, width, limb):

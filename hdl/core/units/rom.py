@@ -1,4 +1,4 @@
-"""The ROM unit: entry x mod n of one of the tables of the functions."""
+"""The ROM unit: entry x mod n of one of the constant tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class RomUnit(wiring.Component):
-    """Two cycles: the address, the entry. All tables stand in one memory, each at a multiple of its length.
+    """Two cycles: the address, then the entry. All tables share one memory, each at a multiple of its length.
 
     Raises ValueError for a table whose length is no power of two.
     """
@@ -21,7 +21,7 @@ class RomUnit(wiring.Component):
             raise ValueError("a table has a power of two of entries")
         self.width = width
         self.tables = [[entry & ((1 << width) - 1) for entry in table] for table in tables]
-        #: where each table begins: the longest first, so that each is aligned
+        #: first address of each table: the longest tables come first, so each is aligned
         self.bases = [0] * len(tables)
         entries: list[int] = []
         for index in sorted(range(len(tables)), key=lambda i: -len(tables[i])):
