@@ -1,4 +1,4 @@
-"""What a co-processor is built for: word format, memory sizes, function units."""
+"""Parameters of a co-processor: word format, memory sizes, function units."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from retrograd.isa.program import MAX_CODE, MAX_DATA
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format, format_of
 
-#: registers, each a word and its cotangent
+#: number of registers, each a word and its cotangent
 REGISTERS = 256
 #: bits of an encoded instruction
 INSTRUCTION = 64
@@ -19,16 +19,16 @@ COUNTER = 64
 
 @dataclass(frozen=True)
 class Parameters:
-    """A co-processor to build. `units`: those it has; an instruction that needs another is illegal.
+    """A co-processor to build. `units`: the function units that it has; an instruction that needs another unit is illegal.
 
-    Raises ValueError for memories of impossible size, and for words too short or long for the hardware.
+    Raises ValueError for a memory size or a word length that the hardware cannot have.
     """
 
-    #: a name, such as "Q16.16", becomes the format
+    #: a name such as "Q16.16" is converted to the format
     format: Format = field(default_factory=lambda: Format(32, 16))
-    #: instructions that fit
+    #: capacity in instructions
     code_words: int = 1024
-    #: words of data memory that fit
+    #: capacity in words of data memory
     data_words: int = 1024
     units: frozenset[Unit] = frozenset(Unit)
     table: Table = field(default=TABLE, repr=False, compare=False)
@@ -51,5 +51,5 @@ class Parameters:
 
     @property
     def pc_bits(self) -> int:
-        """Bits of the signed PC: it goes one jump out of the code before it traps, and a turn further before it wraps."""
+        """Bits of the signed PC. PC can be one jump outside of the code before the trap, and one reversal further before it would wrap."""
         return max(self.width, self.code_words.bit_length()) + 2

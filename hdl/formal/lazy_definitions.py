@@ -1,14 +1,13 @@
-"""Names for terms, whose meaning the solver is told little by little.
+"""Lazy definition refinement (counterexample-guided, CEGAR): names for terms, whose definitions reach the solver layer by layer.
 
     name₁ = t₁,  name₂ = t₂(name₁),  …
 
-A formula over names that has no solution whatever the names stand for has none for what they do stand for: so the solver is first
-told nothing of them, and then, one layer after the other, what the names stand for that it has heard of. A solution counts
-only once it has been told all.
+A formula over names that is unsatisfiable for arbitrary names is unsatisfiable for the defined ones. So the solver first has no
+definitions, then those of the names in the formula, then those of the names in these, and so on. A solution counts only once
+all definitions have been added.
 
-Words that are equal for another reason than that they were computed alike, such as (x + y) − y and x, are to have one name, too:
-otherwise all that is computed from them has two. Which may be equal is found out by computing with words drawn by lot; the
-solver says which are.
+Words that are equal for a reason other than their structure, such as (x + y) − y and x, should have one name as well, or all terms
+made of them would differ. Random simulation finds candidates for equality; the solver proves them.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ import z3
 from retrograd.hdl.formal.solving import Sample, solved, truth
 from retrograd.hdl.formal.terms import Term, Word, equal, negation, unknown
 
-#: what an equality of names may take: layers of definitions, and seconds
+#: limits for a proof that two names are equal: layers of definitions, and seconds
 _DEPTH, _SECONDS = 4, 5.0
-#: how often words are drawn: so many that even bits are seldom alike by chance
+#: random assignments: enough that two different bits seldom agree in all of them
 _DRAWS = 32
 
 
 class Definitions:
-    """Equal terms have one name."""
+    """Names of terms; terms that are equal have one name."""
 
     def __init__(self) -> None:
         #: term -> its name
         self._names: dict[Term, Term] = {}
         #: name -> the term
         self._terms: dict[Term, Term] = {}
-        #: words that a name may be equal to, and by their samples those of them that have been looked at
+        #: candidates for equality with a new term; and the evaluated ones by their random values
         self._words: list[Term] = []
         self._alike: dict[tuple[int, ...], list[Term]] = {}
         self._sample = Sample(_DRAWS, self._terms)
@@ -52,7 +51,7 @@ class Definitions:
         return self._keep(term, name)
 
     def _mean_what_was_read(self, term: Term) -> None:
-        """What comes back may be a word of a memory as it was at first."""
+        """A word that was read from a memory may be its result after a round trip: add it to the candidates."""
         todo = [term]
         while todo:
             one = todo.pop()
@@ -63,11 +62,11 @@ class Definitions:
                 todo += one.terms
 
     def mean(self, word: Term) -> None:
-        """Later words may be equal to this one."""
+        """Add a candidate: later terms may be equal to this word."""
         self._words.append(word)
 
     def recognised(self, term: Term) -> Term:
-        """The name of a term, or a word known before that always equals it."""
+        """The name of a term, or an earlier word that is proved to be equal to it."""
         if term in self._names:
             return self._names[term]
         for word in self._words:
@@ -88,9 +87,9 @@ class Definitions:
     def check(
         self, formulas: Sequence[Word], seconds: float, depth: int | None = None
     ) -> z3.ModelRef | z3.CheckSatResult:
-        """A solution of all the formulas, or `unsat`; `unknown` where so many seconds, or layers of definitions, do not suffice.
+        """A model of all formulas, or `unsat`; `unknown` if `seconds` or `depth` layers of definitions do not suffice.
 
-        A formula is a bit.
+        A formula is a word of one bit.
         """
         if any(isinstance(formula, int) and not formula for formula in formulas):
             return z3.unsat
@@ -115,7 +114,7 @@ class Definitions:
             layer = self._within(terms, seen)
 
     def _within(self, terms: Iterable[Word], seen: set[Term]) -> list[Term]:
-        """The names in some terms that have not been seen."""
+        """The names in the terms that are not in `seen`."""
         found, todo = [], [term for term in terms if isinstance(term, Term)]
         while todo:
             term = todo.pop()

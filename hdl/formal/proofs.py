@@ -1,15 +1,15 @@
-"""Proofs that the hardware takes back what it did: for an opcode, on all states of the machine at once.
+"""Proofs that the hardware undoes its own steps: for an opcode, on all states of the machine at once.
 
-    turn · step · turn · step = nothing,  wherever the first step does not trap
+    reverse · step · reverse · step = identity,  for every state in which the first step does not trap
 
-The core's own netlist fetches the instruction, executes it, is turned round, fetches and executes it again. It begins between two
-instructions, and nothing else is known of it: neither words and cotangents in registers and memory, nor PC, BR, modes and
-sizes, nor which registers the instruction names, nor what earlier instructions left in latches, temporaries and units. Since
-its end is such a state again, whatever a run has done is taken back, step by step.
+The core's own netlist fetches the instruction, executes it, is reversed, fetches and executes it again. The first state is any state
+between two instructions: words and cotangents of registers and memory, PC, BR, modes, sizes, register numbers of the instruction,
+and contents of latches, temporaries and units are all unknown. The last state is such a state again. By induction every run is
+undone, step by step.
 
-Known are the opcode, D, DIR, and whether ra and rb are one register: they choose the microprogram. A guard that may fail makes two
-cases of one: the first time only that without the trap is followed, the second time a trap must be impossible. Multiplier,
-divider and ROM are any functions of their operands. That they need be no more is the point of a reversible update.
+The opcode, D, DIR, and whether ra and rb are one register are known: they choose the microprogram. A guard splits the proof in
+two cases. In the first step only the case without a trap is followed; in the second step a trap must be impossible. Multiplier,
+divider and ROM are uninterpreted functions of their operands. A reversible update needs no other property of them.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from retrograd.isa.words import Format
 
 #: the memories that an instruction changes
 _STORES = ("registers.words", "registers.cotangents", "memory.words", "memory.cotangents")
-#: more cycles than an instruction takes before its execution
+#: upper bound on the cycles before execution
 _BEFORE = 10
 
 
 class Undecided(Exception):
-    """The solver did not find out in time."""
+    """The solver reached its time limit."""
 
 
 class Stuck(Exception):
-    """No state comes to the end of the instruction: the core does not begin it, does not end it, or traps in all states."""
+    """No state reaches the end of the instruction: the core does not begin it, does not end it, or traps in all states."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one proof. `counterexample`: words for which a place does not come back, or a trap comes.
+    """The result of one proof. `counterexample`: words for which a location is not restored, or a trap occurs.
 
-    `witnessed`: the solver has found a state that comes to the end. That there is none it finds soon where the core is dead; where
-    the words of long functions must fit it may find neither, at 32 bits.
+    `witnessed`: the solver has found a state that reaches the end of the instruction. For a dead core it soon proves that there is
+    none. At 32 bits it may find neither where the words of long functions must fit.
     """
 
     opcode: str
@@ -70,20 +70,20 @@ class Result:
 
 @dataclass
 class _Run:
-    """One proof: what is assumed, and what must follow from all before it."""
+    """One proof: assumptions and obligations, in order. An obligation must follow from all facts before it."""
 
-    #: (what must hold, or nothing for what is assumed; that it does)
+    #: (name of the obligation, or "" for an assumption; the formula)
     facts: list[tuple[str, Word]] = field(default_factory=list)
     second: bool = False
-    #: where the instruction must trap: with one of these; and whether it came to the guards
+    #: the traps of which one must occur; and whether the guards have reported one
     traps: tuple[int, ...] = ()
     trapped: bool = False
-    #: a state is known that comes to the end
+    #: a state is known that reaches the end
     witnessed: bool = False
 
     @property
     def known(self) -> list[Word]:
-        """All that holds, the obligations being met."""
+        """All formulas, as if the obligations had been proved."""
         return [holds for _, holds in self.facts]
 
     def assume(self, holds: Word) -> None:
@@ -94,7 +94,7 @@ class _Run:
 
 
 class Prover:
-    """Proofs for one format, on one core. `microcode`: another than the table's, to see that it is refuted."""
+    """Proofs for one format, on one core. `microcode`: another one than the table's, to test that it is refuted."""
 
     def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60) -> None:
         self.w = w
@@ -115,25 +115,25 @@ class Prover:
             given=[(core.multiplier.result, self._product), (core.divider.result, self._quotient)],
         )
         self.microcode = core.microcode
-        #: what is known of the logic unit, whatever its operands
+        #: proved facts about the logic unit, for all operands
         self._lemmas: set[Word] = set()
         self._run = _Run()
         self._definitions = Definitions()
         self._lefts = 0
-        #: what the multiplier was asked for, by stage, and the divider
+        #: operands of the multiplier, by stage, and of the divider
         self._products: list[tuple[Word, Word, Word] | None] = [None, None]
         self._division: tuple[int, Word, Word] | None = None
 
-    # ---------------------------------------------------------------- what takes the place of words
+    # ---------------------------------------------------------------- words that are replaced
 
     def _name(self, result: Word) -> Word:
-        """A result of a unit goes on as a name: the solver looks at what it stands for only where it must."""
+        """Replace a unit's result by a name, so that the solver sees its definition only where it needs it."""
         if isinstance(result, int):
             return result
         return self._definitions.recognised(self._plain(result))
 
     def _plain(self, result: Term) -> Word:
-        """A sum or difference of the logic unit, carries and all, as one of words: that it is, the solver says, once for all words."""
+        """Replace a sum or difference, bit by bit with its carries, by x ± y. The solver proves the equality once, for all words."""
         hw, unit = self._hardware, self._core.logic
         sign = {Operation.ADD.value: 1, Operation.SUB.value: -1}.get(hw.peek(unit.operation))
         if sign is None or result is not hw.peek(unit.result):
@@ -150,7 +150,7 @@ class Prover:
         return plain
 
     def _product(self) -> Word:
-        """A word of which nothing is known but that it is a function of the operands."""
+        """The product as an uninterpreted function of the operands."""
         shift = self._hardware.peek(self._core.multiplier.shift)
         if self._products[1] is None or not isinstance(shift, int):
             return self._left()
@@ -167,12 +167,12 @@ class Prover:
 
     def _function(self, name: str, shifts: Sequence[int], index: int, operands: Sequence[Word]) -> Word:
         width = self.w.width
-        # While no result is asked for, the shift means nothing.
+        # Without a pending result the shift is undefined.
         shift = shifts[index] if index < len(shifts) else 0
         return terms.part(terms.function(name, 3 * width, [terms.term(x, width) for x in operands]), shift, width)
 
     def _left(self) -> Word:
-        """What stands in a unit that nobody asks."""
+        """An arbitrary word for the output of an idle unit."""
         self._lefts += 1
         return terms.unknown(f"left{self._lefts}", self.w.width)
 
@@ -191,18 +191,18 @@ class Prover:
         return 0
 
     def _early(self, trap: str, word: Word, right: int, phase: Phase) -> Word:
-        """A guard before execution, in its phase."""
+        """A trap before execution, in its phase."""
         if isinstance(word, int) or self._hardware.peek(self._core.phase) != phase.value:
             return word
         self._follow(trap, word if right else terms.negation(word))
         return right
 
     def _follow(self, what: str, holds: Word) -> None:
-        """The first time only the case in which it holds; the second time it must."""
+        """In the first step assume the formula, in the second oblige it."""
         self._run.oblige(what if self._run.second else "", holds)
 
     def _decide(self, truth: Term) -> bool | None:
-        """Whether it holds, if that is known."""
+        """True or False if that follows from the facts, else None."""
         for answer, other in ((True, terms.negation(truth)), (False, truth)):
             if self._definitions.check([*self._run.known, other], self.seconds, 0) == z3.unsat:
                 return answer
@@ -211,12 +211,10 @@ class Prover:
     # ---------------------------------------------------------------- one proof
 
     def prove(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> Result:
-        """Whether the instruction is taken back. `same`: ra and rb are one register, where the microcode makes a difference of it.
+        """Prove that the instruction is undone. `same`: ra and rb are one register, for a microprogram that depends on it.
 
-        With D = 1 an instruction that drops a cotangent is one of a strict machine, whose cotangents a host has just cleared.
-
-        Raises Undecided where time runs out, Stuck where no state comes to the end, ValueError where the instruction loses words
-        by its meaning.
+        With D = 1, an instruction that discards a cotangent is executed on a strict machine, right after a host has cleared the
+        cotangents. Raises Undecided at the time limit, Stuck if no state reaches the end, ValueError for an opcode that erases words.
         """
         if not provable(opcode):
             raise ValueError(f"{opcode.name} cannot be taken back")
@@ -234,9 +232,9 @@ class Prover:
         return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
 
     def prove_pair(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False) -> Result:
-        """Whether a jump, where it is taken, and its partner leave BR at 0, and both are taken back; the partner cannot trap.
+        """Prove that a taken jump and its partner leave BR = 0 and are both undone, and that the partner cannot trap.
 
-        The partner has the opposite constant and the same registers. Raises as `prove`; ValueError for what begins no jump.
+        The partner has the opposite constant and the same registers. Raises as `prove`; ValueError for an opcode that begins no jump.
         """
         if not jumps(opcode, self.w, backward):
             raise ValueError(f"{opcode.name} begins no jump")
@@ -250,7 +248,7 @@ class Prover:
         put = self._put(opcode, there, lifted, False)
         cycles = self._step(opcode)
         run.assume(terms.negation(terms.equal(hw.peek(core.br), 0, self.w.width)))
-        # That there is a partner is what programs are verified for; all else must follow.
+        # The verifier guarantees that the partner exists. All else must follow.
         pc, size = terms.term(hw.peek(core.pc), len(core.pc)), hw.inputs["code_size"]
         run.assume(terms.negation(terms.part(pc, pc.width - 1, 1)))
         run.assume(
@@ -272,9 +270,9 @@ class Prover:
         )
 
     def prove_trap(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> Result:
-        """Whether an instruction that must always trap does so, by its own guards, and changes nothing. Raises as `prove`.
+        """Prove that an instruction that must always trap does so, by its own guards, and changes nothing. Raises as `prove`.
 
-        Where control is outside the code, or a jump under way, it traps for that, as any other does.
+        With PC outside the code, or during a jump, it traps for that reason, as any instruction does.
         """
         executed = TABLE.inverse(opcode) if backward else opcode
         begun = time.monotonic()
@@ -287,7 +285,7 @@ class Prover:
         return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
 
     def prove_claim(self, claim: Claim) -> Result:
-        """Whether the hardware is as the table says. Raises as `prove`."""
+        """Prove a claim. Raises as `prove`."""
         opcode, backward, lifted = claim.opcode, claim.backward, claim.lifted
         match claim.kind:
             case Kind.INVERSE:
@@ -298,7 +296,7 @@ class Prover:
                 return self.prove_trap(opcode, backward=backward, lifted=lifted, same=claim.same)
 
     def _begin(self, backward: bool, lifted: bool, drops: bool) -> _Run:
-        """Between two instructions."""
+        """Start between two instructions."""
         self._run = _Run()
         self._definitions = Definitions()
         self._products, self._division = [None, None], None
@@ -315,21 +313,21 @@ class Prover:
             **sizes, modes__differentiate=int(lifted), modes__overflow=terms.unknown("overflow", 1),
             modes__strict=1 if drops else terms.unknown("strict", 1), settings__forget=int(drops),
         )  # fmt: skip
-        # A cycle of rest: a trap or an end may have come before.
+        # One idle cycle: the previous instruction may have trapped or halted.
         hw.tick()
         hw.settle(settings__forget=0)
         return self._run
 
     def _instruction(self, opcode: Opcode) -> Term:
-        """Its encoding, with any register numbers, and any constant."""
+        """The encoding with arbitrary register numbers and an arbitrary constant."""
         widths = {"imm": 32, "rb": 8, "ra": 8, "rd": 8}
         fields = [(terms.unknown(name, width) if name in opcode.fields else 0, width) for name, width in widths.items()]
         return terms.term(terms.joined([*fields, (opcode.code, 8)]), 64)
 
     def _put(self, opcode: Opcode, instruction: Term, lifted: bool, same: bool) -> Callable[[], None]:
-        """The instruction stands at PC; what is returned puts it there again.
+        """Put the instruction at PC; the function that is returned does so again.
 
-        What the dispatch memory says of it is known, once its address is proved.
+        The entry of the dispatch memory is known once its address is proved.
         """
         hw, core = self._hardware, self._core
         width = (core.parameters.code_words - 1).bit_length()
@@ -347,9 +345,11 @@ class Prover:
             backward = bool(hw.peek(core.backward))
             expected = dispatch_address(opcode.code, backward, lifted, same)
             other = dispatch_address(opcode.code, backward, lifted, not same)
-            told = {n for n in (expected, other) if rows[n] == rows[expected]}
+            agreeing = {n for n in (expected, other) if rows[n] == rows[expected]}
             size = (len(rows) - 1).bit_length()
-            self._run.oblige("the microprogram", reduce(terms.disjunction, (terms.equal(at, n, size) for n in told)))
+            self._run.oblige(
+                "the microprogram", reduce(terms.disjunction, (terms.equal(at, n, size) for n in agreeing))
+            )
             return rows[expected]
 
         def put() -> None:
@@ -366,7 +366,7 @@ class Prover:
         hw.settle(settings__turn=0)
 
     def _places(self) -> dict[str, Any]:
-        """What must come back. Of registers and memory, any one word."""
+        """The locations to compare: PC, BR, DIR, and one arbitrary word of each memory."""
         hw, core = self._hardware, self._core
         found = {}
         for store in _STORES:
@@ -378,7 +378,7 @@ class Prover:
         }
 
     def _step(self, opcode: Opcode) -> int:
-        """Execute one instruction; the cycles that it took. Raises Stuck."""
+        """Execute one instruction, and return its cycles. Raises Stuck."""
         pair = opcode, TABLE.inverse(opcode)
         most = _BEFORE + max(table_cycles(o, self.w, True, same) for o in pair for same in (False, True))
         hw, core = self._hardware, self._core
@@ -397,10 +397,10 @@ class Prover:
         raise Stuck("the instruction does not end" if begun else "the instruction does not begin")
 
     def _tick(self) -> None:
-        """On to the next cycle, and what was asked of the units on to their next stage."""
+        """Advance by one cycle, and move the operands of multiplier and divider to their next stage."""
         hw, core = self._hardware, self._core
         multiplier, divider = core.multiplier, core.divider
-        # Before execution nobody knows what the units do; whatever it was is over when they are asked.
+        # Before execution the control signals of units are undefined, and their effects end before the units are started.
         runs = hw.peek(core.phase) == Phase.RUN.value
         asked = None
         if runs and hw.peek(multiplier.start):
@@ -412,7 +412,7 @@ class Prover:
         self._products, self._division = [asked, self._products[0] or self._products[1]], division
 
     def _compare(self, before: Mapping[str, Any]) -> str:
-        """Words for which it is not as before, or for which an obligation is broken; or nothing."""
+        """Words for which a location differs from before, or for which an obligation fails; or ""."""
         after = self._places()
         for name, word in before.items():
             self._run.oblige(name, terms.equal(after[name], word, word.width))
@@ -428,7 +428,7 @@ class Prover:
                     case z3.unknown:
                         raise Undecided(f"undecided: {what}")
             known.append(holds)
-        # Of what no state comes to anything could be said.
+        # Anything follows from contradictory facts: a state must exist that satisfies them.
         found = self._definitions.check(known, self.seconds)
         if found == z3.unsat:
             raise Stuck("traps in all states")
@@ -436,17 +436,17 @@ class Prover:
         return ""
 
     def _evident(self, holds: Word) -> bool:
-        """Whether it holds whatever is assumed."""
+        """Whether the formula holds without any assumption."""
         return bool(self._definitions.check([terms.negation(holds)], self.seconds, 3) == z3.unsat)
 
 
 def prove_all(
     w: Format, opcodes: Collection[str], seconds: float = 60, executor: Executor | None = None
 ) -> Iterator[Result]:
-    """A result for each claim on these opcodes (`claims`), whose name is `opcode`: "mul.add D=1 DIR=-1".
+    """A result for each claim on these opcodes; its `opcode` is the claim's name, such as "mul.add D=1 DIR=-1".
 
-    What the solver does not decide in time does not hold. `executor`: proofs go there, an opcode at a time; they come back in the
-    order of the table all the same.
+    A claim that the solver does not decide in time does not hold. `executor` runs the proofs, one task for each opcode; results come
+    in the order of the table.
     """
     prove = partial(_proofs_of, w, seconds)
     for found in (map if executor is None else executor.map)(prove, [o.name for o in TABLE if o.name in opcodes]):
@@ -461,12 +461,12 @@ def _proofs_of(w: Format, seconds: float, opcode: str) -> list[Result]:
 
 @lru_cache(1)
 def _prover(w: Format) -> Prover:
-    """The netlist takes seconds to make."""
+    """The prover of a format; building its netlist takes seconds."""
     return Prover(w)
 
 
 def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[Result]:
-    """The same by a prover that there is already."""
+    """The same, with an existing prover."""
     for claim in claims(prover.w, opcodes):
         begun = time.monotonic()
         try:

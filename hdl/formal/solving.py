@@ -1,4 +1,4 @@
-"""Terms as the solver has them, and as they come out where what is not known is drawn by lot."""
+"""Terms as expressions of the solver (Z3), and their values for random words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
     "&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y, "~": lambda x: ~x,
     "<<": lambda x, y: x << y, "u>>": z3.LShR, "s>>": lambda x, y: x >> y, "concatenation": z3.Concat,
 }  # fmt: skip
-#: what says something of its words
+#: operators that compare words
 _RELATIONS: Mapping[str, Callable[..., Any]] = {
     "==": lambda x, y: x == y, "u<": z3.ULT, "u<=": z3.ULE, "s<": lambda x, y: x < y, "s<=": lambda x, y: x <= y,
 }  # fmt: skip
@@ -22,7 +22,7 @@ _CONNECTIVES: Mapping[str, Callable[..., Any]] = {"&": z3.And, "|": z3.Or, "^": 
 
 
 def truth(bit: Word) -> Any:
-    """The bit as a truth of the solver: that it is 1."""
+    """The solver's Boolean for bit = 1."""
     if isinstance(bit, int):
         return z3.BoolVal(bool(bit))
     _solve_all(bit)
@@ -30,7 +30,7 @@ def truth(bit: Word) -> Any:
 
 
 def solved(word: Term) -> Any:
-    """The word as a term of the solver."""
+    """The solver's expression for a word."""
     _solve_all(word)
     return _word(word)
 
@@ -49,7 +49,7 @@ def _solve_all(term: Term) -> None:
 
 
 def _solve(one: Term) -> None:
-    """What is within has been asked for."""
+    """Make one expression; those of its subterms have been made."""
     inner = one.terms
     if one.width == 1 and not one.address and (one.operator in _RELATIONS or one.operator in _CONNECTIVES):
         if one.operator in _RELATIONS:
@@ -60,13 +60,15 @@ def _solve(one: Term) -> None:
     sort = z3.BitVecSort(one.width)
     match one.operator:
         case "known":
-            one.solved = z3.BitVecVal(one.told, one.width)
+            one.solved = z3.BitVecVal(one.parameter, one.width)
         case "unknown":
-            one.solved = z3.Const(one.told, sort)
+            one.solved = z3.Const(one.parameter, sort)
         case "memory":
-            one.solved = z3.Array(one.told, z3.BitVecSort(one.address), sort)
+            one.solved = z3.Array(one.parameter, z3.BitVecSort(one.address), sort)
         case "function":
-            one.solved = z3.Function(one.told, *(z3.BitVecSort(term.width) for term in inner), sort)(*map(_word, inner))
+            one.solved = z3.Function(one.parameter, *(z3.BitVecSort(term.width) for term in inner), sort)(
+                *map(_word, inner)
+            )
         case "select":
             one.solved = z3.Select(*map(_word, inner))
         case "store":
@@ -74,7 +76,7 @@ def _solve(one: Term) -> None:
         case "if":
             one.solved = z3.If(_truth(inner[0]), *map(_word, inner[1:]))
         case "part":
-            one.solved = z3.Extract(one.told + one.width - 1, one.told, _word(inner[0]))
+            one.solved = z3.Extract(one.parameter + one.width - 1, one.parameter, _word(inner[0]))
         case "extended":
             one.solved = z3.SignExt(one.width - inner[0].width, _word(inner[0]))
         case _:
@@ -94,19 +96,19 @@ def _truth(one: Term) -> Any:
 
 
 class Sample:
-    """What terms are, `count` times, for words drawn by lot in place of whatever is not known, and functions made up.
+    """Values of terms for `count` random assignments to all unknown words and uninterpreted functions.
 
-    `meanings`: names and what they stand for.
+    `meanings`: name -> the term that it is defined as.
     """
 
     def __init__(self, count: int, meanings: Mapping[Term, Term]) -> None:
         self._count = count
         self._meanings = meanings
-        #: of a memory: its name and what has been written
+        #: of a memory: its name, and the words that have been written
         self._found: dict[Term, tuple[Any, ...]] = {}
 
     def of(self, term: Term) -> tuple[int, ...]:
-        """The word in each of the draws."""
+        """The value of the term in each of the assignments."""
         todo = [term]
         while todo:
             one = todo[-1]
@@ -128,13 +130,13 @@ class Sample:
         count, width = self._count, one.width
         match one.operator:
             case "known":
-                return (one.told,) * count
+                return (one.parameter,) * count
             case "memory":
-                return ((one.told, {}),) * count
+                return ((one.parameter, {}),) * count
             case "unknown":
-                return tuple(_drawn(f"{n} {one.told}", width) for n in range(count))
+                return tuple(_drawn(f"{n} {one.parameter}", width) for n in range(count))
             case "function":
-                return tuple(_drawn(f"{n} {one.told} {x}", width) for n, x in enumerate(zip(*inside, strict=True)))
+                return tuple(_drawn(f"{n} {one.parameter} {x}", width) for n, x in enumerate(zip(*inside, strict=True)))
             case "select":
                 return tuple(
                     written[at] if at in written else _drawn(f"{n} {name} at {at}", width)
@@ -146,7 +148,7 @@ class Sample:
                 return tuple(x if bit else y for bit, x, y in zip(*inside, strict=True))
             case "part":
                 mask = (1 << width) - 1
-                return tuple(word >> one.told & mask for word in inside[0])
+                return tuple(word >> one.parameter & mask for word in inside[0])
         widths = [term.width for term in one.terms]
         return tuple(known_result(one.operator, width, widths, words) for words in zip(*inside, strict=True))
 

@@ -1,14 +1,14 @@
-"""Hardware executed on symbols: the netlist that becomes Verilog, cycle by cycle, with words that are unknown.
+"""Symbolic execution of hardware: Amaranth's netlist, cycle by cycle, with words that may be unknown.
 
-What is known stays an int, so that control, which depends on no operand, is executed as in any simulator; what is not is a
-term. A netlist here is Amaranth's own, the one its back ends print.
+A known word is an int, so control, which depends on no operand, executes as in a simulator. An unknown word is a term. The
+netlist is the one that Amaranth's back ends print, from which Verilog is made.
 
     hardware = Symbolic(core, [core.pc])
     hardware.settle(run=1)
     hardware.tick()
     hardware.peek(core.pc)
 
-Words are computed when they are asked for: what a known bit does not choose costs nothing.
+Evaluation is lazy: a branch that a known bit does not select is not computed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from amaranth.lib import wiring
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.terms import Term, Word
 
-#: what takes a place of a computed word: the word itself, or another
+#: computed word -> the word that replaces it
 Hook = Callable[[Word], Word]
 
 
 class Symbolic:
-    """A component with a clock; its state begins as after a reset.
+    """A component with a clock. Its initial state is that after reset.
 
-    `roots`: the signals that matter; what they never depend on is not executed. `hooks`: what takes the place of a signal's word
-    whenever that is computed. `given`: the same for signals that do not come from the hardware at all; nor is what only they
-    depend on executed. `decide` says of a truth whether it holds, if it knows: it is asked whether two addresses are one.
+    `roots`: signals to observe; cells that they never depend on are not executed. `hooks`: functions that replace the computed word
+    of a signal. `given`: functions for signals that are not computed from the hardware; cells that only they depend on are not
+    executed. `decide(truth)`: True or False if that is known, else None; it decides whether two addresses are equal.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class Symbolic:
         self._decide = decide
         #: register or read port -> its word in this cycle
         self.words: dict[int, Word] = {}
-        #: combinational cell -> the same, once it has been asked for
+        #: combinational cell -> its word in this cycle, once it has been computed
         self._found: dict[int, Word] = {}
         self.inputs: dict[str, Word] = {}
         self._hooks = {self._cell(signal): replace for signal, replace in hooks}
         self._given = {self._cell(signal): word for signal, word in given}
-        #: memory -> its words, or where neither number nor words are known, an array
+        #: memory -> list of its words; an array term, if an unknown address was written
         self.memories: dict[int, Any] = {}
         self._needed = self._cone(roots)
-        #: where inputs begin among the bits of all
+        #: offsets of the inputs among all input bits
         self._begins = {start for start, _ in self.cells[0].ports_i.values()}
         self._answers: dict[int, Hook] = {}
         self._names: dict[str, int] = {}
@@ -73,7 +73,7 @@ class Symbolic:
         self.reset()
 
     def reset(self) -> None:
-        """Everything as it was at first."""
+        """The state after reset."""
         self.inputs.clear()
         self._found.clear()
         for index in self._needed:
@@ -86,7 +86,7 @@ class Symbolic:
                     self.words[index] = 0
 
     def forget(self, known: Collection[Signal]) -> None:
-        """Registers and read ports hold any words from now on, but for those that have the name of a signal."""
+        """All registers and read ports become unknown, except the ones of the `known` signals."""
         kept = {self._cell(signal) for signal in known}
         for index in self.words.keys() - kept:
             cell = self.cells[index]
@@ -95,18 +95,18 @@ class Symbolic:
         self._found.clear()
 
     def unknown(self, name: str) -> Term:
-        """Make a memory one of which nothing is known, and return its words as a term."""
+        """Make the words of a memory unknown, and return them as a term."""
         index = self._names[name]
         cell = self.cells[index]
         self.memories[index] = words = terms.memory(name, max(1, (cell.depth - 1).bit_length()), cell.width)
         return words
 
     def answer(self, name: str, word: Hook) -> None:
-        """From now on what is read from a memory is this function of the address."""
+        """From now on a read of the memory returns this function of the address."""
         self._answers[self._names[name]] = word
 
     def _cone(self, roots: Sequence[Signal]) -> set[int]:
-        """The cells that roots depend on, whenever."""
+        """The cells that the roots depend on, in this cycle or through any number of cycles."""
         writers: dict[int, list[int]] = {}
         for index, cell in enumerate(self.cells):
             if isinstance(cell, nir.SyncWritePort):
@@ -132,27 +132,27 @@ class Symbolic:
         (index,) = {int(net.cell) for net in self.netlist.signals[signal]}
         return index
 
-    # ---------------------------------------------------------------- places
+    # ---------------------------------------------------------------- locations
 
     def peek(self, signal: Signal) -> Word:
         """The signal's word in this cycle, after `settle`."""
         return self._gather(self.netlist.signals[signal])
 
     def poke(self, signal: Signal, word: Word) -> None:
-        """Change a register that has the name of a signal."""
+        """Set the register of a signal."""
         index = self._cell(signal)
         assert isinstance(self.cells[index], nir.FlipFlop)
         self.words[index] = word
         self._found.clear()
 
     def memory(self, name: str) -> Any:
-        """A memory by its path, such as "registers.words": a list of words, or if it is unknown an array."""
+        """A memory by its path, such as "registers.words": a list of words, or an array term if it is unknown."""
         return self.memories[self._names[name]]
 
     # ---------------------------------------------------------------- cycles
 
     def settle(self, **inputs: Word) -> None:
-        """Begin this cycle anew. Inputs keep their last value, at first zero."""
+        """Begin to evaluate this cycle. Inputs keep their last value, initially zero."""
         self.inputs |= inputs
         self._found.clear()
 
@@ -193,11 +193,11 @@ class Symbolic:
             for number in self._reachable(at, len(words)):
                 found = terms.choice(terms.equal(at, number, at.width), words[number], found, cell.width)
             return found
-        # Of a table nothing matters but that it says the same of the same.
+        # A constant table is an uninterpreted function: equal addresses give equal words.
         return terms.function(f"table{cell.memory}", cell.width, [at])
 
     def _selected(self, words: Term, at: Term) -> Term:
-        """The word at an address, past the writes that were elsewhere."""
+        """The word at an address: skip the writes to other addresses."""
         while words.operator == "store":
             before, other, word = words.terms
             here = terms.equal(other, at, words.address)
@@ -223,18 +223,18 @@ class Symbolic:
                 words[number] = terms.choice(here, word, words[number], width)
 
     def _reachable(self, at: Term, depth: int) -> list[int]:
-        """The numbers that the bits known of an address allow."""
+        """The numbers that the known bits of an address allow."""
         return [n for n in range(min(depth, 1 << at.width)) if terms.may_equal(at, terms.term(n, at.width))]
 
     def _index(self, words: Term, at: Word) -> Term:
-        """The address, as the memory wants it."""
+        """The address with as many bits as the memory takes."""
         found = terms.term(at, words.address)
         return terms.term(terms.part(found, 0, words.address), words.address)
 
     # ---------------------------------------------------------------- words
 
     def _word(self, index: int) -> Word:
-        """What a cell puts out in this cycle."""
+        """The output of a cell in this cycle."""
         word = self.words.get(index)
         if word is None:
             word = self._found.get(index)
@@ -254,14 +254,14 @@ class Symbolic:
         return whole >> net.bit & 1 if isinstance(whole, int) else terms.part(whole, net.bit, 1)
 
     def _gather(self, value: Any) -> Word:
-        """The word that some nets make: pieces of the outputs of cells."""
+        """The word of a list of nets: parts of the outputs of cells."""
         key = id(value)
         plan = self._plans.get(key)
         if plan is None:
             plan = []
             for net in value:
                 cell, bit = (None, net.const) if net.is_const else (net.cell, net.bit)
-                # Inputs are one cell; where one ends another begins.
+                # All inputs are one cell; a part ends where the next input begins.
                 apart = cell == 0 and bit in self._begins
                 if plan and cell is not None and not apart and plan[-1][0] == cell and plan[-1][1] + plan[-1][2] == bit:
                     plan[-1] = (cell, plan[-1][1], plan[-1][2] + 1)
@@ -341,7 +341,7 @@ class Symbolic:
 
     def _assigned(self, cell: Any) -> Word:
         width = len(cell.default)
-        # Of what is assigned for certain only the last matters, where it is all of the word.
+        # Of unconditional assignments to the whole word only the last has an effect.
         assignments, value = cell.assignments, cell.default
         for at in range(len(assignments) - 1, -1, -1):
             if len(assignments[at].value) == width and _is_one(self._net(assignments[at].cond)):

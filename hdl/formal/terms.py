@@ -1,12 +1,12 @@
-"""Words that are known, or terms over words that are not: the operators of netlists on both.
+"""Terms: words that are known, or expressions over words that are not, and the operators of netlists on both.
 
-What is known stays an int, and what an int decides is decided: a choice by a known bit is one of its branches. A truth is a word
-of one bit. Equal terms are one object, so that `is` compares them whole, and what was found out of one is found out once.
+A known word is an int. Operators fold constants and choose branches by known conditions. A truth value is a word of one bit. Equal
+terms are one object (hash consing), so `is` compares them in constant time and facts about a term are found once.
 
     x = unknown("x", 8)
     add(x, 0) is x,  part(concatenated([(5, 4), (x, 8)]), 0, 4) == 5
 
-Terms know nothing of a solver (`retrograd.hdl.formal.solving` does).
+This module does not depend on a solver (`retrograd.hdl.formal.solving` does).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Word = Any
 
 
 class Term:
-    """An operator on terms. `told`: what it needs beside them, such as the name of an unknown, or where a part begins."""
+    """An operator on terms. `parameter`: for example the name of an unknown word, or the first bit of a part."""
 
-    __slots__ = ("__weakref__", "address", "operator", "solved", "terms", "told", "truth", "width")
+    __slots__ = ("__weakref__", "address", "operator", "parameter", "solved", "terms", "truth", "width")
 
-    def __init__(self, operator: str, width: int, terms: tuple[Term, ...], told: Any, address: int) -> None:
+    def __init__(self, operator: str, width: int, terms: tuple[Term, ...], parameter: Any, address: int) -> None:
         self.operator: Final = operator
         self.width: Final = width
         self.terms: Final = terms
-        self.told: Final = told
-        #: bits of an address, where the term is a memory of words
+        self.parameter: Final = parameter
+        #: bits of an address, if the term is a memory
         self.address: Final = address
-        #: the solver's term for it and, where it is one bit, the solver's truth, once asked for
+        #: the solver's expression for it, and for one bit the solver's Boolean, once they have been made
         self.solved: Any = None
         self.truth: Any = None
 
@@ -39,41 +39,41 @@ class Term:
         return self._written(6)
 
     def _written(self, depth: int) -> str:
-        """Terms share what is within them: written out, a few hundred of them may be more than there is paper."""
+        """Terms share subterms: written out in full, some hundred terms would have exponential length."""
         if self.operator in ("unknown", "known", "memory"):
-            return str(self.told)
-        told = [] if self.told is None else [str(self.told)]
+            return str(self.parameter)
+        parameter = [] if self.parameter is None else [str(self.parameter)]
         inside = [term._written(depth - 1) if depth else "…" for term in self.terms]
-        return f"{self.operator}({', '.join(told + inside)})"
+        return f"{self.operator}({', '.join(parameter + inside)})"
 
 
 _made: WeakValueDictionary[tuple[object, ...], Term] = WeakValueDictionary()
 
 
-def _make(operator: str, width: int, terms: tuple[Term, ...] = (), told: Any = None, address: int = 0) -> Term:
-    # A term keeps those within it, so that as long as it is there, their identities are theirs.
-    key = (operator, width, told, address, *map(id, terms))
+def _make(operator: str, width: int, terms: tuple[Term, ...] = (), parameter: Any = None, address: int = 0) -> Term:
+    # A term keeps its subterms alive, so their ids stay valid.
+    key = (operator, width, parameter, address, *map(id, terms))
     found = _made.get(key)
     if found is None:
-        _made[key] = found = Term(operator, width, terms, told, address)
+        _made[key] = found = Term(operator, width, terms, parameter, address)
     return found
 
 
-# ---------------------------------------------------------------- what is not known
+# ---------------------------------------------------------------- unknown words
 
 
 def unknown(name: str, width: int) -> Term:
-    """Any word, the same wherever it has this name."""
+    """An arbitrary word; the same word for the same name."""
     return _make("unknown", width, (), name)
 
 
 def function(name: str, width: int, terms: Sequence[Term]) -> Term:
-    """A word of which nothing is known but that it depends on these alone."""
+    """An uninterpreted function of the terms."""
     return _make("function", width, tuple(terms), name)
 
 
 def memory(name: str, address: int, width: int) -> Term:
-    """Words at addresses of so many bits, none of them known."""
+    """Arbitrary words at addresses of `address` bits."""
     return _make("memory", width, (), name, address)
 
 
@@ -93,22 +93,22 @@ def term(word: Word, width: int) -> Term:
 
 
 def value(word: Word) -> Word:
-    """A term that is known as an int; any other word as it is."""
-    return word.told if isinstance(word, Term) and word.operator == "known" else word
+    """A term with a known value becomes an int; other words are returned unchanged."""
+    return word.parameter if isinstance(word, Term) and word.operator == "known" else word
 
 
 # ---------------------------------------------------------------- pieces
 
 
 def part(word: Term, low: int, width: int) -> Word:
-    """Bits of a term; known, where they are."""
+    """Bits of a term; an int if they are known."""
     if low == 0 and width == word.width:
         return word
     match word.operator:
         case "known":
-            return word.told >> low & ((1 << width) - 1)
+            return word.parameter >> low & ((1 << width) - 1)
         case "part":
-            return part(word.terms[0], word.told + low, width)
+            return part(word.terms[0], word.parameter + low, width)
         case "concatenation":
             pieces, at = [], 0
             for piece in reversed(word.terms):
@@ -121,7 +121,7 @@ def part(word: Term, low: int, width: int) -> Word:
 
 
 def joined(pieces: Sequence[tuple[Word, int]]) -> Word:
-    """Pieces, the lowest first, as one word."""
+    """The concatenation of pieces, the lowest first."""
     out: list[list[Any]] = []
     for word, width in pieces:
         nested = isinstance(word, Term) and word.operator == "concatenation"
@@ -131,7 +131,7 @@ def joined(pieces: Sequence[tuple[Word, int]]) -> Word:
             if last is not None and isinstance(piece, int) and isinstance(last[0], int):
                 last[:] = last[0] | piece << last[1], last[1] + size
             elif last is not None and _follows(last[0], piece):
-                begins = last[0].told
+                begins = last[0].parameter
                 last[:] = part(piece.terms[0], begins, last[1] + size), last[1] + size
             else:
                 out.append([piece, size])
@@ -142,10 +142,10 @@ def joined(pieces: Sequence[tuple[Word, int]]) -> Word:
 
 
 def _follows(low: Word, high: Word) -> bool:
-    """Whether both are parts of one word, side by side."""
+    """Whether the terms are adjacent parts of one word."""
     return (
         isinstance(low, Term) and isinstance(high, Term) and low.operator == high.operator == "part"
-        and low.terms[0] is high.terms[0] and low.told + low.width == high.told
+        and low.terms[0] is high.terms[0] and low.parameter + low.width == high.parameter
     )  # fmt: skip
 
 
@@ -157,27 +157,27 @@ def piece_of(word: Word, low: int, width: int) -> Word:
 
 
 def extended(word: Term, width: int, signed: bool = False) -> Word:
-    """The word with higher bits, of its sign or zero."""
+    """The word extended to a greater width, by its sign or zero."""
     more = width - word.width
     if more == 0:
         return word
     if word.operator == "known":
-        return known_result("extended", width, [word.width], [word.told]) if signed else word.told
+        return known_result("extended", width, [word.width], [word.parameter]) if signed else word.parameter
     return _make("extended", width, (word,)) if signed else joined([(word, word.width), (0, more)])
 
 
-# ---------------------------------------------------------------- truths and choices
+# ---------------------------------------------------------------- truth values and choices
 
 
 def negation(bit: Word) -> Word:
-    """¬x, of bits."""
+    """¬x, bitwise."""
     if isinstance(bit, int):
         return 1 - bit
     return bit.terms[0] if bit.operator == "~" else _make("~", 1, (bit,))
 
 
 def conjunction(x: Word, y: Word) -> Word:
-    """x ∧ y, of bits."""
+    """x ∧ y, bitwise."""
     if isinstance(x, int):
         return y if x else 0
     if isinstance(y, int):
@@ -186,7 +186,7 @@ def conjunction(x: Word, y: Word) -> Word:
 
 
 def disjunction(x: Word, y: Word) -> Word:
-    """x ∨ y, of bits."""
+    """x ∨ y, bitwise."""
     if isinstance(x, int):
         return 1 if x else y
     if isinstance(y, int):
@@ -195,7 +195,7 @@ def disjunction(x: Word, y: Word) -> Word:
 
 
 def equal(x: Word, y: Word, width: int) -> Word:
-    """Whether two words are one; known, where bits that are known differ."""
+    """Whether two words are equal; 0 if known bits differ."""
     if isinstance(x, int) and isinstance(y, int):
         return int(x == y)
     x, y = term(x, width), term(y, width)
@@ -205,21 +205,21 @@ def equal(x: Word, y: Word, width: int) -> Word:
 
 
 def may_equal(x: Term, y: Term) -> bool:
-    """Whether the bits that are known of both allow that they are one."""
+    """Whether the known bits of both agree."""
     (mask, bits), (other_mask, other_bits) = _known_bits(x), _known_bits(y)
     return not (bits ^ other_bits) & mask & other_mask
 
 
 def _known_bits(x: Term) -> tuple[int, int]:
-    """Which bits are known, and what they are."""
+    """A mask of the known bits, and their values."""
     if x.operator == "known":
-        return (1 << x.width) - 1, x.told
+        return (1 << x.width) - 1, x.parameter
     mask = bits = 0
     if x.operator == "concatenation":
         for piece in x.terms:
             mask, bits = mask << piece.width, bits << piece.width
             if piece.operator == "known":
-                mask, bits = mask | (1 << piece.width) - 1, bits | piece.told
+                mask, bits = mask | (1 << piece.width) - 1, bits | piece.parameter
     return mask, bits
 
 
@@ -248,23 +248,23 @@ def signed(word: int, width: int) -> int:
     return word - (word >> (width - 1) << width)
 
 
-#: operator on words of one width -> its result on such as are known, to that width
+#: operator on words of one width -> its result on known words, modulo 2^width
 ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
     "&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y,
 }  # fmt: skip
-#: comparison -> the same
+#: comparison -> its result on known words
 COMPARISONS: dict[str, Callable[[int, int], int]] = {
     "==": lambda x, y: x == y, "<": lambda x, y: x < y, "<=": lambda x, y: x <= y,
 }  # fmt: skip
 SHIFTS: dict[str, Callable[[int, int], int]] = {"<<": lambda x, y: x << y, ">>": lambda x, y: x >> y}
 _KNOWN = ARITHMETIC | COMPARISONS | SHIFTS
-#: a comparison said otherwise: (which, with its words exchanged, and whether it is denied)
+#: comparison -> (the comparison in terms of which it is defined, whether operands are exchanged, whether the result is negated)
 _OTHERWISE = {">": ("<", True, False), ">=": ("<=", True, False), "!=": ("==", False, True)}
 
 
 def known_result(operator: str, width: int, widths: Sequence[int], words: Sequence[int]) -> int:
-    """An operator that terms have, on words that are known."""
+    """An operator of terms, on known words."""
     match operator:
         case "~":
             found = ~words[0]
@@ -285,7 +285,7 @@ def known_result(operator: str, width: int, widths: Sequence[int], words: Sequen
 
 
 def apply(operator: str, width: int, widths: Sequence[int], words: Sequence[Word]) -> Word:
-    """An operator of a netlist on words of these widths."""
+    """An operator of a netlist, on words of these widths."""
     if operator == "m":
         return choice(words[0], words[1], words[2], width)
     if len(words) == 1:
@@ -350,7 +350,7 @@ def subtract(x: Word, y: Word, width: int) -> Word:
 
 
 def substitute(word: Word, others: Mapping[Term, Term]) -> Word:
-    """The word with other terms in place of some within it."""
+    """The term with subterms replaced."""
     found: dict[Term, Word] = dict(others)
     todo = [word] if isinstance(word, Term) else []
     while todo:
@@ -364,6 +364,6 @@ def substitute(word: Word, others: Mapping[Term, Term]) -> Word:
             continue
         inside = tuple(found[inner] for inner in one.terms)
         same = all(x is y for x, y in zip(inside, one.terms, strict=True))
-        found[one] = one if same else _make(one.operator, one.width, inside, one.told, one.address)
+        found[one] = one if same else _make(one.operator, one.width, inside, one.parameter, one.address)
         todo.pop()
     return found[word] if isinstance(word, Term) else word

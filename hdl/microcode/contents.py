@@ -1,8 +1,8 @@
-"""The contents of the microcode memories, from the schedules of the table.
+"""The contents of the microcode memories, from the schedules of the instruction table.
 
-An opcode's microprogram is a row for each cycle of its execution and its writes. The first row stands in the dispatch memory,
-with what must be known before: it is found by direction, opcode, D and whether ra and rb are one register. The others stand
-in the microcode memory, those of equal microprograms once.
+An opcode's microprogram has one row for each cycle of its execution and of its writes. The dispatch memory holds the first row
+and the facts that are needed before execution. Its address is made of the opcode, DIR, D, and whether ra and rb are one
+register. The microcode memory holds the other rows; equal microprograms are stored once.
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ from retrograd.isa.words import Format
 #: bits of an address in the microcode memory
 ADDRESS_BITS = 14
 
-#: A trap that is known before execution: that of a strict machine, or of an instruction without meaning.
+#: A trap that is known before execution: of an instruction that always traps, or that always traps on a strict machine.
 FORBIDDEN = data.StructLayout({"valid": 1, "order": 4, "trap": Trap, "overflow": 1, "strict": 1})
 
 DISPATCH = data.StructLayout(
     {
-        # an opcode, which this machine has
+        # the opcode exists, and the machine has the units for it
         "legal": 1,
         "halts": 1,
         "turns": 1,
-        # has a memory word
+        # the instruction addresses a memory word
         "memory": 1,
         # BR must be 0
         "settled": 1,
-        # its inverse has the opposite constant, and is what is executed here
+        # the inverse has the opposite constant; and the inverse is executed here
         "negatable": 1,
         "negates": 1,
-        # erases a word
+        # the instruction erases a word
         "erases": 1,
-        # the fields of the encoding that it uses: rd, ra, rb, imm
+        # the fields of the encoding that the opcode uses: rd, ra, rb, imm
         "used": 4,
-        # which of them must differ: rd and ra, rd and rb, ra and rb
+        # pairs of registers that must differ: rd and ra, rd and rb, ra and rb
         "distinct": 3,
         "forbidden": FORBIDDEN,
-        # where the row after this one is
+        # address of the second row
         "start": ADDRESS_BITS,
-        # where the operands of this row come from
+        # selections of the operands of the first row
         "x": 5,
         "y": 5,
         "z": 5,
@@ -91,13 +91,13 @@ T = TypeVar("T")
 
 
 def dispatch_address(code: int, backward: bool, lifted: bool, same: bool) -> int:
-    """Where the dispatch memory tells of an opcode: the bits are those of the opcode, then direction, D and ra = rb."""
+    """Address of an opcode's entry in the dispatch memory: 8 bits of opcode, then DIR, D, and ra = rb."""
     return code | backward << 8 | lifted << 9 | same << 10
 
 
 @dataclass
 class Microcode:
-    """The memories' contents, and what indices in microwords stand for.
+    """The contents of the memories, and the lists that indices in microwords refer to.
 
     Raises ValueError for a table that the microword cannot express.
     """
@@ -105,18 +105,18 @@ class Microcode:
     parameters: Parameters
     dispatch: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
-    #: constants, from address TEMPORARIES of the operand file on
+    #: constants in the operand file, from address TEMPORARIES on
     constants: list[int] = field(default_factory=list)
-    #: constants that the first cycle of an execution needs, before the file can be asked
+    #: constants that the first cycle of an execution needs, before the operand file can be read
     prompts: list[int] = field(default_factory=list)
     tables: list[tuple[int, ...]] = field(default_factory=list)
-    #: how far products are shifted
+    #: shifts of products
     products: list[int] = field(default_factory=list)
-    #: what is added to products before they are shifted; the first, 0, floors
+    #: rounding constants of products; the first is 0, which floors
     halves: list[int] = field(default_factory=lambda: [0])
-    #: what the divider is asked for
+    #: operations of the divider
     divisions: list[Division] = field(default_factory=list)
-    #: how far quotients are shifted
+    #: shifts of quotients
     quotients: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -146,7 +146,7 @@ class Microcode:
             raise ValueError(f"{len(self.prompts)} constants are wanted at once")
 
     def _head(self, opcode: Opcode, executed: Opcode, lifted: bool, same: bool) -> Row:
-        """What must be known before execution. `opcode` is the one that stands in the code."""
+        """The facts that are needed before execution. `opcode` is the opcode in the code; `executed` is it or its inverse."""
         w = self.parameters.format
         implied = executed.guards(w)
         return {
@@ -163,7 +163,7 @@ class Microcode:
         }
 
     def _forbidden(self, executed: Opcode, lifted: bool, same: bool) -> Row:
-        """The first guard that fails whatever the words."""
+        """The first guard that fails for all words."""
         w = self.parameters.format
         strict = [g for g in executed.guards(w) if g.mode == "strict"]
         known = list(zip(self._checks(executed, lifted, same), guards(executed, w, lifted, same), strict=True))
@@ -173,7 +173,7 @@ class Microcode:
                 found.append(_trap_of(guard, order))
         if not found:
             return {}
-        # Of several the first is told, if it is always one.
+        # A guard that fails in some modes only must not hide another one.
         if len(found) > 1 and any(found[0].get(mode) for mode in ("overflow", "strict")):
             raise ValueError(f"{executed.name}: two guards that always fail")
         return found[0] | {"valid": 1}
@@ -185,7 +185,7 @@ class Microcode:
     # ---------------------------------------------------------------- rows
 
     def _program(self, executed: Opcode, found: Microprogram, lifted: bool, same: bool) -> tuple[Row, list[Row]]:
-        """What the first row selects, and a row for each cycle of execution, then for each write."""
+        """The selections of the first row, and the rows: one for each cycle of execution, then one for each write."""
         w = self.parameters.format
         rows: list[Row] = [{} for _ in range(found.cycles - _before(found))]
         for operation in found.schedule.operations:
@@ -205,7 +205,7 @@ class Microcode:
                     row = rows[check.cycle - 1]
                     if row.get("temporary") != number:
                         raise ValueError(f"{executed.name}: a predicate that is no result")
-                    # One word may be the predicate of two guards: then the first that traps at all is told.
+                    # One word may be the predicate of two guards. The first guard is reported, so it must trap in every mode.
                     if "check" in row and row["check"].get("overflow"):
                         raise ValueError(f"{executed.name}: two guards on one word")
                     row.setdefault("check", _trap_of(guard, order) | {"valid": 1})
@@ -236,7 +236,7 @@ class Microcode:
         return row
 
     def _results(self, m: MicroOperation) -> Iterator[tuple[Result, int]]:
-        """Each result, and the index of its shift."""
+        """Each result with the index of its shift."""
         shifts = [s for s in (result.node.param for result in m.results) if isinstance(s, int)]
         for result in m.results:
             shift = result.node.param if isinstance(result.node.param, int) else 0
@@ -250,7 +250,7 @@ class Microcode:
                     yield result, 0
 
     def _places(self, shift: int) -> int:
-        """Where a quotient is rounded."""
+        """The place at which a quotient is rounded."""
         return shift % self.parameters.format.width
 
     def _writes(self, executed: Opcode, found: Microprogram, lifted: bool, rows: list[Row]) -> None:
@@ -273,9 +273,9 @@ class Microcode:
             raise ValueError(f"{executed.name}: nothing writes {sorted(after)}")
 
     def _place(self, rows: Sequence[Row]) -> Row:
-        """Say of each operand where it comes from: the row before does, and what is returned for the first."""
+        """Set the selection of each operand in the row before, and return the selections of the first row."""
         first: Row = {}
-        #: temporary -> when it can first be read
+        #: temporary -> first cycle in which it can be read
         ready: dict[int, int] = {}
         for cycle, row in enumerate(rows):
             for port in "xyz":
@@ -292,7 +292,7 @@ class Microcode:
         return first
 
     def _select(self, source: Source, cycle: int, ready: Mapping[int, int]) -> tuple[int, int]:
-        """What is selected, and the address in the file."""
+        """The selection of an operand, and its address in the operand file."""
         match source:
             case Constant(word) if cycle == 0:
                 return PROMPT + _index(self.prompts, word), 0
@@ -321,7 +321,7 @@ def _trap_of(guard: Guard, order: int) -> Row:
 
 
 def _elsewhere(executed: Opcode, after: dict[str, Source], commit: Row) -> Row:
-    """What changes in memory and in BR, along with the first register: one word through z, or two that are exchanged."""
+    """Changes of memory and BR, along with the first register: one word through z, or an exchange of two words."""
     row: Row = {}
     if "br" in after:
         commit["branch"] = 1
@@ -340,7 +340,7 @@ def _elsewhere(executed: Opcode, after: dict[str, Source], commit: Row) -> Row:
 
 
 def _index(known: list[T], item: T) -> int:
-    """Where it is in the list, to which it is added if it is new."""
+    """The index of an item; a new item is appended."""
     if item not in known:
         known.append(item)
     return known.index(item)
@@ -350,8 +350,8 @@ _made: dict[tuple[Format, frozenset[Unit], int], Microcode] = {}
 
 
 def microcode_for(parameters: Parameters) -> Microcode:
-    """The microcode of a co-processor, made once: it does not depend on the sizes of memories. It is not to be changed."""
+    """The microcode of a co-processor, made once for a format, units and table. It must not be changed."""
     key = parameters.format, parameters.units, id(parameters.table)
     if key not in _made:
-        _made[key] = Microcode(parameters)  # which keeps the table, so that no other can have its identity
+        _made[key] = Microcode(parameters)  # keeps the table alive, so no other table gets its id
     return _made[key]

@@ -1,7 +1,7 @@
-"""The microword: what every part of the core does in one cycle, as fields.
+"""The microword: the control fields of all parts of the core for one cycle.
 
-A microword stands in a register while it acts, and so do its operands. A cycle before, it is at the memory's output, and
-already says where the operands of the row after it come from.
+A microword and its operands stand in registers while it executes. One cycle earlier it is at the output of the microcode memory
+and selects the operands of the row after it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from amaranth.hdl import Shape
 from amaranth.lib import data
 from retrograd.isa.microarchitecture.micro_operations import Unit
 
-#: temporaries, the first words of the operand file; above them are the constants
+#: temporaries: the first words of the operand file; the constants follow
 TEMPORARIES = 32
 #: bits of an address in the operand file
 FILE_BITS = 7
 
 
 class Select(Enum):
-    """Where an operand comes from. From PROMPT on, the constants that the first cycle needs."""
+    """Sources of an operand. From PROMPT on: the constants that the first cycle needs."""
 
-    # the latches: words of places, and the constant of the instruction
+    # the latches: words of operands, cotangents, and the constant of the instruction
     D = 0
     A = 1
     B = 2
@@ -35,21 +35,21 @@ class Select(Enum):
     BR = 8
     IMM = 9
     NEGATED = 10
-    # the operand file, at the address that the row before gave
+    # the operand file, at the address in the row before
     FILE = 11
-    # a result on its way into the file: that of the cycle before the last, or of the last
+    # a result on its way into the file: of the cycle before the last, or of the last
     PREVIOUS = 12
     LAST = 13
 
 
-#: how many latches there are
+#: number of latches
 LATCHES = Select.FILE.value
-#: the first selection that means a constant, and how many there are
+#: the first selection of a constant, and the number of constants
 PROMPT, PROMPTS = 16, 16
 
 
 class Operation(Enum):
-    """What is issued. Names are those of operations of trees, in capitals."""
+    """Operations of the units, named as the operations of trees."""
 
     NONE = 0
     ADD = 1
@@ -78,7 +78,7 @@ class Operation(Enum):
 
 
 class Division(NamedTuple):
-    """⌊x·2^s / y⌋, or with `root` ⌊√(x·2^s)⌋; with `rounded` to nearest, ties up: one of the operations of the divider."""
+    """An operation of the divider: ⌊x·2^s / y⌋, or with `root` ⌊√(x·2^s)⌋; with `rounded` to nearest, ties up."""
 
     root: bool
     s: int
@@ -86,7 +86,7 @@ class Division(NamedTuple):
 
 
 class Writer(Enum):
-    """Whose result is written."""
+    """The unit whose result is written."""
 
     LOGIC = 0
     MULTIPLIER = 1
@@ -103,7 +103,7 @@ WRITERS = {
 
 
 class Field(Enum):
-    """The register that is written: which field of the instruction names it."""
+    """The field of the instruction that names the register to write."""
 
     NONE = 0
     RD = 1
@@ -112,7 +112,7 @@ class Field(Enum):
 
 
 class Trap(Enum):
-    """Why the machine stopped before an instruction: n stands for RG04n, but for ILLEGAL, RG0306."""
+    """The cause of a trap. Number n is the diagnostic RG04n, except ILLEGAL, which is RG0306."""
 
     NONE = 0
     MEMORY = 1
@@ -130,33 +130,33 @@ class Trap(Enum):
 
     @property
     def code(self) -> str:
-        """The code of its diagnostic."""
+        """The code of the diagnostic."""
         return "RG0306" if self is Trap.ILLEGAL else f"RG04{self.value:02}"
 
 
 TRAPS = {trap.code: trap for trap in Trap if trap is not Trap.NONE}
 
-#: Where an operand of the *next* row comes from, and its address in the operand file.
+#: Source of an operand of the *next* row, and its address in the operand file.
 SOURCE = data.StructLayout({"select": 5, "ahead": FILE_BITS})
 
-#: A predicate among the results: if zero, the trap, unless a guard before it fails too.
+#: The result is the predicate of a guard: if it is zero, this trap, unless an earlier guard fails as well.
 CHECK = data.StructLayout({"valid": 1, "order": 4, "trap": Trap, "overflow": 1})
 
-#: What changes in the machine.
+#: Changes of the machine's state.
 COMMIT = data.StructLayout(
     {
         # the register to write, from x; its cotangent, from y
         "field": Field,
         "word": 1,
         "cotangent": 1,
-        # the memory word, from z; its cotangent, from z, or if both change from the latch of d's
+        # the memory word, from z; its cotangent, from z, or, if both change, from the latch of d's cotangent
         "memory": 1,
         "memory_cotangent": 1,
         # BR, from z
         "branch": 1,
-        # an ancilla is free here, and its cotangent dropped
+        # an ancilla is freed here, and its cotangent discarded
         "drop": 1,
-        # the first write: the one that a trap prevents, and PC changes
+        # the first write: a trap prevents it, and PC changes with it
         "first": 1,
         "last": 1,
     }
@@ -168,12 +168,12 @@ MICROWORD = data.StructLayout(
         "y": SOURCE,
         "z": SOURCE,
         "operation": Operation,
-        # which table, which division, or where a product is rounded
+        # index of the table, of the division, or of the rounding constant
         "parameter": 5,
         "write": 1,
         "writer": Writer,
         "temporary": 5,
-        # which word of a product or quotient
+        # index of the shift of a product or quotient
         "shift": 5,
         "check": CHECK,
         "commit": COMMIT,
@@ -182,7 +182,7 @@ MICROWORD = data.StructLayout(
 
 
 def pack(layout: data.StructLayout, values: Mapping[str, Any]) -> int:
-    """The bits of a record. Fields not given are zero. Raises ValueError for a value too large."""
+    """The bits of a record. Missing fields are zero. Raises ValueError for a value that does not fit its field."""
     bits, places = 0, _places(layout)
     for name, value in values.items():
         shape, offset, width = places[name]
@@ -197,7 +197,7 @@ def pack(layout: data.StructLayout, values: Mapping[str, Any]) -> int:
 
 
 def _places(layout: data.StructLayout) -> dict[str, tuple[Any, int, int]]:
-    """Fields by name: shape, where it begins, bits. A core packs some hundred thousand, and a layout computes these each time."""
+    """Fields by name: shape, offset, width. Cached, since a layout computes them anew on each access and a core packs 10^5 records."""
     found = _PLACES.get(id(layout))
     if found is None:
         places = {str(name): (one.shape, one.offset, Shape.cast(one.shape).width) for name, one in layout}
@@ -205,5 +205,5 @@ def _places(layout: data.StructLayout) -> dict[str, tuple[Any, int, int]]:
     return found[1]
 
 
-#: layouts, which cannot be hashed, by their identity: kept, so that no other has it
+#: id of a layout (layouts are not hashable) -> the layout, which keeps its id taken, and its fields
 _PLACES: dict[int, tuple[data.StructLayout, dict[str, tuple[Any, int, int]]]] = {}

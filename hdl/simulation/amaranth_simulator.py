@@ -1,4 +1,4 @@
-"""The core in Amaranth's own simulator: slow, and nothing to install."""
+"""The core in Amaranth's simulator: slow, and needs no other tool."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from retrograd.hdl.microcode.microword import Trap
 from retrograd.hdl.simulation.waves import Watched
 from retrograd.isa.files import replacing_text
 
-#: more than any instruction takes
+#: more cycles than any instruction takes
 _PATIENCE = 2000
 
 
 class Simulation:
-    """Carries out orders on one core, each time from its reset on. To begin takes seconds, to begin again nothing."""
+    """Carries out orders on one core, from reset. The first use takes seconds to compile the core; later uses take none."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -28,7 +28,7 @@ class Simulation:
         self._reports: list[Report] = []
 
     def run(self, orders: Sequence[Order], vcd: str | None = None) -> list[Report]:
-        """Carry out the orders. Raises TimeoutError where the core does not come to an end.
+        """Carry out the orders. Raises TimeoutError if the core does not become idle.
 
         `vcd`: a file for the waveforms, see `waves`.
         """
@@ -49,7 +49,7 @@ class Simulation:
             simulator, self._simulator = self._simulator, None
             simulator.reset()
         simulator.run()
-        # One that was interrupted is left behind.
+        # Discard a simulation that was interrupted.
         self._simulator = simulator
         return self._reports
 
@@ -86,7 +86,7 @@ class Simulation:
         blocks = [
             [ctx.get(self._memory(space)[at]) for at in range(first, first + n)] for space, first, n in order.reads
         ]
-        await ctx.tick().repeat(4)  # bits are counted late
+        await ctx.tick().repeat(4)  # the counters of bits are updated late
         counters = tuple(ctx.get(core.counters[i]) for i in range(4))
         assert len(counters) == 4
         pc, br = _signed(ctx.get(core.pc), core.parameters.pc_bits), _signed(ctx.get(core.br), core.parameters.width)
@@ -112,7 +112,7 @@ class Simulation:
         ctx.set(signal, 0)
 
     async def _execute(self, ctx: Any, order: Order) -> tuple[list[Record], bool]:
-        """Let it run for so many instructions, or to its end."""
+        """Run for the order's number of instructions, or to the end of the program."""
         core, port = self.core, self.core.retirement
         records: list[Record] = []
         begun = clock = quiet = 0

