@@ -1,10 +1,18 @@
-"""Reading assembly files: only regular files below the main file's folder, only text, only so much."""
+"""The sources of a program: its files, the line that is being read, and the faults found so far.
+
+An assembly file may come from anywhere. So an `.include` reads regular text files of limited size, below the folder of the main
+file or below folders that the user names, and no others.
+"""
 
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from retrograd.assembler.lexer import Fault
 from retrograd.isa.diagnostics import AssemblyError, Diagnostic, Span
 from retrograd.isa.files import read_file
 
@@ -12,6 +20,86 @@ from retrograd.isa.files import read_file
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 32
 MAX_FILES = 1000
+MAX_ERRORS = 50
+
+#: (index of the file, line, first column, one past the last column), all but the index from 1: as `SourceMap` keeps them
+Position = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that has been opened: its number, its name in messages, the folder that its includes are relative to."""
+
+    index: int
+    name: str
+    folder: Path | None
+    lines: Sequence[str]
+
+
+class Sources:
+    """The files of a program in the order in which they are opened; every fault of them is reported in one go."""
+
+    def __init__(self, roots: tuple[Path, ...]) -> None:
+        #: the folders below which includes are read
+        self.roots = roots
+        self.files: list[SourceFile] = []
+        self.errors: list[Diagnostic] = []
+        #: the file and the number of the line that is being read
+        self.file: SourceFile
+        self.line = 0
+        self._open: list[Path] = []
+
+    @contextmanager
+    def opened(self, name: str, text: str, path: Path | None) -> Iterator[SourceFile]:
+        """The text as the file that is being read; afterwards, the file that includes it is being read again."""
+        if len(self.files) >= MAX_FILES:
+            raise self.stop("RG0116", f"more than {MAX_FILES} files")
+        outer = (self.file, self.line) if self.files else None
+        self.file = SourceFile(len(self.files), name, path.parent if path else None, text.split("\n"))
+        self.files.append(self.file)
+        self._open += [path] if path else []
+        yield self.file
+        if path:
+            self._open.pop()
+        if outer is not None:
+            self.file, self.line = outer
+
+    def included(self, name: str, at: int) -> tuple[str, str, Path]:
+        """(name in messages, text, path) of the file that an `.include` names. Raises Fault RG0110, RG0111, RG0112."""
+        end = at + len(name)
+        if self.file.folder is None:
+            raise Fault("RG0110", "a text without a file includes nothing", at, end)
+        got = read_include(name, self.file.folder, self.roots)
+        if isinstance(got, Diagnostic):
+            raise Fault(got.code, got.message, at, end)
+        path, text = got
+        if path in self._open:
+            raise Fault("RG0111", f"`{name}` is being read already", at, end)
+        if len(self._open) > MAX_DEPTH:
+            raise Fault("RG0111", f"includes nest more than {MAX_DEPTH} deep", at, end)
+        return str(Path(self.file.name).parent / name), text, path
+
+    def position(self, start: int, end: int) -> Position:
+        """Columns of the line that is being read, from 0, as a position."""
+        return self.file.index, self.line, start + 1, end + 1
+
+    def stop(self, code: str, message: str, span: Span | None = None) -> AssemblyError:
+        """The error that ends the reading at once, after the faults found so far."""
+        return AssemblyError(*self.errors, Diagnostic(code, message, span))
+
+    def report(self, position: Position, fault: Fault, hint: str | None) -> None:
+        """Add a fault to the errors. Raises AssemblyError at the last that is reported."""
+        index, number, column, end = position
+        line = self.files[index].lines[number - 1]
+        # Operands come with the blanks around them; the caret does not.
+        while column < end - 1 and line[column - 1 : column].isspace():
+            column += 1
+        while end - 1 > column and line[end - 2 : end - 1].isspace():
+            end -= 1
+        span = Span(self.files[index].name, number, column, end)
+        self.errors.append(Diagnostic(fault.code, fault.message, span, hint, line))
+        if len(self.errors) == MAX_ERRORS:
+            raise AssemblyError(*self.errors)
 
 
 def decode_text(data: bytes, name: str) -> str:

@@ -9,6 +9,7 @@ from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE, Table
 
 CODE_SHIFT, RD_SHIFT, RA_SHIFT, RB_SHIFT = 56, 48, 40, 32
+FIELD_SHIFT = {"rd": RD_SHIFT, "ra": RA_SHIFT, "rb": RB_SHIFT}
 IMMEDIATE_MIN, IMMEDIATE_MAX = -(1 << 31), (1 << 31) - 1
 
 

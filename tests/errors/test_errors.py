@@ -233,12 +233,12 @@ def build_include(files: dict[str, str], main_file: str = "main.rga") -> None:
 
 
 def too_many_instructions() -> None:
-    with patch("retrograd.assembler.assemble.MAX_CODE", 100):
+    with patch("retrograd.assembler.parser.MAX_CODE", 100):
         assemble("start\n" + "add r1, 1\n" * 200 + "finish\n", name="long.rga")
 
 
 def too_much_data() -> None:
-    with patch("retrograd.assembler.assemble.MAX_DATA", 100):
+    with patch("retrograd.assembler.layout.MAX_DATA", 100):
         assemble(".data\n" + ".word 1, 2, 3, 4\n" * 50, name="long.rga")
 
 
@@ -248,7 +248,7 @@ def include_too_deep() -> None:
 
 
 def include_too_often() -> None:
-    with patch("retrograd.assembler.assemble.MAX_FILES", 5):
+    with patch("retrograd.assembler.sources.MAX_FILES", 5):
         build_include({"main.rga": '.include "part.rga"\n' * 10, "part.rga": "add r1, 1\n"})
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from retrograd.assembler.constants import BadConstant, evaluate
+from retrograd.assembler.constants import evaluate
+from retrograd.assembler.lexer import Fault
 from retrograd.cli.arrays import read_array, write_array
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.files import read_file, read_stream, write_file
@@ -56,7 +57,7 @@ def constant(text: str, w: Format, labels: Mapping[str, int], code: str, option:
     """The word that a constant of the command line denotes. Raises InputError `code`."""
     try:
         value = evaluate(text, w, labels.get)
-    except BadConstant as error:
+    except Fault as error:
         raise fail(code, f"{option}: {error.message}") from None
     if not -w.sign <= value <= w.mask:
         raise fail(code, f"{option}: {value} does not fit in {w.width} bits")

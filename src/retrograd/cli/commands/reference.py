@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from retrograd.assembler.assemble import SUGAR, sugar_page
+from retrograd.assembler.subroutines import SUGAR, sugar_page
 from retrograd.catalogue import catalogue
 from retrograd.catalogue import explain as explained
 from retrograd.cli.files import fail

@@ -1,0 +1,142 @@
+"""Layout: the code and data of a program as they grow, and the second pass, which fills in addresses.
+
+The first pass knows no label that stands further down. It leaves a fixup for each constant and target whose value it does not
+know, and `program` resolves them once all labels have their addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from retrograd.assembler.lexer import Fault
+from retrograd.assembler.sources import Position, Sources
+from retrograd.assembler.symbols import Symbols
+from retrograd.isa.diagnostics import AssemblyError, nearest
+from retrograd.isa.encoding import CODE_SHIFT, FIELD_SHIFT
+from retrograd.isa.entries import Opcode
+from retrograd.isa.program import MAX_DATA, Program, SourceMap
+from retrograd.isa.table import Table
+
+_IN_A_REGISTER = "compute with registers in instructions: a constant is known when the program is assembled"
+
+
+class Fixup(NamedTuple):
+    """A constant, or the target of a branch, whose value the first pass did not know."""
+
+    #: of the instruction in the code, or of the word in the data
+    address: int
+    text: str
+    column: int
+    position: Position
+    #: the branch whose target it is
+    branch: Opcode | None = None
+
+
+class Subroutine(NamedTuple):
+    """A `proc` whose `endproc` has not come yet."""
+
+    name: str
+    position: Position
+
+
+class Layout:
+    """Code with a position for each instruction, data, and fixups of both."""
+
+    def __init__(self, sources: Sources, symbols: Symbols, table: Table) -> None:
+        self.sources = sources
+        self.symbols = symbols
+        self.table = table
+        self.code: list[int] = []
+        self.spans: list[Position] = []
+        self.data: list[int] = []
+        #: words of memory that the program needs at least
+        self.memory = 0
+        #: the section that is being read is .data
+        self.in_data = False
+        self.subroutine: Subroutine | None = None
+        self._code_fixups: list[Fixup] = []
+        self._data_fixups: list[Fixup] = []
+
+    def emit(self, word: int, position: Position, fixup: Fixup | None = None) -> None:
+        """Append an encoded instruction, to which the second pass adds a fixup."""
+        self.code.append(word)
+        self.spans.append(position)
+        if fixup is not None:
+            self._code_fixups.append(fixup)
+
+    def emit_named(self, name: str, *, fixup: Fixup | None = None, **fields: int) -> None:
+        """Append an instruction that the line that is being read stands for."""
+        word = self.table[name].code << CODE_SHIFT
+        for field, value in fields.items():
+            word |= (value & 0xFFFFFFFF) if field == "imm" else value << FIELD_SHIFT[field]
+        line = self.sources.file.lines[self.sources.line - 1]
+        self.emit(word, self.sources.position(len(line) - len(line.lstrip()), len(line.rstrip())), fixup)
+
+    def later(self, text: str, column: int, branch: Opcode | None = None) -> Fixup:
+        """The fixup of the next instruction: a constant, or the label that is the target of a `branch`."""
+        return Fixup(len(self.code), text, column, self.sources.position(column, column + len(text)), branch)
+
+    def store_constants(self, texts: Iterable[str], at: int) -> None:
+        """Append a word of data for each constant expression, those with unknown names left to the second pass."""
+        for text in texts:
+            value = self.symbols.value_if_known(text, at)
+            if value is None:
+                position = self.sources.position(at, at + len(text))
+                self._data_fixups.append(Fixup(len(self.data), text, at, position))
+            self.store([self.symbols.as_word(value or 0, at, len(text))])
+            at += len(text) + 1
+
+    def store(self, words: Iterable[int]) -> None:
+        """Append words of data. Raises AssemblyError RG0116."""
+        self.data.extend(words)
+        if len(self.data) > MAX_DATA:
+            raise self.sources.stop("RG0116", f"more than {MAX_DATA} words of data")
+
+    def define_label(self, name: str, at: int) -> None:
+        """Give a name to the next instruction, or to the next word of data."""
+        self.symbols.claim(name, at)
+        if self.in_data:
+            self.symbols.data_labels[name] = len(self.data)
+        else:
+            self.symbols.labels[name] = len(self.code)
+
+    # ------------------------------------------------------------ second pass
+
+    def program(self) -> Program:
+        """The program, its fixups resolved. Raises AssemblyError with the faults of both passes."""
+        symbols, sources = self.symbols, self.sources
+        if self.subroutine is not None:
+            name, position = self.subroutine
+            sources.report(position, Fault("RG0115", f"the procedure `{name}` has no `endproc`", 0, 0), None)
+            symbols.labels[f"{name}.bottom"] = len(self.code)
+        for fixup in self._code_fixups:
+            self._resolve(fixup, self.code)
+        for fixup in self._data_fixups:
+            self._resolve(fixup, self.data)
+        if sources.errors:
+            raise AssemblyError(*sources.errors)
+        source = SourceMap(tuple(f.name for f in sources.files), self.spans, tuple(f.lines for f in sources.files))
+        return Program(
+            self.code, self.data, self.memory, symbols.format, symbols.labels, symbols.data_labels, source, self.table
+        )
+
+    def _resolve(self, fixup: Fixup, words: list[int]) -> None:
+        """Put the value of a fixup into its word, or report the fault."""
+        symbols, text, at, length = self.symbols, fixup.text, fixup.column, len(fixup.text)
+        try:
+            if words is self.data:
+                words[fixup.address] = symbols.as_word(symbols.value(text, at), at, length)
+            elif fixup.branch is not None:
+                distance = symbols.label(text, at) - fixup.address
+                words[fixup.address] |= symbols.as_offset(fixup.branch, distance, at, length) & 0xFFFFFFFF
+            else:
+                words[fixup.address] |= symbols.as_immediate(symbols.value(text, at), at, length) & 0xFFFFFFFF
+        except Fault as e:
+            hint = e.hint
+            if e.name is not None and e.name in symbols.registers:
+                e = Fault(e.code, f"`{e.name}` is a register, and no part of a constant", e.start, e.end)
+                hint = _IN_A_REGISTER
+            elif e.name is not None:
+                hint = nearest(e.name, symbols.names())
+            self.sources.report(fixup.position, e, hint)
