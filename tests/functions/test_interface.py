@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import linecache
+import pydoc
+import re
 from typing import Any
 
 import numpy as np
@@ -174,6 +178,70 @@ def test_the_inverse_program_runs_the_inverse() -> None:
     machine.load(0, after)
     machine.run()
     assert machine.memory[:4] == [0, 0, 3 << 32, 4 << 32]
+
+
+def test_help_shows_signature_docstring_and_inverse() -> None:
+    @reversible
+    def area(a: fixed, /, w: fixed, *, h: fixed = 2.0) -> None:
+        """a += w h.
+
+        Inverse: −=.
+        """
+        a += w * h
+
+    for f, name, inverse in ((area, "area", "(~area)"), (~area, "~area", "area")):
+        assert list(inspect.signature(f).parameters) == ["a", "w", "h"]
+        assert inspect.signature(f).parameters["h"].default == 2.0
+        assert inspect.signature(f).parameters["w"].annotation in (fixed, "fixed")
+        assert inspect.signature(f).return_annotation is tuple
+        shown = pydoc.render_doc(f, renderer=pydoc.plaintext)
+        assert re.search(rf"^{name}\(a: .*, /, w: .*, \*, h: .* = 2.0\) -> tuple$", shown, re.MULTILINE), shown
+        assert "a += w h.\n" in shown
+        assert f"Runs backward as {inverse}(*results)" in shown
+    assert inspect.getsource(area) == inspect.getsource(area.fn)
+    d_total = rg.reversible_gradient(total, 1)
+    assert list(inspect.signature(d_total).parameters) == ["out", "xs", "d_xs"]
+    assert list(inspect.signature(rg.Reversible).parameters) == ["fn", "format", "options"]
+
+
+def test_source_of_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.13 keeps the text of the prompt and of `python -c` in linecache, under the code's file name."""
+    text = "def f(y):\n    y += 1\n"
+
+    def entry(text: str) -> tuple[Any, ...]:
+        return len(text), None, text.splitlines(keepends=True), "<string>"
+
+    def defined() -> Any:
+        names: dict[str, Any] = {}
+        exec(text, names)
+        return reversible(names["f"])
+
+    with pytest.raises(rg.CompileError, match=r"(?s)RG0716.*cannot be read.*fix: .*Python 3\.13"):
+        defined()(1)
+    monkeypatch.setitem(linecache.cache, "<string>", entry(text))
+    assert defined()(1) == (2,)
+    # Code that `exec` makes under `python -c` has the file name of another text.
+    monkeypatch.setitem(linecache.cache, "<string>", entry(text.replace("f(y)", "g(y)").replace("1", "7")))
+    with pytest.raises(rg.CompileError, match="RG0716"):
+        defined()(1)
+
+
+def test_a_method_and_its_inverse_are_bound() -> None:
+    @rg.struct
+    class Pair:
+        x: fixed
+        y: fixed
+
+        @reversible
+        def shear(self, k: fixed) -> None:
+            self.y += k * self.x
+
+        unshear = ~shear
+
+    after, _ = Pair(2.0, 1.0).shear(3.0)
+    assert after.y == 7.0
+    assert after.unshear(3.0)[0].y == 1.0
+    assert list(inspect.signature(after.shear).parameters) == ["k"]
 
 
 def test_notebooks_show_the_code() -> None:

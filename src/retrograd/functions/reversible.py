@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from types import MethodType
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from retrograd.compiler.compiled import Compiled, Options, compile_function, discarding_cotangents
@@ -35,6 +37,28 @@ def use_format(format: Format | str) -> Format:
     return previous
 
 
+class _Signature:
+    """`__signature__` for `help` and `inspect`: the parameters as written; a call returns a named tuple of all arguments."""
+
+    def __get__(self, instance: Reversible | Inverse | None, owner: type) -> inspect.Signature:
+        if instance is None:
+            raise AttributeError("the signature belongs to each function, not to its class")
+        function = ~instance if isinstance(instance, Inverse) else instance
+        written = inspect.signature(function.fn)
+        shown = dict(written.parameters)
+        if function.gradient_of is not None:
+            kind = next(reversed(shown.values())).kind
+            for p in function.parameters[len(shown) :]:
+                shown[p.name] = inspect.Parameter(p.name, kind, annotation=p.annotation)
+        return written.replace(parameters=[*shown.values()], return_annotation=tuple)
+
+
+def _documented(doc: str | None, inverse: str) -> str:
+    """The docstring, and how to call the inverse."""
+    call = f"Runs backward as {inverse}(*results); both directions return all arguments."
+    return f"{inspect.cleandoc(doc)}\n\n{call}" if doc else call
+
+
 class Reversible(SourceFunction):
     """A function of the language: `f(*args)` runs it, `(~f)(*args)` runs it backward; both return all arguments.
 
@@ -42,10 +66,15 @@ class Reversible(SourceFunction):
     as long as what it captured is the same.
     """
 
+    __signature__ = _Signature()
+
     def __init__(
         self, fn: Callable[..., Any], format: Format | str | None = None, options: Options | None = None
     ) -> None:
         super().__init__(fn)
+        #: `inspect.getsource` and IPython's `f??` find the source by it
+        self.__wrapped__ = fn
+        self.__doc__ = _documented(fn.__doc__, f"(~{self.__name__})")
         self.format = None if format is None else format_of(format)
         self.options = options or Options()
         #: by types, format and options; several where what they captured differs, the newest first
@@ -74,9 +103,7 @@ class Reversible(SourceFunction):
         Intrinsic(f"{self.__name__}.each", "statement", "")(*args, **keywords)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None:
-            return self
-        return lambda *args, **keywords: self(instance, *args, **keywords)
+        return self if instance is None else MethodType(self, instance)
 
     # ------------------------------------------------------------------ what it becomes
 
@@ -158,16 +185,21 @@ class Inverse:
 
     #: for the compiler, which cannot import this class
     __retrograd_inverse__ = True
+    __signature__ = _Signature()
 
     def __init__(self, of: Reversible) -> None:
         self.__retrograd_inverse_of__ = of
-        self.__name__ = f"~{of.__name__}"
-        self.__doc__ = f"The inverse of {of.__name__}."
+        self.__name__, self.__module__ = f"~{of.__name__}", of.__module__
+        self.__wrapped__ = of.fn
+        self.__doc__ = f"The inverse of {of.__name__}. {_documented(of.fn.__doc__, of.__name__)}"
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         from retrograd.functions.execution import call
 
         return call(self.__retrograd_inverse_of__, args, keywords, backward=True)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
 
     def __invert__(self) -> Reversible:
         return self.__retrograd_inverse_of__

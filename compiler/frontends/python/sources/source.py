@@ -61,6 +61,11 @@ def _no_function(fn: Any) -> Diagnostic:
     return Diagnostic("RG0716", message, hint="Write a `def` with `@reversible` above it.")
 
 
+def _no_source(name: str) -> Diagnostic:
+    hint = "Define it in a file or a notebook cell. Python 3.13 also keeps the text of the prompt and of `python -c`."
+    return Diagnostic("RG0716", f"the source of `{name}` cannot be read", hint=hint)
+
+
 def _characters(text: str, count: int) -> int:
     """How many characters the first `count` bytes are."""
     return count if text.isascii() else len(text.encode()[:count].decode(errors="ignore"))
@@ -129,7 +134,7 @@ class SourceFunction:
             lines, first = inspect.getsourcelines(self.fn)
             file = inspect.getsourcefile(self.fn) or self.fn.__code__.co_filename
         except (OSError, TypeError):
-            raise CompileError(Diagnostic("RG0716", f"the source of `{self.__name__}` cannot be read")) from None
+            raise CompileError(_no_source(self.__name__)) from None
         text = "".join(lines)
         whole = linecache.getlines(file) or ["\n"] * (first - 1) + lines
         for parsed, column, above in (
@@ -145,6 +150,9 @@ class SourceFunction:
                 assert isinstance(tree, ast.If)
                 tree = tree.body[0]
             if isinstance(tree, ast.FunctionDef):
+                if tree.name != self.fn.__code__.co_name:
+                    # Code that `exec` makes has the file name of the text of `python -c`.
+                    raise CompileError(_no_source(self.__name__))
                 return tree, Source(shown(file), whole, first - 1 - above, column)
             break
         if self.fn.__code__.co_flags & inspect.CO_COROUTINE:
