@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
+from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, HostRegister
 from retrograd.hdl.bus.links import Bus, BusError
-from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.microcode.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
@@ -35,7 +35,7 @@ class Ended(Enum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DeviceRun:
     """A run that has ended."""
 
     ended: Ended
@@ -62,8 +62,8 @@ class Gradient:
     #: ∂loss/∂word for the initial words of memory and registers, as words
     memory_cotangents: list[int]
     register_cotangents: list[int]
-    forward: Outcome
-    backward: Outcome
+    forward: DeviceRun
+    backward: DeviceRun
 
 
 def need_steps(steps: int | None) -> int:
@@ -83,14 +83,14 @@ def _within(name: str, value: int, least: int, most: int) -> int:
     return value
 
 
-class Device:
+class CoprocessorDriver:
     """A co-processor on a bus. Raises BusError if the bus does not answer, or if it has another kind of device."""
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
         #: the hardware may hold a high half: one that this driver wrote, or an earlier driver
         self._half_may_wait = True
-        identity = self._read(Area.CONTROL, Slot.IDENTITY.value)
+        identity = self._read(Area.CONTROL, HostRegister.IDENTITY.value)
         if identity >> 16 & 0xFFFF != MAGIC:
             raise BusError(f"what answers is no co-processor: it says {identity & _LOW:#010x}")
         #: the word format of the hardware
@@ -119,8 +119,8 @@ class Device:
         data[: len(memory)] = memory
         self._write_all(Area.DATA, 0, data)
         self._write_all(Area.REGISTERS, 0, [0] * REGISTERS)
-        self._set(Slot.CODE_SIZE, len(program.code))
-        self._set(Slot.DATA_SIZE, words)
+        self._set(HostRegister.CODE_SIZE, len(program.code))
+        self._set(HostRegister.DATA_SIZE, words)
         self._program, self._words, self._backward = program, words, backward
         self.clear_cotangents()
         self._stand_before()
@@ -129,9 +129,9 @@ class Device:
 
     def _stand_before(self) -> None:
         """Set PC, BR and DIR as before the run."""
-        self._set(Slot.BR, 0)
-        self._set(Slot.DIRECTION, int(self._backward))
-        self._set(Slot.PC, self.program.finish if self._backward else self.program.start)
+        self._set(HostRegister.BR, 0)
+        self._set(HostRegister.DIRECTION, int(self._backward))
+        self._set(HostRegister.PC, self.program.finish if self._backward else self.program.start)
 
     @property
     def program(self) -> Program:
@@ -177,7 +177,7 @@ class Device:
 
     def modes(self, *, differentiate: bool = False, overflow: bool = True, strict: bool = False) -> None:
         """Set the modes of the instructions that follow."""
-        self._set(Slot.MODES, differentiate | overflow << 1 | strict << 2)
+        self._set(HostRegister.MODES, differentiate | overflow << 1 | strict << 2)
 
     def turn(self) -> None:
         """Reverse DIR: the next step undoes the last."""
@@ -185,20 +185,20 @@ class Device:
 
     # ------------------------------------------------------------------ motion
 
-    def run(self, steps: int | None = None) -> Outcome:
+    def run(self, steps: int | None = None) -> DeviceRun:
         """Run to the end, to a trap, or for `steps` ≥ 0 instructions. Raises InputError RG1009."""
         limit = need_steps(steps)
         before = self._counters()
-        self._set(Slot.STEPS, limit)
+        self._set(HostRegister.STEPS, limit)
         self._command("run")
         while True:
-            status = self._read(Area.CONTROL, Slot.STATUS.value)
+            status = self._read(Area.CONTROL, HostRegister.STATUS.value)
             if not status & 1:
                 break
             self.bus.idle()
         trapped, halted = (bool(status >> STATUS[name].offset & 1) for name in ("trapped", "halted"))
         ended = Ended.TRAPPED if trapped else Ended.HALTED if halted else Ended.LIMIT
-        code = Trap(status >> STATUS["trap"].offset & 0xF).code if trapped else None
+        code = TrapCause(status >> STATUS["trap"].offset & 0xF).code if trapped else None
         return self._outcome(ended, code, before)
 
     def gradient(self, loss: int, *, register: bool = False, scale: int = 0, steps: int | None = None) -> Gradient:
@@ -225,7 +225,7 @@ class Device:
         self.modes()
         return found
 
-    def need(self, outcome: Outcome, what: str) -> None:
+    def need(self, outcome: DeviceRun, what: str) -> None:
         """Raise BusError unless the run came to the end of the program."""
         if outcome.ended is not Ended.HALTED:
             raise BusError(
@@ -233,14 +233,14 @@ class Device:
                 "`retrograd explain CODE` describes the code. The machine stands before the instruction.",
             )
 
-    def _outcome(self, ended: Ended, code: str | None, before: Sequence[int]) -> Outcome:
-        pc, br = (self._signed(self._read(Area.CONTROL, slot.value)) for slot in (Slot.PC, Slot.BR))
-        backward = self._read(Area.CONTROL, Slot.DIRECTION.value)
+    def _outcome(self, ended: Ended, code: str | None, before: Sequence[int]) -> DeviceRun:
+        pc, br = (self._signed(self._read(Area.CONTROL, slot.value)) for slot in (HostRegister.PC, HostRegister.BR))
+        backward = self._read(Area.CONTROL, HostRegister.DIRECTION.value)
         counts = [now - then for now, then in zip(self._counters(), before, strict=True)]
-        return Outcome(ended, code, pc, br, -1 if backward else 1, *counts)
+        return DeviceRun(ended, code, pc, br, -1 if backward else 1, *counts)
 
     def _counters(self) -> list[int]:
-        slots = (Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED)
+        slots = (HostRegister.CYCLES, HostRegister.RETIRED, HostRegister.TOGGLED, HostRegister.ERASED)
         return [self._read(Area.CONTROL, slot.value) for slot in slots]
 
     # ------------------------------------------------------------------ the bus
@@ -268,11 +268,11 @@ class Device:
         for i, word in enumerate(words, first):
             self._write(area, i, word & _WORD)
 
-    def _set(self, slot: Slot, word: int) -> None:
+    def _set(self, slot: HostRegister, word: int) -> None:
         self._write(Area.CONTROL, slot.value, word)
 
     def _command(self, name: str) -> None:
-        self._set(Slot.CONTROL, _COMMAND[name])
+        self._set(HostRegister.CONTROL, _COMMAND[name])
 
     def _signed(self, word: int) -> int:
         return word - (word >> 63 << 64)

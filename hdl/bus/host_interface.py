@@ -15,7 +15,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.bus.wishbone import Wishbone
 from retrograd.hdl.core.ports import Modes, Settings, Window
-from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.microcode.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
 
 #: first half of the identification
@@ -24,7 +24,7 @@ MAGIC = 0x5247
 UNLIMITED = (1 << 64) - 1
 
 
-class Slot(Enum):
+class HostRegister(Enum):
     """Slots of area 0. The byte address is 8 times the number."""
 
     #: MAGIC << 16 | W << 8 | F; in the high word n of data << 8 | n of code, for 2^n words each
@@ -85,7 +85,7 @@ STATUS = data.StructLayout(
         # DIR = −1
         "backward": 1,
         "unused": 4,
-        "trap": Trap,
+        "trap": TrapCause,
     }
 )
 
@@ -93,10 +93,17 @@ STATUS = data.StructLayout(
 _HALF = data.StructLayout({"valid": 1, "slot": 29, "word": 32})
 
 #: slots that are read only, and slots that are set while the core is idle
-_TOLD = (Slot.IDENTITY, Slot.STATUS, Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED)
+_TOLD = (
+    HostRegister.IDENTITY,
+    HostRegister.STATUS,
+    HostRegister.CYCLES,
+    HostRegister.RETIRED,
+    HostRegister.TOGGLED,
+    HostRegister.ERASED,
+)
 
 
-class Host(wiring.Component):
+class HostInterface(wiring.Component):
     """Serves the bus and drives the core. A transfer takes at most three cycles, whatever the core does."""
 
     def __init__(self, parameters: Parameters) -> None:
@@ -113,7 +120,7 @@ class Host(wiring.Component):
                 "begins": In(1),
                 "halts": In(1),
                 "traps": In(1),
-                "trap": In(Trap),
+                "trap": In(TrapCause),
                 "pc": In(p.pc_bits),
                 "br": In(p.width),
                 "backward": In(1),
@@ -149,11 +156,11 @@ class Host(wiring.Component):
 
         # ------------------------------------------------ address decoding
         area, index, high = Signal(4), Signal(25), Signal()
-        slot = Signal(Slot)
+        slot = Signal(HostRegister)
         m.d.comb += [Cat(high, index, area).eq(bus.adr), slot.eq(index)]
         exists = Signal()
         sizes = {
-            Area.CONTROL: max(s.value for s in Slot) + 1, Area.REGISTERS: REGISTERS, Area.REGISTER_COTANGENTS: REGISTERS,
+            Area.CONTROL: max(s.value for s in HostRegister) + 1, Area.REGISTERS: REGISTERS, Area.REGISTER_COTANGENTS: REGISTERS,
             Area.DATA: p.data_words, Area.DATA_COTANGENTS: p.data_words, Area.CODE: p.code_words,
         }  # fmt: skip
         with m.Switch(area):
@@ -178,7 +185,7 @@ class Host(wiring.Component):
             m.d.comb += allowed.eq(~busy & (bus.sel.all() | ~bus.we))
         with m.Elif(~bus.we):
             m.d.comb += allowed.eq(1)
-        with m.Elif(slot == Slot.CONTROL):
+        with m.Elif(slot == HostRegister.CONTROL):
             others = Cat(commands.run, commands.step, commands.turn, commands.forget, commands.clear).any()
             m.d.comb += allowed.eq(
                 bus.sel.all() & ~(busy & others) & ~(commands.run & commands.step) & (bus.dat_w >> COMMANDS.size == 0)
@@ -190,12 +197,12 @@ class Host(wiring.Component):
             m.d.comb += allowed.eq(bus.sel.all() & ~busy & ~fixed)
 
         answers = {
-            Slot.IDENTITY: self._identity(), Slot.STATUS: status,
-            Slot.MODES: Cat(self.modes.differentiate, self.modes.overflow, self.modes.strict),
-            Slot.PC: self.pc.as_signed(), Slot.BR: self.br.as_signed(), Slot.DIRECTION: self.backward,
-            Slot.CODE_SIZE: self.code_size, Slot.DATA_SIZE: self.data_size, Slot.STEPS: steps,
-            Slot.CYCLES: self.counters[0], Slot.RETIRED: self.counters[1],
-            Slot.TOGGLED: self.counters[2], Slot.ERASED: self.counters[3],
+            HostRegister.IDENTITY: self._identity(), HostRegister.STATUS: status,
+            HostRegister.MODES: Cat(self.modes.differentiate, self.modes.overflow, self.modes.strict),
+            HostRegister.PC: self.pc.as_signed(), HostRegister.BR: self.br.as_signed(), HostRegister.DIRECTION: self.backward,
+            HostRegister.CODE_SIZE: self.code_size, HostRegister.DATA_SIZE: self.data_size, HostRegister.STEPS: steps,
+            HostRegister.CYCLES: self.counters[0], HostRegister.RETIRED: self.counters[1],
+            HostRegister.TOGGLED: self.counters[2], HostRegister.ERASED: self.counters[3],
         }  # fmt: skip
         with m.Switch(slot):
             for asked_for, answer in answers.items():
@@ -234,11 +241,11 @@ class Host(wiring.Component):
                 m.d.sync += [kept.valid.eq(1), kept.slot.eq(here), kept.word.eq(found[32:])]
 
         self._act(m, acts & ~in_window, slot, commands, written, steps)
-        with m.If(acts & ~in_window & (slot == Slot.CONTROL)):
+        with m.If(acts & ~in_window & (slot == HostRegister.CONTROL)):
             with m.If(commands.run | commands.step):
                 m.d.sync += [
                     running.eq(commands.step | (steps != 0)), left.eq(Mux(commands.step, 1, steps)),
-                    status.halted.eq(0), status.trapped.eq(0), status.trap.eq(Trap.NONE),
+                    status.halted.eq(0), status.trapped.eq(0), status.trap.eq(TrapCause.NONE),
                 ]  # fmt: skip
             with m.If(commands.stop):
                 m.d.sync += running.eq(0)
@@ -249,22 +256,22 @@ class Host(wiring.Component):
         s = self.settings
         m.d.comb += s.value.eq(written.as_signed())
         with m.If(acts), m.Switch(slot):
-            with m.Case(Slot.CONTROL):
+            with m.Case(HostRegister.CONTROL):
                 m.d.comb += [s.turn.eq(commands.turn), s.forget.eq(commands.forget), s.clear.eq(commands.clear)]
-            with m.Case(Slot.MODES):
+            with m.Case(HostRegister.MODES):
                 modes = self.modes
                 m.d.sync += Cat(modes.differentiate, modes.overflow, modes.strict).eq(written)
-            with m.Case(Slot.PC):
+            with m.Case(HostRegister.PC):
                 m.d.comb += s.set_pc.eq(1)
-            with m.Case(Slot.BR):
+            with m.Case(HostRegister.BR):
                 m.d.comb += s.set_br.eq(1)
-            with m.Case(Slot.DIRECTION):
+            with m.Case(HostRegister.DIRECTION):
                 m.d.comb += [s.set_direction.eq(1), s.value.eq(Mux(written[0], -1, 0))]
-            with m.Case(Slot.CODE_SIZE):
+            with m.Case(HostRegister.CODE_SIZE):
                 m.d.sync += self.code_size.eq(_at_most(written, self.parameters.code_words))
-            with m.Case(Slot.DATA_SIZE):
+            with m.Case(HostRegister.DATA_SIZE):
                 m.d.sync += self.data_size.eq(_at_most(written, self.parameters.data_words))
-            with m.Case(Slot.STEPS):
+            with m.Case(HostRegister.STEPS):
                 m.d.sync += steps.eq(written)
 
     def _identity(self) -> Value:

@@ -136,7 +136,7 @@ class SimulatedBus:
                 self._work = None
 
 
-class Line(Protocol):
+class SerialLine(Protocol):
     """A serial line: an open `serial.Serial` of pyserial with a timeout, or an object with the same two methods."""
 
     def write(self, data: bytes, /) -> Any:
@@ -152,7 +152,7 @@ class SerialBus:
     SerialBus(serial.Serial("/dev/ttyUSB0", 115200, timeout=1))
     """
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: SerialLine) -> None:
         self.line = line
 
     def read(self, address: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from retrograd.hdl.bus.host_interface import Host
+from retrograd.hdl.bus.host_interface import HostInterface
 from retrograd.hdl.bus.serial_interface import SerialHost
 from retrograd.hdl.bus.wishbone import Wishbone
 from retrograd.hdl.core.core import Core
@@ -36,7 +36,7 @@ class Coprocessor(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.core = core = self.core
-        m.submodules.host = host = Host(core.parameters)
+        m.submodules.host = host = HostInterface(core.parameters)
         connect(m, flipped(self.bus), host.bus)
         connect(m, core.retirement, flipped(self.retirement))
         for name in ("modes", "window", "settings"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrograd.hdl.core.ports import Space
-from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.microcode.microword import TrapCause
 
 
 class Change(NamedTuple):
@@ -27,7 +27,7 @@ class Change(NamedTuple):
 class Record(NamedTuple):
     """One record of the retirement port; PC and BR are signed."""
 
-    trap: Trap
+    trap: TrapCause
     instruction: int
     pc_before: int
     pc_after: int
@@ -75,7 +75,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Report:
+class OrderReport:
     """The outcome of an order."""
 
     #: one record for each retired instruction and for the trap; or only the last

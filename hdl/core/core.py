@@ -21,14 +21,14 @@ from retrograd.hdl.core.retirement import WRITTEN, Retirement
 from retrograd.hdl.core.sequencer import Phase, Sequencer
 from retrograd.hdl.core.units.branch import BranchUnit
 from retrograd.hdl.core.units.counters import Counters
-from retrograd.hdl.core.units.discarded_cotangents import Ledger
+from retrograd.hdl.core.units.discarded_cotangents import DiscardedCotangents
 from retrograd.hdl.core.units.divider import Divider
 from retrograd.hdl.core.units.guard import GuardUnit
 from retrograd.hdl.core.units.logic import LogicUnit
 from retrograd.hdl.core.units.multiplier import Multiplier
 from retrograd.hdl.core.units.rom import RomUnit
 from retrograd.hdl.microcode.contents import Microcode, microcode_for
-from retrograd.hdl.microcode.microword import Field, Operation, Select, Trap, Writer
+from retrograd.hdl.microcode.microword import Field, Operation, Select, TrapCause, Writer
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
 
 
@@ -51,7 +51,7 @@ class Core(wiring.Component):
         self.rom = RomUnit(width, code.tables)
         self.divider = Divider(width, code.divisions, code.quotients)
         #: the trap that the guards report, at the first write
-        self.guarded = Signal(Trap)
+        self.guarded = Signal(TrapCause)
         #: BR is not 0 although it must be; valid while it is tested
         self.jumping = Signal()
         super().__init__(
@@ -70,7 +70,7 @@ class Core(wiring.Component):
                 #: the instruction does not retire: the program ends here, or the instruction traps
                 "halts": Out(1),
                 "traps": Out(1),
-                "trap": Out(Trap),
+                "trap": Out(TrapCause),
                 "pc": Out(p.pc_bits),
                 "br": Out(width),
                 "backward": Out(1),
@@ -91,7 +91,7 @@ class Core(wiring.Component):
         m.submodules.memory = memory = self.memory
         m.submodules.operands = operands = self.operands
         m.submodules.guards = guards = GuardUnit(width)
-        m.submodules.ledger = ledger = Ledger(width)
+        m.submodules.ledger = ledger = DiscardedCotangents(width)
         m.submodules.counters = counters = Counters(width)
         m.submodules.code = code_memory = Memory(self.code)
         fetched = code_memory.read_port()
@@ -140,23 +140,23 @@ class Core(wiring.Component):
 
         # ------------------------------------------------ guards
         commit = sequencer.commit
-        early, late, trap = Signal(Trap), self.guarded, Signal(Trap)
+        early, late, trap = Signal(TrapCause), self.guarded, Signal(TrapCause)
         ends = Signal()
         # A trap that is found before execution stops the instruction one cycle later, still before its first write.
-        m.d.sync += [early.eq(Trap.NONE), ends.eq(0)]
+        m.d.sync += [early.eq(TrapCause.NONE), ends.eq(0)]
         m.d.comb += self.jumping.eq(head.settled & (branch.br != 0))
         with m.If(~sequencer.abandon), m.Switch(phase):
             with m.Case(Phase.DECODE), m.If(~inside):
-                m.d.sync += early.eq(Trap.CODE)
+                m.d.sync += early.eq(TrapCause.CODE)
             with m.Case(Phase.READ):
                 with m.If(~decoder.legal):
-                    m.d.sync += early.eq(Trap.ILLEGAL)
+                    m.d.sync += early.eq(TrapCause.ILLEGAL)
                 with m.Elif(self.jumping):
-                    m.d.sync += early.eq(Trap.JUMP)
+                    m.d.sync += early.eq(TrapCause.JUMP)
                 with m.Elif(head.halts):
                     m.d.sync += ends.eq(1)
             with m.Case(Phase.ACCESS), m.If(~memory.valid):
-                m.d.sync += early.eq(Trap.MEMORY)
+                m.d.sync += early.eq(TrapCause.MEMORY)
         m.d.comb += [
             guards.begin.eq(sequencer.launch),
             guards.forbidden.eq(head.forbidden),
@@ -170,11 +170,11 @@ class Core(wiring.Component):
             ledger.forget.eq(self.settings.forget),
         ]
         with m.If(commit.first):
-            m.d.comb += late.eq(Mux((guards.trap == Trap.NONE) & commit.drop, ledger.trap, guards.trap))
+            m.d.comb += late.eq(Mux((guards.trap == TrapCause.NONE) & commit.drop, ledger.trap, guards.trap))
         m.d.comb += [
             trap.eq(Mux(commit.first, late, early)),
             self.trap.eq(trap),
-            self.traps.eq(trap != Trap.NONE),
+            self.traps.eq(trap != TrapCause.NONE),
             self.halts.eq(ends),
             sequencer.abandon.eq(self.traps | ends),
         ]
@@ -183,7 +183,7 @@ class Core(wiring.Component):
         retires = Signal()
         writes = Signal()
         m.d.comb += [
-            writes.eq(~commit.first | (late == Trap.NONE)),
+            writes.eq(~commit.first | (late == TrapCause.NONE)),
             retires.eq(commit.last & writes),
             branch.prepare.eq(commit.first),
             branch.commit.eq(commit.first & writes),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
-from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.microcode.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
 
 #: locations that an instruction may write
@@ -34,7 +34,7 @@ class Retirement(wiring.Signature):
                 #: an instruction retires or traps
                 "valid": Out(1),
                 #: the cause of the trap; all other state is then unchanged
-                "trap": Out(Trap),
+                "trap": Out(TrapCause),
                 #: the encoded instruction
                 "instruction": Out(INSTRUCTION),
                 "pc_before": Out(pc),

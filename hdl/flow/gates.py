@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Gates of the co-processor's units, counted on the netlist.
+"""GateCounts of the co-processor's units, counted on the netlist.
 
     AND with inverters, XOR, flip-flops, bits of memory
 
@@ -35,8 +35,8 @@ _SCRIPT = (
 
 
 @dataclass(frozen=True)
-class Gates:
-    """Gates of one part of the hardware."""
+class GateCounts:
+    """GateCounts of one part of the hardware."""
 
     and_gates: int
     xor_gates: int
@@ -47,8 +47,8 @@ class Gates:
         """The counts by name."""
         return {"AND": self.and_gates, "XOR": self.xor_gates, "DFF": self.flip_flops, "memory bits": self.memory_bits}
 
-    def __sub__(self, other: Gates) -> Gates:
-        return Gates(
+    def __sub__(self, other: GateCounts) -> GateCounts:
+        return GateCounts(
             self.and_gates - other.and_gates,
             self.xor_gates - other.xor_gates,
             self.flip_flops - other.flip_flops,
@@ -56,7 +56,7 @@ class Gates:
         )
 
 
-def count(component: Any) -> Gates:
+def count(component: Any) -> GateCounts:
     """The gates of one component. Raises FileNotFoundError without Yosys, subprocess.CalledProcessError if it fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -67,15 +67,15 @@ def count(component: Any) -> Gates:
         return _read(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
 
 
-def _read(document: dict[str, Any]) -> Gates:
+def _read(document: dict[str, Any]) -> GateCounts:
     design = document.get("design") or next(iter(document["modules"].values()))
     cells: dict[str, int] = {k: int(v) for k, v in design["num_cells_by_type"].items()}
     gates = {gate: sum(cells.get(cell, 0) for cell in names) for gate, names in _CELLS.items()}
     registers = sum(n for cell, n in cells.items() if "DFF" in cell)
-    return Gates(gates["AND"], gates["XOR"], registers, int(design.get("num_memory_bits", 0)))
+    return GateCounts(gates["AND"], gates["XOR"], registers, int(design.get("num_memory_bits", 0)))
 
 
-def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[str, Gates]:
+def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[str, GateCounts]:
     """The gates of each function unit, and of the rest of the core."""
     code = microcode or microcode_for(parameters)
     core = Core(parameters, code)
@@ -94,7 +94,7 @@ def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[st
     return {**found, "rest of the core": rest}
 
 
-def as_dict(parameters: Parameters, found: dict[str, Gates]) -> dict[str, Any]:
+def as_dict(parameters: Parameters, found: dict[str, GateCounts]) -> dict[str, Any]:
     """The counts as a document of schema retrograd.gates/1, which the energy accounting reads."""
     return {
         "schema": SCHEMA,

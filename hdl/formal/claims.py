@@ -28,7 +28,7 @@ from retrograd.isa.words import Format
 _PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "memory", "br": "BR"}
 
 
-class Kind(Enum):
+class ClaimKind(Enum):
     """Kinds of claims, as they are printed."""
 
     INVERSE = "taken back"
@@ -41,7 +41,7 @@ class Claim:
     """One claim. `same`: ra and rb are one register."""
 
     opcode: Opcode
-    kind: Kind
+    kind: ClaimKind
     lifted: bool = False
     backward: bool = False
     same: bool = False
@@ -49,7 +49,7 @@ class Claim:
     @property
     def name(self) -> str:
         """Opcodes and mode: "mul.add D=1 DIR=-1"."""
-        partner = f", {TABLE.inverse(self.opcode).name}" if self.kind is Kind.JUMP else ""
+        partner = f", {TABLE.inverse(self.opcode).name}" if self.kind is ClaimKind.JUMP else ""
         one = " ra=rb" if self.same else ""
         return f"{self.opcode.name}{partner} D={int(self.lifted)} DIR={-1 if self.backward else 1}{one}"
 
@@ -64,10 +64,10 @@ def _claims_of(opcode: Opcode, w: Format) -> Iterator[Claim]:
         return
     for lifted, backward in product((False, True), repeat=2):
         for same in (False, True) if distinguishes(opcode, w, lifted) else (False,):
-            kind = Kind.TRAP if always_traps(_executed(opcode, backward), w, same) else Kind.INVERSE
+            kind = ClaimKind.TRAP if always_traps(_executed(opcode, backward), w, same) else ClaimKind.INVERSE
             yield Claim(opcode, kind, lifted, backward, same)
         if jumps(opcode, w, backward):
-            yield Claim(opcode, Kind.JUMP, lifted, backward)
+            yield Claim(opcode, ClaimKind.JUMP, lifted, backward)
 
 
 def _executed(opcode: Opcode, backward: bool) -> Opcode:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 import z3
-from retrograd.hdl.formal.solving import Sample, solved, truth
+from retrograd.hdl.formal.solving import RandomValues, solved, truth
 from retrograd.hdl.formal.terms import Term, Word, equal, negation, unknown
 
 #: limits for a proof that two names are equal: layers of definitions, and seconds
@@ -36,7 +36,7 @@ class Definitions:
         #: candidates for equality with a new term; and the evaluated ones by their random values
         self._words: list[Term] = []
         self._alike: dict[tuple[int, ...], list[Term]] = {}
-        self._sample = Sample(_DRAWS, self._terms)
+        self._sample = RandomValues(_DRAWS, self._terms)
         self._looked_at: set[Term] = set()
 
     def name(self, term: Term) -> Term:

@@ -25,7 +25,7 @@ import z3
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import terms
-from retrograd.hdl.formal.claims import Claim, Kind, claims, distinguishes, jumps, provable, trap_codes
+from retrograd.hdl.formal.claims import Claim, ClaimKind, claims, distinguishes, jumps, provable, trap_codes
 from retrograd.hdl.formal.lazy_definitions import Definitions
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word
@@ -53,7 +53,7 @@ class Stuck(Exception):
 
 
 @dataclass(frozen=True)
-class Result:
+class ProofResult:
     """The result of one proof. `counterexample`: words for which a location is not restored, or a trap occurs.
 
     `witnessed`: the solver has found a state that reaches the end of the instruction. For a dead core it soon proves that there is
@@ -210,7 +210,7 @@ class Prover:
 
     # ---------------------------------------------------------------- one proof
 
-    def prove(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> Result:
+    def prove(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> ProofResult:
         """Prove that the instruction is undone. `same`: ra and rb are one register, for a microprogram that depends on it.
 
         With D = 1, an instruction that discards a cotangent is executed on a strict machine, right after a host has cleared the
@@ -229,9 +229,9 @@ class Prover:
         self._step(opcode)
         self._turn()
         wrong = self._compare(before)
-        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
+        return ProofResult(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
 
-    def prove_pair(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False) -> Result:
+    def prove_pair(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False) -> ProofResult:
         """Prove that a taken jump and its partner leave BR = 0 and are both undone, and that the partner cannot trap.
 
         The partner has the opposite constant and the same registers. Raises as `prove`; ValueError for an opcode that begins no jump.
@@ -265,11 +265,13 @@ class Prover:
         self._step(opcode)
         self._turn()
         wrong = self._compare(before)
-        return Result(
+        return ProofResult(
             f"{opcode.name}, {partner.name}", not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed
         )
 
-    def prove_trap(self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False) -> Result:
+    def prove_trap(
+        self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False
+    ) -> ProofResult:
         """Prove that an instruction that must always trap does so, by its own guards, and changes nothing. Raises as `prove`.
 
         With PC outside the code, or during a jump, it traps for that reason, as any instruction does.
@@ -282,17 +284,17 @@ class Prover:
         self._put(opcode, self._instruction(opcode), lifted, same)
         cycles = self._step(opcode)
         wrong = self._compare(before) if run.trapped else "it retires"
-        return Result(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
+        return ProofResult(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
 
-    def prove_claim(self, claim: Claim) -> Result:
+    def prove_claim(self, claim: Claim) -> ProofResult:
         """Prove a claim. Raises as `prove`."""
         opcode, backward, lifted = claim.opcode, claim.backward, claim.lifted
         match claim.kind:
-            case Kind.INVERSE:
+            case ClaimKind.INVERSE:
                 return self.prove(opcode, backward=backward, lifted=lifted, same=claim.same)
-            case Kind.JUMP:
+            case ClaimKind.JUMP:
                 return self.prove_pair(opcode, backward=backward, lifted=lifted)
-            case Kind.TRAP:
+            case ClaimKind.TRAP:
                 return self.prove_trap(opcode, backward=backward, lifted=lifted, same=claim.same)
 
     def _begin(self, backward: bool, lifted: bool, drops: bool) -> _Run:
@@ -442,7 +444,7 @@ class Prover:
 
 def prove_all(
     w: Format, opcodes: Collection[str], seconds: float = 60, executor: Executor | None = None
-) -> Iterator[Result]:
+) -> Iterator[ProofResult]:
     """A result for each claim on these opcodes; its `opcode` is the claim's name, such as "mul.add D=1 DIR=-1".
 
     A claim that the solver does not decide in time does not hold. `executor` runs the proofs, one task for each opcode; results come
@@ -453,7 +455,7 @@ def prove_all(
         yield from found
 
 
-def _proofs_of(w: Format, seconds: float, opcode: str) -> list[Result]:
+def _proofs_of(w: Format, seconds: float, opcode: str) -> list[ProofResult]:
     prover = _prover(w)
     prover.seconds = seconds
     return [*prove_with(prover, {opcode})]
@@ -465,11 +467,11 @@ def _prover(w: Format) -> Prover:
     return Prover(w)
 
 
-def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[Result]:
+def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[ProofResult]:
     """The same, with an existing prover."""
     for claim in claims(prover.w, opcodes):
         begun = time.monotonic()
         try:
             yield replace(prover.prove_claim(claim), opcode=claim.name)
         except (Undecided, Stuck) as error:
-            yield Result(claim.name, False, time.monotonic() - begun, 0, str(error))
+            yield ProofResult(claim.name, False, time.monotonic() - begun, 0, str(error))

@@ -95,7 +95,7 @@ def _truth(one: Term) -> Any:
     return one.truth
 
 
-class Sample:
+class RandomValues:
     """Values of terms for `count` random assignments to all unknown words and uninterpreted functions.
 
     `meanings`: name -> the term that it is defined as.

@@ -23,7 +23,7 @@ from retrograd.hdl.microcode.microword import (
     Field,
     Operation,
     Select,
-    Trap,
+    TrapCause,
     pack,
 )
 from retrograd.hdl.parameters import Parameters
@@ -48,7 +48,7 @@ from retrograd.isa.words import Format
 ADDRESS_BITS = 14
 
 #: A trap that is known before execution: of an instruction that always traps, or that always traps on a strict machine.
-FORBIDDEN = data.StructLayout({"valid": 1, "order": 4, "trap": Trap, "overflow": 1, "strict": 1})
+FORBIDDEN = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause, "overflow": 1, "strict": 1})
 
 DISPATCH = data.StructLayout(
     {

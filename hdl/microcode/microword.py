@@ -111,7 +111,7 @@ class Field(Enum):
     RB = 3
 
 
-class Trap(Enum):
+class TrapCause(Enum):
     """The cause of a trap. Number n is the diagnostic RG04n, except ILLEGAL, which is RG0306."""
 
     NONE = 0
@@ -131,16 +131,16 @@ class Trap(Enum):
     @property
     def code(self) -> str:
         """The code of the diagnostic."""
-        return "RG0306" if self is Trap.ILLEGAL else f"RG04{self.value:02}"
+        return "RG0306" if self is TrapCause.ILLEGAL else f"RG04{self.value:02}"
 
 
-TRAPS = {trap.code: trap for trap in Trap if trap is not Trap.NONE}
+TRAPS = {trap.code: trap for trap in TrapCause if trap is not TrapCause.NONE}
 
 #: Source of an operand of the *next* row, and its address in the operand file.
 SOURCE = data.StructLayout({"select": 5, "ahead": FILE_BITS})
 
 #: The result is the predicate of a guard: if it is zero, this trap, unless an earlier guard fails as well.
-CHECK = data.StructLayout({"valid": 1, "order": 4, "trap": Trap, "overflow": 1})
+CHECK = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause, "overflow": 1})
 
 #: Changes of the machine's state.
 COMMIT = data.StructLayout(

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.sim import Simulator
-from retrograd.hdl.bus.transactions import Change, Order, Record, Report
+from retrograd.hdl.bus.transactions import Change, Order, OrderReport, Record
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.ports import Space
-from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.microcode.microword import TrapCause
 from retrograd.hdl.simulation.waves import Watched
 from retrograd.isa.files import replacing_text
 
@@ -25,9 +25,9 @@ class Simulation:
         self.core = core
         self._simulator: Simulator | None = None
         self._orders: Sequence[Order] = ()
-        self._reports: list[Report] = []
+        self._reports: list[OrderReport] = []
 
-    def run(self, orders: Sequence[Order], vcd: str | None = None) -> list[Report]:
+    def run(self, orders: Sequence[Order], vcd: str | None = None) -> list[OrderReport]:
         """Carry out the orders. Raises TimeoutError if the core does not become idle.
 
         `vcd`: a file for the waveforms, see `waves`.
@@ -73,7 +73,7 @@ class Simulation:
             Space.CODE: core.code,
         }[space]
 
-    async def _carry_out(self, ctx: Any, order: Order) -> Report:
+    async def _carry_out(self, ctx: Any, order: Order) -> OrderReport:
         core = self.core
         for space, address, word in order.writes:
             ctx.set(self._memory(space)[address], word)
@@ -90,7 +90,7 @@ class Simulation:
         counters = tuple(ctx.get(core.counters[i]) for i in range(4))
         assert len(counters) == 4
         pc, br = _signed(ctx.get(core.pc), core.parameters.pc_bits), _signed(ctx.get(core.br), core.parameters.width)
-        return Report(records, halted, pc, br, bool(ctx.get(core.backward)), counters, blocks)
+        return OrderReport(records, halted, pc, br, bool(ctx.get(core.backward)), counters, blocks)
 
     async def _set(self, ctx: Any, order: Order) -> None:
         settings, modes = self.core.settings, self.core.modes
@@ -146,7 +146,7 @@ class Simulation:
             return Change(*(ctx.get(getattr(port, f"{place}_{member}")) for member in Change._fields))
 
         return Record(
-            Trap(ctx.get(port.trap)),
+            TrapCause(ctx.get(port.trap)),
             ctx.get(port.instruction),
             ctx.get(port.pc_before),
             ctx.get(port.pc_after),

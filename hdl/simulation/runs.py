@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Protocol
 
 from retrograd.hdl.bus.device import need_scale, need_steps
-from retrograd.hdl.bus.transactions import Order, Report
+from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.ports import Space
-from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.microcode.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS, Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.verilated import Verilated
@@ -37,7 +37,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedRun:
     """A run that has ended, and the machine after it."""
 
     #: "halted", "limit" or "trap"; and the code of the trap
@@ -62,7 +62,7 @@ class Run:
 class Simulator(Protocol):
     """A simulator of the core."""
 
-    def run(self, orders: Sequence[Order]) -> list[Report]:
+    def run(self, orders: Sequence[Order]) -> list[OrderReport]:
         """Carry out orders in sequence on one machine."""
 
 
@@ -88,7 +88,7 @@ def run(
     scale: int = 0,
     folder: Path | None = None,
     vcd: str | None = None,
-) -> list[Run]:
+) -> list[SimulatedRun]:
     """The forward run and, with a loss, the run back with D = 1 and loss̄ = 2^scale.
 
     `folder`: the cache of Verilator's libraries; if it is given, Verilator simulates, else Amaranth. `vcd`: a file for waveforms,
@@ -122,15 +122,15 @@ def run(
     return [_run(report) for report in reports]
 
 
-def _run(report: Report) -> Run:
-    trap = report.records[-1].trap if report.records else Trap.NONE
-    stop = "trap" if trap is not Trap.NONE else "halted" if report.halted else "limit"
+def _run(report: OrderReport) -> SimulatedRun:
+    trap = report.records[-1].trap if report.records else TrapCause.NONE
+    stop = "trap" if trap is not TrapCause.NONE else "halted" if report.halted else "limit"
     registers, memory, cotangents, memory_cotangents = report.blocks
     cycles, retired, toggled, erased = report.counters
     clock = report.records[-1].clock if report.records else 0
-    return Run(
+    return SimulatedRun(
         stop,
-        None if trap is Trap.NONE else trap.code,
+        None if trap is TrapCause.NONE else trap.code,
         report.pc,
         report.br,
         -1 if report.backward else 1,

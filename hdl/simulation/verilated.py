@@ -23,11 +23,11 @@ from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
-from retrograd.hdl.bus.transactions import Change, Order, Record, Report
+from retrograd.hdl.bus.transactions import Change, Order, OrderReport, Record
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.retirement import WRITTEN
 from retrograd.hdl.flow.verilog import convert
-from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.microcode.microword import TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
 
@@ -121,11 +121,11 @@ class Verilated:
         if hasattr(self, "_machine"):
             self._library.destroy(self._machine)
 
-    def run(self, orders: Sequence[Order]) -> list[Report]:
+    def run(self, orders: Sequence[Order]) -> list[OrderReport]:
         """Carry out the orders. Raises TimeoutError if the core does not become idle."""
         return [self._carry_out(order) for order in orders]
 
-    def _carry_out(self, order: Order) -> Report:
+    def _carry_out(self, order: Order) -> OrderReport:
         p = self.parameters
         writes = np.array([(space.value, at, word) for space, at, word in order.writes], np.uint64).reshape(-1, 3)
         reads = np.array([(space.value, first, n) for space, first, n in order.reads], np.uint64).reshape(-1, 3)
@@ -156,7 +156,7 @@ class Verilated:
         pc, br, backward, halted, cycles, retired, toggled, erased = (int(word) for word in state)
         reports = [_record(row) for row in records[:count].tolist()]
         counters = cycles, retired, toggled, erased
-        return Report(reports, bool(halted), _signed(pc), _signed(br), bool(backward), counters, blocks)
+        return OrderReport(reports, bool(halted), _signed(pc), _signed(br), bool(backward), counters, blocks)
 
 
 _OPTIONS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
@@ -173,7 +173,7 @@ def _record(row: list[int]) -> Record:
     d, a, b, m = (Change(*row[at : at + 5]) for at in range(11, FIELDS, 5))
     places = _signed(pc), _signed(new_pc), _signed(br), _signed(new_br)
     return Record(
-        Trap(trap), instruction, *places, bool(backward), bool(new_backward), cycles, clock, address, d, a, b, m
+        TrapCause(trap), instruction, *places, bool(backward), bool(new_backward), cycles, clock, address, d, a, b, m
     )
 
 

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
+from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, HostRegister
 from retrograd.hdl.microcode.microword import TRAPS
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.encoding import Instruction, encode
@@ -23,9 +23,25 @@ RUN, STEP, STOP, TURN, FORGET, CLEAR = (1 << i for i in range(COMMANDS.size))
 _BUSY, _HALTED, _TRAPPED, _BACKWARD = (1 << STATUS[name].offset for name in ("busy", "halted", "trapped", "backward"))
 _TRAP = STATUS["trap"].offset
 _LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
-_READ_ONLY = {Slot.IDENTITY, Slot.STATUS, Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED}
+_READ_ONLY = {
+    HostRegister.IDENTITY,
+    HostRegister.STATUS,
+    HostRegister.CYCLES,
+    HostRegister.RETIRED,
+    HostRegister.TOGGLED,
+    HostRegister.ERASED,
+}
 #: slots that the hardware changes while it runs
-_MOVING = {Slot.STATUS, Slot.PC, Slot.BR, Slot.DIRECTION, Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED}
+_MOVING = {
+    HostRegister.STATUS,
+    HostRegister.PC,
+    HostRegister.BR,
+    HostRegister.DIRECTION,
+    HostRegister.CYCLES,
+    HostRegister.RETIRED,
+    HostRegister.TOGGLED,
+    HostRegister.ERASED,
+}
 #: what the code is made of: no instruction that drops a cotangent
 MNEMONICS = (
     "imm.add", "mov.add", "mov.xor", "mul.add", "fmul.add", "div.add", "neg", "swap", "exch", "ld.add", "st.xor", "roli",
@@ -83,16 +99,16 @@ class Model:
         if area > Area.CODE.value:
             return False
         kind = Area(area)
-        if index >= (len(Slot) if kind is Area.CONTROL else len(self.areas[kind])):
+        if index >= (len(HostRegister) if kind is Area.CONTROL else len(self.areas[kind])):
             return False
         if word is None:
             return (kind is Area.CONTROL or not busy) and (not high or number in self.kept)
         if sel != 15:
             return False
-        if kind is Area.CONTROL and Slot(index) is Slot.CONTROL:
+        if kind is Area.CONTROL and HostRegister(index) is HostRegister.CONTROL:
             known = word < 1 << COMMANDS.size
             return known and not (busy and word & ~STOP) and word & (RUN | STEP) != RUN | STEP
-        return not busy and not (kind is Area.CONTROL and Slot(index) in _READ_ONLY)
+        return not busy and not (kind is Area.CONTROL and HostRegister(index) in _READ_ONLY)
 
     def _read(self, area: Area, index: int, number: int, high: bool, busy: bool, cut: bool) -> int | None:
         """−1 where the word is not known."""
@@ -101,8 +117,8 @@ class Model:
             return -1 if kept is None else kept
         if area is not Area.CONTROL and cut:
             return -1
-        slot = None if area is not Area.CONTROL else Slot(index)
-        if (slot in _MOVING and busy) or slot is Slot.TOGGLED:
+        slot = None if area is not Area.CONTROL else HostRegister(index)
+        if (slot in _MOVING and busy) or slot is HostRegister.TOGGLED:
             self.kept = {number: None}
             return -1
         word = self.areas[area][index] if slot is None else self._slot(slot) & _WORD
@@ -113,19 +129,19 @@ class Model:
             self.kept = {number: word >> 32}
         return word & _LOW
 
-    def _slot(self, slot: Slot) -> int:
+    def _slot(self, slot: HostRegister) -> int:
         p = self.parameters
         match slot:
-            case Slot.IDENTITY:
+            case HostRegister.IDENTITY:
                 room = (p.data_words - 1).bit_length() << 8 | (p.code_words - 1).bit_length()
                 return room << 32 | MAGIC << 16 | p.width << 8 | p.format.frac
-            case Slot.CONTROL | Slot.ERASED:
+            case HostRegister.CONTROL | HostRegister.ERASED:
                 return 0
-            case Slot.STATUS:
+            case HostRegister.STATUS:
                 return self.status | (_BACKWARD if self.direction < 0 else 0)
-            case Slot.DIRECTION:
+            case HostRegister.DIRECTION:
                 return int(self.direction < 0)
-            case Slot.BR:
+            case HostRegister.BR:
                 return p.format.signed(self.br & p.format.mask)
         return int(getattr(self, slot.name.lower()))
 
@@ -136,22 +152,22 @@ class Model:
         elif area is not Area.CONTROL:
             self.areas[area][index] = word & p.format.mask
         else:
-            match Slot(index):
-                case Slot.CONTROL:
+            match HostRegister(index):
+                case HostRegister.CONTROL:
                     self._command(word & _LOW)
-                case Slot.MODES:
+                case HostRegister.MODES:
                     self.modes = word & 7
-                case Slot.PC:
+                case HostRegister.PC:
                     self.pc = self._wrapped(word)
-                case Slot.BR:
+                case HostRegister.BR:
                     self.br = p.format.signed(word & p.format.mask)
-                case Slot.DIRECTION:
+                case HostRegister.DIRECTION:
                     self.direction = -1 if word & 1 else 1
-                case Slot.CODE_SIZE:
+                case HostRegister.CODE_SIZE:
                     self.code_size = min(word, p.code_words)
-                case Slot.DATA_SIZE:
+                case HostRegister.DATA_SIZE:
                     self.data_size = min(word, p.data_words)
-                case Slot.STEPS:
+                case HostRegister.STEPS:
                     self.steps = word
                 case _:
                     raise AssertionError(index)
@@ -296,7 +312,7 @@ class Random:
     def read(self) -> Transfer:
         rng = self.rng
         area = rng.choice([Area.CONTROL, *Area])
-        size = {Area.CONTROL: len(Slot), Area.DATA: self.p.data_words, Area.DATA_COTANGENTS: self.p.data_words,
+        size = {Area.CONTROL: len(HostRegister), Area.DATA: self.p.data_words, Area.DATA_COTANGENTS: self.p.data_words,
                 Area.CODE: self.p.code_words}.get(area, 8)  # fmt: skip
         return Transfer(address(area, rng.randrange(size)) + rng.choice((0, 0, 4)), cut=rng.random() < 0.1)
 
@@ -307,23 +323,32 @@ class Random:
             Transfer(address(Area.DATA, self.p.data_words + rng.randrange(9)), rng.choice((None, 1))),
             Transfer(address(Area.REGISTERS, rng.randrange(8)), rng.getrandbits(32), sel=rng.randrange(15)),
             Transfer(address(Area.CONTROL, rng.choice([s.value for s in _READ_ONLY])), 1),
-            Transfer(address(Area.CONTROL, Slot.CONTROL.value), rng.choice((RUN | STEP, 1 << COMMANDS.size))),
+            Transfer(address(Area.CONTROL, HostRegister.CONTROL.value), rng.choice((RUN | STEP, 1 << COMMANDS.size))),
         ))  # fmt: skip
 
     def slot(self) -> Iterator[Transfer]:
         rng, p = self.rng, self.p
         slot = rng.choice(
-            (Slot.MODES, Slot.PC, Slot.PC, Slot.BR, Slot.DIRECTION, Slot.CODE_SIZE, Slot.DATA_SIZE, Slot.STEPS)
+            (
+                HostRegister.MODES,
+                HostRegister.PC,
+                HostRegister.PC,
+                HostRegister.BR,
+                HostRegister.DIRECTION,
+                HostRegister.CODE_SIZE,
+                HostRegister.DATA_SIZE,
+                HostRegister.STEPS,
+            )
         )
         word = {
-            Slot.MODES: rng.randrange(8), Slot.PC: rng.choice((rng.randrange(-2, p.code_words + 2), rng.randrange(1, 9))),
-            Slot.BR: rng.choice((0, 0, rng.randint(-6, 6), -p.format.sign)), Slot.DIRECTION: rng.randrange(2),
-            Slot.CODE_SIZE: rng.choice((rng.randint(1, p.code_words), 1 << 40)),
-            Slot.DATA_SIZE: rng.choice((rng.randint(0, p.data_words), 1 << 40)),
-            Slot.STEPS: rng.choice((0, 1, rng.randrange(40), 1 << 32, (1 << 32) + rng.randrange(3), UNLIMITED)),
+            HostRegister.MODES: rng.randrange(8), HostRegister.PC: rng.choice((rng.randrange(-2, p.code_words + 2), rng.randrange(1, 9))),
+            HostRegister.BR: rng.choice((0, 0, rng.randint(-6, 6), -p.format.sign)), HostRegister.DIRECTION: rng.randrange(2),
+            HostRegister.CODE_SIZE: rng.choice((rng.randint(1, p.code_words), 1 << 40)),
+            HostRegister.DATA_SIZE: rng.choice((rng.randint(0, p.data_words), 1 << 40)),
+            HostRegister.STEPS: rng.choice((0, 1, rng.randrange(40), 1 << 32, (1 << 32) + rng.randrange(3), UNLIMITED)),
         }[slot]  # fmt: skip
         # A code size of 0, which a lost half could leave, has no place for `start`, and the model needs one.
-        yield from self.write(Area.CONTROL, slot.value, word & _WORD, well=slot is Slot.CODE_SIZE)
+        yield from self.write(Area.CONTROL, slot.value, word & _WORD, well=slot is HostRegister.CODE_SIZE)
 
     def any(self) -> Iterator[Transfer]:
         """A few transfers that belong together."""
@@ -343,7 +368,7 @@ class Random:
                 yield from self.slot()
             case 6 | 7:
                 command = rng.choice((RUN, RUN, STEP, RUN | TURN, TURN, CLEAR, FORGET, STOP, CLEAR | RUN))
-                yield Transfer(address(Area.CONTROL, Slot.CONTROL.value), command, cut=rng.random() < 0.1)
+                yield Transfer(address(Area.CONTROL, HostRegister.CONTROL.value), command, cut=rng.random() < 0.1)
             case 8:
                 yield self.refused()
             case _:

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 from retrograd.hdl.bus import top
-from retrograd.hdl.bus.transactions import Order, Report
+from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core import core
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.microcode.contents import Microcode, microcode_for
@@ -55,7 +55,7 @@ def microcode() -> Callable[[Parameters], Microcode]:
 
 
 @pytest.fixture(scope="session")
-def simulate() -> Callable[[Format], Callable[[Sequence[Order]], list[Report]]]:
+def simulate() -> Callable[[Format], Callable[[Sequence[Order]], list[OrderReport]]]:
     """Carries out orders on a core of the format, each time from its reset on, in Amaranth's simulator."""
     return lambda w: _simulation(w).run
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrograd.hdl.bus.transactions import Change, Order, Record, Report
+from retrograd.hdl.bus.transactions import Change, Order, OrderReport, Record
 from retrograd.hdl.core.ports import Space
 from retrograd.isa import encoding
 from retrograd.isa.derivatives.cotangent_steps import freed
@@ -21,7 +21,7 @@ from retrograd.isa.words import Format
 import retrograd as rg
 
 #: carries out orders on hardware for programs of a format
-Execute = Callable[[Sequence[Order]], list[Report]]
+Execute = Callable[[Sequence[Order]], list[OrderReport]]
 
 
 @dataclass

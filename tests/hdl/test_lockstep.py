@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from retrograd.hdl.bus.transactions import Order, Report
+from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microcode.contents import ADDRESS_BITS, DISPATCH, Microcode
@@ -18,7 +18,7 @@ from retrograd.isa.words import Format
 
 import retrograd as rg
 
-Execute = Callable[[Sequence[Order]], list[Report]]
+Execute = Callable[[Sequence[Order]], list[OrderReport]]
 Simulate = Callable[[Format], Execute]
 Plant = Callable[[Parameters], Microcode]
 Q32 = Format(32, 16)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.microcode.microword import TrapCause
 
 #: bits of the counter
 POINT = 48
 
 
-class Ledger(wiring.Component):
+class DiscardedCotangents(wiring.Component):
     """The cotangent arrives one cycle before the test. An instruction that traps changes nothing here."""
 
     def __init__(self, width: int) -> None:
@@ -29,7 +29,7 @@ class Ledger(wiring.Component):
                 #: discarding a nonzero cotangent traps
                 "strict": In(1),
                 #: the trap of this crossing, or none
-                "trap": Out(Trap),
+                "trap": Out(TrapCause),
                 #: cross the point
                 "cross": In(1),
                 #: crossing the point discards a nonzero cotangent
@@ -49,9 +49,9 @@ class Ledger(wiring.Component):
             back.eq(known & (lost == point) & (lost_turned != self.turned)),
         ]
         with m.If(back):
-            m.d.comb += self.trap.eq(Trap.ERASED)
+            m.d.comb += self.trap.eq(TrapCause.ERASED)
         with m.Elif(self.loses & self.strict):
-            m.d.comb += self.trap.eq(Trap.STRICT)
+            m.d.comb += self.trap.eq(TrapCause.STRICT)
         with m.If(self.cross):
             m.d.sync += crossed.eq(Mux(self.turned, point, crossed + 1))
             with m.If(self.loses):

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.microcode.contents import FORBIDDEN
-from retrograd.hdl.microcode.microword import CHECK, Trap
+from retrograd.hdl.microcode.microword import CHECK, TrapCause
 
 
 class GuardUnit(wiring.Component):
@@ -25,7 +25,7 @@ class GuardUnit(wiring.Component):
                 "overflow": In(1),
                 "strict": In(1),
                 #: the trap of the first guard that has failed so far
-                "trap": Out(Trap),
+                "trap": Out(TrapCause),
             }
         )
 
@@ -37,7 +37,7 @@ class GuardUnit(wiring.Component):
         m.d.comb += [
             fails.eq(check.valid & (self.last == 0) & (self.overflow | ~check.overflow)),
             first.eq(fails & (~held.valid | (check.order < held.order))),
-            self.trap.eq(Mux(first, check.trap, Mux(held.valid, held.trap, Trap.NONE))),
+            self.trap.eq(Mux(first, check.trap, Mux(held.valid, held.trap, TrapCause.NONE))),
         ]
         f = self.forbidden
         with m.If(self.begin):

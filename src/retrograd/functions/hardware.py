@@ -23,7 +23,7 @@ from retrograd.values.marshal import bind, located, to_words, types_of
 from retrograd.values.marshal import from_words as values_of
 
 if TYPE_CHECKING:
-    from retrograd.hdl.bus.device import Device
+    from retrograd.hdl.bus.device import CoprocessorDriver
 
 __all__ = ["HardwareResult", "run_on_hardware"]
 
@@ -65,7 +65,7 @@ def run_on_hardware(
     format: Format | str | None = None,
     loss: int | str | None = None,
     scale: int = 0,
-    device: Device | None = None,
+    device: CoprocessorDriver | None = None,
     verilator: Path | None = None,
     vcd: str | None = None,
     max_steps: int | None = 100_000,
@@ -168,7 +168,7 @@ def _simulated(
 
 
 def _on_device(
-    device: Device, program: Any, memory: list[int], backward: bool, seed: int | None, scale: int, steps: int
+    device: CoprocessorDriver, program: Any, memory: list[int], backward: bool, seed: int | None, scale: int, steps: int
 ) -> list[_Ran]:
     device.load(program, memory, backward=backward)
     if seed is None:

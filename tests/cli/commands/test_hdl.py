@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from retrograd.hdl.formal.proofs import Result
+from retrograd.hdl.formal.proofs import ProofResult
 
 import retrograd as rg
 
@@ -151,7 +151,7 @@ def test_proofs(cli: Cli) -> None:
 
 def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     modes = [f"neg D={d} DIR={way}" for d in (0, 1) for way in (1, -1)]
-    found = [Result(modes[0], True, 0.25, 5), Result(modes[1], False, 1.5, 5, "PC: [rd = 3]")]
+    found = [ProofResult(modes[0], True, 0.25, 5), ProofResult(modes[1], False, 1.5, 5, "PC: [rd = 3]")]
     monkeypatch.setattr("retrograd.hdl.formal.proofs.prove_all", lambda *_: iter(found))
     code, out, _ = cli("hdl", "formal", "neg")
     assert code == REFUTED

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from amaranth.sim import Simulator
-from retrograd.hdl.bus.device import Device, Ended
+from retrograd.hdl.bus.device import CoprocessorDriver, Ended
 from retrograd.hdl.bus.host_interface import Area
 from retrograd.hdl.bus.links import Bus, BusError, SerialBus, SimulatedBus
 from retrograd.hdl.bus.top import SerialCoprocessor
@@ -76,7 +76,7 @@ def reference(program: rg.Program, loss: int) -> tuple[rg.Machine, list[int], in
 
 @pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.slow)], ids=str)
 def test_a_gradient(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
-    device, program = Device(buses(w)), square(w)
+    device, program = CoprocessorDriver(buses(w)), square(w)
     assert (device.format, device.code_words, device.data_words) == (w, 32, 16)
     device.load(program)
     found = device.gradient(program.data_labels["y"])
@@ -109,7 +109,7 @@ more:   goto.lt r1, r2, again
 @pytest.mark.parametrize("w", [Q32, Format(64, 32)], ids=str)
 def test_a_jump_to_a_lower_address_is_under_way(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
     program = rg.assemble(LOOP.format(w=w.width, f=w.frac))
-    device, machine = Device(buses(w)), rg.Machine(program)
+    device, machine = CoprocessorDriver(buses(w)), rg.Machine(program)
     device.load(program)
     seen = set()
     for _ in range(6):
@@ -122,7 +122,7 @@ def test_a_jump_to_a_lower_address_is_under_way(buses: Callable[[Format], Simula
 
 @pytest.mark.slow
 def test_steps_there_and_back(buses: Callable[[Format], SimulatedBus]) -> None:
-    device, program = Device(buses(Q32)), square(Q32)
+    device, program = CoprocessorDriver(buses(Q32)), square(Q32)
     device.load(program)
     machine = rg.Machine(program)
     for steps in (1, 2, 0, 1):
@@ -141,7 +141,7 @@ def test_steps_there_and_back(buses: Callable[[Format], SimulatedBus]) -> None:
 
 @pytest.mark.slow
 def test_what_is_given_is_used(buses: Callable[[Format], SimulatedBus]) -> None:
-    device, program = Device(buses(Q32)), square(Q32)
+    device, program = CoprocessorDriver(buses(Q32)), square(Q32)
     device.load(program, [3 << 16, 5])
     device.set_registers({3: 1 << 16, 200: -1})
     device.set_memory(4, [-7])
@@ -161,7 +161,7 @@ def test_what_is_given_is_used(buses: Callable[[Format], SimulatedBus]) -> None:
 
 @pytest.mark.slow
 def test_backward(buses: Callable[[Format], SimulatedBus]) -> None:
-    device, program = Device(buses(Q32)), square(Q32)
+    device, program = CoprocessorDriver(buses(Q32)), square(Q32)
     device.load(program, backward=True)
     outcome = device.run()
     machine = rg.Machine(program, backward=True)
@@ -171,7 +171,7 @@ def test_backward(buses: Callable[[Format], SimulatedBus]) -> None:
 
 
 def test_traps(buses: Callable[[Format], SimulatedBus]) -> None:
-    device = Device(buses(Q32))
+    device = CoprocessorDriver(buses(Q32))
     device.load(rg.assemble(DIVIDES))
     outcome = device.run()
     assert (outcome.ended, outcome.code, outcome.pc, outcome.retired) == (Ended.TRAPPED, "RG0402", 2, 2)
@@ -184,7 +184,7 @@ def test_traps(buses: Callable[[Format], SimulatedBus]) -> None:
 
 
 def test_modes(buses: Callable[[Format], SimulatedBus]) -> None:
-    device = Device(buses(Q32))
+    device = CoprocessorDriver(buses(Q32))
     device.load(rg.assemble(".format 32, 16\nstart\nadd r1, 7\nerase r1\nfinish"))
     device.modes(strict=True)
     assert device.run().code == "RG0408"
@@ -194,7 +194,7 @@ def test_modes(buses: Callable[[Format], SimulatedBus]) -> None:
 
 
 def test_what_does_not_fit(buses: Callable[[Format], SimulatedBus]) -> None:
-    device = Device(buses(Q32))
+    device = CoprocessorDriver(buses(Q32))
     device.load(square(Q32))
     for program, said in (
         (square(Q64), "the program is Q32.32, and the co-processor Q16.16"),
@@ -208,7 +208,7 @@ def test_what_does_not_fit(buses: Callable[[Format], SimulatedBus]) -> None:
 
 def test_nothing_was_loaded(buses: Callable[[Format], SimulatedBus]) -> None:
     with pytest.raises(InputError, match="no program was loaded"):
-        Device(buses(Q32)).memory()
+        CoprocessorDriver(buses(Q32)).memory()
 
 
 def test_what_the_hardware_refuses(buses: Callable[[Format], SimulatedBus]) -> None:
@@ -247,11 +247,11 @@ def test_a_lost_transfer_spoils_no_other(buses: Callable[[Format], SimulatedBus]
     """Whichever is lost: each word that is written afterwards, by this driver or the next, is as it was written."""
     for number in range(6):
         lossy = Lossy(buses(Q32), number)
-        device = Device(lossy)
+        device = CoprocessorDriver(lossy)
         with contextlib.suppress(BusError):
             device._write_all(Area.CODE, 0, WORDS)
         if not known:
-            device = Device(buses(Q32))
+            device = CoprocessorDriver(buses(Q32))
         # The small word again, and then its neighbours.
         for at in (1, 0, 2, 3):
             device._write(Area.CODE, at, WORDS[at] & 0xFFFF_FFFF)
@@ -261,7 +261,7 @@ def test_a_lost_transfer_spoils_no_other(buses: Callable[[Format], SimulatedBus]
 
 
 def test_steps_beyond_32_bits(buses: Callable[[Format], SimulatedBus]) -> None:
-    device, program = Device(buses(Q32)), square(Q32)
+    device, program = CoprocessorDriver(buses(Q32)), square(Q32)
     device.load(program)
     assert (device.run(0).ended, device.run(0).retired) == (Ended.LIMIT, 0)
     outcome = device.run((1 << 32) + 1)
@@ -275,11 +275,11 @@ def f(y: fixed, x: fixed) -> None:
 
 def test_a_limit_on_a_device(buses: Callable[[Format], SimulatedBus]) -> None:
     with pytest.raises(BusError, match=r"the run ended at PC = \d: limit"):
-        run_on_hardware(f, 0.0, 1.5, device=Device(buses(Q32)), max_steps=2)
+        run_on_hardware(f, 0.0, 1.5, device=CoprocessorDriver(buses(Q32)), max_steps=2)
 
 
 def test_arguments_beyond_the_hardware(buses: Callable[[Format], SimulatedBus]) -> None:
-    device = Device(buses(Q32))
+    device = CoprocessorDriver(buses(Q32))
     device.load(square(Q32))
     for steps in (-1, 1 << 64, 2.5, True, "many"):
         for call in (
@@ -315,7 +315,7 @@ class Deaf:
 
 def test_no_co_processor() -> None:
     with pytest.raises(BusError, match="is no co-processor: it says 0xdeadbeef"):
-        Device(Deaf())
+        CoprocessorDriver(Deaf())
 
 
 # ---------------------------------------------------------------- a serial line
@@ -348,7 +348,7 @@ class Line:
 
 def test_over_a_serial_line(buses: Callable[[Format], SimulatedBus]) -> None:
     line = Line(buses(Q32))
-    device, program = Device(SerialBus(line)), square(Q32)
+    device, program = CoprocessorDriver(SerialBus(line)), square(Q32)
     device.load(program)
     found = device.gradient(1)
     machine, memory, _ = reference(program, 1)
@@ -421,7 +421,7 @@ class WiredLine:
 
 @pytest.mark.slow
 def test_a_real_line() -> None:
-    device = Device(SerialBus(WiredLine()))
+    device = CoprocessorDriver(SerialBus(WiredLine()))
     assert (device.format, device.code_words, device.data_words) == (Format(8, 4), 16, 4)
     device.set_registers({5: 77})
     assert device.bus.read(Area.REGISTERS.value << 28 | 5 << 3) == 77

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
-from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, Slot
+from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, HostRegister
 from retrograd.hdl.bus.serial_interface import PAUSE
 from retrograd.hdl.bus.top import Coprocessor, SerialCoprocessor
-from retrograd.hdl.microcode.microword import Trap
+from retrograd.hdl.microcode.microword import TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
@@ -99,22 +99,22 @@ class Bus:
         await self.transfer(at + 4, word >> 32)
         await self.transfer(at, word & 0xFFFFFFFF)
 
-    async def get(self, slot: Slot) -> int:
+    async def get(self, slot: HostRegister) -> int:
         return await self.read(Area.CONTROL, slot.value)
 
-    async def set(self, slot: Slot, word: int) -> None:
+    async def set(self, slot: HostRegister, word: int) -> None:
         await self.write(Area.CONTROL, slot.value, word)
 
     async def load(self, p: rg.Program) -> None:
         for at, word in enumerate(p.code):
             await self.write(Area.CODE, at, word)
-        await self.set(Slot.CODE_SIZE, len(p.code))
-        await self.set(Slot.PC, p.start)
+        await self.set(HostRegister.CODE_SIZE, len(p.code))
+        await self.set(HostRegister.PC, p.start)
 
     async def finished(self) -> int:
         """The status, once it has ended."""
         for _ in range(1000):
-            status = await self.get(Slot.STATUS)
+            status = await self.get(HostRegister.STATUS)
             if not status & 1:
                 return status
         raise AssertionError("the core does not end")
@@ -183,28 +183,28 @@ def test_a_program_there_and_back(w: Format) -> None:
     p, m = program(w), rg.Machine(program(w), memory=DATA_WORDS)
 
     async def script(bus: Bus) -> None:
-        assert await bus.get(Slot.IDENTITY) == (4 << 8 | 5) << 32 | MAGIC << 16 | w.width << 8 | w.frac
+        assert await bus.get(HostRegister.IDENTITY) == (4 << 8 | 5) << 32 | MAGIC << 16 | w.width << 8 | w.frac
         await bus.load(p)
-        await bus.set(Slot.CONTROL, RUN)
+        await bus.set(HostRegister.CONTROL, RUN)
         found = status(await bus.finished())
         assert (found["halted"], found["trapped"], found["backward"]) == (1, 0, 0)
         m.run()
-        assert await bus.get(Slot.PC) == m.pc == p.finish
+        assert await bus.get(HostRegister.PC) == m.pc == p.finish
         assert [await bus.read(Area.REGISTERS, r) for r in range(6)] == list(m.registers[:6])
         assert await bus.read(Area.DATA, 2) == m.memory[2] == 25
-        assert await bus.get(Slot.CYCLES) == m.cycles
-        assert await bus.get(Slot.RETIRED) == m.retired
-        assert await bus.get(Slot.TOGGLED) > 10
-        assert await bus.get(Slot.ERASED) == 0
-        await bus.set(Slot.CONTROL, TURN | CLEAR)
+        assert await bus.get(HostRegister.CYCLES) == m.cycles
+        assert await bus.get(HostRegister.RETIRED) == m.retired
+        assert await bus.get(HostRegister.TOGGLED) > 10
+        assert await bus.get(HostRegister.ERASED) == 0
+        await bus.set(HostRegister.CONTROL, TURN | CLEAR)
         there = m.cycles
         m.turn()
-        await bus.set(Slot.CONTROL, RUN)
+        await bus.set(HostRegister.CONTROL, RUN)
         assert status(await bus.finished())["backward"] == 1
         m.run()
-        assert await bus.get(Slot.PC) == m.pc == p.start
+        assert await bus.get(HostRegister.PC) == m.pc == p.start
         assert [await bus.read(Area.REGISTERS, r) for r in range(6)] == [0] * 6
-        assert await bus.get(Slot.CYCLES) == m.cycles - there
+        assert await bus.get(HostRegister.CYCLES) == m.cycles - there
 
     on_bus(w, script)
 
@@ -215,15 +215,15 @@ def test_steps() -> None:
     async def script(bus: Bus) -> None:
         await bus.load(p)
         for _ in range(3):
-            await bus.set(Slot.CONTROL, STEP)
+            await bus.set(HostRegister.CONTROL, STEP)
             await bus.finished()
             m.step()
-            assert await bus.get(Slot.PC) == m.pc
-        await bus.set(Slot.STEPS, 4)
-        await bus.set(Slot.CONTROL, RUN)
+            assert await bus.get(HostRegister.PC) == m.pc
+        await bus.set(HostRegister.STEPS, 4)
+        await bus.set(HostRegister.CONTROL, RUN)
         assert not status(await bus.finished())["halted"]
         m.run(4)
-        assert (await bus.get(Slot.PC), await bus.get(Slot.RETIRED)) == (m.pc, 7)
+        assert (await bus.get(HostRegister.PC), await bus.get(HostRegister.RETIRED)) == (m.pc, 7)
 
     on_bus(Q32, script)
 
@@ -236,14 +236,14 @@ def test_cotangents_and_modes() -> None:
         await bus.write(Area.REGISTERS, 1, 0x7FFFFFFF)
         await bus.write(Area.REGISTERS, 2, 1)
         await bus.write(Area.REGISTER_COTANGENTS, 1, 5)
-        await bus.set(Slot.MODES, 0b011)
-        await bus.set(Slot.CONTROL, RUN)
+        await bus.set(HostRegister.MODES, 0b011)
+        await bus.set(HostRegister.CONTROL, RUN)
         found = status(await bus.finished())
-        assert (found["trapped"], found["trap"]) == (1, Trap.OVERFLOW.value)
+        assert (found["trapped"], found["trap"]) == (1, TrapCause.OVERFLOW.value)
         # The trap has changed nothing, and the machine can go on another way.
-        assert await bus.get(Slot.PC) == 1
-        await bus.set(Slot.MODES, 0b001)
-        await bus.set(Slot.CONTROL, RUN)
+        assert await bus.get(HostRegister.PC) == 1
+        await bus.set(HostRegister.MODES, 0b001)
+        await bus.set(HostRegister.CONTROL, RUN)
         assert status(await bus.finished()) | {"unused": 0} == status(1 << 1)
         assert await bus.read(Area.REGISTERS, 1) == 0x80000000
         assert await bus.read(Area.REGISTER_COTANGENTS, 2) == (-5) % (1 << 32)
@@ -261,12 +261,12 @@ def test_an_illegal_instruction_traps() -> None:
     async def script(bus: Bus) -> None:
         for word in wrong:
             await bus.write(Area.CODE, 0, word)
-            await bus.set(Slot.PC, 0)
-            await bus.set(Slot.CONTROL, RUN)
+            await bus.set(HostRegister.PC, 0)
+            await bus.set(HostRegister.CONTROL, RUN)
             found = status(await bus.finished())
-            assert found["trap"] == Trap.ILLEGAL.value, hex(word)
-            assert Trap.ILLEGAL.code == "RG0306"
-        assert await bus.get(Slot.RETIRED) == 0
+            assert found["trap"] == TrapCause.ILLEGAL.value, hex(word)
+            assert TrapCause.ILLEGAL.code == "RG0306"
+        assert await bus.get(HostRegister.RETIRED) == 0
 
     on_bus(Q32, script)
 
@@ -285,23 +285,30 @@ def bad_transfers() -> Iterator[tuple[int, int | None, int]]:
     for area in range(6, 16):
         yield area << 28, None, 15
         yield area << 28, 1, 15
-    yield (Slot.ERASED.value + 1) << 3, None, 15
-    for slot in (Slot.IDENTITY, Slot.STATUS, Slot.CYCLES, Slot.RETIRED, Slot.TOGGLED, Slot.ERASED):
+    yield (HostRegister.ERASED.value + 1) << 3, None, 15
+    for slot in (
+        HostRegister.IDENTITY,
+        HostRegister.STATUS,
+        HostRegister.CYCLES,
+        HostRegister.RETIRED,
+        HostRegister.TOGGLED,
+        HostRegister.ERASED,
+    ):
         yield slot.value << 3, 1, 15
-    yield Slot.CONTROL.value << 3, RUN | STEP, 15
-    yield Slot.CONTROL.value << 3, 1 << COMMANDS.size, 15
-    yield Slot.CONTROL.value << 3, RUN, 7
-    yield Slot.MODES.value << 3, 7, 1
+    yield HostRegister.CONTROL.value << 3, RUN | STEP, 15
+    yield HostRegister.CONTROL.value << 3, 1 << COMMANDS.size, 15
+    yield HostRegister.CONTROL.value << 3, RUN, 7
+    yield HostRegister.MODES.value << 3, 7, 1
 
 
 def test_what_is_nowhere_is_refused() -> None:
     async def script(bus: Bus) -> None:
         await bus.load(program(Q32))
-        before = [await bus.get(slot) for slot in Slot]
+        before = [await bus.get(slot) for slot in HostRegister]
         for address, word, sel in bad_transfers():
             with pytest.raises(Refused):
                 await bus.transfer(address, word, sel)
-        assert [await bus.get(slot) for slot in Slot] == before
+        assert [await bus.get(slot) for slot in HostRegister] == before
         assert await bus.read(Area.REGISTERS, 0) == 0
 
     on_bus(Q32, script)
@@ -314,18 +321,23 @@ def test_a_running_core_is_left_alone() -> None:
 
     async def script(bus: Bus) -> None:
         await bus.load(p)
-        await bus.set(Slot.CONTROL, RUN)
-        for slot, word in ((Slot.DIRECTION, 1), (Slot.PC, 0), (Slot.MODES, 7), (Slot.CODE_SIZE, 1)):
+        await bus.set(HostRegister.CONTROL, RUN)
+        for slot, word in (
+            (HostRegister.DIRECTION, 1),
+            (HostRegister.PC, 0),
+            (HostRegister.MODES, 7),
+            (HostRegister.CODE_SIZE, 1),
+        ):
             await bus.refuses(Area.CONTROL, slot.value, word)
         for command in (RUN, STEP, TURN, TURN | STOP, FORGET, CLEAR):
-            await bus.refuses(Area.CONTROL, Slot.CONTROL.value, command)
+            await bus.refuses(Area.CONTROL, HostRegister.CONTROL.value, command)
         await bus.refuses(Area.REGISTERS, 1, 1)
         with pytest.raises(Refused):
             await bus.read(Area.CODE, 0)
-        assert (await bus.get(Slot.STATUS)) & 1
+        assert (await bus.get(HostRegister.STATUS)) & 1
         await bus.finished()
-        assert await bus.get(Slot.PC) == m.pc
-        assert await bus.get(Slot.CYCLES) == m.cycles
+        assert await bus.get(HostRegister.PC) == m.pc
+        assert await bus.get(HostRegister.CYCLES) == m.cycles
         assert [await bus.read(Area.REGISTERS, r) for r in range(6)] == list(m.registers[:6])
 
     on_bus(Q32, script)
@@ -336,17 +348,17 @@ def test_stop_ends_with_an_instruction() -> None:
 
     async def script(bus: Bus) -> None:
         await bus.load(p)
-        await bus.set(Slot.CONTROL, STOP)
-        await bus.set(Slot.CONTROL, RUN)
-        await bus.set(Slot.CONTROL, STOP)
+        await bus.set(HostRegister.CONTROL, STOP)
+        await bus.set(HostRegister.CONTROL, RUN)
+        await bus.set(HostRegister.CONTROL, STOP)
         found = status(await bus.finished())
         assert not found["halted"]
-        retired = await bus.get(Slot.RETIRED)
+        retired = await bus.get(HostRegister.RETIRED)
         assert 0 < retired < 10
         m = rg.Machine(p, memory=DATA_WORDS)
         m.run(retired)
-        assert await bus.get(Slot.PC) == m.pc
-        await bus.set(Slot.CONTROL, RUN)
+        assert await bus.get(HostRegister.PC) == m.pc
+        await bus.set(HostRegister.CONTROL, RUN)
         assert status(await bus.finished())["halted"]
 
     on_bus(Q32, script)
@@ -364,25 +376,29 @@ def test_reset_at_any_cycle(every: int) -> None:
         ctx, reset = bus.ctx, bench(Q32).reset
         await bus.load(p)
         for delay in delays:
-            await bus.set(Slot.CODE_SIZE, len(p.code))
-            await bus.set(Slot.PC, p.start)
-            await bus.set(Slot.CONTROL, RUN)
+            await bus.set(HostRegister.CODE_SIZE, len(p.code))
+            await bus.set(HostRegister.PC, p.start)
+            await bus.set(HostRegister.CONTROL, RUN)
             await ctx.tick().repeat(delay)
             ctx.set(reset, 1)
             await ctx.tick()
             ctx.set(reset, 0)
-            assert await bus.get(Slot.STATUS) == 0
-            assert (await bus.get(Slot.PC), await bus.get(Slot.BR), await bus.get(Slot.CYCLES)) == (0, 0, 0)
+            assert await bus.get(HostRegister.STATUS) == 0
+            assert (
+                await bus.get(HostRegister.PC),
+                await bus.get(HostRegister.BR),
+                await bus.get(HostRegister.CYCLES),
+            ) == (0, 0, 0)
             for r in range(6):
                 await bus.write(Area.REGISTERS, r, 0)
             await bus.write(Area.DATA, 2, 0)
         # Memories keep what they had, the code too; once the words are as they were, all is as ever.
-        await bus.set(Slot.CODE_SIZE, len(p.code))
-        await bus.set(Slot.PC, p.start)
-        await bus.set(Slot.CONTROL, RUN)
+        await bus.set(HostRegister.CODE_SIZE, len(p.code))
+        await bus.set(HostRegister.PC, p.start)
+        await bus.set(HostRegister.CONTROL, RUN)
         assert status(await bus.finished())["halted"]
         assert [await bus.read(Area.REGISTERS, r) for r in range(6)] == list(m.registers[:6])
-        assert await bus.get(Slot.CYCLES) == m.cycles
+        assert await bus.get(HostRegister.CYCLES) == m.cycles
 
     bench(Q32).run(script)
 
@@ -445,18 +461,18 @@ def test_steps_have_64_bits() -> None:
     p = program(Q32)
 
     async def script(bus: Bus) -> None:
-        assert await bus.get(Slot.STEPS) == UNLIMITED
+        assert await bus.get(HostRegister.STEPS) == UNLIMITED
         await bus.load(p)
-        await bus.set(Slot.STEPS, 0)
-        await bus.set(Slot.CONTROL, RUN)
+        await bus.set(HostRegister.STEPS, 0)
+        await bus.set(HostRegister.CONTROL, RUN)
         assert status(await bus.finished()) == status(0)
-        assert (await bus.get(Slot.PC), await bus.get(Slot.RETIRED)) == (p.start, 0)
-        await bus.set(Slot.CONTROL, STEP)
+        assert (await bus.get(HostRegister.PC), await bus.get(HostRegister.RETIRED)) == (p.start, 0)
+        await bus.set(HostRegister.CONTROL, STEP)
         await bus.finished()
-        assert await bus.get(Slot.RETIRED) == 1
-        await bus.set(Slot.STEPS, (1 << 32) + 1)
-        assert await bus.get(Slot.STEPS) == (1 << 32) + 1
-        await bus.set(Slot.CONTROL, RUN)
+        assert await bus.get(HostRegister.RETIRED) == 1
+        await bus.set(HostRegister.STEPS, (1 << 32) + 1)
+        assert await bus.get(HostRegister.STEPS) == (1 << 32) + 1
+        await bus.set(HostRegister.CONTROL, RUN)
         assert status(await bus.finished())["halted"]
 
     on_bus(Q32, script)
@@ -482,7 +498,7 @@ def random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> Counter
             """Let the run end; one that may not end is stopped."""
             if model.limit is not None:
                 if model.limit > 100 and busy():
-                    await do(bus_model.Transfer(Slot.CONTROL.value << 3, STOP))
+                    await do(bus_model.Transfer(HostRegister.CONTROL.value << 3, STOP))
                 for _ in range(1000):
                     if not busy():
                         break
@@ -490,13 +506,13 @@ def random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> Counter
                 else:
                     raise AssertionError("the core does not end")
                 # These reads keep their high halves, in the model too.
-                retired = await bus.get(Slot.RETIRED)
-                model.kept = {Slot.RETIRED.value: retired >> 32}
+                retired = await bus.get(HostRegister.RETIRED)
+                model.kept = {HostRegister.RETIRED.value: retired >> 32}
                 seen[model.ended(await status_now(), retired)] += 1
 
         async def status_now() -> int:
-            found = await bus.transfer(Slot.STATUS.value << 3)
-            model.kept = {Slot.STATUS.value: 0}
+            found = await bus.transfer(HostRegister.STATUS.value << 3)
+            model.kept = {HostRegister.STATUS.value: 0}
             return found
 
         async def do(transfer: Any) -> bool:

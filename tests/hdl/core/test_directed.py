@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from retrograd.hdl.bus.transactions import Order, Report
+from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.parameters import Parameters
@@ -20,7 +20,7 @@ from retrograd.isa.words import Format
 
 import retrograd as rg
 
-Execute = Callable[[Sequence[Order]], list[Report]]
+Execute = Callable[[Sequence[Order]], list[OrderReport]]
 Simulate = Callable[[Format], Execute]
 #: checks the hardware, and returns how often machines trapped, by code
 Check = Callable[[Any, Execute, Format], dict[str, int]]

@@ -13,7 +13,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.units.logic import LogicUnit
-from retrograd.hdl.flow.gates import Gates, as_dict, count, units
+from retrograd.hdl.flow.gates import GateCounts, as_dict, count, units
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
@@ -43,7 +43,7 @@ class Circuit(wiring.Component):
 
 
 def test_a_circuit_that_can_be_counted() -> None:
-    assert count(Circuit()) == Gates(and_gates=8, xor_gates=4, flip_flops=4, memory_bits=40)  # four for the reset
+    assert count(Circuit()) == GateCounts(and_gates=8, xor_gates=4, flip_flops=4, memory_bits=40)  # four for the reset
 
 
 def test_a_unit_grows_with_its_words() -> None:
@@ -55,7 +55,7 @@ def test_a_unit_grows_with_its_words() -> None:
 
 
 def test_the_file_for_the_energy_accounting() -> None:
-    found = as_dict(Parameters(Format(32, 16)), {"logic unit": Gates(1, 2, 3, 4)})
+    found = as_dict(Parameters(Format(32, 16)), {"logic unit": GateCounts(1, 2, 3, 4)})
     assert found == {
         "schema": "retrograd.gates/1",
         "format": {"width": 32, "frac": 16},

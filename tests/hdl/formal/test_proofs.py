@@ -11,7 +11,7 @@ import pytest
 from retrograd.hdl.formal import proofs
 from retrograd.hdl.formal.claims import (
     Claim,
-    Kind,
+    ClaimKind,
     always_traps,
     claims,
     classes,
@@ -29,7 +29,7 @@ from retrograd.hdl.microcode.contents import (
     dispatch_address,
     microcode_for,
 )
-from retrograd.hdl.microcode.microword import COMMIT, MICROWORD, Field, Operation, Trap
+from retrograd.hdl.microcode.microword import COMMIT, MICROWORD, Field, Operation, TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa import functions
 from retrograd.isa.expr import ZERO
@@ -104,16 +104,16 @@ def test_claims_are_of_the_table(w: Format) -> None:
     found = claims(w, [o.name for o in TABLE])
     names = [claim.name for claim in found]
     assert len(set(names)) == len(names)
-    modes = {(claim.opcode.name, claim.lifted, claim.backward) for claim in found if claim.kind is not Kind.JUMP}
+    modes = {(claim.opcode.name, claim.lifted, claim.backward) for claim in found if claim.kind is not ClaimKind.JUMP}
     assert modes == {(o.name, d, way) for o in TABLE if provable(o) for d in (False, True) for way in (False, True)}
     # Every opcode of a format that has no room for its function traps; and the difference of a lognum and itself, which is none.
-    traps = {claim.opcode.name for claim in found if claim.kind is Kind.TRAP and not claim.same}
+    traps = {claim.opcode.name for claim in found if claim.kind is ClaimKind.TRAP and not claim.same}
     refused = {
         o.name for o in TABLE if provable(o) and any(g.predicate is ZERO and g.mode == "always" for g in o.guards(w))
     }
     assert traps == refused
     assert bool(traps) == (not functions.available(w))
-    one = {claim.opcode.name for claim in found if claim.kind is Kind.TRAP and claim.same}
+    one = {claim.opcode.name for claim in found if claim.kind is ClaimKind.TRAP and claim.same}
     assert one == {"lsub.mul", "lsub.div"} | {claim.opcode.name for claim in found if claim.same} & refused
     # Where ra = rb is a proof of its own is where the microcode makes a difference of it.
     code = microcode_for(Parameters(w, code_words=8, data_words=4))
@@ -302,7 +302,7 @@ def test_the_command_refutes_dead_hardware(
 @pytest.mark.slow
 @pytest.mark.parametrize("backward", [False, True])
 def test_the_difference_of_a_lognum_and_itself_traps(prover: Prover, backward: bool) -> None:
-    claim = Claim(TABLE["lsub.mul"], Kind.TRAP, lifted=True, backward=backward, same=True)
+    claim = Claim(TABLE["lsub.mul"], ClaimKind.TRAP, lifted=True, backward=backward, same=True)
     assert claim in claims(Q8, {"lsub.mul"})
     assert prover.prove_claim(claim).holds
     # Of other operands it does not.
@@ -321,14 +321,16 @@ def test_dead_hardware_does_not_pass_for_a_function_without_room(planted: Callab
     [
         # Its guard is taken from it; the trap is another than its own.
         ("valid", 1, "it retires"),
-        pytest.param("trap", Trap.DOMAIN.value ^ Trap.JUMP.value, "a trap of the table's", marks=pytest.mark.slow),
+        pytest.param(
+            "trap", TrapCause.DOMAIN.value ^ TrapCause.JUMP.value, "a trap of the table's", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_function_without_room_that_does_not_trap_is_refuted(
     microcode: Plant, field: str, change: int, why: str
 ) -> None:
     code = microcode(Parameters(NO_ROOM, code_words=8, data_words=4))
-    claim = Claim(TABLE["fexp.xor"], Kind.TRAP)
+    claim = Claim(TABLE["fexp.xor"], ClaimKind.TRAP)
     assert trap_codes(claim.opcode, NO_ROOM) == ["RG0403"]
     for same in (False, True):
         at = dispatch_address(claim.opcode.code, False, False, same)

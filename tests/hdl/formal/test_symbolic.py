@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.lazy_definitions import Definitions
-from retrograd.hdl.formal.solving import Sample, solved, truth
+from retrograd.hdl.formal.solving import RandomValues, solved, truth
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word, equal, unknown
 
@@ -219,7 +219,7 @@ X, Y = unknown("x", WIDTH), unknown("y", WIDTH)
 def test_samples_are_what_the_solver_says(make: Made, make_bit: Made) -> None:
     """The solver is told x, y and what function and memory say where they are asked: then word and bit are the sample's."""
     word, bit = terms.term(make(X, Y), WIDTH), terms.term(make_bit(X, Y), 1)
-    sample = Sample(1, {})
+    sample = RandomValues(1, {})
     solver = z3.Solver()
     asked = [term for term in within([word, bit]) if term.operator in ("unknown", "function", "select")]
     solver.add(*(solved(term) == sample.of(term)[0] for term in asked))
@@ -244,7 +244,7 @@ def test_an_operator_is_the_solvers(operator: str) -> None:
 def test_words_told_before_or_after(make: Made, make_bit: Made, x: int, y: int) -> None:
     """A term of what is not known, simplified, is for each x and y what comes out of them."""
     told = {X: terms.term(x, WIDTH), Y: terms.term(y, WIDTH)}
-    plain, later = Sample(2, {}), Sample(2, told)
+    plain, later = RandomValues(2, {}), RandomValues(2, told)
     for made, width in ((make, WIDTH), (make_bit, 1)):
         before, after = terms.term(made(x, y), width), terms.term(made(X, Y), width)
         assert plain.of(before) == later.of(after)

@@ -18,7 +18,7 @@ from retrograd.presentation.progress import Bar
 
 if TYPE_CHECKING:
     from retrograd.hdl.formal.claims import Claim
-    from retrograd.hdl.formal.proofs import Result
+    from retrograd.hdl.formal.proofs import ProofResult
 
 #: exit code of a proof that failed
 REFUTED = 1
@@ -27,7 +27,7 @@ REFUTED = 1
 def formal_command(options: argparse.Namespace) -> int:
     """Prove, tell each proof as it ends; returns the exit code."""
     from retrograd.hdl.formal.claims import claims, classes, provable
-    from retrograd.hdl.formal.proofs import Result, prove_all
+    from retrograd.hdl.formal.proofs import ProofResult, prove_all
     from retrograd.isa.table import TABLE
 
     w = parse_format(options.format)
@@ -45,10 +45,10 @@ def formal_command(options: argparse.Namespace) -> int:
     wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
     # What is expected follows from the table: a proof that is absent fails like one that is refuted.
     expected = {claim.name: claim for claim in claims(w, wanted)}
-    rows: list[tuple[Claim, str, Result]] = []
+    rows: list[tuple[Claim, str, ProofResult]] = []
     told: set[str] = set()
 
-    def tell(found: Result) -> None:
+    def tell(found: ProofResult) -> None:
         claim = expected[found.opcode]
         kind = class_of[claim.opcode.name]
         if not options.json:
@@ -68,7 +68,7 @@ def formal_command(options: argparse.Namespace) -> int:
     proved = {found.opcode for _, _, found in rows}
     for name in expected:
         if name not in proved:
-            tell(Result(name, False, 0.0, 0, "there is no proof"))
+            tell(ProofResult(name, False, 0.0, 0, "there is no proof"))
     held = sum(found.holds for _, _, found in rows)
     if options.json:
         print(json.dumps(_as_dict(w, len(expected), rows), indent=2))
@@ -77,7 +77,7 @@ def formal_command(options: argparse.Namespace) -> int:
     return OK if held == len(expected) == len(rows) else REFUTED
 
 
-def _tell(found: Result, claim: Claim, kind: str | None) -> None:
+def _tell(found: ProofResult, claim: Claim, kind: str | None) -> None:
     if kind is not None:
         print(kind)
     said = claim.kind.value if found.holds else f"NOT {claim.kind.value.upper()}: {found.counterexample}"
@@ -90,7 +90,7 @@ def _seconds(text: str) -> int:
     return int(text)
 
 
-def _as_dict(w: Format, expected: int, rows: list[tuple[Claim, str, Result]]) -> dict[str, object]:
+def _as_dict(w: Format, expected: int, rows: list[tuple[Claim, str, ProofResult]]) -> dict[str, object]:
     proofs = [
         {
             "what": found.opcode, "claim": claim.kind.value, "class": kind, "holds": found.holds,

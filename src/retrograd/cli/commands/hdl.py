@@ -29,7 +29,7 @@ from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
     from retrograd.hdl.parameters import Parameters
-    from retrograd.hdl.simulation.runs import Place, Run
+    from retrograd.hdl.simulation.runs import Place, SimulatedRun
 
 
 def hdl_command(options: argparse.Namespace) -> int:
@@ -133,7 +133,7 @@ def _setting(text: str, program: Program) -> tuple[Place, int]:
     return place, constant(value, program.format, program.data_labels, "RG0502", f"--set {text}")
 
 
-def _show_run(way: str, run: Run, program: Program) -> None:
+def _show_run(way: str, run: SimulatedRun, program: Program) -> None:
     w = program.format
     code = f" {run.code}" if run.code else ""
     facing = "forward" if run.direction > 0 else "backward"
@@ -156,7 +156,7 @@ def _show_run(way: str, run: Run, program: Program) -> None:
     print()
 
 
-def _run_dict(run: Run, program: Program) -> dict[str, Any]:
+def _run_dict(run: SimulatedRun, program: Program) -> dict[str, Any]:
     w = program.format
 
     def words(found: list[int]) -> dict[str, int]:
