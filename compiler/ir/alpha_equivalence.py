@@ -68,7 +68,8 @@ class Renaming:
                 out.append(Op(opcode, d, a, b, imm, span, named))
             else:
                 renamed = map_operands(node, self._operand, self.regions)
-                out.append(with_children(renamed, [self._block(b) for b in children(node)]))
+                inside = children(node)
+                out.append(with_children(renamed, [self._block(b) for b in inside]) if inside else renamed)
         return tuple(out)
 
     def _operand(self, x: Operand) -> Operand:

@@ -110,33 +110,36 @@ def map_operands(
 
     Raises TypeError where a constant would take the place of a variable that lives or dies there.
     """
-
-    def of_test(test: Test) -> Test:
-        return Test(test.cc, operand(test.a), operand(test.b))
-
-    def variable(var: Var) -> Var:
-        new = operand(var)
-        if not isinstance(new, Var):
-            raise TypeError(f"{var} lives or dies here, and cannot be the constant {new.word}")
-        return new
-
     match node:
         case Op(opcode, d, a, b, imm, span, region):
             d, a, b = (None if x is None else operand(x) for x in (d, a, b))
             named = region if region is None or not regions else regions.get(region, region)
             return Op(opcode, d, a, b, imm, span, named)
-        case Local(var) | Delocal(var):
-            return node._replace(var=variable(var))
+        case Local(var, checked, span):
+            return Local(_variable(operand, var), checked, span)
+        case Delocal(var, checked, span):
+            return Delocal(_variable(operand, var), checked, span)
         case Within():
             return node
         case If(test, _, _, post) | While(test, _, post):
-            return node._replace(test=of_test(test), post=of_test(post))
+            return node._replace(test=_test(operand, test), post=_test(operand, post))
         case For(var, start, stop):
-            return node._replace(var=variable(var), start=operand(start), stop=operand(stop))
+            return node._replace(var=_variable(operand, var), start=operand(start), stop=operand(stop))
         case Call(args=args):
             given = tuple((regions or {}).get(r, r) for r in node.regions)
             return node._replace(args=tuple(map(operand, args)), regions=given)
         case Check(test):
-            return node._replace(test=of_test(test))
+            return node._replace(test=_test(operand, test))
         case External(args=args):
             return node._replace(args=tuple(map(operand, args)))
+
+
+def _test(operand: Callable[[Operand], Operand], test: Test) -> Test:
+    return Test(test.cc, operand(test.a), operand(test.b))
+
+
+def _variable(operand: Callable[[Operand], Operand], var: Var) -> Var:
+    new = operand(var)
+    if not isinstance(new, Var):
+        raise TypeError(f"{var} lives or dies here, and cannot be the constant {new.word}")
+    return new

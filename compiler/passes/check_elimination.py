@@ -1,18 +1,18 @@
-"""eliminate_checks: what is known to hold is not tested.
+"""Check elimination: bounds checks and other tests whose outcome is known are removed (range analysis).
 
     for i = 0 … n − 1: Check(i <ᵤ n)                    →  for i = 0 … n − 1: nothing
     for i = k + 1 … n − 1: Check(5 i − 5 k ≠ 0)         →  nothing
-    Within((Check(x <ᵤ n),), … Check(x <ᵤ n) …)          →  Within((Check(x <ᵤ n),), …)         x unchanged there
-    If t: a, else: b, post t                            →  a or b, where t is known and neither writes what it reads
-    for i = start … stop                                →  the same, with `some`, where start is before stop
+    Within((Check(x <ᵤ n),), … Check(x <ᵤ n) …)          →  Within((Check(x <ᵤ n),), …)         if x is unchanged there
+    If t: a, else: b, post t                            →  a or b, if t is known and neither writes what t reads
+    for i = start … stop                                →  the same, with `some`, if start is before stop
 
-Known are the variables of loops, constants, words of arrays that nothing writes, and locals that a Within computes of
-such (see `ranges`); and the tests of Checks and Ifs around. Traps are unchanged: what is dropped would not trap.
-
-Trap to avoid: what is known must be so in both directions. Forward, `Check; x; Check` could do without the second; backward
-that one comes first. So knowledge comes only from loops, from Ifs that test the same at both ends, and from what Withins
-compute, as these begin with that in either direction; of that, only from what the body leaves as it is, or compute⁻¹ would
-meet other words than compute did.
+Sources of knowledge: loop variables, constants, words of arrays that nothing writes, locals that a compute block sets
+from these (`ir/ranges.py`), and the tests of enclosing Checks and Ifs.
+Correct because all knowledge holds in both directions of execution. After `Check; x; Check` the second test is redundant
+forward, but it comes first backward; so knowledge comes only from loops, from Ifs with the same test at both ends, and
+from compute blocks, with which a `Within` begins in either direction. Of a compute block only the values that the body
+leaves unchanged count, because compute⁻¹ would meet other words.
+Traps: unchanged, as a removed test would not trap. Cost: none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between, union
+from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between, constant_regions, union
 from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.ranges import Symbols, Value
 from retrograd.compiler.ir.statements import (
@@ -43,19 +43,18 @@ from retrograd.compiler.ir.statements import (
     While,
     Within,
 )
-from retrograd.compiler.ir.traversal import bodies, map_bodies
+from retrograd.compiler.ir.traversal import map_bodies, rebuilt
 
 
 def eliminate_checks(module: Module) -> Module:
-    """Drop what is tested and known."""
-    walker = _Walker(module)
-    return map_bodies(module, walker.plain)
+    """Remove tests whose outcome is known."""
+    return map_bodies(module, _Eliminator(module).plain)
 
 
-class _Walker:
-    """One walk of each body, statements in order, with what is known at the place where it stands.
+class _Eliminator:
+    """One walk of each body, statements in order, with the values and tests known at the current statement.
 
-    `trail` says what was known before, so that each structure leaves behind what it found, less what it writes.
+    `trail` is the undo log: a structure leaves the knowledge that it found, less the variables that it writes.
     """
 
     def __init__(self, module: Module) -> None:
@@ -66,10 +65,10 @@ class _Walker:
         self.values: dict[Var, Value] = {}
         self.tests: dict[Var, tuple[Test, ...]] = {}
         self.trail: list[tuple[Var, Value | None, tuple[Test, ...]]] = []
-        #: variables that the body of a Within around changes: what its compute gives them is not for long
+        #: variables that the body of an enclosing Within changes, so that a value set by its compute block does not last
         self.unstable: Counter[Var] = Counter()
 
-    # ------------------------------------------------------------------ what is known
+    # ------------------------------------------------------------------ knowledge
 
     def value(self, x: Operand | None) -> Value:
         if x is None:
@@ -93,7 +92,7 @@ class _Walker:
                 self.trail.append((var, self.values.pop(var, None), self.tests.pop(var, ())))
 
     def assume(self, test: Test) -> None:
-        """What follows runs only if the test holds, in either direction."""
+        """Record a test that holds wherever the following statements run, in either direction."""
         mirrored = Test(_MIRRORED[test.cc], test.b, test.a) if test.cc in _MIRRORED else None
         for side in (test, mirrored):
             if side is None or not isinstance(side.a, Var):
@@ -116,7 +115,7 @@ class _Walker:
         return self.symbols.holds(test.cc, self.value(test.a), self.value(test.b))
 
     def leave(self, mark: int, access: AccessSets) -> None:
-        """Know again what was known at the mark, but of what has been written since."""
+        """Restore the knowledge at the mark, except of variables that have been written since."""
         while len(self.trail) > mark:
             var, value, tests = self.trail.pop()
             if value is None:
@@ -132,7 +131,7 @@ class _Walker:
     # ------------------------------------------------------------------ blocks
 
     def plain(self, block: Block) -> Block:
-        """A block that runs from the other end in the other direction."""
+        """Walk a block that runs from its other end in the other direction, so that its statements add no knowledge."""
         return self.walk(block, False)
 
     def walk(self, block: Block, computing: bool) -> Block:
@@ -167,8 +166,7 @@ class _Walker:
                 case Call() | External():
                     self.forget(self.accesses.of(node).writes)
                     out.append(node)
-        same = len(out) == len(block) and all(x is y for x, y in zip(out, block, strict=True))
-        return block if same else tuple(out)
+        return rebuilt(block, out)
 
     def within(self, node: Within) -> Within:
         mark = len(self.trail)
@@ -233,7 +231,7 @@ class _Walker:
             self.learn(op.d, new)
 
     def value_after(self, op: Op, old: Value) -> Value | None:
-        """What d holds after the update, as far as that is known."""
+        """The value of d after the update, as far as it is known."""
         f = facts(op.opcode)
         if not f.updates:
             return None
@@ -255,19 +253,16 @@ class _Walker:
         return None
 
 
-#: cc(x, y) -> cc'(y, x) that says the same, where there is one
+#: cc(x, y) -> the equivalent cc'(y, x), where there is one
 _MIRRORED = {"eq": "eq", "ne": "ne"}
 
 
 def _constant_data(module: Module, accesses: AccessAnalysis) -> dict[Region | None, tuple[int, int]]:
-    """The ends of what arrays hold that nothing writes."""
-    stored = union(accesses.block(block) for block in bodies(module)).stores
-    if None in stored:
-        return {}
+    """The least and greatest word of each array that nothing writes."""
     w = module.format
     out: dict[Region | None, tuple[int, int]] = {}
-    for region in module.regions:
-        if region.data and len(region.data) == region.size and region not in stored:
+    for region in constant_regions(module, accesses):
+        if region.data and len(region.data) == region.size:
             numbers = [w.signed(word) for word in region.data]
             out[region] = min(numbers), max(numbers)
     return out

@@ -1,15 +1,18 @@
-"""eliminate_common_subexpressions: what several Withins compute alike is computed once around them all; in a loop, once before it.
+"""Common-subexpression elimination and loop-invariant code motion for compute blocks.
 
-    Within(P + A, a); x; Within(P + B, b)   →  Within(P, (Within(A, a), x, Within(B, b)))    x writes nothing that P reads
-    for …: (x; Within(P + A, a); y)         →  Within(P, for …: (x; Within(A, a); y))        nor does x, y or the loop
+A `Within(compute, body)` runs `compute`, then `body`, then `compute⁻¹`. Where neighbouring Withins share a part P of their
+compute blocks, P is computed once around all of them; where a loop's body computes a P that the loop does not change, P
+moves in front of the loop:
 
-since P⁻¹ P right behind one another is nothing, and P changes places with x. P is made of values (see `values`), equal
-up to the names of their locals, so what is common need not come first or in the same order. A compute block that
-cannot be cut is shared as a whole.
+    Within(P + A, a); x; Within(P + B, b)  →  Within(P, (Within(A, a), x, Within(B, b)))     if x writes no operand of P
+    for …: (x; Within(P + A, a); y)        →  Within(P, for …: (x; Within(A, a); y))         if x, y and the loop do not
 
-Traps become rarer, as P runs less often; a loop that may make no pass gives up only values that cannot trap, and others
-leave it only if no promise is tested before them. Cotangents of shared temporaries meet before they are rounded.
-Trap to avoid: shared temporaries are alive longer; at most `max_live` by one run or loop and those around it.
+Correct because P⁻¹ followed by P is the identity, and P commutes with x. Candidates are found by value numbering
+(`ir/value_numbering.py`), so their order within a block does not matter; a block that cannot be cut is shared as a whole.
+Traps: P may run less often than before, so a trap may disappear; none is added. P leaves a loop that may run zero times only
+if it cannot trap, and any loop only if no promise is tested before it.
+Cotangents of shared temporaries are summed before they are rounded.
+Cost: shared temporaries live longer; `max_live` bounds how many of one group or loop and those around it are live at once.
 """
 
 from __future__ import annotations
@@ -34,22 +37,22 @@ from retrograd.compiler.ir.statements import (
     While,
     Within,
 )
-from retrograd.compiler.ir.traversal import map_bodies
+from retrograd.compiler.ir.traversal import map_bodies, map_children
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 
 
 def eliminate_common_subexpressions(
     module: Module, *, max_live: int = 24, window: int = 16, hoist: bool = True
 ) -> Module:
-    """Share what statements compute alike. `window`: how many other statements may lie between two that share."""
-    sharer = _Sharer(module, max_live, window, hoist)
-    return map_bodies(module, lambda body: sharer.block(body, 0))
+    """Share equal values of compute blocks. `window`: how many statements may lie between two Withins that share."""
+    eliminator = _Eliminator(module, max_live, window, hoist)
+    return map_bodies(module, lambda body: eliminator.block(body, 0))
 
 
 _FLAT = (Op, Local, Delocal, Check, Call, External)
 
 
-class _Sharer:
+class _Eliminator:
     def __init__(self, module: Module, max_live: int, window: int, hoist: bool) -> None:
         self.accesses = AccessAnalysis(module)
         self.numbering = ValueNumbering(module, self.accesses)
@@ -59,36 +62,23 @@ class _Sharer:
 
     def block(self, block: Block, held: int) -> Block:
         """The block with its inner blocks done first, then its own statements."""
-        nodes: list[Node] = []
-        structures = 0
-        for node in block:
-            if isinstance(node, _FLAT):
-                nodes.append(node)
-            else:
-                nodes.extend(self.node(node, held))
-                structures += 1
-        return self.group(nodes, held) if structures else block
+        if all(isinstance(node, _FLAT) for node in block):
+            return block
+        return self.group([new for node in block for new in self.node(node, held)], held)
 
     def node(self, node: Node, held: int) -> Block:
-        match node:
-            case Within(compute, body):
-                new_compute, new_body = self.block(compute, held), self.block(body, held)
-                if new_compute is not compute or new_body is not body:
-                    node = node._replace(compute=new_compute, body=new_body)
-                return (self.merge_equal_values(node),)
-            case If(_, then, orelse):
-                return (node._replace(then=self.block(then, held), orelse=self.block(orelse, held)),)
-            case While(_, body):
-                return self.leave_loop(node._replace(body=self.block(body, held)), held)
-            case For(body=body):
-                return self.leave_loop(node._replace(body=self.block(body, held)), held)
-            case _:
-                return (node,)
+        match map_children(node, lambda inner: self.block(inner, held)):
+            case Within() as within:
+                return (self.merge_equal_values(within),)
+            case For() | While() as loop:
+                return self.leave_loop(loop, held)
+            case Op() | Local() | Delocal() | If() | Call() | Check() | External() as same:
+                return (same,)
 
     def computed(self, node: Node) -> list[NumberedValue]:
-        """The values of a Within; none where two are equal, and yet must be apart."""
+        """The values of a Within; none where two are equal that must stay apart."""
         if not isinstance(node, Within) or any(map(_tests_for_zero, node.compute)):
-            # A test that an ancilla is zero speaks of one moment: it stays where it is.
+            # A test that an ancilla is zero holds at one moment only: it stays where it is.
             return []
         values = self.numbering.of(node.compute)
         return values if len({value.number for value in values}) == len(values) else []
@@ -116,7 +106,7 @@ class _Sharer:
     # ------------------------------------------------------------------ side by side
 
     def group(self, nodes: Sequence[Node], held: int) -> Block:
-        """Runs of statements with values in common, each run within these values."""
+        """Groups of statements with values in common, each group within these values."""
         if sum([isinstance(node, Within) for node in nodes]) < 2:
             return tuple(nodes)
         computed = [self.computed(node) for node in nodes]
@@ -139,7 +129,7 @@ class _Sharer:
     def extend(
         self, nodes: Sequence[Node], computed: Sequence[list[NumberedValue]], first: int
     ) -> tuple[list[int], set[int]]:
-        """The members of a run that begins here, and the numbers of the values that they have in common."""
+        """The members of a group that begins here, and the numbers of the values that they have in common."""
         members, common = [first], {value.number for value in computed[first]}
         passing = common
         j = first + 1
@@ -156,7 +146,7 @@ class _Sharer:
         return members, common
 
     def crossing(self, values: Iterable[NumberedValue], numbers: set[int], node: Node) -> set[int]:
-        """Those of the values that change places with the statement."""
+        """The values that commute with the statement."""
         access = self.accesses.of(node)
         stuck = {c.number for c in values if c.number in numbers and not access.commutes(c.access)}
         return _closed(values, numbers - stuck) if stuck else numbers
@@ -204,12 +194,12 @@ class _Sharer:
         return [*before, whole, *behind]
 
     def without(self, node: Within, values: Iterable[NumberedValue], shared: Iterable[NumberedValue]) -> Block:
-        """The statement where the shared values are at hand already."""
-        at_hand = {value.number: value for value in shared}
+        """The statement without the shared values."""
+        available = {value.number: value for value in shared}
         names: dict[Var, Var] = {}
         rest: list[Node] = []
         for value in values:
-            found = at_hand.get(value.number)
+            found = available.get(value.number)
             if found is None:
                 rest.extend(value.statements)
             elif found is not value:
@@ -223,10 +213,10 @@ class _Sharer:
     # ------------------------------------------------------------------ out of loops
 
     def leave_loop(self, loop: For | While, held: int) -> Block:
-        """The loop within those values that are the same in every pass."""
+        """The loop within the values that are loop-invariant."""
         if not self.hoist or held >= self.max_live or not any(isinstance(node, Within) for node in loop.body):
             return (loop,)
-        # With the variables that live in one pass only: what reads them is not the same in all.
+        # Variables that live in one pass only are included: a value that reads them differs between passes.
         inside = union(self.accesses.of(node) for node in loop.body)
         if isinstance(loop, For):
             inside = inside._replace(writes=inside.writes | {loop.var})
@@ -240,7 +230,7 @@ class _Sharer:
         for node in loop.body:
             if isinstance(node, Within):
                 for value in self.computed(node):
-                    if self._constant(value, inside, chosen, certain and not promised) and value.number not in chosen:
+                    if self._invariant(value, inside, chosen, certain and not promised) and value.number not in chosen:
                         room -= len(value.locals)
                         if room < 0:
                             break
@@ -257,10 +247,10 @@ class _Sharer:
         compute = tuple(node for value in shared for node in value.statements)
         return (Within(compute, (loop._replace(body=tuple(body)),), _common_name(names), loop.span),)
 
-    def _constant(
+    def _invariant(
         self, value: NumberedValue, inside: AccessSets, chosen: dict[int, NumberedValue], may_trap: bool
     ) -> bool:
-        """Whether the value is the same in every pass, and may be computed although there be none."""
+        """Whether the value is loop-invariant, and may be computed even if the loop makes no pass."""
         return (
             not value.opaque
             and not value.access.stack
@@ -276,7 +266,7 @@ def _tests_for_zero(node: Node) -> bool:
 
 
 def _next_with_equal_value(computed: Sequence[list[NumberedValue]]) -> list[int]:
-    """For each statement the next one that computes one of its values, far away if there is none."""
+    """For each statement the place of the next statement that computes one of its values, far away if there is none."""
     nowhere = len(computed) + (1 << 30)
     last: dict[int, int] = {}
     out = [nowhere] * len(computed)
@@ -290,7 +280,7 @@ def _next_with_equal_value(computed: Sequence[list[NumberedValue]]) -> list[int]
 
 
 def _closed(values: Iterable[NumberedValue], numbers: set[int]) -> set[int]:
-    """Those of the numbers all of whose needs are among them, too."""
+    """The numbers whose needs are all among the numbers, too."""
     kept: set[int] = set()
     for value in values:
         if value.number in numbers and value.needs <= kept:
@@ -299,5 +289,5 @@ def _closed(values: Iterable[NumberedValue], numbers: set[int]) -> set[int]:
 
 
 def _common_name(names: Iterable[str | None]) -> str | None:
-    """The name of the routine that the statements came from; of several, the first in the alphabet."""
+    """The name of the routine of the statements; of several routines, the alphabetically first."""
     return min((name for name in names if name is not None), default=None)

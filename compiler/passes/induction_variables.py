@@ -1,16 +1,17 @@
-"""reduce_induction_variables: an address that grows with a loop is stepped from pass to pass, not computed in each.
+"""Induction-variable strength reduction: an address that grows with a loop is stepped from pass to pass.
 
     for i = p … q: Within((Local t; t += b; t += k·i), … [t + m] …)
         →  Within((Local s; s += b; s += k·p), (for i = p … q: (… [s + m] …; s += k), s −= k·(q − p)))
 
-for what the loop does not change of b, a sum of variables; constants go to the addresses that read t. All such t of a loop
-that differ by constants share one s. Where a loop within another has stepped s by d in all, the outer one takes s over, if that is
-cheaper: s += k′ − d in each of its passes, or nothing, where rows lie one behind the other. In a loop that runs backward s −= k
-comes first in each pass, as the inverse has it.
+b is a sum of variables that the loop does not change; constants go to the immediates of the addresses that read t. All such
+t of a loop that differ by constants share one s. Where an inner loop has stepped s by d in all, the outer loop takes s over
+if that is cheaper: s += k′ − d in each pass, or nothing where rows are contiguous. In a loop that runs backward, s −= k comes
+first in each pass, as in the inverse.
 
-Taken are temporaries that a Within computes, as sums of multiples, and that nothing but addresses read. Traps are unchanged.
-Addresses carry no derivatives.
-Trap to avoid: each s takes a register for the time of the loop; at most `max_live` are alive at once.
+Candidates: temporaries that a `Within` computes as sums of multiples, and that only addresses read.
+Correct because t = b + k·i holds at every pass in both directions. Traps: unchanged. Addresses carry no derivatives.
+Cost: each s takes a register for the time of the loop; `max_live` bounds how many are live at once.
+Source: J. Cocke and K. Kennedy, An algorithm for reduction of operator strength, CACM 20 (1977).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from retrograd.compiler.ir.cost_model import trip_values
+from retrograd.compiler.ir.cost_model import expected_trips, trip_values
 from retrograd.compiler.ir.effects import AccessAnalysis, union
 from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.statements import (
@@ -42,18 +43,15 @@ from retrograd.compiler.ir.statements import (
     Within,
     children,
     fits_immediate,
-    with_children,
 )
-from retrograd.compiler.ir.traversal import map_bodies, splice, walk
+from retrograd.compiler.ir.traversal import map_bodies, map_children, operands_of, rebuilt, splice, walk
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
-#: a loop whose passes are not known is taken to make so many
-_PASSES = 8
 _ADD, _SUB, _MUL = TABLE["mov.add"], TABLE["mov.sub"], TABLE["mul.add"]
 
 #: Σ coefficient · variable, by variable
-Terms = dict[Var, int]
+Coefficients = dict[Var, int]
 
 
 def reduce_induction_variables(module: Module, *, max_live: int = 16) -> Module:
@@ -64,17 +62,17 @@ def reduce_induction_variables(module: Module, *, max_live: int = 16) -> Module:
 
 @dataclass(slots=True)
 class _Sum:
-    """A temporary that is a sum: its terms and a constant."""
+    """The value of a temporary: a sum of terms and a constant."""
 
-    terms: Terms = field(default_factory=dict)
+    terms: Coefficients = field(default_factory=dict)
     constant: int = 0
     #: the immediates of the addresses that read it
     least: int = 0
     most: int = 0
 
 
-class _Place(NamedTuple):
-    """Where in a loop an address is computed: how often in each pass, 0 if not in all; and whether a Within computes it."""
+class _Site(NamedTuple):
+    """Where in a loop an address is computed: how often in each pass, 0 if not in all; whether in a compute block."""
 
     times: int
     computed: bool
@@ -89,13 +87,13 @@ class _Stepper:
         self.sums: dict[Var, _Sum] = {}
         #: those of them that only addresses read
         self.addresses: set[Var] = set()
-        self.homes: dict[Var, int] = {}
-        #: what an address is read from -> the immediates there; what is read in other ways
+        self.births: dict[Var, int] = {}
+        #: variable -> the immediates of the addresses that read it; operands that are read in other places
         self.reads: dict[Var, list[int]] = {}
         self.other: set[Operand | None] = set()
-        #: a temporary -> what it is read as, and what is added to the immediate there
+        #: temporary -> the variable that is read in its place, and the addition to the immediate there
         self.taken: dict[Var, tuple[Var, int]] = {}
-        #: an address that is stepped -> what makes it in the Within around the loop
+        #: stepped address -> the statements that set it in the Within around the loop
         self.setup: dict[Var, tuple[Node, ...]] = {}
         self.dropped: set[int] = set()
 
@@ -106,7 +104,7 @@ class _Stepper:
         block = self.block(body, 0)
         return self.rewrite(block) if self.taken else body
 
-    # ------------------------------------------------------------------ which temporaries are sums
+    # ------------------------------------------------------------------ temporaries that are sums
 
     def survey(self, body: Block) -> None:
         self.survey_block(body, False)
@@ -117,38 +115,33 @@ class _Stepper:
                 self.addresses.add(var)
 
     def survey_block(self, block: Block, computing: bool) -> None:
-        """`computing`: this is what a Within computes."""
-        home = id(block)
+        """`computing`: the block is the compute block of a Within."""
+        birth = id(block)
         for node in block:
             match node:
                 case Op():
-                    self.survey_op(node, home)
+                    self.survey_op(node, birth)
                 case Local(var, checked):
-                    if computing and not checked and var not in self.homes:
+                    if computing and not checked and var not in self.births:
                         self.sums[var] = _Sum()
                     else:
                         self.sums.pop(var, None)
-                    self.homes[var] = home
+                    self.births[var] = birth
                 case Delocal(var):
                     self.sums.pop(var, None)
                 case Within(compute, inner):
                     self.survey_block(compute, True)
                     self.survey_block(inner, False)
-                case If(test, _, _, post) | While(test, _, post):
-                    self.other.update((test.a, test.b, post.a, post.b))
-                case For(_, start, stop):
-                    self.other.update((start, stop))
-                case Check(test):
-                    self.other.update((test.a, test.b))
+                case If() | While() | For() | Check():
+                    self.other.update(operands_of(node))
+                    for inside in children(node):
+                        self.survey_block(inside, False)
                 case Call(args=args) | External(args=args):
                     self.other.update(args)
                     for x in args:
                         self.sums.pop(x, None)  # type: ignore[arg-type]
-            if isinstance(node, If | While | For):
-                for inner in children(node):
-                    self.survey_block(inner, False)
 
-    def survey_op(self, op: Op, home: int) -> None:
+    def survey_op(self, op: Op, birth: int) -> None:
         f = facts(op.opcode)
         for place in f.read:
             x = operand(op, place)
@@ -161,7 +154,7 @@ class _Stepper:
             found = self.sums.get(x) if isinstance(x, Var) else None
             if found is None or not isinstance(x, Var):
                 continue
-            by = self.by(op) if f.updates and not f.memory and self.homes[x] == home and x not in self.reads else None
+            by = self.by(op) if f.updates and not f.memory and self.births[x] == birth and x not in self.reads else None
             if by is None:
                 del self.sums[x]
                 continue
@@ -169,8 +162,8 @@ class _Stepper:
                 found.terms[var] = found.terms.get(var, 0) + k
             found.constant += by[1]
 
-    def by(self, op: Op) -> tuple[Terms, int] | None:
-        """What the update adds: terms and a constant."""
+    def by(self, op: Op) -> tuple[Coefficients, int] | None:
+        """The terms and the constant that the update adds."""
         if op.opcode.update not in ("add", "sub"):
             return None
         sign, w = 1 if op.opcode.update == "add" else -1, self.w
@@ -201,13 +194,9 @@ class _Stepper:
         for node in block:
             if isinstance(node, For):
                 out.extend(self.loop(node._replace(body=self.block(node.body, held + 1)), held))
-            elif inside := children(node):
-                new = [self.block(b, held) for b in inside]
-                same = all(x is y for x, y in zip(new, inside, strict=True))
-                out.append(node if same else with_children(node, new))
             else:
-                out.append(node)
-        return block if len(out) == len(block) and all(x is y for x, y in zip(out, block, strict=True)) else tuple(out)
+                out.append(map_children(node, lambda inner: self.block(inner, held)))
+        return rebuilt(block, out)
 
     def loop(self, loop: For, held: int) -> Block:
         """The loop, within the addresses that it steps."""
@@ -219,14 +208,13 @@ class _Stepper:
             node.var for node in inner if isinstance(node, Local | For)
         )
         groups: dict[Hashable, list[tuple[Var, int]]] = {}
-        for var, place in found:
+        for var, site in found:
             terms = self.sums[var].terms
             if self.w.signed(terms.get(loop.var, 0)) and fixed.isdisjoint(x for x in terms if x is not loop.var):
-                # What another loop steps has a variable of its own.
+                # An address that another loop steps has a variable of its own.
                 key = var if var in self.setup else frozenset(terms.items())
-                groups.setdefault(key, []).append((var, place.times))
-        known = trip_values(loop, self.w)
-        count = _PASSES if known is None else len(known)
+                groups.setdefault(key, []).append((var, site.times))
+        count = expected_trips(loop, self.w)
         room = self.max_live - held
         out: Block = (loop,)
         for members in groups.values():
@@ -240,37 +228,36 @@ class _Stepper:
                     room -= 1
         return out
 
-    def found(self, loop: For) -> list[tuple[Var, _Place]]:
+    def found(self, loop: For) -> list[tuple[Var, _Site]]:
         """The addresses that are computed in the loop."""
-        out: list[tuple[Var, _Place]] = []
+        out: list[tuple[Var, _Site]] = []
 
-        def visit(block: Block, place: _Place) -> None:
+        def visit(block: Block, site: _Site) -> None:
             for node in block:
                 match node:
                     case Local(var):
-                        # What a Within computes must not change what lives outside.
-                        if var in self.addresses and not (place.computed and var in self.setup):
-                            out.append((var, place))
+                        # A compute block must not change variables that live outside.
+                        if var in self.addresses and not (site.computed and var in self.setup):
+                            out.append((var, site))
                     case Within(compute, body):
-                        # An address that a loop steps stands alone in what its Within computes.
+                        # The address that a loop steps stands alone in the compute block of its Within.
                         stepped = isinstance(compute[0], Local) and compute[0].var in self.setup if compute else False
-                        visit(compute, place if stepped else place._replace(computed=True))
-                        visit(body, place)
+                        visit(compute, site if stepped else site._replace(computed=True))
+                        visit(body, site)
                     case If() | While():
                         for inner in children(node):
-                            visit(inner, place._replace(times=0))
+                            visit(inner, site._replace(times=0))
                     case For(body=body):
-                        known = trip_values(node, self.w)
-                        sure = node.some or bool(known)
-                        times = (_PASSES if known is None else len(known)) if sure else 0
-                        visit(body, place._replace(times=times * place.times))
+                        sure = node.some or bool(trip_values(node, self.w))
+                        times = expected_trips(node, self.w) if sure else 0
+                        visit(body, site._replace(times=times * site.times))
                     case Op() | Delocal() | Call() | Check() | External():
                         pass
 
-        visit(loop.body, _Place(1, False))
-        return [(var, place) for var, place in out if var not in self.taken]
+        visit(loop.body, _Site(1, False))
+        return [(var, site) for var, site in out if var not in self.taken]
 
-    def step(self, block: Block, loop: For, terms: Terms, members: list[Var]) -> Block | None:
+    def step(self, block: Block, loop: For, terms: Coefficients, members: list[Var]) -> Block | None:
         """The loop, at the heart of the block, with one address stepped for all members; None if a constant is too large."""
         w, span = self.w, loop.span
         k = w.signed(terms[loop.var])
@@ -294,7 +281,7 @@ class _Stepper:
         for var in members:
             self.taken[var] = s, added[var]
             self.dropped.update(map(id, self.setup.get(var, ())))
-        together: Terms = {}
+        together: Coefficients = {}
         for x, c in parts:
             together[x] = together.get(x, 0) + c
         self.sums[s] = _Sum(together, 0, least, most)
@@ -315,20 +302,13 @@ class _Stepper:
         for node in block:
             if id(node) in self.dropped:
                 continue
-            match node:
-                case Op():
-                    # The sums themselves are gone; what a loop steps goes on by another name.
-                    if node.d not in self.taken or node.d in self.setup:
-                        out.append(self.renamed(node))
-                case Local(var) if var in self.taken:
-                    pass
-                case _:
-                    inside = children(node)
-                    new = [self.rewrite(b) for b in inside]
-                    same = all(x is y for x, y in zip(new, inside, strict=True))
-                    out.append(node if same else with_children(node, new))
-        same = len(out) == len(block) and all(x is y for x, y in zip(out, block, strict=True))
-        return block if same else splice(out)
+            if isinstance(node, Op):
+                # The sums themselves are gone; a stepped address goes on by another name.
+                if node.d not in self.taken or node.d in self.setup:
+                    out.append(self.renamed(node))
+            elif not (isinstance(node, Local) and node.var in self.taken):
+                out.append(map_children(node, self.rewrite))
+        return block if rebuilt(block, out) is block else splice(out)
 
     def renamed(self, op: Op) -> Op:
         d, a = op.d, op.a

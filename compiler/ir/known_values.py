@@ -1,0 +1,230 @@
+"""Known values: which locals hold a constant, or a copy of another variable plus a constant, at each statement.
+
+    Local t; t += c               t = c
+    Local t; t += x; t += k       t = x + k      while x is not written
+    Local t; t += f; t += k       the offset of t is k, whatever f is
+
+A local is followed only if whole statements of its own block update it. Both the constant-propagation lattice (constant,
+or unknown) and the copy lattice are kept in one `KnownValue`. The clock counts statements, so that two walks of one body
+in the same order meet the same values.
+Source: G. A. Kildall, A unified approach to global program optimization, POPL 1973; here without joins, as a value that
+differs between two branches belongs to a local that is not followed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+from retrograd.compiler.ir.cost_model import trip_values
+from retrograd.compiler.ir.opcode_facts import facts, operand, word_after
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Check,
+    Const,
+    Delocal,
+    External,
+    For,
+    If,
+    Local,
+    Module,
+    Op,
+    Operand,
+    Var,
+    While,
+    Within,
+)
+
+
+class KnownValue(NamedTuple):
+    """base + offset, both words; a constant where there is no base."""
+
+    base: Var | None
+    offset: int
+
+
+KNOWN_ZERO = KnownValue(None, 0)
+
+
+class KnownValues:
+    """The values of the locals of one body at the clock, after a survey of where each local lives and is written."""
+
+    def __init__(self, module: Module, body: Block) -> None:
+        self.w = module.format
+        self._procedures = module.procedures
+        self.clock = 0
+        #: local -> the clock at the start of the block that it lives in; that at its end
+        self.births: dict[Var, int] = {}
+        self._ends: dict[Var, int] = {}
+        #: variable -> the clocks at which it is written
+        self._writes: dict[Var, list[int]] = {}
+        #: locals that are not followed: a statement that changes them is not one update in their own block
+        self._untracked: set[Var] = set()
+        #: what the locals hold at the clock
+        self.values: dict[Var, KnownValue] = {}
+        #: which part of their word is a sum of constants
+        self.offsets: dict[Var, int] = {}
+        #: locals whose value is unknown at some statement; locals whose offset is
+        self.unknown: set[Var] = set()
+        self.unknown_offset: set[Var] = set()
+        self._survey(body)
+        self._untracked |= self.births.keys() - self._ends.keys()
+        self.unknown |= self._untracked
+        self.restart()
+
+    def restart(self) -> None:
+        """Set the clock to the start of the body, for a walk in the order of the survey."""
+        self.clock = 0
+        self.values.clear()
+        self.offsets.clear()
+
+    # ------------------------------------------------------------------ the survey
+
+    def _survey(self, block: Block) -> None:
+        birth = self.clock
+        for node in block:
+            self.clock += 1
+            match node:
+                case Op(opcode):
+                    written = facts(opcode).written
+                    for place in written:
+                        x = operand(node, place)
+                        if isinstance(x, Var):
+                            self._note_write(x)
+                            if self.births.get(x) != birth or len(written) > 1:
+                                self._untracked.add(x)
+                case Local(var):
+                    if var in self.births:
+                        self._untracked.add(var)
+                    self.births[var] = birth
+                    self._note_write(var)
+                case Delocal(var):
+                    if self.births.get(var) != birth:
+                        self._untracked.add(var)
+                    self._ends[var] = self.clock
+                    self._note_write(var)
+                case Within(compute, body):
+                    self._survey(compute)
+                    self._survey(body)
+                    # compute⁻¹ writes again what compute wrote, but nothing that is alive there has been copied in between.
+                    self.clock += 1
+                    for inner in compute:
+                        if isinstance(inner, Local):
+                            self._ends.setdefault(inner.var, self.clock)
+                case For(var, body=body):
+                    if var in self.births or len(trip_values(node, self.w) or ()) != 1:
+                        self._untracked.add(var)
+                    self._note_write(var)
+                    self.births[var] = -1
+                    self._survey(body)
+                    self._ends[var] = self.clock
+                case If(_, then, orelse):
+                    self._survey(then)
+                    self._survey(orelse)
+                case While(_, body):
+                    self._survey(body)
+                case Call(name, args):
+                    for i in self._procedures[name].written:
+                        x = args[i]
+                        if isinstance(x, Var):
+                            self._note_write(x)
+                            self._untracked.add(x)
+                case Check() | External():
+                    pass
+
+    def _note_write(self, var: Var) -> None:
+        self._writes.setdefault(var, []).append(self.clock)
+
+    def _written_before(self, var: Var, end: int) -> bool:
+        """Whether the variable is written between the clock and the end."""
+        writes = self._writes.get(var, [])
+        i = bisect_left(writes, self.clock)
+        return i < len(writes) and writes[i] < end
+
+    # ------------------------------------------------------------------ the walk
+
+    def begin(self, node: Local) -> None:
+        if node.var not in self._untracked:
+            self.values[node.var] = KNOWN_ZERO
+            self.offsets[node.var] = 0
+
+    def end(self, node: Delocal) -> None:
+        if self.values.pop(node.var, None) != KNOWN_ZERO:
+            self.unknown.add(node.var)
+        if self.offsets.pop(node.var, 0):
+            self.unknown_offset.add(node.var)
+
+    def enter(self, loop: For) -> None:
+        """The variable of a loop of one pass is a constant."""
+        if loop.var not in self._untracked:
+            self.values[loop.var] = KnownValue(None, (trip_values(loop, self.w) or range(1))[0] & self.w.mask)
+
+    def follow(self, op: Op) -> None:
+        """Bring values and offsets up to date with the instruction."""
+        for place in facts(op.opcode).written:
+            x = operand(op, place)
+            if isinstance(x, Var) and x in self.births:
+                new = None if x in self._untracked else self._value_after(op, x)
+                if new is None:
+                    self.unknown.add(x)
+                    self.values.pop(x, None)
+                else:
+                    self.values[x] = new
+                if x in self.offsets and not self._shift(op, x):
+                    self.unknown_offset.add(x)
+
+    def of(self, x: Operand | None) -> KnownValue | None:
+        match x:
+            case Const(word):
+                return KnownValue(None, word & self.w.mask)
+            case Var():
+                return self.values.get(x, KnownValue(x, 0))
+        return None
+
+    def adds_constant(self, op: Op) -> bool:
+        """Whether the instruction moves a constant into its target."""
+        value = self.of(op.a)
+        return op.opcode.entry.name == "mov" and value is not None and value.base is None
+
+    def _shift(self, op: Op, d: Var) -> bool:
+        """Add the constant that the instruction adds to the offset of d. False if it is no plain sum."""
+        f = facts(op.opcode)
+        if f.function is None or f.checked or op.opcode.update not in ("add", "sub"):
+            return False
+        if self.adds_constant(op):
+            value = self.of(op.a)
+            assert value is not None
+            sign = 1 if op.opcode.update == "add" else -1
+            self.offsets[d] = (self.offsets[d] + sign * value.offset) & self.w.mask
+        return True
+
+    def _value_after(self, op: Op, d: Var) -> KnownValue | None:
+        """What d holds after an update of it, or None if that is no constant and no copy."""
+        old = self.values.get(d)
+        if old is None or op.d is not d or facts(op.opcode).memory:
+            return None
+        a, b = self.of(op.a), self.of(op.b)
+        if old.base is None and (a is None or a.base is None) and (b is None or b.base is None):
+            words = tuple(None if x is None else x.offset for x in (a, b))
+            word = word_after(op.opcode, old.offset, words[0], words[1], op.imm, self.w)
+            return None if word is None else KnownValue(None, word)
+        if a is None or b is not None:
+            return None
+        return self._sum_after(op, d, old, a)
+
+    def _sum_after(self, op: Op, d: Var, old: KnownValue, a: KnownValue) -> KnownValue | None:
+        """d ± a, where that is a variable and a constant, and nothing tests the sum."""
+        match op.opcode.name:
+            case "mov.add" if old.base is None or a.base is None:
+                new = KnownValue(old.base or a.base, (old.offset + a.offset) & self.w.mask)
+            case "fmov.add" | "lmov.mul" if old == KNOWN_ZERO and not a.offset:
+                new = a
+            case "mov.sub" if a.base is None or a.base is old.base:
+                base = old.base if a.base is None else None
+                new = KnownValue(base, (old.offset - a.offset) & self.w.mask)
+            case _:
+                return None
+        if new.base is not None and self._written_before(new.base, self._ends[d]):
+            return None
+        return new
