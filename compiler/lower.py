@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrograd.compiler.derivatives.gradient_calls import expand_gradients
+from retrograd.compiler.derivatives.gradient_procedures import GradientProcedures
+from retrograd.compiler.frontends.module_builder import HostBlock, ModuleBuilder
 from retrograd.compiler.frontends.python.sources.captures import Captures, static_key
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.frontends.python.specialise import Specialiser
-from retrograd.compiler.ir.statements import ZERO, Block, Call, Local, Module, Node, Op, Operand, Region, Var, Within
+from retrograd.compiler.ir.statements import ZERO, Call, Const, Local, Module, Node, Op, Operand, Region, Var, Within
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, leaves
 from retrograd.compiler.language.values import FunctionValue, row_major
@@ -36,8 +37,8 @@ class Lowered:
 
     module: Module
     arguments: tuple[Argument, ...]
-    #: statements for the host: (function, `with` block, what its names stand for)
-    externals: tuple[Any, ...] = ()
+    #: statements for the host, by the number of their mark
+    externals: tuple[HostBlock, ...] = ()
     #: the values from around the functions that the module was made from
     captures: Captures = field(default_factory=Captures, compare=False, repr=False)
 
@@ -47,65 +48,60 @@ def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int
 
     Raises CompileError.
     """
-    s = Specialiser(w)
-    s.files[function.source.file] = function.source.lines
+    module = ModuleBuilder(w)
+    gradients = GradientProcedures()
+    specialiser = Specialiser(module, gradients.declare)
+    module.files[function.source.file] = function.source.lines
     shapes: list[Shape] = []
     arguments: list[Argument] = []
     compute: list[Node] = []
-    args: list[Operand] = []
+    passed: list[Operand] = []
     regions: list[Region] = []
     span = function.source.span(function.tree)
-    late: list[tuple[Var, Region]] = []
     given: list[Region] = []
     for p, t in zip(function.parameters, types, strict=True):
-        arguments.append(Argument(p.name, t, s.memory))
+        arguments.append(Argument(p.name, t, module.memory))
         if isinstance(t, StaticType):
-            value = t.value
-            s.captures.contents(value)
-            backward = getattr(type(value), "__retrograd_inverse__", False)
-            if isinstance(value, SourceFunction) or backward:
-                f = FunctionValue(value.__retrograd_inverse_of__ if backward else value, backward)
-                shapes.append(StaticShape((id(f.function), f.backward), f))
-            else:
-                shapes.append(StaticShape(static_key(value), value))
+            specialiser.captures.contents(t.value)
+            shapes.append(_static_shape(t.value))
             continue
-        places: dict[str, Region] = {}
         for name, _, leaf in leaves(t, p.name):
-            region = s.static_region(name, leaf.size, span)
-            places[name] = region
+            region = module.static_region(name, leaf.size, span)
             given.append(region)
+            assert region.address is not None
             if isinstance(leaf, ScalarType):
                 var = Var(name, leaf.kind, span)
-                late.append((var, region))
-                args.append(var)
+                passed.append(var)
+                exchange = Op(TABLE["exch"], var, ZERO, None, region.address, span, region)
+                compute += [Local(var, False, span), exchange]
             else:
-                from retrograd.compiler.ir.statements import Const
-
-                assert region.address is not None
-                args.append(Const(region.address))
+                passed.append(Const(region.address))
                 regions.append(region)
         shapes.append(_shape_of(t))
-    for var, region in late:
-        compute.append(Local(var, False, span))
-        compute.append(Op(TABLE["exch"], var, ZERO, None, region.address or 0, span, region))
-    version = s.version(function, tuple(shapes), None, function.tree)
-    call = Call(version.name, tuple(args), tuple(regions), False, span)
-    entry: Block = (Within(tuple(compute), (call,), None, span),) if compute else (call,)
-    module = Module(
-        entry,
-        dict(s.procedures),
-        tuple(s.regions),
-        s.memory,
+    entry = specialiser.specialise(function, tuple(shapes))
+    call = Call(entry.name, tuple(passed), tuple(regions), False, span)
+    lowered = Module(
+        (Within(tuple(compute), (call,), None, span),) if compute else (call,),
+        dict(module.procedures),
+        tuple(module.regions),
+        module.memory,
         stack,
         format=w,
-        files=tuple(s.files),
-        texts=tuple(s.files.values()),
-        externals=tuple(range(len(s.externals))),
+        files=tuple(module.files),
+        texts=tuple(module.files.values()),
+        externals=tuple(range(len(module.host_blocks))),
         arguments=tuple(given),
     )
-    if s.gradients:
-        module = expand_gradients(module, s.gradients)
-    return Lowered(module, tuple(arguments), tuple(s.externals), s.captures.freeze())
+    lowered = gradients.expand(lowered)
+    return Lowered(lowered, tuple(arguments), tuple(module.host_blocks), specialiser.captures.freeze())
+
+
+def _static_shape(value: Any) -> StaticShape:
+    backward = getattr(type(value), "__retrograd_inverse__", False)
+    if isinstance(value, SourceFunction) or backward:
+        f = FunctionValue(value.__retrograd_inverse_of__ if backward else value, backward)
+        return StaticShape((id(f.function), f.backward), f)
+    return StaticShape(static_key(value), value)
 
 
 def _shape_of(t: Type) -> Shape:

@@ -60,21 +60,6 @@ CIRCLES: tuple[frozenset[str], ...] = (
             "retrograd.cli.report",
         }
     ),
-    frozenset(
-        {
-            "retrograd.compiler.derivatives.gradient_versions",
-            "retrograd.compiler.frontends.python.bijections",
-            "retrograd.compiler.frontends.python.control",
-            "retrograd.compiler.frontends.python.elaborate",
-            "retrograd.compiler.frontends.python.iterables",
-            "retrograd.compiler.frontends.python.making",
-            "retrograd.compiler.frontends.python.places",
-            "retrograd.compiler.frontends.python.routines",
-            "retrograd.compiler.frontends.python.scope",
-            "retrograd.compiler.frontends.python.specialise",
-            "retrograd.compiler.frontends.python.updates",
-        }
-    ),
     frozenset({"retrograd.pricing.derived", "retrograd.pricing.runs"}),
     frozenset({"retrograd.values.exact", "retrograd.values.lossless", "retrograd.values.numbers"}),
 )

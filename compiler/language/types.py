@@ -231,3 +231,23 @@ def is_real(t: Type) -> bool:
         case StructType(_, fields):
             return any(is_real(inner) for _, inner in fields)
     return False
+
+
+def _axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"
+
+
+def mismatch(wanted: ArrayAnnotation, t: ArrayType, sizes: dict[str, int]) -> str | None:
+    """Why an array is not what an annotation says, or None. `sizes`: the lengths that names stand for so far."""
+    element = element_of(wanted.element)
+    if element != t.element:
+        return f"its elements are {t.element}"
+    if wanted.dims is None:
+        return None
+    if len(wanted.dims) != len(t.shape):
+        return f"it has {_axes(len(t.shape))}, not {len(wanted.dims)}" if t.shape else "it is one number"
+    for dim, length in zip(wanted.dims, t.shape, strict=True):
+        expected = sizes.setdefault(dim, length) if isinstance(dim, str) else dim
+        if expected != length:
+            return f"its shape is {t.shape}" + (f", where {dim} is {expected} already" if isinstance(dim, str) else "")
+    return None

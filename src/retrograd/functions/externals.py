@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
-from copy import deepcopy
 from traceback import walk_tb
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -23,20 +20,18 @@ from retrograd.values.marshal import from_words
 def run_with_externals(compiled: Compiled, machine: Machine, max_steps: int | None) -> Outcome:
     """Run to the end, executing each block whenever the machine comes to its mark, in whichever direction."""
     marks = compiled.emitted.externals
-    blocks = {number: _code(compiled, number) for number in set(marks.values())}
     taken = 0
     while True:
         if machine.pc in marks and machine.br == 0:
-            number = marks[machine.pc]
-            function, _, names = compiled.lowered.externals[number]
+            block = compiled.lowered.externals[marks[machine.pc]]
             words = iter([_word(machine, x) for x in compiled.emitted.watched[machine.pc]])
-            scope = {name: _seen(compiled, machine, value, words) for name, value in names.items()}
+            scope = {name: _seen(compiled, machine, value, words) for name, value in block.watched.items()}
             try:
-                exec(blocks[number], function.globals(), scope)
+                block.run(scope)
             except RetrogradError:
                 raise
             except Exception as error:
-                raise RetrogradError(_failed(compiled, function.source.file, error)) from error
+                raise RetrogradError(_failed(compiled, block.file, error)) from error
         left = None if max_steps is None else max_steps - taken
         outcome = machine.run(left, breakpoints=marks)
         taken += outcome.steps
@@ -53,13 +48,6 @@ def _failed(compiled: Compiled, file: str, error: Exception) -> Diagnostic:
     text = compiled.program.source.line(Span(file, lines[-1])) or ""
     begin = len(text) - len(text.lstrip())
     return Diagnostic("RG0808", message, Span(file, lines[-1], begin + 1, len(text.rstrip()) + 1), line=text)
-
-
-def _code(compiled: Compiled, number: int) -> CodeType:
-    function, node, _ = compiled.lowered.externals[number]
-    # Line numbers are moved on a copy: the function's own tree keeps its.
-    module = ast.Module([ast.increment_lineno(s, function.source.line) for s in deepcopy(node.body)], [])
-    return compile(module, function.source.file, "exec")
 
 
 def _word(machine: Machine, place: int | Const) -> int:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.frontends.python.sources.source import NOTHING, Parameter, SourceFunction
-from retrograd.compiler.frontends.python.specialise import mismatch
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
     BOOL,
@@ -27,6 +26,7 @@ from retrograd.compiler.language.types import (
     Type,
     complete,
     element_of,
+    mismatch,
     scalar_of,
     static,
     struct_of,

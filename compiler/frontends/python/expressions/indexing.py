@@ -1,53 +1,60 @@
-"""`x[i]`, `x[a:b, j]`: views of arrays, with the tests that indices need.
-
-Element i of an axis lies at address + stride · i; a slice changes the first address, the length and the stride.
-"""
+"""Indexing"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.python.operands import BOOL, FIXED, INT, Operands
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.sources.pure import need_container, need_plain
-from retrograd.compiler.ir.expressions import Address, E, InRange, add, const, interval, linear, sub, word_of
+from retrograd.compiler.ir.expressions import E, InRange, add, const, interval, linear, sub
+from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.comparisons import shortened
-from retrograd.compiler.language.types import ScalarType
-from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe, row_major
+from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe
+
+INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 
 
-class Indexing(Operands):
-    """Indexing of arrays, array expressions and constants."""
+@dataclass(eq=False)
+class Indexing:
+    """Values of subscripts."""
 
-    def _subscript(self, node: ast.Subscript) -> Value:
-        x = self.value(node.value)
+    errors: Errors
+    expressions: ExpressionLowering
+    builder: IRBuilder
+
+    def lower(self, node: ast.Subscript) -> Value:
+        x = self.expressions.value(node.value)
         keys = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if isinstance(x, Constant):
-            self.guarded(node.value, need_container, x.value)
+            self.errors.guarded(node.value, need_container, x.value)
             if isinstance(x.value, np.ndarray | list | tuple):
                 found = self._constant_item(x.value, keys, node)
                 if found is not None:
                     return found
-                x = self._constant_array(x.value, node)
+                x = self.expressions.constant_array(x.value, node)
             else:
-                index = self.static(node.slice, "an index into a constant")
-                self.guarded(node.slice, need_plain, index)
+                index = self.expressions.static(node.slice, "an index into a constant")
+                self.errors.guarded(node.slice, need_plain, index)
                 try:
                     if isinstance(x.value, dict) and index not in x.value:
                         raise KeyError(index)  # a defaultdict would make the item
-                    return self.wrap(x.value[index])
+                    return self.expressions.wrap(x.value[index])
                 except Exception as error:
-                    self.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__} {error}", node)
+                    self.errors.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__} {error}", node)
         if not isinstance(x, ArrayView | Lazy):
-            self.fail("RG0703", f"{describe(x)} cannot be indexed", node)
+            self.errors.fail("RG0703", f"{describe(x)} cannot be indexed", node)
         if any(isinstance(k, ast.Constant) and k.value is Ellipsis for k in keys):
             at = next(i for i, k in enumerate(keys) if isinstance(k, ast.Constant) and k.value is Ellipsis)
             fill: list[ast.expr] = [ast.Slice() for _ in range(len(x.shape) - len(keys) + 1)]
             keys = [*keys[:at], *fill, *keys[at + 1 :]]
         if len(keys) > len(x.shape):
-            self.fail("RG0712", f"{len(keys)} indices for {describe(x)}", node)
+            self.errors.fail("RG0712", f"{len(keys)} indices for {describe(x)}", node)
         return self._index_view(x, keys, node) if isinstance(x, ArrayView) else self._index_lazy(x, keys, node)
 
     def _index_view(self, x: ArrayView, keys: Sequence[ast.expr], node: ast.AST) -> Value:
@@ -77,7 +84,7 @@ class Indexing(Operands):
             else:
                 index, check = self._index(key, length, node, None if len(x.shape) == 1 else axis)
                 if check is not None:
-                    self.fail(
+                    self.errors.fail(
                         "RG0717",
                         "an element of an array expression is picked by an index that is known to be in range",
                         node,
@@ -94,56 +101,56 @@ class Indexing(Operands):
                     first, step = p
                     i = next(rest)
                     scaled = i if step == 1 else self._multiple(i, step)
-                    full.append(add(first, scaled, self.w))
+                    full.append(add(first, scaled, self.builder.w))
             return x.element(tuple(full))
 
         return Lazy(tuple(shape), pick) if shape else pick(())
 
     def _multiple(self, i: E, step: int) -> E:
-        found = self.arithmetic.binary("*", Scalar(i), Constant(step))
+        found = self.expressions.arithmetic.binary("*", Scalar(i), Constant(step))
         assert isinstance(found, Scalar)
         return found.e
 
     def _index(self, key: ast.expr, length: int, node: ast.AST, axis: int | None) -> tuple[E, InRange | None]:
         """An index into the array of a subscript, and what must be tested when the program runs."""
-        e = self.scalar(key, INT)
+        e = self.expressions.scalar(key, INT)
         array = f"`{shortened(node.value if isinstance(node, ast.Subscript) else node)}`"
         has = f"{array} has length {length}" if axis is None else f"axis {axis} of {array} has length {length}"
         atoms, constant = linear(e)
         if not atoms:
             if not -length <= constant < length:
                 known = "the index is" if isinstance(key, ast.Constant | ast.UnaryOp) else f"`{shortened(key)}` is"
-                self.fail("RG0713", f"{known} {constant}, and {has}", key)
+                self.errors.fail("RG0713", f"{known} {constant}, and {has}", key)
             return const(constant % length, INT), None
-        bounds = interval(e, self.ranges)
+        bounds = interval(e, self.builder.ranges)
         if bounds is not None and bounds[0] >= 0 and bounds[1] < length:
             return e, None
         if bounds is not None and (bounds[1] < 0 or bounds[0] >= length):
             runs = f"is {bounds[0]}" if bounds[0] == bounds[1] else f"runs from {bounds[0]} to {bounds[1]}"
-            self.fail("RG0713", f"`{shortened(key)}` {runs}, and {has}", key)
+            self.errors.fail("RG0713", f"`{shortened(key)}` {runs}, and {has}", key)
         message = f"`{shortened(key)}` is {{a}}, and {has}"
-        return e, InRange(e, length, message, self.source.span(key))
+        return e, InRange(e, length, message, self.errors.span(key))
 
     def _slice(self, key: ast.Slice, length: int) -> tuple[E, int, int]:
         """(first index, how many, step) of a slice."""
-        step = 1 if key.step is None else self.static_int(key.step, "the step of a slice")
+        step = 1 if key.step is None else self.expressions.static_int(key.step, "the step of a slice")
         if step == 0:
-            self.fail("RG0713", "the step of a slice is zero", key)
-        lower = None if key.lower is None else self.scalar(key.lower, INT)
-        upper = None if key.upper is None else self.scalar(key.upper, INT)
+            self.errors.fail("RG0713", "the step of a slice is zero", key)
+        lower = None if key.lower is None else self.expressions.scalar(key.lower, INT)
+        upper = None if key.upper is None else self.expressions.scalar(key.upper, INT)
         if all(e is None or e.op == "const" for e in (lower, upper)):
-            ends = [None if e is None else self.w.signed(e.param) for e in (lower, upper)]
+            ends = [None if e is None else self.builder.w.signed(e.param) for e in (lower, upper)]
             start, stop, step = slice(ends[0], ends[1], step).indices(length)
-            return const(self.w.signed(start), INT), len(range(start, stop, step)), step
+            return const(self.builder.w.signed(start), INT), len(range(start, stop, step)), step
         start_e = const(0, INT) if lower is None else lower
         stop_e = const(length, INT) if upper is None else upper
-        atoms, span = linear(sub(stop_e, start_e, self.w))
+        atoms, span = linear(sub(stop_e, start_e, self.builder.w))
         if atoms or step < 0:
-            self.fail("RG0717", "the length of a slice must be known when the program is compiled", key)
-        bounds = interval(start_e, self.ranges)
+            self.errors.fail("RG0717", "the length of a slice must be known when the program is compiled", key)
+        bounds = interval(start_e, self.builder.ranges)
         if bounds is None or bounds[0] < 0 or bounds[1] + span > length:
             where = "" if bounds is None else f": it begins from {bounds[0]} to {bounds[1]}"
-            self.fail(
+            self.errors.fail(
                 "RG0713", f"a slice of {span} elements is not certain to lie in an axis of length {length}{where}", key
             )
         return start_e, max(0, -(-span // step)), step
@@ -153,36 +160,27 @@ class Indexing(Operands):
         index: list[Any] = []
         for key in keys:
             if isinstance(key, ast.Slice):
-                ends = [None if e is None else self.value(e) for e in (key.lower, key.upper, key.step)]
+                ends = [None if e is None else self.expressions.value(e) for e in (key.lower, key.upper, key.step)]
                 if not all(e is None or isinstance(e, Constant) for e in ends):
                     return None
                 for e in ends:
-                    self.guarded(key, need_plain, e.value if isinstance(e, Constant) else None)
+                    self.errors.guarded(key, need_plain, e.value if isinstance(e, Constant) else None)
                 index.append(slice(*(e.value if isinstance(e, Constant) else None for e in ends)))
                 continue
-            value = self.value(key)
+            value = self.expressions.value(key)
             if not isinstance(value, Constant):
                 return None
-            self.guarded(key, need_plain, value.value)
+            self.errors.guarded(key, need_plain, value.value)
             index.append(value.value)
         try:
             found = array[index[0]] if len(index) == 1 else np.asarray(array)[tuple(index)]
         except (IndexError, KeyError):
             shape = np.shape(array) if isinstance(array, np.ndarray) else (len(array),)
-            self.fail(
+            self.errors.fail(
                 "RG0713",
                 f"`{shortened(node)}` is no element: `{shortened(getattr(node, 'value', node))}` has the shape {shape}",
                 node,
             )
         except (TypeError, ValueError):
-            self.fail("RG0703", f"`{shortened(node)}` is no element: indices are integers", node)
-        return self.wrap(found.item() if isinstance(found, np.ndarray) and found.ndim == 0 else found)
-
-    def _constant_array(self, array: Any, node: ast.AST) -> ArrayView:
-        """A constant array as read-only memory."""
-        values = self._numbers(array, node)
-        kind = {"i": INT, "u": INT, "f": FIXED, "b": BOOL}[values.dtype.kind]
-        words = tuple(self.guarded(node, word_of, v, kind, self.w) for v in values.ravel().tolist())
-        region = self._constant_region(words, "constant")
-        shape = values.shape
-        return ArrayView(ScalarType(kind), shape, row_major(shape, 1), Address(region, None), "it is a constant")
+            self.errors.fail("RG0703", f"`{shortened(node)}` is no element: indices are integers", node)
+        return self.expressions.wrap(found.item() if isinstance(found, np.ndarray) and found.ndim == 0 else found)

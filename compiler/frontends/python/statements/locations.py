@@ -1,17 +1,15 @@
-"""What is changed must not be read: places, and proofs or tests that two of them differ.
-
-A program is reversible because an update reads nothing that it writes. Where the compiler can see it, an overlap is refused;
-where an index decides, the program tests it.
-"""
+"""Locations"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from retrograd.compiler.frontends.python.evaluate import OPERATORS
-from retrograd.compiler.frontends.python.operands import INT
-from retrograd.compiler.frontends.python.scope import Scope
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.ir.expressions import Address, E, add, apply, const, interval, loads, read, sub, variables, walk
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Check, Const, Kind, Test, Var
@@ -28,30 +26,40 @@ from retrograd.compiler.language.values import (
     Value,
     describe,
 )
+from retrograd.isa.words import Format
+
+INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 
 
-class Places(Scope):
-    """Variables and memory words that statements change."""
+@dataclass(eq=False)
+class Locations:
+    """Locations that statements change."""
 
-    def place(self, node: ast.expr) -> Value:
+    errors: Errors
+    expressions: ExpressionLowering
+    builder: IRBuilder
+
+    def location(self, node: ast.expr) -> Value:
         """What an update or a bijection changes."""
-        value = self.value(node)
-        self._writable(value, node)
+        value = self.expressions.value(node)
+        self._require_writable(value, node)
         return value
 
-    def _writable(self, value: Value, node: ast.AST) -> None:
+    def _require_writable(self, value: Value, node: ast.AST) -> None:
         match value:
             case Constant():
-                self.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
+                self.errors.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
             case Scalar(_, place, why_not) if place is None or why_not is not None:
-                self.fail("RG0709", f"`{shortened(node)}` cannot be changed: {why_not or 'it is an expression'}", node)
+                self.errors.fail(
+                    "RG0709", f"`{shortened(node)}` cannot be changed: {why_not or 'it is an expression'}", node
+                )
             case ArrayView(why_not=why_not) | StackValue(why_not=why_not) if why_not is not None:
-                self.fail("RG0709", f"`{shortened(node)}` cannot be changed: {why_not}", node)
+                self.errors.fail("RG0709", f"`{shortened(node)}` cannot be changed: {why_not}", node)
             case StructValue(_, fields):
                 for inner in fields.values():
-                    self._writable(inner, node)
+                    self._require_writable(inner, node)
             case Lazy() | FunctionValue() | RoutineValue():
-                self.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
+                self.errors.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
             case _:
                 pass
 
@@ -69,7 +77,7 @@ class Places(Scope):
             if where in variables(e):
                 name = shortened(target)
                 message = f"`{shortened(node)}` reads `{name}`, which it changes"
-                self.fail("RG0704", message, _reading(node, target), _new_variable(node))
+                self.errors.fail("RG0704", message, _reading(node, target), _new_variable(node))
             return
         seen: set[Address] = set()
         for other in loads(e):
@@ -115,61 +123,37 @@ class Places(Scope):
             if -size_x < distance < size_y:
                 if code == "RG0704":
                     where = _reading(node, node.target) if isinstance(node, ast.AugAssign) else node
-                    self.fail(code, message, where, _new_variable(node))
-                self.fail(code, message, node)
+                    self.errors.fail(code, message, where, _new_variable(node))
+                self.errors.fail(code, message, node)
             return
-        difference = self._difference(x, y)
-        bounds = interval(difference, self.ranges)
+        difference = difference_of(x, y, self.builder.w)
+        bounds = interval(difference, self.builder.ranges)
         if bounds is not None and (bounds[0] >= size_y or bounds[1] <= -size_x):
             return
         free = variables(difference)
         summed = {v for n in (walk(within) if within is not None else ()) if n.op == "total" for v in n.param[0]}
         if free & summed:
             # An index that runs over the array: the sum reads the word itself at some point, unless ranges say no.
-            self.fail(code, message, node, "sum into a variable of its own first")
-        span = self.source.span(node)
+            self.errors.fail(code, message, node, "sum into a variable of its own first")
+        span = self.errors.span(node)
         if size_x == size_y == 1:
-            a, b = self._sides(difference)
+            a, b = sides(difference)
             test = Test("ne", t.operand(a), t.operand(b))
             named = [f"`{x.param.name}`" for x in (a, b) if x.op == "read"]
             if len(named) == sum(x.op != "const" for x in (a, b)):
                 message += f": {' and '.join(named)} {'is' if len(named) == 1 else 'are both'} {{a}}"
         else:
             # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1
-            shifted = add(difference, const(size_x - 1, INT), self.w)
+            shifted = add(difference, const(size_x - 1, INT), self.builder.w)
             test = Test("geu", t.operand(shifted), Const(size_x + size_y - 1))
         t.compute.append(Check(test, "RG0805", message, span))
 
-    def _difference(self, x: Address, y: Address) -> E:
-        e = const(self.w.signed(x.offset - y.offset), INT)
-        total: dict[E, int] = dict(x.terms)
-        for term, k in y.terms:
-            total[term] = total.get(term, 0) - k
-        for base, sign in ((x.base, 1), (y.base, -1)):
-            if base is not None and x.base is not y.base:
-                key = read(base)
-                total[key] = total.get(key, 0) + sign
-        for term, k in total.items():
-            if k == 1:
-                e = add(e, term, self.w)
-            elif k == -1:
-                e = sub(e, term, self.w)
-            elif k:
-                e = add(e, apply("mul", INT, term, const(self.w.signed(k), INT)), self.w)
-        return e
-
-    def _sides(self, difference: E) -> tuple[E, E]:
-        """(a, b) with a − b the difference, so that a test for equality needs no temporary where both are at hand."""
-        if difference.op == "sub":
-            return difference.args[0], difference.args[1]
-        return difference, const(0, INT)
-
-    def _distinct(self, t: Temporaries, x: Scalar, y: Scalar, call: ast.Call) -> None:
+    def distinct(self, t: Temporaries, x: Scalar, y: Scalar, call: ast.Call) -> None:
         """Two places that an instruction changes must not be one."""
         message = f"`{shortened(call.args[0])}` and `{shortened(call.args[1])}` are the same word"
         if isinstance(x.place, Var) or isinstance(y.place, Var):
             if x.place is y.place:
-                self.fail("RG0705", message, call)
+                self.errors.fail("RG0705", message, call)
             return
         assert x.place is not None
         assert y.place is not None
@@ -195,3 +179,30 @@ def _new_variable(node: ast.AST) -> str | None:
     if isinstance(node.value, ast.BinOp) and not isinstance(node.value.op, ast.Mult | ast.Div | ast.Pow):
         value = f"({value})"
     return f"make a new variable, `t = {target} {sign} {value}`, and use it from here on"
+
+
+def difference_of(x: Address, y: Address, w: Format) -> E:
+    """x − y in words."""
+    e = const(w.signed(x.offset - y.offset), INT)
+    total: dict[E, int] = dict(x.terms)
+    for term, k in y.terms:
+        total[term] = total.get(term, 0) - k
+    for base, sign in ((x.base, 1), (y.base, -1)):
+        if base is not None and x.base is not y.base:
+            key = read(base)
+            total[key] = total.get(key, 0) + sign
+    for term, k in total.items():
+        if k == 1:
+            e = add(e, term, w)
+        elif k == -1:
+            e = sub(e, term, w)
+        elif k:
+            e = add(e, apply("mul", INT, term, const(w.signed(k), INT)), w)
+    return e
+
+
+def sides(difference: E) -> tuple[E, E]:
+    """(a, b) with a − b the difference, so that a test for equality needs no temporary where both are at hand."""
+    if difference.op == "sub":
+        return difference.args[0], difference.args[1]
+    return difference, const(0, INT)

@@ -1,11 +1,4 @@
-"""What a `for` goes through: ranges, arrays, constants, and enumerate, zip and reversed of these, within each other.
-
-    for i in reversed(range(a, b, s))          the loop of range(a, b, s), its passes in the other order
-    for i, (x, y) in enumerate(zip(xs, ys))    for i in range(n): x, y stand for xs[i], ys[i]
-    for x, y in zip(xs, reversed(ys))          for i in range(n): x, y stand for xs[i], ys[n − 1 − i]
-
-What is named by the loop is a view of an element, the value of an expression of the index, or a constant.
-"""
+"""Iterables"""
 
 from __future__ import annotations
 
@@ -16,19 +9,24 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.python.making import Making
-from retrograd.compiler.frontends.python.operands import BOOL, INT
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.sources.pure import need_iterable, need_plain
 from retrograd.compiler.ir.expressions import E, add, apply, choose, const, interval, sub
-from retrograd.compiler.ir.statements import Var
+from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import number_kind
 from retrograd.compiler.language.comparisons import shortened
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
 from retrograd.isa.words import Format
 
+INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+
 #: constants that a loop may go through, with a copy of its body for each
 MOST_COPIES = 10_000
+
 Item = Value | tuple["Item", ...]
+
 #: why the index of a loop, or what is computed from it, cannot be changed
 INDEX = "it is the index of a loop"
 
@@ -54,10 +52,15 @@ class Iterable:
         return self.item(sub(sub(self.count, const(1, INT), w), index, w) if self.backward else index)
 
 
-class Iterables(Making):
+@dataclass(eq=False)
+class Iterables:
     """Reads what loops go through."""
 
-    def _iterable(self, node: ast.expr) -> Iterable | Constant:
+    errors: Errors
+    expressions: ExpressionLowering
+    builder: IRBuilder
+
+    def lower(self, node: ast.expr) -> Iterable | Constant:
         """What a `for` goes through; a Constant where it is one, which is not a range."""
         if isinstance(node, ast.Call):
             callee = self._called(node)
@@ -65,41 +68,42 @@ class Iterables(Making):
                 return self._range(node)
             if callee is enumerate or callee is zip or callee is reversed:
                 return self._combined(callee, node)
-        found = self.value(node)
+        found = self.expressions.value(node)
         if isinstance(found, Constant):
-            self.guarded(node, need_iterable, found.value)
+            self.errors.guarded(node, need_iterable, found.value)
             return found
         if not isinstance(found, ArrayView | Lazy) or not found.shape:
-            self.fail("RG0703", f"`{shortened(node)}` is {describe(found)}, which cannot be iterated over", node)
+            self.errors.fail("RG0703", f"`{shortened(node)}` is {describe(found)}, which cannot be iterated over", node)
         return self._elements(found)
 
     def _called(self, node: ast.expr) -> Any:
         """The Python function that an expression calls, if it is a call of one."""
-        f = self.value(node.func) if isinstance(node, ast.Call) else None
+        f = self.expressions.value(node.func) if isinstance(node, ast.Call) else None
         return f.value if isinstance(f, Constant) else None
 
     def _elements(self, array: ArrayView | Lazy) -> Iterable:
-        return Iterable(const(array.shape[0], INT), lambda i: self.first_axis(array, i))
+        return Iterable(const(array.shape[0], INT), lambda i: first_axis(array, i))
 
     def _range(self, call: ast.Call) -> Iterable:
         if not 1 <= len(call.args) <= 3 or call.keywords:
-            self.fail("RG0715", "range takes one to three integers", call)
-        values = [self.value(a) for a in call.args]
+            self.errors.fail("RG0715", "range takes one to three integers", call)
+        w = self.builder.w
+        values = [self.expressions.value(a) for a in call.args]
         for a, v in zip(call.args, values, strict=True):
-            if isinstance(v, Constant) and number_kind(v.value) is INT and not -self.w.sign <= v.value < self.w.sign:
-                self.fail("RG0714", f"the index of a loop cannot reach {v.value} in words of {self.w.width} bits", a)
-        ends = [self.scalar(a, INT) for a in call.args]
-        step = self.static_int(call.args[2], "the step of a range") if len(ends) == 3 else 1
+            if isinstance(v, Constant) and number_kind(v.value) is INT and not -w.sign <= v.value < w.sign:
+                message = f"the index of a loop cannot reach {v.value} in words of {w.width} bits"
+                self.errors.fail("RG0714", message, a)
+        ends = [self.expressions.scalar(a, INT) for a in call.args]
+        step = self.expressions.static_int(call.args[2], "the step of a range") if len(ends) == 3 else 1
         if step == 0:
-            self.fail("RG0714", "the step of a range is zero", call)
-        if not -self.w.sign < step < self.w.sign:
-            self.fail("RG0714", f"the step of a range cannot be {step} in words of {self.w.width} bits", call)
+            self.errors.fail("RG0714", "the step of a range is zero", call)
+        if not -w.sign < step < w.sign:
+            self.errors.fail("RG0714", f"the step of a range cannot be {step} in words of {w.width} bits", call)
         start = ends[0] if len(ends) > 1 else const(0, INT)
         stop = ends[1] if len(ends) > 1 else ends[0]
         constants = None
         if start.op == "const" and stop.op == "const":
-            constants = range(self.w.signed(start.param), self.w.signed(stop.param), step)
-        w = self.w
+            constants = range(w.signed(start.param), w.signed(stop.param), step)
 
         def item(i: E) -> Item:
             moved = i if step == 1 else apply("mul", INT, i, const(w.signed(step), INT))
@@ -116,10 +120,10 @@ class Iterables(Making):
         Trap to avoid: the distance may be longer than a signed word. It is halved before it is divided:
         n = distance − 1 = 2 s·a + r with a = (n >> 1) // s, so r < 2 s, and ⌊n/s⌋ = 2 a + [r ≥ s].
         """
-        w, size = self.w, abs(step)
+        w, size = self.builder.w, abs(step)
         distance = sub(stop, start, w) if step > 0 else sub(start, stop, w)
         one, s = const(1, INT), const(size, INT)
-        ends = interval(start, self.ranges), interval(stop, self.ranges)
+        ends = interval(start, self.builder.ranges), interval(stop, self.builder.ranges)
         if ends[0] is not None and ends[1] is not None:
             least, most = sorted((ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]), key=lambda x: x * step)
             if max(abs(least), abs(most)) < w.sign - size:
@@ -141,25 +145,25 @@ class Iterables(Making):
         name = callee.__name__
         allowed = {"enumerate": "start", "zip": "strict"}.get(name)
         if any(k.arg != allowed for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
-            self.fail("RG0715", f"`{shortened(call)}`: {name} takes no such argument here", call)
-        keywords: dict[str, Any] = {str(k.arg): self.static(k.value, f"`{k.arg}`") for k in call.keywords}
+            self.errors.fail("RG0715", f"`{shortened(call)}`: {name} takes no such argument here", call)
+        keywords: dict[str, Any] = {str(k.arg): self.expressions.static(k.value, f"`{k.arg}`") for k in call.keywords}
         args = list(call.args)
         if callee is enumerate and len(args) == 2:
-            keywords["start"] = self.static(args[1], "where enumerate starts")
-            self.guarded(args.pop(), need_plain, keywords["start"])
+            keywords["start"] = self.expressions.static(args[1], "where enumerate starts")
+            self.errors.guarded(args.pop(), need_plain, keywords["start"])
         for k in call.keywords:
-            self.guarded(k.value, need_plain, keywords[str(k.arg)])
+            self.errors.guarded(k.value, need_plain, keywords[str(k.arg)])
         if not args or (callee is not zip and len(args) != 1):
-            self.fail("RG0715", f"{name} goes through {'one thing' if args else 'something'}", call)
+            self.errors.fail("RG0715", f"{name} goes through {'one thing' if args else 'something'}", call)
         if callee is reversed and self._called(args[0]) in (enumerate, zip, reversed):
             hint = "Reverse what it is made of: `zip(reversed(xs), reversed(ys))`; or count down with `range`."
-            self.fail("RG0703", f"Python reverses sequences, and `{shortened(args[0])}` is none", args[0], hint)
-        inner = [self._iterable(a) for a in args]
+            self.errors.fail("RG0703", f"Python reverses sequences, and `{shortened(args[0])}` is none", args[0], hint)
+        inner = [self.lower(a) for a in args]
         if callee is reversed and isinstance(inner[0], Iterable) and inner[0].bounds is not None:
             return replace(inner[0], backward=True)
         known = [x.value if isinstance(x, Constant) else x.constants for x in inner]
         if all(x is not None for x in known):
-            found = self.guarded(call, lambda: list(islice(callee(*known, **keywords), MOST_COPIES + 1)))
+            found = self.errors.guarded(call, lambda: list(islice(callee(*known, **keywords), MOST_COPIES + 1)))
             if len(found) <= MOST_COPIES or any(isinstance(x, Constant) for x in inner):
                 return Constant(found)
         parts = self._parts(inner, args)
@@ -168,7 +172,7 @@ class Iterables(Making):
         if callee is enumerate:
             start = self._start(keywords.get("start", 0), call)
             given = parts[0]
-            w = self.w
+            w = self.builder.w
             return replace(
                 given,
                 item=lambda i: (_read_only(add(start, i, w)), given.at(i, w)),
@@ -179,8 +183,8 @@ class Iterables(Making):
         return self._zipped(parts, call)
 
     def _start(self, start: Any, call: ast.Call) -> E:
-        if number_kind(start) is not INT or not -self.w.sign <= start < self.w.sign:
-            self.fail("RG0714", f"enumerate cannot start from {start!r}", call)
+        if number_kind(start) is not INT or not -self.builder.w.sign <= start < self.builder.w.sign:
+            self.errors.fail("RG0714", f"enumerate cannot start from {start!r}", call)
         return const(int(start), INT)
 
     def _parts(self, found: Sequence[Iterable | Constant], args: Sequence[ast.expr]) -> list[Iterable]:
@@ -190,13 +194,13 @@ class Iterables(Making):
             if isinstance(x, Iterable):
                 out.append(x)
             elif isinstance(x.value, np.ndarray) and x.value.ndim:
-                out.append(self._elements(self._constant_array(x.value, a)))
+                out.append(self._elements(self.expressions.constant_array(x.value, a)))
             else:
                 try:
                     items = list(x.value)
                 except TypeError:
-                    self.fail("RG0703", f"{describe(x)} cannot be iterated over", a)
-                out.append(_copied(items, self.wrap))
+                    self.errors.fail("RG0703", f"{describe(x)} cannot be iterated over", a)
+                out.append(_copied(items, self.expressions.wrap))
         return out
 
     def _zipped(self, parts: Sequence[Iterable], call: ast.Call) -> Iterable:
@@ -204,11 +208,11 @@ class Iterables(Making):
         if len(counts) > 1:
             if all(c.op == "const" for c in counts):
                 lengths = sorted(c.param for c in counts)
-                self.fail("RG0712", f"arrays of the lengths {lengths} are gone through together", call)
+                self.errors.fail("RG0712", f"arrays of the lengths {lengths} are gone through together", call)
             hint = "Make the range as long as the array, or index the array in a loop over the range."
-            self.fail("RG0717", f"`{shortened(call)}`: whether the lengths are equal is not known", call, hint)
+            self.errors.fail("RG0717", f"`{shortened(call)}`: whether the lengths are equal is not known", call, hint)
         backward = all(p.backward for p in parts)
-        w = self.w
+        w = self.builder.w
 
         def item(i: E) -> Item:
             return tuple(p.item(i) if backward else p.at(i, w) for p in parts)
@@ -216,36 +220,16 @@ class Iterables(Making):
         reads = tuple(e for p in parts for e in p.reads)
         return Iterable(counts[0], item, backward, copied=any(p.copied for p in parts), reads=reads)
 
-    def bind_item(self, target: ast.expr, item: Item, node: ast.For) -> None:
-        """Name what one pass of a loop works on."""
-        if isinstance(item, Constant):
-            self._bind(target, item, node)
-            return
-        targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        if isinstance(item, tuple):
-            if len(targets) != len(item):
-                message = f"`{shortened(target)}` names {len(targets)} value{'s' * (len(targets) != 1)} of {len(item)}"
-                self.fail("RG0703", message, target)
-            for x, v in zip(targets, item, strict=True):
-                self.bind_item(x, v, node)
-            return
-        if not isinstance(target, ast.Name):
-            if isinstance(target, ast.Tuple | ast.List):
-                self.fail("RG0703", f"`{shortened(target)}` names {len(targets)} values of 1", target)
-            self.fail("RG0701", f"`{shortened(target)}` is no name for what a loop goes through", target)
-        if target.id in self.names:
-            self.fail("RG0706", f"`{target.id}` holds a value already", target)
-        self.names[target.id] = item
 
-    def first_axis(self, v: Value, index: E) -> Value:
-        """v[index], the index being in range."""
-        if isinstance(v, ArrayView):
-            inner = v.without(0, v.at(index))
-            return inner if inner.shape else inner.item()
-        if isinstance(v, Lazy):
-            rest = v.shape[1:]
-            return Lazy(rest, lambda more: v.element((index, *more))) if rest else v.element((index,))
-        return v
+def first_axis(v: Value, index: E) -> Value:
+    """v[index], the index being in range."""
+    if isinstance(v, ArrayView):
+        inner = v.without(0, v.at(index))
+        return inner if inner.shape else inner.item()
+    if isinstance(v, Lazy):
+        rest = v.shape[1:]
+        return Lazy(rest, lambda more: v.element((index, *more))) if rest else v.element((index,))
+    return v
 
 
 def _read_only(e: E) -> Scalar:

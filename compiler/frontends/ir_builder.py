@@ -1,0 +1,103 @@
+"""IR construction for one function: the statements emitted so far, and the version of each variable and array.
+
+The version of a place is the number of statements that wrote it. An expression has its former value exactly if the
+versions of all places that it reads are unchanged; `snapshot` records them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.ir.effects import AccessSets, locals_left, union
+from retrograd.compiler.ir.expressions import E, Ranges, loads, variables
+from retrograd.compiler.ir.flatten import Temporaries
+from retrograd.compiler.ir.statements import Block, Local, Node, Region, Var, Within
+from retrograd.isa.diagnostics import Span
+
+Versions = dict[Var | Region, int]
+
+
+class IRBuilder:
+    """Emits the body of one function; `span` is the source of the statement that is being lowered."""
+
+    def __init__(self, module: ModuleBuilder, span: Span) -> None:
+        self.module = module
+        self.w = module.w
+        self.span = span
+        self.out: list[Node] = []
+        #: blocks around the current statement
+        self.depth = 0
+        self.versions: Counter[Var | Region] = Counter()
+        self.written: set[Var | Region] = set()
+        self.ranges = Ranges()
+        #: variables whose value does not change while they are in scope: the indices of loops
+        self.settled: set[Var] = set()
+        #: temporaries around the loop over an array's elements that is being emitted
+        self.enclosing: Temporaries | None = None
+        #: called before the versions change, with the written places and the variable that the caller accounts for
+        self.on_write: Callable[[set[Any], Var | None], None] | None = None
+
+    def temporaries(self) -> Temporaries:
+        return Temporaries(self.w, self.span, self.module.powers, self.enclosing)
+
+    @contextmanager
+    def collect(self) -> Iterator[list[Node]]:
+        """Statements emitted inside go to the list that is yielded."""
+        outer, self.out = self.out, []
+        try:
+            yield self.out
+        finally:
+            self.out = outer
+
+    def emit(self, nodes: Sequence[Node], known: Var | None = None) -> None:
+        """Append statements and count what they write. `known`: a variable whose update the caller records itself."""
+        for given in nodes:
+            node = self._tested(given) if isinstance(given, Within) and given.name is None else given
+            self.out.append(node)
+            self.note(self.module.accesses.of(node), known)
+
+    def note(self, access: AccessSets, known: Var | None = None) -> None:
+        """Count the writes of statements."""
+        written: set[Any] = {*access.writes, *access.stores}
+        if None in written:
+            written |= {p for p in self.versions if isinstance(p, Region)}
+        if self.on_write is not None:
+            self.on_write(written, known)
+        self.versions.update(written)
+        self.written |= written
+
+    def snapshot(self, *expressions: E) -> Versions:
+        """The versions of the places that expressions read."""
+        places: set[Var | Region] = set()
+        for e in expressions:
+            places |= variables(e)
+            places |= {a.region for a in loads(e)}
+        return {p: self.versions[p] for p in places}
+
+    def effects(self, block: Block) -> AccessSets:
+        """The reads and writes of a block, without those of its own locals."""
+        return self.module.accesses.block(block)
+
+    def effects_with_locals(self, block: Block) -> AccessSets:
+        return union(self.module.accesses.of(n) for n in block)
+
+    def _tested(self, node: Within) -> Within:
+        """The statement, its temporaries tested for zero where its body may change what they are computed from.
+
+        A change that is certain is refused elsewhere, when the program is compiled.
+        """
+        compute, body = self.effects_with_locals(node.compute), self.effects(node.body)
+        own = frozenset(locals_left(node.compute))
+        clobbered = (body.writes - own) & compute.reads or (
+            body.stores and compute.loads and (None in body.stores | compute.loads or body.stores & compute.loads)
+        )
+        return node._replace(compute=with_tests(node.compute)) if clobbered else node
+
+
+def with_tests(compute: Block) -> Block:
+    """The compute block; the machine tests that its locals are zero when they are freed."""
+    return tuple(n._replace(checked=True) if isinstance(n, Local) else n for n in compute)

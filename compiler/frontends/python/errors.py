@@ -1,0 +1,52 @@
+"""Errors at a place of the source: a CompileError with span and caret, from what went wrong with the operands."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from retrograd.compiler.frontends.python.sources.pure import Impure
+from retrograd.compiler.frontends.python.sources.source import Source
+from retrograd.compiler.language.arithmetic import NegativePower, ShapeMismatch
+from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.sizes import TooLarge
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+
+T = TypeVar("T")
+
+
+class Errors:
+    """Raises the errors of one source file."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def span(self, node: ast.AST) -> Span:
+        return self._source.span(node)
+
+    def fail(self, code: str, message: str, where: ast.AST | Span, hint: str | None = None) -> NoReturn:
+        """Raise a CompileError that points at a piece of syntax."""
+        span = where if isinstance(where, Span) else self.span(where)
+        raise CompileError(Diagnostic(code, message, span, hint, self._source.text(span.line)))
+
+    def guarded(self, node: ast.AST, function: Callable[..., T], *args: Any) -> T:
+        """function(*args); an exception that the operands cause is reported at `node`."""
+        try:
+            return function(*args)
+        except ShapeMismatch as error:
+            self.fail("RG0712", f"the shapes {error} do not broadcast", node)
+        except TypeError as error:
+            message, _, hint = str(error).partition("; ")
+            own = shortened(node) if isinstance(node, ast.expr) else "x"
+            self.fail("RG0703", message, node, hint.replace("(x)", f"({own})") or None)
+        except Impure as error:
+            self.fail("RG0721", str(error), node)
+        except ZeroDivisionError:
+            self.fail("RG0714", f"`{shortened(node)}` divides by zero", node, "Divide by another number.")
+        except TooLarge as error:
+            self.fail("RG0723", f"{error}", node)
+        except NegativePower as error:
+            self.fail("RG0810", f"{error}", node)
+        except (OverflowError, ValueError) as error:
+            self.fail("RG0714", f"{error}", node)

@@ -1,0 +1,233 @@
+"""Calls inside expressions"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from math import prod
+from string import Formatter
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.sources import pure
+from retrograd.compiler.frontends.python.sources.pure import Impure, need_container, need_plain
+from retrograd.compiler.ir.expressions import E, const
+from retrograd.compiler.ir.statements import Kind, Var
+from retrograd.compiler.language import intrinsics
+from retrograd.compiler.language.arithmetic import element
+from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.intrinsics import Intrinsic
+from retrograd.compiler.language.sizes import TooLarge
+from retrograd.compiler.language.types import scalar_of, struct_of
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    FunctionValue,
+    Lazy,
+    Scalar,
+    StructValue,
+    Value,
+    describe,
+)
+from retrograd.isa.diagnostics import CompileError
+
+INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+
+
+@dataclass(eq=False)
+class CallValues:
+    """Values of calls: intrinsics, conversions, structs, and pure Python functions of constants."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+    builder: IRBuilder
+
+    def lower(self, node: ast.Call) -> Value:
+        f = self.expressions.value(node.func)
+        if isinstance(f, FunctionValue):
+            name = f.function.__name__
+            given = ", ".join(ast.unparse(a) for a in node.args)
+            hint = f"call it on a line of its own, with a variable for what it changes: `t = 0.0`, then `{name}(t, {given})`"
+            message = f"the call of `{name}` stands inside an expression, and has no value: it changes its arguments"
+            self.errors.fail("RG0701", message, node, hint)
+        if not isinstance(f, Constant):
+            self.errors.fail("RG0703", f"{describe(f)} cannot be called", node)
+        callee = f.value
+        if isinstance(callee, BuiltinFunctionType):
+            callee = intrinsics.FOREIGN.get(callee, callee)
+        if node.keywords and callee is not range and not isinstance(callee, Intrinsic) and struct_of(callee) is None:
+            self.errors.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node)
+        if isinstance(callee, Intrinsic):
+            return self._intrinsic(callee, node)
+        kind = scalar_of(callee)
+        if kind is not None:
+            args = self._arguments(node, 1)
+            return self.errors.guarded(node, self.expressions.arithmetic.conversion, kind.kind, args[0])
+        t = struct_of(callee)
+        if t is not None:
+            return self._construct(t, node)
+        if callee is len:
+            x = self._arguments(node, 1)[0]
+            if isinstance(x, ArrayView | Lazy) and x.shape:
+                return Constant(x.shape[0])
+            if isinstance(x, Constant) and hasattr(type(x.value), "__len__"):
+                self.errors.guarded(node, need_container, x.value, "the length of", "__len__")
+                if getattr(x.value, "ndim", True):
+                    return Constant(len(x.value))
+            self.errors.fail("RG0703", f"{describe(x)} has no length", node)
+        if callee is abs:
+            return self.errors.guarded(node, self.expressions.arithmetic.function, "abs", self._arguments(node, 1))
+        if callee is min or callee is max:
+            args = self._arguments(node, None)
+            if args and all(isinstance(v, Constant) for v in args):
+                values = [v.value for v in args if isinstance(v, Constant)]
+                return self.errors.guarded(node, lambda: Constant(pure.call(callee, tuple(values), callee.__name__)))
+            if len(args) < 2:
+                self.errors.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
+            return self.errors.guarded(node, self.expressions.arithmetic.function, callee.__name__, args)
+        return self._host_call(callee, node)
+
+    def _host_call(self, callee: Any, node: ast.Call) -> Value:
+        """A Python function of constants only is called now, if it is known to be pure: it is a constant."""
+        if not callable(callee):
+            self.errors.fail("RG0703", f"`{shortened(node.func)}` is no function", node)
+        args = self._arguments(node, None)
+        if all(isinstance(v, Constant) for v in args):
+            try:
+                return self.expressions.wrap(
+                    pure.call(callee, tuple(v.value for v in args if isinstance(v, Constant)), shortened(node.func))
+                )
+            except Impure as error:
+                self.errors.fail("RG0721", str(error), node)
+            except TooLarge as error:
+                self.errors.fail("RG0723", f"{error}", node)
+            except (Exception, SystemExit) as error:
+                self.errors.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node)
+        self.errors.fail(
+            "RG0701",
+            f"`{shortened(node.func)}` is a Python function, which cannot run on a machine",
+            node,
+            _instead_of(callee, node),
+        )
+
+    def _arguments(self, node: ast.Call, count: int | None) -> list[Value]:
+        if any(isinstance(a, ast.Starred) for a in node.args):
+            self.errors.fail("RG0701", "`*` in a call is not in the language", node)
+        if count is not None and len(node.args) != count:
+            self.errors.fail(
+                "RG0715",
+                f"`{shortened(node.func)}` takes {count} argument{'s' * (count != 1)}, not {len(node.args)}",
+                node,
+            )
+        return [self.expressions.value(a) for a in node.args]
+
+    def _intrinsic(self, f: Intrinsic, node: ast.Call) -> Value:
+        name = f.__name__
+        if f.role != intrinsics.EXPRESSION:
+            shown = ", ".join(map(ast.unparse, node.args))
+            line = f"t = rg.{name}({shown})" if f.role == intrinsics.CONSTRUCTOR else f"rg.{name}({shown})"
+            self.errors.fail(
+                "RG0701", f"rg.{name} has no value in an expression", node, f"write `{line}` on a line of its own"
+            )
+        if node.keywords:
+            self.errors.fail("RG0715", f"rg.{name} takes no keywords", node)
+        if name in ("sum", "mean"):
+            return self._reduction(name, node)
+        count = {"atan2": 2, "select": 3}.get(name, 1)
+        args = self._arguments(node, count)
+        if name != "select" and all(isinstance(v, Constant) for v in args):
+            import math
+
+            values = [v.value for v in args if isinstance(v, Constant)]
+            for value in values:
+                self.errors.guarded(node, need_plain, value)
+            try:
+                return self.errors.guarded(node, lambda: Constant(getattr(math, name)(*values)))
+            except CompileError as error:
+                if error.code != "RG0714" or name == "floor":
+                    raise
+            shown = ", ".join(map(str, values))
+            self.errors.fail(
+                "RG0714",
+                f"rg.{name} has no value that fits at {shown}",
+                node,
+                "Choose an argument where the function has a value.",
+            )
+        return self.errors.guarded(node, self.expressions.arithmetic.function, name, args)
+
+    def _reduction(self, name: str, node: ast.Call) -> Value:
+        x = self._arguments(node, 1)[0]
+        if isinstance(x, Constant) and isinstance(x.value, np.ndarray | tuple | list):
+            values = self.expressions.numbers(x.value, node)
+            summed = np.sum(values).item()
+            return self.errors.guarded(node, lambda: Constant(summed / values.size if name == "mean" else summed))
+        if not isinstance(x, ArrayView | Lazy):
+            self.errors.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node)
+        shape = x.shape
+        indices = tuple(Var(f"i{n}", INT, self.errors.span(node)) for n in range(len(shape)))
+        for var, length in zip(indices, shape, strict=True):
+            self.builder.ranges[var] = (0, length - 1)
+        body: E = self.errors.guarded(
+            node,
+            lambda: self.expressions.arithmetic.expression(element(x, tuple(E("read", INT, (), v) for v in indices))),
+        )
+        kind = INT if body.kind is BOOL else body.kind
+        if kind is Kind.LOGNUM:
+            self.errors.fail("RG0703", "lognums are not summed: fixed(x) makes a fixed of one", node)
+        total: E = const(0, kind) if prod(shape) == 0 else E("total", kind, (body,), (indices, shape))
+        if name == "sum":
+            return Scalar(total)
+        return self.errors.guarded(
+            node, self.expressions.arithmetic.binary, "/", Scalar(total), Constant(float(prod(shape)))
+        )
+
+    def _construct(self, t: Any, node: ast.Call) -> StructValue:
+        """`Complex(1.0, y)` as a value: its fields are expressions."""
+        fields: dict[str, Value] = {}
+        names = [name for name, _ in t.fields]
+        if len(node.args) > len(names):
+            self.errors.fail("RG0715", f"`{t}` has {len(names)} fields: {', '.join(names)}", node)
+        for name, arg in zip(names, node.args, strict=False):
+            fields[name] = self.expressions.value(arg)
+        for k in node.keywords:
+            if k.arg is None or k.arg not in names or k.arg in fields:
+                self.errors.fail("RG0715", f"`{t}` has the fields {', '.join(names)}", node)
+            fields[k.arg] = self.expressions.value(k.value)
+        defaults = getattr(t.cls, "__retrograd_defaults__", {})
+        for name in names:
+            if name not in fields:
+                if name not in defaults:
+                    self.errors.fail("RG0715", f"`{t}` needs a value for `{name}`", node)
+                self.expressions.captures.contents(defaults[name])
+                fields[name] = self.expressions.wrap(defaults[name])
+        return StructValue(t, {name: fields[name] for name in names})
+
+
+def _instead_of(callee: Any, node: ast.Call) -> str:
+    """What to write in place of a call of a Python function on what is known only when the program runs."""
+    own = getattr(callee, "__name__", "")
+    if own in intrinsics.INTRINSICS:
+        return f"write `rg.{own}(…)`, which the machine has"
+    if any(callee is f for f in (range, enumerate, zip, reversed)):
+        return f"{own} is what a loop goes through: `for … in {shortened(node)}:`"
+    foreign = not isinstance(callee, FunctionType) or (callee.__module__ or "").partition(".")[0] in ("math", "numpy")
+    if foreign and own in intrinsics.ALTERNATIVES:
+        template = intrinsics.ALTERNATIVES[own]
+        given = dict(zip("xyz", (_factor(a) for a in node.args), strict=False))
+        if {name for _, name, _, _ in Formatter().parse(template) if name} in ({*given}, set()):
+            return f"write `{template.format(**given)}`"
+    if foreign:
+        return (
+            "write it with the operators and functions of docs/language.md, or compute it outside and pass the result"
+        )
+    return "decorate it with @reversible and call it on a line of its own, or write it as an expression"
+
+
+def _factor(node: ast.expr) -> str:
+    """An argument as it stands within a larger expression."""
+    text = shortened(node)
+    return text if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Attribute | ast.Call) else f"({text})"

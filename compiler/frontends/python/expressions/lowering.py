@@ -1,0 +1,155 @@
+"""Values of expressions: dispatch by syntax, and conversion to scalars, conditions, static values and constant arrays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.sources.captures import Captures
+from retrograd.compiler.frontends.python.sources.pure import (
+    Impure,
+    need_operators,
+    need_plain,
+)
+from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.ir.expressions import Address, E, word_of
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.arithmetic import (
+    Arithmetic,
+    number_kind,
+)
+from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.types import ScalarType, struct_of
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    FunctionValue,
+    StructValue,
+    Value,
+    describe,
+    row_major,
+)
+
+INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+#: what to write in place of an expression that the language has not
+INSTEAD_OF_EXPRESSION: dict[type[ast.AST], str] = {
+    ast.ListComp: "make an array with `t = rg.zeros(n)` and fill it in a loop, or write an expression of whole arrays",
+    ast.GeneratorExp: "write an expression of whole arrays, such as rg.sum(x * x)",
+    ast.Lambda: "write a `def` inside the function, and call it as a statement",
+    ast.NamedExpr: "make the variable in a statement of its own, `t = …`",
+    ast.JoinedStr: "text is for the host: `with rg.external():`",
+    ast.Yield: "every argument comes back, changed or not: change an argument",
+    ast.Dict: "name the values, or make a class of them with @rg.struct",
+    ast.Set: "name the values, or make an array of them",
+}
+
+
+class ExpressionLowering:
+    """Values of the expressions of one function. `lowerings` has a function for each kind of syntax."""
+
+    def __init__(
+        self,
+        captures: Captures,
+        builder: IRBuilder,
+        locals: OwnedLocals,
+        errors: Errors,
+    ) -> None:
+        self.captures = captures
+        self.builder, self.locals, self.errors = builder, locals, errors
+        self.w = builder.w
+        self.arithmetic = Arithmetic(builder.w)
+        #: filled in by `FunctionLowering`: the functions themselves need the values of operands
+        self.lowerings: dict[type[ast.AST], Callable[[Any], Value]] = {}
+
+    def value(self, node: ast.expr) -> Value:
+        """The value of an expression."""
+        lower = self.lowerings.get(type(node))
+        if lower is None:
+            text = f"`{shortened(node)}` is no expression of the language"
+            self.errors.fail("RG0701", text, node, INSTEAD_OF_EXPRESSION.get(type(node)))
+        return lower(node)
+
+    def scalar(self, node: ast.expr, kind: Kind | None = None) -> E:
+        """The expression of a scalar, converted to `kind` if one is given."""
+        value = self.value(node)
+        return self.errors.guarded(node, self.arithmetic.expression, value, kind)
+
+    def condition(self, node: ast.expr) -> E:
+        """The expression of a condition."""
+        return self.errors.guarded(node, self.arithmetic.truth, self.value(node))
+
+    def decided(self, c: Constant, node: ast.expr) -> bool:
+        """Whether a constant counts as true."""
+        try:
+            need_operators(c.value)
+            return bool(c.value)
+        except Impure as error:
+            self.errors.fail("RG0721", str(error), node)
+        except (TypeError, ValueError):
+            self.errors.fail("RG0703", f"{describe(c)} is neither true nor false", node)
+
+    def static(self, node: ast.expr, what: str) -> Any:
+        """The Python value of an expression that must be known now."""
+        value = self.value(node)
+        known = self.locals.constant(value, self.errors.span(node))
+        if known is not None:
+            return known
+        if not isinstance(value, Constant):
+            self.errors.fail(
+                "RG0717",
+                f"{what} must be known when the program is compiled; `{shortened(node)}` is {describe(value)}",
+                node,
+            )
+        self.errors.guarded(node, need_operators, value.value)
+        return value.value
+
+    def static_int(self, node: ast.expr, what: str) -> int:
+        found = self.static(node, what)
+        if number_kind(found) is not INT:
+            self.errors.fail("RG0703", f"{what} is an integer, not {found!r}", node)
+        return int(found)
+
+    def wrap(self, found: Any) -> Value:
+        """A Python object from around the function."""
+        if isinstance(found, SourceFunction):
+            return FunctionValue(found)
+        # Asked of the class: an object of a user's class may run code to answer.
+        if getattr(type(found), "__retrograd_inverse__", False):
+            return FunctionValue(found.__retrograd_inverse_of__, backward=True)
+        if struct_of(type(found)) is not None:
+            t = struct_of(type(found))
+            assert t is not None
+            return StructValue(t, {name: self.wrap(getattr(found, name)) for name, _ in t.fields})
+        return Constant(found)
+
+    def numbers(self, array: Any, node: ast.AST) -> np.ndarray[Any, Any]:
+        """A constant as an array of numbers."""
+        self.errors.guarded(node, need_plain, array)
+        try:
+            values = np.asarray(array)
+        except ValueError:
+            self.errors.fail(
+                "RG0703",
+                f"the rows of {describe(Constant(array))} have different lengths",
+                node,
+                "Make the rows equally long.",
+            )
+        if values.dtype.kind not in "iufb":
+            self.errors.fail(
+                "RG0703", f"a constant array holds numbers, and {describe(Constant(array))} does not", node
+            )
+        return values
+
+    def constant_array(self, array: Any, node: ast.AST) -> ArrayView:
+        """A constant array as read-only memory."""
+        values = self.numbers(array, node)
+        kind = {"i": INT, "u": INT, "f": FIXED, "b": BOOL}[values.dtype.kind]
+        words = tuple(self.errors.guarded(node, word_of, v, kind, self.w) for v in values.ravel().tolist())
+        region = self.builder.module.constant_region(words, "constant")
+        shape = values.shape
+        return ArrayView(ScalarType(kind), shape, row_major(shape, 1), Address(region, None), "it is a constant")

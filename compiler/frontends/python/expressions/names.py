@@ -1,0 +1,155 @@
+"""Names and attributes inside expressions."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.sources.pure import (
+    attribute,
+)
+from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.scope import Scope
+from retrograd.compiler.language import intrinsics
+from retrograd.compiler.language.arithmetic import (
+    element,
+)
+from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.types import ScalarType
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    FunctionValue,
+    Lazy,
+    StructValue,
+    Value,
+    describe,
+)
+from retrograd.isa.diagnostics import nearest
+
+
+@dataclass(eq=False)
+class Names:
+    """Values of names and attributes."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+    scope: Scope
+    function: SourceFunction
+
+    def name(self, node: ast.Name) -> Value:
+        name = node.id
+        if name in self.scope.names:
+            return self.scope.names[name]
+        if name in self.scope.freed:
+            hint = f"Free `{name}` later, or compute it again."
+            self.errors.fail("RG0702", f"`{name}` was freed in line {self.scope.freed[name].line}", node, hint)
+        try:
+            return self.expressions.wrap(self.function.lookup(name, self.expressions.captures))
+        except KeyError:
+            pass
+        made = next((n for n in ast.walk(self.function.tree) if _makes(n, name)), None)
+        if made is not None:
+            line = self.errors.span(made).line
+            if line >= self.errors.span(node).line:
+                self.errors.fail(
+                    "RG0702",
+                    f"`{name}` has no value yet: it is made in line {line}",
+                    node,
+                    f"Make `{name}` before this line.",
+                )
+            message = f"`{name}` is made in line {line}, and freed at the end of the block there"
+            self.errors.fail("RG0702", message, node, f"Make `{name}` before that block.")
+        known = [n for n in (*self.scope.names, *self.function.names()) if n != name and n not in _UNLIKELY]
+        self.errors.fail("RG0702", f"nothing is named `{name}` here", node, nearest(name, known))
+
+    def attribute(self, node: ast.Attribute) -> Value:
+        x = self.expressions.value(node.value)
+        name = node.attr
+        match x:
+            case StructValue(t, fields):
+                if name in fields:
+                    return fields[name]
+                if hasattr(type(t.cls), name) or any(name in vars(c) for c in t.cls.__mro__):
+                    wrapped = self._read(t.cls, name, node)
+                    if isinstance(wrapped, FunctionValue):
+                        return FunctionValue(wrapped.function, wrapped.backward, x)
+                    return wrapped
+                known = [*fields, *(n for n in dir(t.cls) if not n.startswith("_"))]
+                near = nearest(name, known) or f"its fields are {', '.join(fields)}"
+                self.errors.fail("RG0702", f"a {t} has no field `{name}`", node, near)
+            case ArrayView() | Lazy():
+                return self._array_attribute(x, name, node)
+            case Constant(v) if isinstance(v, np.ndarray) and name in ("shape", "size", "ndim", "T"):
+                return Constant(getattr(v, name))
+            case Constant(v):
+                try:
+                    return self._read(v, name, node)
+                except AttributeError:
+                    self.errors.fail(
+                        "RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, nearest(name, dir(v))
+                    )
+            case FunctionValue(f, backward, receiver) if name == "inverse":
+                return FunctionValue(f, not backward, receiver)
+        self.errors.fail("RG0702", f"{describe(x)} has no attribute `{name}`", node)
+
+    def _read(self, owner: Any, name: str, node: ast.AST) -> Value:
+        """The attribute of a Python object. Raises AttributeError."""
+        found = self.errors.guarded(node, attribute, owner, name)
+        self.expressions.captures.attribute(owner, name, found)
+        return self.expressions.wrap(found)
+
+    def _array_attribute(self, x: ArrayView | Lazy, name: str, node: ast.Attribute) -> Value:
+        match name:
+            case "shape":
+                return Constant(x.shape)
+            case "size":
+                return Constant(prod(x.shape))
+            case "ndim":
+                return Constant(len(x.shape))
+            case "T" if isinstance(x, ArrayView):
+                return ArrayView(x.element, x.shape[::-1], x.strides[::-1], x.address, x.why_not)
+            case "T":
+                return Lazy(x.shape[::-1], lambda index: element(x, index[::-1]))
+        if isinstance(x, ArrayView) and not isinstance(x.element, ScalarType):
+            fields = dict(x.element.fields)
+            inner = fields.get(name)
+            if isinstance(inner, ScalarType):
+                # The field of every element: the same strides, from another word on.
+                return ArrayView(inner, x.shape, x.strides, x.address.moved(x.element.offset(name)), x.why_not)
+        self.errors.fail(
+            "RG0702",
+            f"{describe(x)} has no attribute `{name}`",
+            node,
+            f"write `rg.{name}({shortened(node.value)})`"
+            if name in intrinsics.INTRINSICS
+            else "arrays have .shape, .size, .ndim and .T; len(x) is the length",
+        )
+
+
+def _makes(node: ast.AST, name: str) -> bool:
+    """Whether a statement makes a variable of this name."""
+    match node:
+        case ast.Assign(targets=targets):
+            pass
+        case ast.AnnAssign(target=target) | ast.For(target=target):
+            targets = [target]
+        case _:
+            return False
+    return any(
+        isinstance(n, ast.Name) and n.id == name
+        for t in targets
+        for n in ([t, *t.elts] if isinstance(t, ast.Tuple) else [t])
+    )
+
+
+#: names of Python's own that nobody means
+_UNLIKELY = set(vars(builtins)) - {
+    "abs", "bool", "enumerate", "float", "int", "len", "max", "min", "print", "range", "reversed", "sum", "zip",
+}  # fmt: skip

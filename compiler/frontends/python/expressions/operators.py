@@ -1,0 +1,123 @@
+"""Operators inside expressions: arithmetic, comparisons, `and`, `or`, `x if c else y`; tuples of constants."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.sources.pure import (
+    need_plain,
+)
+from retrograd.compiler.language.arithmetic import (
+    COMPARISONS,
+)
+from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.values import (
+    Constant,
+    FunctionValue,
+    Scalar,
+    Value,
+)
+
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+    ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not",
+}  # fmt: skip
+
+
+@dataclass(eq=False)
+class Operators:
+    """Values of operators and displays."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+
+    def binary(self, node: ast.BinOp) -> Value:
+        if isinstance(node.op, ast.MatMult):
+            hint = "rg.sum(a[i] * b) is one element of the product; or call a function of retrograd.library"
+            self.errors.fail("RG0701", f"`{shortened(node)}`: `@` is no operator of the language", node, hint)
+        x, y = self.expressions.value(node.left), self.expressions.value(node.right)
+        return self.errors.guarded(node, self.expressions.arithmetic.binary, OPERATORS[type(node.op)], x, y)
+
+    def unary(self, node: ast.UnaryOp) -> Value:
+        x = self.expressions.value(node.operand)
+        if isinstance(node.op, ast.Invert) and isinstance(x, FunctionValue):
+            return FunctionValue(x.function, not x.backward, x.receiver)
+        return self.errors.guarded(node, self.expressions.arithmetic.unary, OPERATORS[type(node.op)], x)
+
+    def choice(self, node: ast.IfExp) -> Value:
+        c = self.expressions.value(node.test)
+        if isinstance(c, Constant):
+            return self.expressions.value(node.body if self.expressions.decided(c, node.test) else node.orelse)
+        values = [c, self.expressions.value(node.body), self.expressions.value(node.orelse)]
+        return self.errors.guarded(node, self.expressions.arithmetic.function, "select", values)
+
+    def boolean(self, node: ast.BoolOp) -> Value:
+        return self._combined(node, [self.expressions.value(v) for v in node.values], isinstance(node.op, ast.And))
+
+    def _combined(self, node: ast.expr, values: Sequence[Value], conjunction: bool) -> Value:
+        if all(isinstance(v, Constant) for v in values):
+            truths = [self.expressions.decided(v, node) for v in values if isinstance(v, Constant)]
+            return Constant((all if conjunction else any)(truths))
+        # What a constant decides needs nothing further, whatever its type.
+        left: list[Value] = []
+        for v in values:
+            if isinstance(v, Constant):
+                if self.expressions.decided(v, node) is not conjunction:
+                    return Constant(not conjunction) if not left else self._conjoin(node, [*left, v], conjunction)
+                continue
+            left.append(v)
+        return self._conjoin(node, left, conjunction)
+
+    def _conjoin(self, node: ast.expr, values: Sequence[Value], conjunction: bool) -> Value:
+        def combine() -> Value:
+            truths = [self.expressions.arithmetic.truth(v) for v in values]
+            return Scalar(self.expressions.arithmetic.both(truths, conjunction))
+
+        return self.errors.guarded(node, combine)
+
+    def comparison(self, node: ast.Compare) -> Value:
+        operands = [self.expressions.value(v) for v in (node.left, *node.comparators)]
+        parts: list[Value] = []
+        for op, x, y in zip(node.ops, operands, operands[1:], strict=False):
+            symbol = OPERATORS.get(type(op))
+            if symbol not in COMPARISONS:
+                if (
+                    isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn)
+                    and isinstance(x, Constant)
+                    and isinstance(y, Constant)
+                ):
+                    one, other = x.value, y.value
+                    if isinstance(op, ast.Is | ast.IsNot):
+                        found = one is other
+                    else:
+                        self.errors.guarded(node, need_plain, one)
+                        self.errors.guarded(node, need_plain, other)
+                        found = self.errors.guarded(node, lambda one=one, other=other: bool(one in other))
+                    parts.append(Constant(found is isinstance(op, ast.Is | ast.In)))
+                    continue
+                hint = None
+                if isinstance(op, ast.In | ast.NotIn) and isinstance(y, Constant) and isinstance(y.value, tuple | list):
+                    sign, word = ("==", " or ") if isinstance(op, ast.In) else ("!=", " and ")
+                    hint = f"write `{word.join(f'{ast.unparse(node.left)} {sign} {v}' for v in y.value[:4])}`"
+                self.errors.fail("RG0701", f"`{shortened(node)}` compares what the language cannot", node, hint)
+            parts.append(self.errors.guarded(node, self.expressions.arithmetic.binary, symbol, x, y))
+        return parts[0] if len(parts) == 1 else self._combined(node, parts, True)
+
+    def sequence(self, node: ast.Tuple | ast.List) -> Value:
+        values = [self.expressions.value(v) for v in node.elts]
+        if all(isinstance(v, Constant) for v in values):
+            return Constant(tuple(v.value for v in values if isinstance(v, Constant)))
+        if all(isinstance(v, FunctionValue) for v in values):
+            return Constant(tuple(v.function for v in values if isinstance(v, FunctionValue)))
+        self.errors.fail(
+            "RG0701",
+            "a tuple of variables is no value of the language",
+            node,
+            "Use each variable by its own name, or make a class of them with @rg.struct.",
+        )

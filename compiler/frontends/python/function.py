@@ -1,0 +1,137 @@
+"""Lowering of one function, for given shapes of its arguments: statements to reversible IR.
+
+Each statement becomes IR whose inverse is known. A statement that cannot be undone is refused, with its place in the source. A
+condition that the compiler cannot decide, such as whether two indices are equal, becomes a test in the program.
+
+The two tables, `expressions.lowerings` and `statements`, have the lowering of each kind of syntax.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.calls import CallValues
+from retrograd.compiler.frontends.python.expressions.indexing import Indexing
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.expressions.names import Names
+from retrograd.compiler.frontends.python.expressions.operators import Operators
+from retrograd.compiler.frontends.python.sources.captures import Captures
+from retrograd.compiler.frontends.python.sources.source import InnerFunction, SourceFunction
+from retrograd.compiler.frontends.python.statements.allocation import Allocation
+from retrograd.compiler.frontends.python.statements.assignments import Assignments, changed_names
+from retrograd.compiler.frontends.python.statements.bijections import Bijections
+from retrograd.compiler.frontends.python.statements.blocks import Blocks
+from retrograd.compiler.frontends.python.statements.branches import Branches
+from retrograd.compiler.frontends.python.statements.calls import Calls, Specialise
+from retrograd.compiler.frontends.python.statements.expression_statements import ExpressionStatements
+from retrograd.compiler.frontends.python.statements.host_blocks import HostBlocks
+from retrograd.compiler.frontends.python.statements.iterables import Iterables
+from retrograd.compiler.frontends.python.statements.locations import Locations
+from retrograd.compiler.frontends.python.statements.loops import Loops
+from retrograd.compiler.frontends.python.statements.refusals import refuse_statement
+from retrograd.compiler.frontends.python.statements.routines import Routines
+from retrograd.compiler.frontends.python.statements.updates import Updates
+from retrograd.compiler.frontends.scope import Scope
+from retrograd.compiler.ir.statements import Block
+from retrograd.compiler.language.values import Constant, FunctionValue
+
+
+class FunctionLowering:
+    """Lowers the body of one function. `recursive`: more than one activation of it may be live."""
+
+    def __init__(
+        self,
+        function: SourceFunction,
+        module: ModuleBuilder,
+        captures: Captures,
+        specialise: Specialise,
+        recursive: bool,
+    ) -> None:
+        self.function = function
+        self.errors = errors = Errors(function.source)
+        self.builder = builder = IRBuilder(module, errors.span(function.tree))
+        self.scope = scope = Scope()
+        owned = OwnedLocals(builder, scope, errors.fail)
+
+        self.expressions = expressions = ExpressionLowering(captures, builder, owned, errors)
+        names, operators = Names(errors, expressions, scope, function), Operators(errors, expressions)
+        expressions.lowerings = {
+            ast.Constant: lambda node: Constant(node.value),
+            ast.Name: names.name,
+            ast.Attribute: names.attribute,
+            ast.BinOp: operators.binary,
+            ast.UnaryOp: operators.unary,
+            ast.BoolOp: operators.boolean,
+            ast.Compare: operators.comparison,
+            ast.IfExp: operators.choice,
+            ast.Tuple: operators.sequence,
+            ast.List: operators.sequence,
+            ast.Subscript: Indexing(errors, expressions, builder).lower,
+            ast.Call: CallValues(errors, expressions, builder).lower,
+        }
+
+        blocks = Blocks(errors, builder, scope, owned)
+        locations = Locations(errors, expressions, builder)
+        updates = Updates(errors, expressions, builder, owned, locations, blocks)
+        bijections = Bijections(errors, expressions, builder, owned, locations, blocks)
+        allocation = Allocation(errors, expressions, builder, owned, updates, function.__name__, recursive)
+        assignments = Assignments(
+            errors, expressions, builder, scope, owned, locations, allocation, bijections, changed_names(function)
+        )
+        iterables = Iterables(errors, expressions, builder)
+        branches = Branches(errors, expressions, builder, blocks, self.lower)
+        loops = Loops(errors, expressions, builder, scope, blocks, iterables, assignments, self.lower)
+        host_blocks = HostBlocks(errors, function, builder, scope)
+        routines = Routines(errors, expressions, builder, scope, owned, blocks, host_blocks, self.lower)
+        calls = Calls(errors, expressions, builder, locations, blocks, specialise)
+        standalone = ExpressionStatements(errors, expressions, scope, calls, bijections, assignments, routines)
+        self.statements: dict[type[ast.stmt], Callable[[Any], None]] = {
+            ast.Pass: lambda _: None,
+            ast.Expr: standalone.lower,
+            ast.AugAssign: updates.lower,
+            ast.Assign: assignments.lower_assign,
+            ast.AnnAssign: assignments.lower_annotated,
+            ast.Delete: assignments.lower_delete,
+            ast.If: branches.lower_if,
+            ast.While: branches.lower_while,
+            ast.Assert: branches.lower_assert,
+            ast.For: loops.lower,
+            ast.With: routines.lower_with,
+            ast.FunctionDef: self._inner_function,
+        }
+        self._blocks = blocks
+
+    def body(self) -> Block:
+        """The IR of the whole function."""
+        with self._blocks.block() as inner:
+            self.lower(self.function.tree.body)
+        return tuple(inner)
+
+    def lower(self, statements: Sequence[ast.stmt]) -> None:
+        """Emit the IR of statements in a row."""
+        for node in statements:
+            self.builder.span = self.errors.span(node)
+            lower = self.statements.get(type(node))
+            if lower is None:
+                refuse_statement(self.errors, node)
+            lower(node)
+
+    def _inner_function(self, node: ast.FunctionDef) -> None:
+        names = self.scope.names
+        if node.name in names:
+            self.errors.fail("RG0706", f"`{node.name}` is a variable already", node)
+        constants: dict[str, Any] = {}
+        for name, value in names.items():
+            if isinstance(value, Constant):
+                constants[name] = value.value
+            elif isinstance(value, FunctionValue):
+                constants[name] = value.function
+        inner = InnerFunction(node, self.function, constants, self.expressions.static)
+        constants[node.name] = inner
+        names[node.name] = FunctionValue(inner)

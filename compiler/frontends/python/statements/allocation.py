@@ -1,0 +1,308 @@
+"""Allocation"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.statements.updates import Updates
+from retrograd.compiler.ir.expressions import Address, E, const, load, loads, variables
+from retrograd.compiler.ir.flatten import allocate, release
+from retrograd.compiler.ir.opcode_facts import OPPOSITE
+from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Local, Op, Region, Var, invert
+from retrograd.compiler.language import intrinsics
+from retrograd.compiler.language.arithmetic import element, number_kind
+from retrograd.compiler.language.intrinsics import Intrinsic
+from retrograd.compiler.language.types import ScalarType, StackType, StructType, element_of, scalar_of
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    Lazy,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+    describe,
+    row_major,
+    variable,
+)
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.table import TABLE
+
+INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+
+
+@dataclass(eq=False)
+class Allocation:
+    """Allocates locals."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+    builder: IRBuilder
+    locals: OwnedLocals
+    updates: Updates
+    #: the name of the function, for its regions
+    owner: str
+    #: whether more than one activation of the function may be live
+    recursive: bool
+
+    def allocate(self, name: str, value: Value, kind: Kind | None, node: ast.expr, fixed_name: bool = False) -> Value:
+        """`name = value`: a new variable, a copy of an array expression, or another name for a view."""
+        match value:
+            case Constant(v):
+                own = number_kind(v)
+                if own is None or (fixed_name and kind is None):
+                    return value  # a name for a constant
+                e = self.errors.guarded(node, self.expressions.arithmetic.expression, value, kind)
+                return self._scalar(name, e, node)
+            case Scalar():
+                e = self.errors.guarded(node, self.expressions.arithmetic.expression, value, kind)
+                return self._scalar(name, e, node)
+            case StructValue(t, fields) if isinstance(node, ast.Call):
+                made = {}
+                for field_name, inner in fields.items():
+                    wanted = dict(t.fields)[field_name]
+                    inner_kind = wanted.kind if isinstance(wanted, ScalarType) else None
+                    made[field_name] = self.allocate(f"{name}.{field_name}", inner, inner_kind, node)
+                return StructValue(t, made)
+            case Lazy():
+                return self._array(name, value, node)
+            case ArrayView() | StructValue() | StackValue():
+                return self._view(name, value, node)
+            case _:
+                return value  # a function: another name for it
+
+    def _view(self, name: str, value: Value, node: ast.AST) -> Value:
+        """`row = a[i]`: another name for what lies there now; where i may change, the address is kept in a variable."""
+        addresses = {a for a in _addresses(value) if any(not self._settled(e) for e, _ in a.terms)}
+        moved: dict[tuple[Any, ...], Address] = {}
+        for a in addresses:
+            key = (a.region, a.base, a.terms)
+            if key not in moved:
+                moved[key] = self._located(name, a._replace(offset=0), node)
+        if not moved:
+            return value
+        return _relocated(value, moved)
+
+    def _settled(self, e: E) -> bool:
+        """Whether the value of an index is the same as long as it is in scope: made of constants and loops' indices."""
+        return not loads(e) and variables(e) <= self.builder.settled
+
+    def _located(self, name: str, at: Address, node: ast.AST) -> Address:
+        """An address kept in a variable."""
+        base = Var(f"{name}.base", Kind.ADDRESS, self.errors.span(node))
+
+        def nodes() -> Block:
+            t = self.builder.temporaries()
+            a, imm = t.address(at)
+            body = [Op(TABLE["mov.add"], base, a, None, 0, t.span)]
+            if imm:
+                body.append(Op(TABLE["mov.add"], base, Const(self.builder.w.wrap(imm)), None, 0, t.span))
+            return (Local(base, False, t.span), *t.wrap(tuple(body)))
+
+        self.builder.emit(nodes())
+        statement = self.builder.span
+
+        def undo(checked: bool, _: Span | None) -> Block:
+            self.builder.span = statement
+            return tuple(n._replace(checked=checked) if isinstance(n, Delocal) else n for n in invert(nodes()))
+
+        operands = self.builder.snapshot(*(e for e, _ in at.terms))
+        self.locals.add(name, variable(base), (base,), undo, operands, self.errors.span(node))
+        return Address(at.region, base)
+
+    def _scalar(self, name: str, e: E, node: ast.AST) -> Value:
+        var = Var(name, e.kind, self.errors.span(node))
+        t = self.builder.temporaries()
+        self.builder.emit(allocate(t, var, e), var)
+        result = variable(var)
+        statement = self.builder.span
+
+        def undo(checked: bool, where: Span | None) -> Block:
+            if where is None:
+                self.builder.span = statement
+            return release(self.builder.temporaries(), var, e, checked)
+
+        self.locals.add(name, result, (var,), undo, self.builder.snapshot(e), self.errors.span(node), initial=e)
+        return result
+
+    def _new_array(
+        self, name: str, t: ScalarType | StructType | StackType, shape: tuple[int, ...], node: ast.AST
+    ) -> tuple[Value, Region, Block, Block]:
+        """A stretch of zeroed memory: (the array in it, its region, what makes it, what frees it)."""
+        size = prod(shape) * t.size
+        span = self.errors.span(node)
+        if not self.recursive:
+            region = self.builder.module.static_region(f"{self.owner}.{name}", size, span)
+            address = Address(region, None)
+            first: Block = ()
+            last: Block = ()
+        else:
+            # A recursive function is active more than once: its arrays lie on the stack.
+            region = Region(name, size, span=span)
+            base = Var(f"{name}.base", Kind.ADDRESS, span)
+            address = Address(region, base)
+            first = (
+                Local(base, False, span),
+                Op(TABLE["mov.add"], base, SP, None, 0, span),
+                Op(TABLE["mov.add"], SP, Const(size), None, 0, span),
+            )
+            last = invert(first)
+        if isinstance(t, StackType):
+            return StackValue(t, address), region, first, last
+        return ArrayView(t, shape, row_major(shape, t.size), address), region, first, last
+
+    def _array(self, name: str, value: Lazy, node: ast.AST) -> Value:
+        """`name = array expression`: a copy of its values."""
+        sample = value.element(tuple(const(0, INT) for _ in value.shape))
+        if not isinstance(sample, Scalar | Constant):
+            self.errors.fail("RG0703", f"an array of {describe(sample)} cannot be copied", node)
+        kind = self.errors.guarded(node, self.expressions.arithmetic.expression, sample).kind
+        view, region, first, last = self._new_array(name, ScalarType(kind), value.shape, node)
+        assert isinstance(view, ArrayView)
+        reads = self._element_reads(value)
+        operands = self.builder.snapshot(*reads)
+        update = {FIXED: "add", INT: "add", BOOL: "xor", Kind.LOGNUM: "mul"}[kind]
+        self.builder.emit(first)
+        place = (self.builder.out, len(self.builder.out))
+        self.updates.update_array(view, update, value, node)
+        start = self.builder.versions[region]
+        statement = self.builder.span
+
+        def undo(checked: bool, _: Span | None) -> Block:
+            builder = self.builder
+            builder.span = statement
+            written, versions = set(builder.written), Counter(builder.versions)
+            with builder.collect() as nodes:
+                self.updates.update_array(view, OPPOSITE[update], value, node)
+            builder.written, builder.versions = written, versions
+            return (*nodes, *(self.locals.zero_tests(view) if checked else ()), *last)
+
+        parts: tuple[Var | Region, ...] = (region, *_base(view))
+        operands |= {region: start}
+        self.locals.add(name, view, parts, undo, operands, self.errors.span(node), emitted=place)
+        return view
+
+    def _element_reads(self, value: Lazy) -> list[E]:
+        found = value.element(tuple(const(0, INT) for _ in value.shape))
+        return [found.e] if isinstance(found, Scalar) else []
+
+    def constructed(self, name: str, node: ast.Call) -> Value | None:
+        """`rg.zeros(…)` and the like; None for any other call."""
+        f = self.expressions.value(node.func)
+        if not (isinstance(f, Constant) and isinstance(f.value, Intrinsic) and f.value.role == intrinsics.CONSTRUCTOR):
+            return None
+        which = f.value.__name__
+        t: ScalarType | StructType | StackType | None
+        if which == "stack":
+            if len(node.args) != 2 or node.keywords:
+                self.errors.fail("RG0715", "rg.stack takes a type and a capacity", node)
+            inner = scalar_of(self.expressions.static(node.args[0], "the type of a stack's values"))
+            if inner is None:
+                self.errors.fail("RG0703", "a stack holds int, bool, fixed or lognum", node.args[0])
+            capacity = self.expressions.static_int(node.args[1], "a stack's capacity")
+            if capacity < 0:
+                self.errors.fail("RG0703", f"a stack's capacity is an integer from 0 on, not {capacity}", node.args[1])
+            t = StackType(inner, capacity)
+            shape: tuple[int, ...] = (1,)
+        elif which == "copy":
+            if len(node.args) != 1 or node.keywords:
+                self.errors.fail("RG0715", "rg.copy takes an array, a struct or a number", node)
+            return self._copy(name, self.expressions.value(node.args[0]), node)
+        elif which == "zeros_like":
+            if len(node.args) != 1:
+                self.errors.fail("RG0715", "rg.zeros_like takes an array", node)
+            model = self.expressions.value(node.args[0])
+            if isinstance(model, Lazy):
+                sample = model.element(tuple(const(0, INT) for _ in model.shape))
+                t, shape = (
+                    ScalarType(self.errors.guarded(node, self.expressions.arithmetic.expression, sample).kind),
+                    model.shape,
+                )
+            elif isinstance(model, ArrayView):
+                t, shape = model.element, model.shape
+            else:
+                self.errors.fail("RG0703", f"{describe(model)} is no array", node)
+        else:
+            dtype = next((k.value for k in node.keywords if k.arg == "dtype"), None)
+            if any(k.arg != "dtype" for k in node.keywords):
+                self.errors.fail("RG0715", "rg.zeros takes lengths, and dtype=", node)
+            t = ScalarType(FIXED) if dtype is None else element_of(self.expressions.static(dtype, "a type"))
+            if t is None:
+                self.errors.fail("RG0703", "an array holds int, bool, fixed, lognum or structs", node)
+            lengths = [self.expressions.static(a, "an array's length") for a in node.args]
+            if len(lengths) == 1 and isinstance(lengths[0], tuple | list):
+                lengths = list(lengths[0])
+            if not all(number_kind(n) is INT and n >= 0 for n in lengths):
+                self.errors.fail("RG0703", f"lengths are integers from 0 on, not {lengths}", node)
+            shape = tuple(int(n) for n in lengths)
+        view, region, first, last = self._new_array(name, t, shape, node)
+        self.builder.emit(first)
+        place = (self.builder.out, len(self.builder.out))
+
+        def undo(checked: bool, _: Span | None) -> Block:
+            assert isinstance(view, ArrayView | StackValue)
+            return (*(self.locals.zero_tests(view) if checked else ()), *last)
+
+        operands: dict[Var | Region, int] = {region: self.builder.versions[region]}
+        parts: tuple[Var | Region, ...] = (region, *_base(view))
+        self.locals.add(name, view, parts, undo, operands, self.errors.span(node), emitted=place)
+        return view
+
+    def _copy(self, name: str, value: Value, node: ast.Call) -> Value:
+        """`t = rg.copy(x)`: a variable, array or struct of its own, with the values of x."""
+        if isinstance(value, ArrayView) and isinstance(value.element, ScalarType):
+            view = value
+            return self._array(name, Lazy(view.shape, lambda index: element(view, index)), node)
+        if isinstance(value, StructValue):
+            return StructValue(value.type, {f: self._copy(f"{name}.{f}", v, node) for f, v in value.fields.items()})
+        if isinstance(value, ArrayView | StackValue):
+            self.errors.fail(
+                "RG0703", f"{describe(value)} cannot be copied whole", node, "Copy its fields or elements."
+            )
+        return self.allocate(name, value, None, node)
+
+
+def _base(view: Value) -> tuple[Var, ...]:
+    base = view.address.base if isinstance(view, ArrayView | StackValue) else None
+    return () if base is None else (base,)
+
+
+def _addresses(value: Value) -> Iterator[Address]:
+    """The addresses that a view consists of."""
+    match value:
+        case Scalar(_, Address() as a):
+            yield a
+        case ArrayView(address=a) | StackValue(address=a):
+            yield a
+        case StructValue(_, fields):
+            for inner in fields.values():
+                yield from _addresses(inner)
+        case _:
+            pass
+
+
+def _relocated(value: Value, moved: dict[tuple[Any, ...], Address]) -> Value:
+    """The view with its addresses replaced, offsets kept."""
+
+    def address(a: Address) -> Address:
+        found = moved.get((a.region, a.base, a.terms))
+        return a if found is None else found.moved(a.offset)
+
+    match value:
+        case Scalar(e, Address() as a, why_not):
+            return Scalar(load(address(a), e.kind), address(a), why_not)
+        case ArrayView() | StackValue():
+            return replace(value, address=address(value.address))
+        case StructValue(t, fields):
+            return StructValue(t, {name: _relocated(inner, moved) for name, inner in fields.items()})
+        case _:
+            return value

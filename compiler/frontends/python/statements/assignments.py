@@ -1,0 +1,205 @@
+"""Assignments"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
+from retrograd.compiler.frontends.python.sources.pure import need_iterable
+from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.statements.allocation import Allocation
+from retrograd.compiler.frontends.python.statements.bijections import Bijections
+from retrograd.compiler.frontends.python.statements.locations import Locations
+from retrograd.compiler.frontends.python.statements.refusals import refuse_statement
+from retrograd.compiler.frontends.scope import Scope
+from retrograd.compiler.ir.expressions import variables
+from retrograd.compiler.ir.flatten import release
+from retrograd.compiler.ir.statements import (
+    Kind,
+    Var,
+)
+from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.types import scalar_of, static
+from retrograd.compiler.language.values import (
+    Constant,
+    Scalar,
+    StructValue,
+    Value,
+    describe,
+)
+
+
+@dataclass(eq=False)
+class Assignments:
+    """Lowers assignments and `del`."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+    builder: IRBuilder
+    scope: Scope
+    locals: OwnedLocals
+    locations: Locations
+    allocation: Allocation
+    bijections: Bijections
+    #: names of the function whose values may change; any other name of a constant stands for the constant
+    changed: frozenset[str]
+
+    def lower_assign(self, node: ast.Assign) -> None:
+        if len(node.targets) != 1:
+            refuse_statement(self.errors, node)
+        self._assign(node.targets[0], node.value, None)
+
+    def lower_annotated(self, node: ast.AnnAssign) -> None:
+        if node.value is None or not isinstance(node.target, ast.Name):
+            refuse_statement(self.errors, node)
+        self._assign(node.target, node.value, node.annotation)
+
+    def lower_delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            self._delete(target)
+
+    def _assign(self, target: ast.expr, value: ast.expr, annotation: ast.expr | None) -> None:
+        match target, value:
+            case ((ast.Tuple(elts=targets) | ast.List(elts=targets)), (ast.Tuple(elts=values) | ast.List(elts=values))):
+                if len(targets) != len(values):
+                    self.errors.fail("RG0703", f"{len(targets)} names for {len(values)} values", target)
+                left, right = [ast.unparse(x) for x in targets], [ast.unparse(x) for x in values]
+                if sorted(left) == sorted(right):
+                    self.bijections.permute(targets, values)
+                    return
+                for x, v in zip(targets, values, strict=True):
+                    self._assign(x, v, None)
+                return
+            case ast.Name(id=name), _:
+                pass
+            case ast.Tuple(), _:
+                found = self.expressions.value(value)
+                if not isinstance(found, Constant):
+                    self.errors.fail("RG0703", f"`{shortened(value)}` is {describe(found)}, not several values", value)
+                self.bind(target, found, target)
+                return
+            case _:
+                hint = "update it with += or -=; to exchange, write `x, y = y, x`"
+                self.errors.fail("RG0706", f"`{shortened(target)}` holds a value already", target, hint)
+        if name in self.scope.names:
+            self.errors.fail("RG0706", f"`{name}` holds a value already", target, _as_update(name, value))
+        if isinstance(value, ast.Call):
+            made = self.allocation.constructed(name, value)
+            if made is not None:
+                self.scope.names[name] = made
+                return
+        found = self.expressions.value(value)
+        kind: Kind | None = None
+        if annotation is not None:
+            wanted = scalar_of(self.expressions.static(annotation, "a type"))
+            if wanted is None:
+                self.errors.fail("RG0703", "a local variable is annotated as int, bool, fixed or lognum", annotation)
+            kind = wanted.kind
+        self.scope.names[name] = self.allocation.allocate(name, found, kind, value, fixed_name=name not in self.changed)
+
+    def bind(self, target: ast.expr, value: Value, node: ast.AST) -> None:
+        """Name a value, or the items of a constant; no local is allocated."""
+        match target:
+            case ast.Name(id=name):
+                if name in self.scope.names:
+                    self.errors.fail("RG0706", f"`{name}` holds a value already", target)
+                self.scope.names[name] = value
+            case ast.Tuple(elts=targets) if isinstance(value, Constant) and isinstance(value.value, tuple | list):
+                self.errors.guarded(node, need_iterable, value.value)
+                if len(targets) != len(value.value):
+                    self.errors.fail("RG0703", f"{len(targets)} names for {len(value.value)} values", target)
+                for x, v in zip(targets, value.value, strict=True):
+                    self.bind(x, self.expressions.wrap(v), node)
+            case _:
+                self.errors.fail("RG0701", f"`{shortened(target)}` is no name for the values of a loop", target)
+
+    def _delete(self, target: ast.expr) -> None:
+        if not isinstance(target, ast.Name):
+            self.errors.fail("RG0701", "`del` frees a variable by its name", target)
+        name = target.id
+        if name not in self.scope.names:
+            found = self.expressions.value(target)  # says that it is unknown, or freed
+            message = f"`{name}` is {describe(found)} from outside this function, and cannot be freed"
+            self.errors.fail("RG0709", message, target, "Remove the `del`.")
+        value = self.scope.names[name]
+        named = (m for m in self.locals.owned if m.name == name or m.name.startswith(f"{name}."))
+        own = [m for m in named if _belongs(m, value)]
+        if not own:
+            if isinstance(value, Constant):
+                del self.scope.names[name]
+                return
+            message = f"`{name}` was not made in this function, and cannot be freed"
+            self.errors.fail("RG0709", message, target, "Remove the `del`.")
+        for made in reversed(own):
+            self.locals.release(made, self.errors.span(target))
+        self.scope.free(name, self.errors.span(target))
+
+    def free(self, name: str, call: ast.Call) -> None:
+        """`rg.free(x, e)`: e is taken from x, which must then be zero."""
+        target, given = call.args
+        if not isinstance(target, ast.Name):
+            self.errors.fail("RG0701", "rg.free takes a variable by its name", target)
+        value = self.locations.location(target)
+        made = next((m for m in self.locals.owned if m.name == target.id and m.value is value), None)
+        if made is None or not isinstance(value, Scalar):
+            self.errors.fail("RG0709", f"`{target.id}` is no variable that was made in this function", target)
+        assert isinstance(value.place, Var)
+        e = self.errors.guarded(call, self.expressions.arithmetic.expression, self.expressions.value(given), value.kind)
+        if value.place in variables(e):
+            self.errors.fail("RG0704", f"the value that `{target.id}` is said to have depends on it", call)
+        known = made.history == [] and made.initial == e and made.operands == self.builder.snapshot(e) and not made.gone
+        if not known:
+            self.locals.test_allocation(made)
+        block = release(self.builder.temporaries(), value.place, e, not known)
+        self.locals.remove(made, block)
+        self.scope.free(target.id, self.errors.span(call))
+
+
+def _belongs(made: OwnedLocal, value: Value) -> bool:
+    if made.value is value:
+        return True
+    return isinstance(value, StructValue) and any(_belongs(made, inner) for inner in value.fields.values())
+
+
+def _as_update(name: str, value: ast.expr) -> str | None:
+    """`x = x + e` and `x = e` as what was meant, perhaps."""
+    match value:
+        case ast.BinOp(left=ast.Name(id=left), op=ast.Add() | ast.Sub() as op, right=right) if left == name:
+            return f"write `{name} {OPERATORS[type(op)]}= {ast.unparse(right)}`"
+        case ast.Call():
+            return None
+    return f"write `{name} += {shortened(value)}` to add to what it holds, or choose another name"
+
+
+def changed_names(function: SourceFunction) -> frozenset[str]:
+    """The names that the function may change or frees: what is none of these and holds a constant is one."""
+    found: set[str] = set()
+    for node in ast.walk(function.tree):
+        match node:
+            case ast.AugAssign(target=ast.Name(id=name)):
+                found.add(name)
+            case ast.Delete(targets=targets):
+                found |= {x.id for x in targets if isinstance(x, ast.Name)}
+            case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.UnaryOp(operand=ast.Call() as call)):
+                found |= {x.id for x in _passed(call, function) if isinstance(x, ast.Name)}
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                if sorted(map(ast.unparse, targets)) == sorted(map(ast.unparse, values)):
+                    found |= {x.id for x in targets if isinstance(x, ast.Name)}
+    return frozenset(found)
+
+
+def _passed(call: ast.Call, function: SourceFunction) -> list[ast.expr]:
+    """The arguments of a call that the function called may change: not those for static parameters."""
+    called = function.found(call.func)
+    parameters = called.parameters if isinstance(called, SourceFunction) else ()
+    static_names = {p.name for p in parameters if p.annotation is static}
+    names = [p.name for p in parameters] + [""] * len(call.args)
+    return [
+        *(x for x, name in zip(call.args, names, strict=False) if name not in static_names),
+        *(k.value for k in call.keywords if k.arg not in static_names),
+    ]

@@ -1,0 +1,271 @@
+"""Bijections"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.statements.blocks import Blocks
+from retrograd.compiler.frontends.python.statements.locations import Locations, difference_of, sides
+from retrograd.compiler.ir.expressions import Address, interval, read
+from retrograd.compiler.ir.flatten import Temporaries
+from retrograd.compiler.ir.statements import (
+    ZERO,
+    Block,
+    Check,
+    Const,
+    Delocal,
+    If,
+    Kind,
+    Local,
+    Op,
+    Operand,
+    Test,
+    Var,
+    invert,
+)
+from retrograd.compiler.language.arithmetic import element
+from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Lazy,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+    describe,
+)
+from retrograd.isa.table import TABLE
+
+INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+
+
+@dataclass(eq=False)
+class Bijections:
+    """Lowers calls of bijections."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+    builder: IRBuilder
+    locals: OwnedLocals
+    locations: Locations
+    blocks: Blocks
+
+    def permute(self, targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> None:
+        """`x, y, z = y, z, x`, as exchanges."""
+        wanted = [ast.unparse(v) for v in values]
+        now = [ast.unparse(x) for x in targets]
+        if len(set(now)) != len(now):
+            self.errors.fail("RG0704", "the same variable is written twice", targets[0])
+        nodes = {ast.unparse(x): x for x in targets}
+        # now[i]: whose old value lies at target i
+        holds = list(now)
+        for i in range(len(now)):
+            j = holds.index(wanted[i])
+            if i != j:
+                self._swap(nodes[now[i]], nodes[now[j]])
+                holds[i], holds[j] = holds[j], holds[i]
+
+    def swap(self, name: str, call: ast.Call) -> None:
+        """`rg.swap(x, y)`."""
+        self._swap(*call.args)
+
+    def _swap(self, x: ast.expr, y: ast.expr) -> None:
+        self._exchange(self.locations.location(x), self.locations.location(y), x)
+
+    def _exchange(self, x: Value, y: Value, node: ast.AST) -> None:
+        """x, y = y, x."""
+        match x, y:
+            case Scalar(_, Var() as a), Scalar(_, Var() as b):
+                if x.kind is not y.kind:
+                    self.errors.fail("RG0703", f"{describe(x)} and {describe(y)} are exchanged", node)
+                if a is not b:
+                    self.builder.emit((Op(TABLE["swap"], a, b, None, 0, self.errors.span(node)),))
+            case Scalar(_, place_a), Scalar(_, place_b):
+                if x.kind is not y.kind:
+                    self.errors.fail("RG0703", f"{describe(x)} and {describe(y)} are exchanged", node)
+                t = self.builder.temporaries()
+                assert place_a is not None
+                assert place_b is not None
+                self.locations.independent(t, [(place_a, node), (place_b, node)], [], node)
+                if isinstance(place_b, Var):
+                    place_a, place_b = place_b, place_a
+                assert isinstance(place_b, Address)
+                if isinstance(place_a, Var):
+                    op = t.memory("exch", place_a, place_b)
+                    self.builder.emit(t.wrap((op,)))
+                    return
+                assert isinstance(place_a, Address)
+                held = t.fresh("held", x.kind)
+                first, second = t.memory("exch", held, place_a), t.memory("exch", held, place_b)
+                self._exchange_words(t, place_a, place_b, (first, second, first), node)
+            case StructValue(t1, fields), StructValue(t2, others) if t1 == t2:
+                for name in fields:
+                    self._exchange(fields[name], others[name], node)
+            case ArrayView(), ArrayView():
+                if x.shape != y.shape or x.element != y.element:
+                    self.errors.fail("RG0712", f"{describe(x)} and {describe(y)} are exchanged", node)
+                self.blocks.over_elements(
+                    x.shape, lambda index: self._exchange(element(x, index), element(y, index), node)
+                )
+            case _:
+                self.errors.fail("RG0703", f"{describe(x)} and {describe(y)} are exchanged", node)
+
+    def _exchange_words(self, t: Temporaries, x: Address, y: Address, nodes: Block, node: ast.AST) -> None:
+        """Exchange two words of memory, which are left alone where they are one: three exchanges would lose it."""
+        if x.region is y.region:
+            distance = x.minus(y)
+            if distance == 0:
+                return
+            difference = difference_of(x, y, self.builder.w)
+            bounds = interval(difference, self.builder.ranges)
+            if distance is None and (bounds is None or bounds[0] <= 0 <= bounds[1]):
+                a, b = sides(difference)
+                test = Test("ne", t.operand(a), t.operand(b))
+                nodes = (If(test, nodes, (), test, self.errors.span(node)),)
+        self.builder.emit(t.wrap(nodes))
+
+    def change(self, name: str, call: ast.Call) -> None:
+        """`rg.neg(x)`, `rg.flip(x)`, `rg.erase(x)`."""
+        self._elementwise(name, self.locations.location(call.args[0]), call)
+
+    def _elementwise(self, name: str, x: Value, call: ast.Call) -> None:
+        if isinstance(x, ArrayView):
+            self.blocks.over_elements(x.shape, lambda index: self._elementwise(name, element(x, index), call))
+            return
+        if isinstance(x, StructValue):
+            for inner in x.fields.values():
+                self._elementwise(name, inner, call)
+            return
+        if not isinstance(x, Scalar) or x.place is None:
+            self.errors.fail("RG0703", f"rg.{name} of {describe(x)}", call)
+        t = self.builder.temporaries()
+        self.locations.independent(t, [(x.place, call.args[0])], [], call)
+        d = self.locations.register(t, x.place, x.kind)
+        span = self.errors.span(call)
+        match name, x.kind:
+            case "neg", (Kind.INT | Kind.FIXED):
+                op = Op(TABLE["neg"], d, None, None, 0, span)
+            case "neg", Kind.LOGNUM:
+                op = t.op("lmov", "mul", d, Const(self.builder.w.sign))
+            case "flip", Kind.BOOL:
+                op = t.op("mov", "xor", d, Const(1))
+            case "flip", Kind.INT:
+                op = Op(TABLE["not"], d, None, None, 0, span)
+            case "erase", _:
+                op = Op(TABLE["erase"], d, None, None, 0, span)
+            case _:
+                self.errors.fail("RG0703", f"rg.{name} is not defined for {x.kind.value}", call)
+        self.builder.emit(t.wrap((op,)))
+        if name == "erase" and isinstance(x.place, Var):
+            self.locals.erased(x.place)
+
+    def rotate(self, name: str, call: ast.Call) -> None:
+        """`rg.rot(x, y, t)`, `rg.irot(x, y, t)`."""
+        x, y = self.locations.location(call.args[0]), self.locations.location(call.args[1])
+        self._rotate(name, x, y, self.expressions.value(call.args[2]), call)
+
+    def _rotate(self, name: str, x: Value, y: Value, angle: Value, call: ast.Call) -> None:
+        if any(isinstance(v, ArrayView | Lazy) for v in (x, y, angle)):
+            shapes = [v.shape for v in (x, y) if isinstance(v, ArrayView)]
+            if len(shapes) != 2 or shapes[0] != shapes[1]:
+                self.errors.fail("RG0712", f"rg.{name} of {describe(x)} and {describe(y)}", call)
+            self.blocks.over_elements(
+                shapes[0], lambda i: self._rotate(name, element(x, i), element(y, i), element(angle, i), call)
+            )
+            return
+        if not (isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind is y.kind is FIXED):
+            self.errors.fail(
+                "RG0703", f"rg.{name} of {describe(x)} and {describe(y)}: it turns two fixed numbers", call
+            )
+        e = self.errors.guarded(call, self.expressions.arithmetic.expression, angle, FIXED)
+        t = self.builder.temporaries()
+        assert x.place is not None
+        assert y.place is not None
+        self.locations.independent(t, [(x.place, call.args[0]), (y.place, call.args[1])], [e], call)
+        self.locations.distinct(t, x, y, call)
+        turn = t.operand(e)
+        d, a = (self.locations.register(t, p, FIXED) for p in (x.place, y.place) if p is not None)
+        self.builder.emit(t.wrap((Op(TABLE[name], d, a, turn, 0, self.errors.span(call)),)))
+
+    def swap_if(self, name: str, call: ast.Call) -> None:
+        """`rg.cswap(c, x, y)`: x, y = y, x if c."""
+        args = call.args
+        c = self.expressions.condition(args[0])
+        x, y = self.locations.location(args[1]), self.locations.location(args[2])
+        if isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind is y.kind:
+            t = self.builder.temporaries()
+            assert x.place is not None
+            assert y.place is not None
+            self.locations.independent(t, [(x.place, args[1]), (y.place, args[2])], [c], call)
+            bit = t.operand(c)
+            if isinstance(x.place, Var) and isinstance(y.place, Var) and x.place is not y.place:
+                self.builder.emit(t.wrap((self._cswap_op(x.place, y.place, bit),)))
+                return
+        test_t = self.builder.temporaries()
+        test = test_t.test(c)
+        with self.blocks.block() as inner:
+            self._exchange(x, y, call)
+        self.builder.emit(test_t.wrap((If(test, tuple(inner), (), test, self.errors.span(call)),)))
+
+    def _cswap_op(self, x: Var, y: Var, bit: Operand) -> Op:
+        opcode = TABLE["cswap"]
+        # Which operand is the control follows from what the instruction only reads.
+        written = [p for p in ("d", "a", "b") if p in opcode.writes]
+        control = next(p for p in ("d", "a", "b") if p not in written)
+        places: dict[str, Operand] = {written[0]: x, written[1]: y, control: bit}
+        return Op(opcode, places["d"], places["a"], places["b"], 0, self.builder.span)
+
+    def roll(self, name: str, call: ast.Call) -> None:
+        """`rg.rol(x, k)`, `rg.ror(x, k)`."""
+        args = call.args
+        x = self.locations.location(args[0])
+        if not isinstance(x, Scalar) or x.kind is not INT or x.place is None:
+            self.errors.fail("RG0703", f"rg.{name} of {describe(x)}: it rotates the bits of an int", call)
+        k = self.expressions.scalar(args[1], INT)
+        t = self.builder.temporaries()
+        self.locations.independent(t, [(x.place, args[0])], [k], call)
+        amount = t.operand(k)
+        d = self.locations.register(t, x.place, INT)
+        self.builder.emit(t.wrap((Op(TABLE[name], d, amount, None, 0, self.errors.span(call)),)))
+
+    def push(self, name: str, call: ast.Call) -> None:
+        """push: S[count], x = x, S[count]; count += 1, where S is zero from count on."""
+        args = call.args
+        s, x = self.locations.location(args[0]), self.locations.location(args[1])
+        if not isinstance(s, StackValue):
+            self.errors.fail(
+                "RG0703", f"rg.{name} on {describe(s)}, which is no stack", call, "make one with rg.stack(fixed, 100)"
+            )
+        if not isinstance(x, Scalar) or x.place is None or x.kind is not s.type.element.kind:
+            self.errors.fail("RG0703", f"rg.{name} of {describe(x)} on a stack of {s.type.element}", call)
+        span = self.errors.span(call)
+        t = self.builder.temporaries()
+        self.locations.independent(t, [(x.place, args[1])], [e for e, _ in s.address.terms], call)
+        if isinstance(x.place, Address) and x.place.region is s.address.region:
+            self.errors.fail("RG0705", f"`{shortened(args[1])}` lies in the stack itself", call)
+        held = self.locations.register(t, x.place, x.kind)
+        count = Var("count", INT, span)
+        inner = Temporaries(self.builder.w, span, self.builder.module.powers)
+        top = s.address.moved(1).shifted(read(count), 1)
+        move = inner.wrap((inner.memory("exch", held, top),))
+        room = Check(
+            Test("ltu", count, Const(s.type.capacity)), "RG0806", f"the stack `{shortened(args[0])}` is {{full}}", span
+        )
+        outer = Temporaries(self.builder.w, span, self.builder.module.powers)
+        take = outer.memory("exch", count, s.address)
+        # The word above the top is zero, and so x is when it was pushed, and must be before it is popped.
+        empty = Check(
+            Test("eq", held, ZERO),
+            "RG0802",
+            f"`{shortened(args[1])}` is {{a}}, and must be zero to take the top of the stack `{shortened(args[0])}`",
+            span,
+        )
+        sequence: Block = (take, room, *move, empty, outer.op("mov", "add", count, Const(1)), take)
+        nodes = outer.wrap((Local(count, False, span), *sequence, Delocal(count, False, span)))
+        self.builder.emit(t.wrap(nodes if name == "push" else invert(nodes)))

@@ -1,0 +1,200 @@
+"""Branches"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.statements.blocks import Blocks
+from retrograd.compiler.ir.effects import AccessSets
+from retrograd.compiler.ir.expressions import E, loads, variables
+from retrograd.compiler.ir.statements import (
+    ZERO,
+    Block,
+    Check,
+    Delocal,
+    If,
+    Kind,
+    Local,
+    Node,
+    Test,
+    Var,
+    While,
+)
+from retrograd.compiler.language.comparisons import blanks, shortened
+from retrograd.compiler.language.values import Constant
+
+INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+
+
+@dataclass(eq=False)
+class Branches:
+    """Lowers `if`, `while` and `assert`."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+    builder: IRBuilder
+    blocks: Blocks
+    statements: Callable[[Sequence[ast.stmt]], None]
+
+    def _condition_pair(self, test: ast.expr) -> tuple[ast.expr, ast.expr | None]:
+        """(before, after): `(pre, post)` as written, or one condition for both."""
+        if isinstance(test, ast.Tuple):
+            if len(test.elts) != 2:
+                self.errors.fail(
+                    "RG0701", "a pair of conditions is (before, after)", test, "write `and` or `or` between conditions"
+                )
+            return test.elts[0], test.elts[1]
+        return test, None
+
+    def lower_if(self, node: ast.If) -> None:
+        before, after = self._condition_pair(node.test)
+        found = self.expressions.value(before)
+        if isinstance(found, Constant):
+            # Known now: only one branch is compiled, as part of this block.
+            with self.blocks.block() as inner:
+                self.statements(node.body if self.expressions.decided(found, before) else node.orelse)
+            self.builder.emit(inner)
+            return
+        pre = self.expressions.condition(before)
+        span = self.errors.span(before)
+        if after is None:
+            t = self.builder.temporaries()
+            test = t.test(pre)
+            then, orelse = self._branch(node.body), self._branch(node.orelse)
+            changes = self.builder.effects((*then, *orelse))
+            clobbered = variables(pre) & changes.writes
+            if clobbered:
+                name = min(v.name for v in clobbered)
+                where = where_changed(self.errors, [*node.body, *node.orelse], name)
+                hint = (
+                    f"write `if ({shortened(before)}, …):`, the second condition being true exactly if the body was run"
+                )
+                self.errors.fail(
+                    "RG0707", f"the body changes `{name}`{where}, on which the condition depends", before, hint
+                )
+            checked = loads_clobbered(pre, changes)
+            self.builder.emit(t.wrap((If(test, then, orelse, test, span),), checked))
+            return
+        post_node = after
+        t_pre = self.builder.temporaries()
+        test = t_pre.test(pre)
+        then, orelse = self._branch(node.body), self._branch(node.orelse)
+        post = self.expressions.condition(post_node)
+        t_post = self.builder.temporaries()
+        post_test = t_post.test(post)
+        if not t_pre.compute and not t_post.compute:
+            self.builder.emit((If(test, then, orelse, post_test, span),))
+            return
+        # The branch taken is kept in a bit, set by one condition and cleared by the other.
+        bit = Var("branch", BOOL, span)
+        message = (
+            f"`{shortened(post_node)}` is {{truth}} after the `if`, and `{shortened(before)}` is {{other}} before it"
+        )
+        still = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(post_node))
+        taken = Test("ne", bit, ZERO)
+        self.builder.emit(
+            (
+                Local(bit, False, span),
+                still,
+                *self._set_bit(bit, pre),
+                If(taken, then, orelse, taken, span),
+                *self._set_bit(bit, post),
+                still,
+                Delocal(bit, False, span),
+            )
+        )
+
+    def _set_bit(self, bit: Var, condition: E) -> Block:
+        t = self.builder.temporaries()
+        body: list[Node] = []
+        t.into(body, bit, "xor", condition)
+        return t.wrap(tuple(body))
+
+    def _branch(self, body: Sequence[ast.stmt]) -> Block:
+        previous = self.builder.span
+        with self.blocks.block() as inner:
+            self.statements(body)
+        self.builder.span = previous
+        return tuple(inner)
+
+    def lower_while(self, node: ast.While) -> None:
+        if node.orelse:
+            hint = "Put these statements after the loop: it has no other way out."
+            self.errors.fail("RG0701", "`else` of a loop is not in the language", node.orelse[0], hint)
+        before, after = self._condition_pair(node.test)
+        if after is None:
+            hint = f"write `while ({shortened(node.test)}, …):`, the second condition being false before the loop and true after each pass"
+            self.errors.fail(
+                "RG0707",
+                "a `while` needs a second condition, to know when running backward where it began",
+                node.test,
+                hint,
+            )
+        span = self.errors.span(before)
+        body = self._branch(node.body)
+        pre, post = self.expressions.condition(before), self.expressions.condition(after)
+        t_pre, t_post = self.builder.temporaries(), self.builder.temporaries()
+        pre_test, post_test = t_pre.test(pre), t_post.test(post)
+        first: list[Node] = []
+        head: list[Node] = []
+        tail: list[Node] = []
+        last: list[Node] = []
+        if t_post.compute:
+            bit = Var("passed", BOOL, span)
+            message = f"`{shortened(after)}` is true before the first pass of the loop, and must be false there"
+            fresh = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(after))
+            change = self._set_bit(bit, post)
+            first += [Local(bit, False, span), *change, fresh]
+            head += change
+            tail += change
+            last += [*change, Delocal(bit, False, span)]
+            post_test = Test("ne", bit, ZERO)
+        if t_pre.compute:
+            bit = Var("again", BOOL, span)
+            message = f"`{shortened(before)}` is true after the last pass of the loop, where the loop would go on"
+            over = Check(Test("eq", bit, ZERO), "RG0803", message, span)
+            change = self._set_bit(bit, pre)
+            first += [Local(bit, False, span), *change]
+            head = [*change, *head]
+            tail += change
+            last = [over, *change, Delocal(bit, False, span), *last]
+            pre_test = Test("ne", bit, ZERO)
+        loop = While(pre_test, (*head, *body, *tail), post_test, span)
+        self.builder.emit((*first, loop, *last))
+
+    def lower_assert(self, node: ast.Assert) -> None:
+        test = node.test
+        found = self.expressions.value(test)
+        if isinstance(found, Constant):
+            if not self.expressions.decided(found, test):
+                self.errors.fail("RG0804", f"`{shortened(test)}` is false", test)
+            return
+        e = self.expressions.condition(test)
+        t = self.builder.temporaries()
+        claim = t.test(e)
+        plain = e.args[0] if e.op == "not" else e
+        values = blanks(test, claim.a, claim.b) if plain.op == "apply" and plain.param in ("slt", "seq") else ""
+        check = Check(claim, "RG0804", f"`{shortened(test)}` is false{values}", self.errors.span(test))
+        self.builder.emit(t.wrap((check,)))
+
+
+def loads_clobbered(e: E, changes: AccessSets) -> bool:
+    """Whether an expression loads from an array that statements change."""
+    regions = {a.region for a in loads(e)}
+    return bool(regions) and (None in changes.stores or not regions.isdisjoint(changes.stores))
+
+
+def where_changed(errors: Errors, body: Sequence[ast.stmt], name: str) -> str:
+    """` in line 7`: the first statement of a body that may change a variable; empty if none is found."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.AugAssign | ast.Call | ast.Assign):
+                changed = node.target if isinstance(node, ast.AugAssign) else node
+                if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(changed)):
+                    return f" in line {errors.span(node).line}"
+    return ""

@@ -1,0 +1,159 @@
+"""Compute–use–uncompute: `with rg.routine() as r`, `~r`, and `r()` to compute it again.
+
+compute; use; compute⁻¹ leaves only what was used (C. H. Bennett, Logical reversibility of computation, 1973).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.statements.blocks import Blocks, OpenRoutine
+from retrograd.compiler.frontends.python.statements.host_blocks import HostBlocks
+from retrograd.compiler.frontends.scope import Scope
+from retrograd.compiler.ir.statements import Within
+from retrograd.compiler.language import intrinsics
+from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.values import Constant, RoutineValue
+
+
+@dataclass(eq=False)
+class Routines:
+    """Lowers `with`, and statements that uncompute a routine or compute it again."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+    builder: IRBuilder
+    scope: Scope
+    locals: OwnedLocals
+    blocks: Blocks
+    host_blocks: HostBlocks
+    statements: Callable[[Sequence[ast.stmt]], None]
+
+    def lower_with(self, node: ast.With) -> None:
+        if len(node.items) != 1:
+            hint = "write one `with` inside the other, or after it"
+            self.errors.fail("RG0701", "a `with` opens one routine", node, hint)
+        item = node.items[0]
+        called = item.context_expr
+        f = self.expressions.value(called.func if isinstance(called, ast.Call) else called)
+        which = f.value if isinstance(f, Constant) else None
+        if which is intrinsics.external:
+            self.host_blocks.lower(node)
+            return
+        if which is not intrinsics.routine:
+            hint = "The blocks are `with rg.routine() as r:` and `with rg.external():`, where Python's own functions may be called."
+            self.errors.fail("RG0701", f"`with {shortened(called)}` is no block of the language", called, hint)
+        if not isinstance(item.optional_vars, ast.Name):
+            hint = "write `with rg.routine() as r:`"
+            self.errors.fail("RG0711", "a routine needs a name, to be uncomputed by", node, hint)
+        name = item.optional_vars.id
+        if name in self.scope.names:
+            self.errors.fail("RG0706", f"`{name}` holds a value already", item.optional_vars)
+        routine = self._opened(name, node)
+        before = len(self.locals.owned)
+        routines, self.blocks.routines = self.blocks.routines, []
+        with self.builder.collect() as compute:
+            self.statements(node.body)
+        if self.blocks.routines:
+            r = self.blocks.routines[-1]
+            hint = f"Write `~{r.name}` at the end of the routine `{name}`."
+            self.errors.fail("RG0711", f"the routine `{r.name}` is not uncomputed within `{name}`", r.span, hint)
+        self.blocks.routines = routines
+        routine.compute, routine.own = tuple(compute), self.locals.owned[before:]
+        self._open(routine)
+
+    def _opened(self, name: str, node: ast.AST) -> OpenRoutine:
+        """A routine that begins here, without its contents."""
+        return OpenRoutine(
+            name,
+            (),
+            [],
+            self.errors.span(node),
+            self.builder.out,
+            dict(self.scope.names),
+            [],
+            Counter(self.builder.versions),
+            self.locals.histories(),
+        )
+
+    def _open(self, routine: OpenRoutine) -> None:
+        """From here on statements belong to the use of the routine."""
+        routine.owned = list(self.locals.owned)
+        self.blocks.routines.append(routine)
+        self.scope.names[routine.name] = RoutineValue(routine.name)
+        self.builder.out = []
+
+    def is_finished(self, name: str) -> bool:
+        """Whether a routine of this name was uncomputed in this block or around it."""
+        return name in self.blocks.finished
+
+    def uncompute(self, name: str, node: ast.AST) -> None:
+        """`~r`: undo the computation of the routine; its locals are freed."""
+        if not self.blocks.routines or self.blocks.routines[-1].name != name:
+            self._refuse_uncompute(name, node)
+        r = self.blocks.routines[-1]
+        # Locals allocated since are freed first: their values may depend on those of the routine.
+        while len(self.locals.owned) > len(r.owned):
+            self.locals.release(self.locals.owned[-1])
+        lost = [m for m in r.owned if m not in self.locals.owned]
+        if lost:
+            message = f"`{lost[0].name}` was freed before the routine `{name}`, which made it, was uncomputed"
+            self.errors.fail("RG0711", message, node, f"Leave `{lost[0].name}` alone: `~{name}` frees it.")
+        self.blocks.routines.pop()
+        use = tuple(self.builder.out)
+        computed, used = self.builder.effects_with_locals(r.compute), self.builder.effects(use)
+        # Where the use interferes with the computation, the machine tests that all locals return to zero.
+        compute = self.locals.tested(r.compute, r.own) if used.clobbers(computed) else r.compute
+        self.builder.out = r.outer
+        own_parts = {p for m in r.own for p in m.parts}
+        self.locals.owned = [m for m in self.locals.owned if m not in r.own]
+        for n, value in list(self.scope.names.items()):
+            if n not in r.names or (isinstance(value, RoutineValue) and value.name == name):
+                self.scope.free(n, self.errors.span(node))
+        for n, value in r.names.items():
+            self.scope.names.setdefault(n, value)
+        self.builder.emit((Within(compute, use, name, r.span),))
+        # Places that only the computation changed have their former value again.
+        for place in (computed.writes | computed.stores) - used.writes - used.stores:
+            if place is not None and place not in own_parts:
+                self.builder.versions[place] = r.versions[place]
+        for m in self.locals.owned:
+            if id(m) in r.histories and not any(p in used.writes or p in used.stores for p in m.parts):
+                m.history = r.histories[id(m)]
+        self.blocks.finished[name] = r.compute, r.own
+
+    def _refuse_uncompute(self, name: str, node: ast.AST) -> None:
+        """Raise RG0711 for a routine that is not the last open one of this block."""
+        if name in [r.name for r in self.blocks.routines]:
+            last = self.blocks.routines[-1].name
+            message = f"the routine `{last}` was computed after `{name}`, and must be uncomputed before it"
+            self.errors.fail("RG0711", message, node, f"Write `~{last}` before `~{name}`.")
+        if isinstance(self.scope.names.get(name), RoutineValue):
+            message = f"the routine `{name}` was computed in another block than this"
+            self.errors.fail("RG0711", message, node, f"Write `~{name}` in the block of its `with`.")
+        line = f" in line {self.scope.freed[name].line}" if name in self.scope.freed else ""
+        hint = f"Remove one of the two, or compute it again: `{name}()`."
+        self.errors.fail("RG0711", f"the routine `{name}` was uncomputed{line} already", node, hint)
+
+    def recompute(self, name: str, node: ast.AST) -> None:
+        """`r()`: compute a routine again that was uncomputed."""
+        compute, own = self.blocks.finished[name]
+        for local in own:
+            if local.name in self.scope.names:
+                message = f"`{local.name}`, which the routine makes, holds a value already"
+                self.errors.fail("RG0706", message, node)
+        routine = self._opened(name, node)
+        fresh = [replace(m, history=None if m.history is None else list(m.history)) for m in own]
+        self.locals.owned += fresh
+        self.scope.names |= {m.name: m.value for m in own}
+        for inner in compute:
+            self.builder.note(self.builder.module.accesses.of(inner))
+        routine.compute, routine.own = compute, fresh
+        self._open(routine)

@@ -1,0 +1,20 @@
+"""Symbol table of one function: the value of each name, and where a name lost its value."""
+
+from __future__ import annotations
+
+from retrograd.compiler.language.values import Value
+from retrograd.isa.diagnostics import Span
+
+
+class Scope:
+    """The names that are visible at the current statement."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Value] = {}
+        #: names that were freed, and where: for messages
+        self.freed: dict[str, Span] = {}
+
+    def free(self, name: str, where: Span) -> None:
+        """Remove a name; a later use of it is refused with this place."""
+        self.names.pop(name, None)
+        self.freed[name] = where

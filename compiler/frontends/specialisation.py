@@ -1,0 +1,107 @@
+"""Specialisations of functions: one procedure for each combination of argument shapes, and its parameters.
+
+A procedure has one parameter for each scalar, array and stack among the arguments of the function. Arrays and stacks are
+passed by address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+from retrograd.compiler.ir.expressions import Address
+from retrograd.compiler.ir.statements import ZERO, Kind, Node, Op, Procedure, Region, Var
+from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    FunctionValue,
+    StackValue,
+    StructValue,
+    Value,
+    variable,
+)
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.table import TABLE
+
+
+class Refuse(Protocol):
+    """Raises a CompileError at the call that needs a procedure."""
+
+    def __call__(self, code: str, message: str, hint: str | None = None) -> NoReturn: ...
+
+
+@dataclass
+class Specialisation:
+    """A function that is lowered, or being lowered, for given shapes."""
+
+    name: str
+    function: Any
+    shapes: tuple[Shape, ...]
+    #: at its first call
+    refuse: Refuse
+    #: indices of the parameters that it may change; an assumption while it is being lowered
+    written: frozenset[int] = frozenset()
+    recursive: bool = False
+    called_itself: bool = False
+    procedure: Procedure | None = None
+
+
+class Parameters(NamedTuple):
+    """`variables` of a procedure, each with its region if it is an address, and the value of each name in the function."""
+
+    variables: tuple[Var, ...]
+    regions: tuple[Region | None, ...]
+    names: dict[str, Value]
+
+    def declaration(
+        self, name: str, written: frozenset[int], recursive: bool = False, span: Span | None = None
+    ) -> Procedure:
+        """A procedure with the effects that calls of it have, and without its body."""
+        touched: list[Node] = []
+        for i, (var, region) in enumerate(zip(self.variables, self.regions, strict=True)):
+            if region is not None:
+                touched.append(Op(TABLE["ld.xor"], Var("t"), var, region=region))
+                if i in written:
+                    touched.append(Op(TABLE["st.xor"], None, var, ZERO, region=region))
+        return self.procedure(name, tuple(touched), written, recursive, span)
+
+    def procedure(
+        self, name: str, body: tuple[Node, ...], written: frozenset[int], recursive: bool, span: Span | None
+    ) -> Procedure:
+        # Only variables count as written parameters: what is stored shows in the body.
+        scalars = frozenset(i for i, region in enumerate(self.regions) if region is None)
+        regions = tuple(region for region in self.regions if region is not None)
+        return Procedure(name, self.variables, regions, body, written & scalars, recursive, span)
+
+
+def parameters_of(names: Sequence[str], shapes: Sequence[Shape]) -> Parameters:
+    """The parameters of a procedure for arguments with these names and shapes."""
+    variables: list[Var] = []
+    regions: list[Region | None] = []
+
+    def passed_by_address(name: str, size: int) -> Address:
+        base, region = Var(name, Kind.ADDRESS), Region(name, size)
+        variables.append(base)
+        regions.append(region)
+        return Address(region, base)
+
+    def value(shape: Shape, name: str) -> Value:
+        match shape:
+            case ScalarShape(kind):
+                variables.append(Var(name, kind))
+                regions.append(None)
+                return variable(variables[-1])
+            case ArrayShape(element, lengths, strides):
+                extent = sum((n - 1) * abs(s) for n, s in zip(lengths, strides, strict=True)) + element.size
+                return ArrayView(element, lengths, strides, passed_by_address(name, extent))
+            case StackShape(t):
+                return StackValue(t, passed_by_address(name, t.size))
+            case StructShape(t, fields):
+                return StructValue(t, {field: value(inner, f"{name}.{field}") for field, inner in fields})
+            case StaticShape(_, given):
+                return given if isinstance(given, FunctionValue | StructValue) else Constant(given)
+
+    values = {name: value(shape, name) for name, shape in zip(names, shapes, strict=True)}
+    return Parameters(tuple(variables), tuple(regions), values)
