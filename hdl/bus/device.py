@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, HostRegister
 from retrograd.hdl.bus.links import Bus, BusError
-from retrograd.hdl.microcode.microword import TrapCause
+from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program

@@ -15,7 +15,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.bus.wishbone import Wishbone
 from retrograd.hdl.core.ports import Modes, Settings, Window
-from retrograd.hdl.microcode.microword import TrapCause
+from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
 
 #: first half of the identification

@@ -10,7 +10,7 @@ from retrograd.hdl.bus.serial_interface import SerialHost
 from retrograd.hdl.bus.wishbone import Wishbone
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.retirement import Retirement
-from retrograd.hdl.microcode.contents import Microcode
+from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
 
 #: ports that core and host interface share

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrograd.hdl.core.ports import Space
-from retrograd.hdl.microcode.microword import TrapCause
+from retrograd.hdl.microword import TrapCause
 
 
 class Change(NamedTuple):

@@ -1,4 +1,4 @@
 """The core: sequencer, decoder, register and memory ports, and what joins them.
 
-It imports `hdl/core/units`, `hdl/microcode` and `isa`. Start with `core.py`.
+It imports `hdl/core/units`, `hdl` and `isa`. Start with `core.py`.
 """

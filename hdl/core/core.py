@@ -27,8 +27,8 @@ from retrograd.hdl.core.units.guard import GuardUnit
 from retrograd.hdl.core.units.logic import LogicUnit
 from retrograd.hdl.core.units.multiplier import Multiplier
 from retrograd.hdl.core.units.rom import RomUnit
-from retrograd.hdl.microcode.contents import Microcode, microcode_for
-from retrograd.hdl.microcode.microword import Field, Operation, Select, TrapCause, Writer
+from retrograd.hdl.microcode import Microcode, microcode_for
+from retrograd.hdl.microword import Field, Operation, Select, TrapCause, Writer
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
 
 

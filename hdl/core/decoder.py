@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode.contents import DISPATCH
+from retrograd.hdl.microcode import DISPATCH
 
 #: `isa.encoding`: op:8 rd:8 ra:8 rb:8 imm:32
 FIELDS = data.StructLayout({"imm": signed(32), "rb": 8, "ra": 8, "rd": 8, "op": 8})

@@ -11,7 +11,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode.microword import FILE_BITS, LATCHES, PROMPT, PROMPTS, SOURCE, TEMPORARIES, Select
+from retrograd.hdl.microword import FILE_BITS, LATCHES, PROMPT, PROMPTS, SOURCE, TEMPORARIES, Select
 
 PORTS = ("x", "y", "z")
 

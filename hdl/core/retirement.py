@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
-from retrograd.hdl.microcode.microword import TrapCause
+from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
 
 #: locations that an instruction may write

@@ -8,8 +8,8 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode.contents import ADDRESS_BITS, DISPATCH, Microcode
-from retrograd.hdl.microcode.microword import COMMIT, MICROWORD
+from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode
+from retrograd.hdl.microword import COMMIT, MICROWORD
 
 
 class Phase(Enum):

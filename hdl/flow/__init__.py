@@ -1,4 +1,4 @@
-"""From Amaranth to Verilog, placed and routed designs, and counts of gates.
+"""Design flow: placed and routed designs, and counts of gates.
 
-It imports `hdl/core`, `hdl/bus` and `isa`. Start with `verilog.py`.
+It imports `hdl/core`, `hdl/bus` and `isa`. Start with `synthesis.py`.
 """

@@ -20,7 +20,7 @@ from typing import Any
 from amaranth.back import rtlil
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.units.branch import BranchUnit
-from retrograd.hdl.microcode.contents import Microcode, microcode_for
+from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
 from retrograd.isa.microarchitecture.micro_operations import Unit

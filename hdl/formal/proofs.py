@@ -29,8 +29,8 @@ from retrograd.hdl.formal.claims import Claim, ClaimKind, claims, distinguishes,
 from retrograd.hdl.formal.lazy_definitions import Definitions
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word
-from retrograd.hdl.microcode.contents import Microcode, dispatch_address
-from retrograd.hdl.microcode.microword import TRAPS, Operation
+from retrograd.hdl.microcode import Microcode, dispatch_address
+from retrograd.hdl.microword import TRAPS, Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.derivatives.cotangent_steps import lifted as lift
 from retrograd.isa.entries import Opcode

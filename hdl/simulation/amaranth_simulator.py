@@ -10,7 +10,7 @@ from amaranth.sim import Simulator
 from retrograd.hdl.bus.transactions import Change, Order, OrderReport, Record
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.ports import Space
-from retrograd.hdl.microcode.microword import TrapCause
+from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.simulation.waves import Watched
 from retrograd.isa.files import replacing_text
 

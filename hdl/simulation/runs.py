@@ -17,7 +17,7 @@ from retrograd.hdl.bus.device import need_scale, need_steps
 from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.ports import Space
-from retrograd.hdl.microcode.microword import TrapCause
+from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS, Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.verilated import Verilated

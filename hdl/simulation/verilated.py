@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from retrograd.hdl.bus.transactions import Change, Order, OrderReport, Record
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.retirement import WRITTEN
-from retrograd.hdl.flow.verilog import convert
-from retrograd.hdl.microcode.microword import TrapCause
+from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.verilog import convert
 from retrograd.isa.files import write_file
 
 _SHIM = Path(__file__).with_name("verilated.cpp")

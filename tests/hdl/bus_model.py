@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, HostRegister
-from retrograd.hdl.microcode.microword import TRAPS
+from retrograd.hdl.microword import TRAPS
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.table import TABLE

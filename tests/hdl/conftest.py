@@ -15,7 +15,7 @@ from retrograd.hdl.bus import top
 from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core import core
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.microcode.contents import Microcode, microcode_for
+from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.isa.words import Format

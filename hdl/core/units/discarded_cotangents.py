@@ -10,7 +10,7 @@ from __future__ import annotations
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode.microword import TrapCause
+from retrograd.hdl.microword import TrapCause
 
 #: bits of the counter
 POINT = 48

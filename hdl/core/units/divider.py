@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode.microword import Division
+from retrograd.hdl.microword import Division
 from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS
 
 _DIGITS = DEFAULT_UNITS.digits

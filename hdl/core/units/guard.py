@@ -5,8 +5,8 @@ from __future__ import annotations
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode.contents import FORBIDDEN
-from retrograd.hdl.microcode.microword import CHECK, TrapCause
+from retrograd.hdl.microcode import FORBIDDEN
+from retrograd.hdl.microword import CHECK, TrapCause
 
 
 class GuardUnit(wiring.Component):

@@ -7,7 +7,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode.microword import Operation
+from retrograd.hdl.microword import Operation
 
 
 class LogicUnit(wiring.Component):

@@ -13,7 +13,7 @@ from amaranth.sim import Simulator
 from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, HostRegister
 from retrograd.hdl.bus.serial_interface import PAUSE
 from retrograd.hdl.bus.top import Coprocessor, SerialCoprocessor
-from retrograd.hdl.microcode.microword import TrapCause
+from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 

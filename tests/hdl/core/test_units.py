@@ -18,7 +18,7 @@ from retrograd.hdl.core.units.divider import Divider, Division
 from retrograd.hdl.core.units.logic import LogicUnit
 from retrograd.hdl.core.units.multiplier import Multiplier
 from retrograd.hdl.core.units.rom import RomUnit
-from retrograd.hdl.microcode.microword import Operation
+from retrograd.hdl.microword import Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.expr import apply_operation, evaluate, half
 from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, FUSED, Unit, unit_of

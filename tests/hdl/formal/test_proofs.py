@@ -21,7 +21,7 @@ from retrograd.hdl.formal.claims import (
     trap_codes,
 )
 from retrograd.hdl.formal.proofs import Prover, prove_all, prove_with
-from retrograd.hdl.microcode.contents import (
+from retrograd.hdl.microcode import (
     ADDRESS_BITS,
     DISPATCH,
     FORBIDDEN,
@@ -29,7 +29,7 @@ from retrograd.hdl.microcode.contents import (
     dispatch_address,
     microcode_for,
 )
-from retrograd.hdl.microcode.microword import COMMIT, MICROWORD, Field, Operation, TrapCause
+from retrograd.hdl.microword import COMMIT, MICROWORD, Field, Operation, TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa import functions
 from retrograd.isa.expr import ZERO

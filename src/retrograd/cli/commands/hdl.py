@@ -241,7 +241,7 @@ def _number(text: str, option: str, least: int) -> int:
 
 def _verilog(options: argparse.Namespace) -> int:
     from retrograd.hdl.bus.top import Coprocessor, SerialCoprocessor
-    from retrograd.hdl.flow.verilog import convert
+    from retrograd.hdl.verilog import convert
 
     p = _parameters(options)
     bits = None if options.serial is None else _number(options.serial, "--serial", 4)

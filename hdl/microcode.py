@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from amaranth.lib import data
-from retrograd.hdl.microcode.microword import (
+from retrograd.hdl.microword import (
     MICROWORD,
     PROMPT,
     PROMPTS,
