@@ -1,8 +1,8 @@
-"""The optimiser: passes in a row, each a function from module to module that keeps the program's meaning.
+"""The optimiser: a list of passes, each a function from module to module that keeps the program's meaning.
 
     optimise(module) = passₙ( … pass₂(pass₁(module)))
 
-Level 0 is the module as it is; level 1, the default, all passes below.
+Level 0 returns the module unchanged; level 1, the default, runs all passes below.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from retrograd.compiler.passes.strength_reduction import reduce_strength
 
 Pass = Callable[[Module], Module]
 
-#: What runs at level 1, in order. A pass may stand twice: what one does makes work for another.
+#: The passes of level 1, in order. A pass stands twice where another pass makes new candidates for it.
 PASSES: tuple[tuple[str, Pass], ...] = (
-    # One body, and in it one place for every local.
+    # One body, and in it one birth of every local.
     ("inline_calls", inline_calls),
     ("rename_locals", rename_locals),
-    # Constants arrive from calls, and from loops that are unrolled.
+    # Constants arrive from calls and from unrolled loops.
     ("unroll_loops", unroll_loops),
     ("fold_constants", fold_constants),
-    # What is left of memory at constant places are variables, and copies of them.
+    # Constant indices make arrays replaceable; the replaced arrays leave copies.
     ("replace_arrays_by_scalars", replace_arrays_by_scalars),
     ("fold_constants", fold_constants),
     ("reduce_induction_variables", reduce_induction_variables),
     ("reduce_strength", reduce_strength),
     ("eliminate_checks", eliminate_checks),
-    # What a temporary only carries needs none; what is left is shared.
+    # Temporaries that only carry a sum go first, so that the rest is shared.
     ("forward_substitute", forward_substitute),
     ("cancel_inverse_pairs", cancel_inverse_pairs),
     ("eliminate_common_subexpressions", eliminate_common_subexpressions),
-    # What is kept longer is shared by more.
+    # Temporaries that live longer can be shared by more statements.
     ("extend_live_ranges", extend_live_ranges),
     ("eliminate_common_subexpressions", eliminate_common_subexpressions),
     ("eliminate_dead_code", eliminate_dead_code),

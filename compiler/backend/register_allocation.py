@@ -149,7 +149,7 @@ def allocation_hints(
                     if isinstance(arg, Var) and arg not in seen and arg in alive:
                         seen.add(arg)
                         alive[arg].parameter_locations.append((name, location))
-            case Op() | Branch():
+            case Op() | Branch() | External():
                 pass
     for var in list(alive):
         end(alive.pop(var))

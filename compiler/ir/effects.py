@@ -1,6 +1,6 @@
-"""AccessAnalysis: what a statement reads and writes, so that passes know what may change places.
+"""Read and write effects of statements, and interference.
 
-    x; y = y; x   if neither writes what the other reads or writes, and no two use the stack's free part
+    x; y = y; x   if neither writes a variable or memory that the other reads or writes, and not both use the free stack
 
 Sets may be larger than the truth, never smaller: a variable that a `Within` changes and restores counts as written.
 Source: Bernstein's conditions (A. J. Bernstein, Analysis of programs for parallel processing, 1966).
@@ -46,7 +46,7 @@ ANYWHERE: Memories = frozenset({None})
 
 
 class AccessSets(NamedTuple):
-    """What a statement reads and writes. `writes` counts as read, too; variables that live only inside are left out."""
+    """The variables and memory that a statement reads and writes. `writes` counts as read, too; its own locals are left out."""
 
     reads: Vars = NO_VARS
     writes: Vars = NO_VARS
@@ -54,9 +54,9 @@ class AccessSets(NamedTuple):
     stores: Memories = NO_MEMORY
     #: needs the stack's free part, M[SP …], while it runs, or may
     stack: bool = False
-    #: the host looks: nothing moves across
+    #: the host may look at any variable: no statement moves across
     barrier: bool = False
-    #: holds a Check or a checked Local: a promise of the user's, not to be dropped with what it speaks of
+    #: holds a Check or a checked Local: a promise of the user's, which must be kept together with its operands
     promises: bool = False
 
     def __or__(self, other: object) -> AccessSets:
@@ -73,7 +73,7 @@ class AccessSets(NamedTuple):
         )
 
     def clobbers(self, other: AccessSets) -> bool:
-        """Whether running this first might change what `other` reads or writes."""
+        """Interference: whether running this first might change a variable or memory that `other` reads or writes."""
         return (
             self.barrier
             or not self.writes.isdisjoint(other.reads)
@@ -83,7 +83,7 @@ class AccessSets(NamedTuple):
         )
 
     def commutes(self, other: AccessSets) -> bool:
-        """Whether this and `other`, one after the other, may change places."""
+        """Whether this and `other`, one after the other, may be exchanged."""
         if self.clobbers(other) or (self.stack and other.stack):
             return False
         # What writes nothing clobbers nothing.
@@ -91,7 +91,7 @@ class AccessSets(NamedTuple):
 
 
 NOTHING = AccessSets()
-#: the host looks, and changes nothing
+#: an External: the host reads anything, and changes nothing
 LOOK = AccessSets(loads=ANYWHERE, barrier=True, promises=True)
 
 
@@ -100,7 +100,7 @@ def _meet(x: Memories, y: Memories) -> bool:
 
 
 def union(accesses: Iterable[AccessSets], own: Iterable[Var] = ()) -> AccessSets:
-    """The access of all together, without the variables of their own."""
+    """The access sets of all together, without the variables `own`."""
     reads: set[Var] = set()
     writes: set[Var] = set()
     loads: Memories = NO_MEMORY
@@ -130,7 +130,7 @@ def of_test(test: Test) -> AccessSets:
 
 
 def of_op(op: Op) -> AccessSets:
-    """The access of one instruction."""
+    """The access sets of one instruction."""
     f = facts(op.opcode)
     if f.updates and not f.memory:
         # By far the most frequent: d ⊕= f(a, b).
@@ -140,7 +140,7 @@ def of_op(op: Op) -> AccessSets:
     writes = _variables(*(operand(op, p) for p in f.written))
     reads = _variables(*(operand(op, p) for p in f.read))
     if not f.memory:
-        # assertz: what writes nothing and yet is there, is there for its trap.
+        # assertz: an instruction that writes nothing is there for its trap.
         return AccessSets(reads, writes, promises=not writes)
     place = frozenset({op.region})
     # The free part of the stack has no region of its own, and is reached through SP or an address from it.
@@ -167,22 +167,22 @@ def locals_left(compute: Block) -> tuple[Var, ...]:
 
 
 class AccessAnalysis:
-    """AccessAnalysis of the statements of a module, each computed once.
+    """The access sets of the statements of a module, each computed once.
 
-    Calls count by a summary of their procedure, in its own parameters; round cycles it is the least fixed point.
-    Trap to avoid: it remembers statements by identity, and so keeps them.
+    A call has the access sets of its procedure, with arguments for parameters; for recursive procedures they are the least
+    fixed point. Statements are known by identity, and kept alive for that.
     """
 
     def __init__(self, module: Module) -> None:
         self._procedures = module.procedures
         self._known: dict[int, tuple[Node, AccessSets]] = {}
         self._summaries: dict[str, AccessSets] = {}
-        #: what procedures that are being summarised are taken for, and which of these were asked for meanwhile
+        #: the assumed summaries of procedures that are being summarised, and the names of those that were used meanwhile
         self._guesses: dict[str, AccessSets] = {}
         self._cyclic: set[str] = set()
 
     def of(self, node: Node) -> AccessSets:
-        """The access of a statement."""
+        """The access sets of a statement."""
         found = self._known.get(id(node))
         if found is not None:
             return found[1]
@@ -191,7 +191,7 @@ class AccessAnalysis:
         return access
 
     def block(self, block: Block) -> AccessSets:
-        """The access of statements in a row, without the variables that live only there."""
+        """The access sets of statements in a row, without the variables that live only there."""
         return self.of(block[0]) if len(block) == 1 else union(map(self.of, block), bound(block))
 
     def _compute(self, node: Node) -> AccessSets:
@@ -234,14 +234,14 @@ class AccessAnalysis:
         )
 
     def summary(self, procedure: Procedure) -> AccessSets:
-        """The access of a procedure's body, in its own variables and regions."""
+        """The access sets of a procedure's body, in its own variables and regions."""
         found = self._summaries.get(procedure.name)
         if found is not None:
             return found
         if procedure.name in self._guesses:
             self._cyclic.add(procedure.name)
             return self._guesses[procedure.name]
-        # Round a cycle a summary needs itself: from nothing upwards, until it is what it was taken for.
+        # A recursive procedure needs its own summary: iterate from nothing upwards until it is the assumed summary.
         outer, others = self._known, dict(self._summaries)
         self._guesses[procedure.name] = AccessSets(stack=True)
         while True:
@@ -254,7 +254,7 @@ class AccessAnalysis:
         del self._guesses[procedure.name]
         self._cyclic.discard(procedure.name)
         if self._cyclic:
-            # Computed from a guess about a procedure further out: good for this round only.
+            # Computed from an assumption about a procedure further out: valid in this round only.
             self._known, self._summaries = outer, others
         else:
             self._summaries[procedure.name] = summary

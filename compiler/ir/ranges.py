@@ -1,10 +1,10 @@
-"""Ranges: between which numbers a word lies, and what it is made of.
+"""Range analysis: bounds of words, and words as sums of symbols.
 
     value = constant + Σ coefficientᵢ · symbolᵢ  mod 2^W,    low ≤ value ≤ high as a signed number
 
-A symbol stands for a number that is not known, between bounds of its own; two values made of the same symbols can be
-compared though neither is known: for s ≥ 0, 5 (k + 1 + s) − 5 k is not zero. The sum is exact mod 2^W, whatever
-overflows on the way; bounds are kept only while nothing does.
+A symbol stands for an unknown number with bounds of its own. Two values made of the same symbols can be compared although
+neither is known: for s ≥ 0, 5 (k + 1 + s) − 5 k is not zero.
+Correct because the sum is exact mod 2^W, even if parts of it overflow. Bounds are kept only while no part overflows.
 Source: interval arithmetic (R. E. Moore, Interval Analysis, 1966) on linear forms (K. L. Comba and J. Stolfi, Affine
 arithmetic and its applications to computer graphics, 1993, without the errors).
 """
@@ -17,12 +17,12 @@ from typing import NamedTuple
 from retrograd.compiler.ir.statements import Op
 from retrograd.isa.words import Format
 
-#: a sum of more symbols is followed by its bounds alone
+#: a sum of more symbols keeps its bounds alone
 _MOST_TERMS = 8
 
 
-class Value(NamedTuple):
-    """What is known of a word."""
+class AffineValue(NamedTuple):
+    """The bounds of a word, and the sum that it equals."""
 
     low: int
     high: int
@@ -32,29 +32,29 @@ class Value(NamedTuple):
 
 
 class Symbols:
-    """The symbols of one module, and arithmetic on what is made of them."""
+    """The symbols of one module, and arithmetic on sums of them."""
 
     def __init__(self, w: Format) -> None:
         self.w = w
         self.least, self.most = -w.sign, w.sign - 1
         self._bounds: list[tuple[int, int]] = []
 
-    def unknown(self, low: int | None = None, high: int | None = None) -> Value:
-        """A number of which nothing else is known."""
+    def unknown(self, low: int | None = None, high: int | None = None) -> AffineValue:
+        """A new symbol: a number between the bounds."""
         low, high = self.least if low is None else low, self.most if high is None else high
         if low == high:
             return self.constant(low)
         self._bounds.append((low, high))
-        return Value(low, high, ((len(self._bounds) - 1, 1),), 0)
+        return AffineValue(low, high, ((len(self._bounds) - 1, 1),), 0)
 
-    def constant(self, word: int) -> Value:
+    def constant(self, word: int) -> AffineValue:
         number = self.w.signed(word)
-        return Value(number, number, (), number)
+        return AffineValue(number, number, (), number)
 
     def fits(self, low: int, high: int) -> bool:
         return self.least <= low and high <= self.most
 
-    def _made(self, terms: dict[int, int], constant: int, low: int, high: int) -> Value:
+    def _made(self, terms: dict[int, int], constant: int, low: int, high: int) -> AffineValue:
         """The value of the sum, whose bounds are low and high if nothing overflows."""
         w = self.w
         kept = tuple(sorted((symbol, w.signed(k)) for symbol, k in terms.items() if k & w.mask))
@@ -72,9 +72,9 @@ class Symbols:
             most += max(k * ends[0], k * ends[1])
         if self.fits(least, most):
             low, high = max(low, least), min(high, most)
-        return Value(low, high, kept, constant)
+        return AffineValue(low, high, kept, constant)
 
-    def sum(self, x: Value, y: Value, sign: int = 1) -> Value:
+    def sum(self, x: AffineValue, y: AffineValue, sign: int = 1) -> AffineValue:
         """x + y, or x − y."""
         terms = dict(x.terms)
         for symbol, k in y.terms:
@@ -82,12 +82,12 @@ class Symbols:
         ends = (y.low, y.high) if sign > 0 else (-y.high, -y.low)
         return self._made(terms, x.constant + sign * y.constant, x.low + ends[0], x.high + ends[1])
 
-    def times(self, x: Value, factor: int) -> Value:
+    def times(self, x: AffineValue, factor: int) -> AffineValue:
         """x times a constant."""
         ends = (x.low * factor, x.high * factor)
         return self._made({s: k * factor for s, k in x.terms}, x.constant * factor, min(ends), max(ends))
 
-    def product(self, x: Value, y: Value) -> Value:
+    def product(self, x: AffineValue, y: AffineValue) -> AffineValue:
         for p, q in ((x, y), (y, x)):
             if not q.terms:
                 return self.times(p, q.constant)
@@ -96,7 +96,7 @@ class Symbols:
 
     # ------------------------------------------------------------------ instructions
 
-    def function(self, op: Op, a: Value, b: Value) -> Value | None:
+    def function(self, op: Op, a: AffineValue, b: AffineValue) -> AffineValue | None:
         """f(a, b, imm) of an update of a register by a whole number; None where nothing is known."""
         name = op.opcode.entry.name
         if name in _WITH_CONSTANT:
@@ -118,7 +118,7 @@ class Symbols:
 
     # ------------------------------------------------------------------ tests
 
-    def holds(self, cc: str, x: Value, y: Value) -> bool | None:
+    def holds(self, cc: str, x: AffineValue, y: AffineValue) -> bool | None:
         """Whether cc(x, y) is known to be true, or to be false."""
         difference = self.sum(x, y, -1)
         match cc:
@@ -130,16 +130,16 @@ class Symbols:
             case _:
                 less = None
                 if y.low >= 0:
-                    # Below zero is above all, unsigned.
+                    # As an unsigned number, a negative word is above every other.
                     less = self._less(x, y, difference) if x.low >= 0 else False if x.high < 0 else None
         return less if less is None or cc in ("lt", "ltu") else not less
 
-    def _less(self, x: Value, y: Value, difference: Value) -> bool | None:
+    def _less(self, x: AffineValue, y: AffineValue, difference: AffineValue) -> bool | None:
         if not self.fits(x.low - y.high, x.high - y.low):
             return True if x.high < y.low else False if x.low >= y.high else None
         return True if difference.high < 0 else False if difference.low >= 0 else None
 
-    def narrowed(self, cc: str, x: Value, y: Value) -> Value:
+    def narrowed(self, cc: str, x: AffineValue, y: AffineValue) -> AffineValue:
         """x, where cc(x, y) is known to hold."""
         low, high = x.low, x.high
         match cc:
@@ -155,56 +155,56 @@ class Symbols:
                 low, high = max(low, y.low), min(high, y.high)
             case "ne" if y.low == y.high:
                 low, high = low + (low == y.low), high - (high == y.low)
-        # A contradiction: nothing runs here, and anything may be said.
+        # A contradiction: this place is never reached, so any value is right.
         return x._replace(low=low, high=high) if low <= high else x
 
 
-def _equal(difference: Value) -> bool | None:
+def _equal(difference: AffineValue) -> bool | None:
     if difference.low > 0 or difference.high < 0:
         return False
     return True if difference.low == difference.high == 0 else None
 
 
-def _apart(x: Value, y: Value) -> bool | None:
+def _apart(x: AffineValue, y: AffineValue) -> bool | None:
     return False if x.high < y.low or y.high < x.low else None
 
 
 _WITH_CONSTANT = {"muli": "mul", "andi": "and", "shli": "shl", "shri": "shr", "sari": "sar"}
-_Bounds = Callable[[Value, Value, Format], tuple[int, int] | None]
+_Bounds = Callable[[AffineValue, AffineValue, Format], tuple[int, int] | None]
 
 
-def _and(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+def _and(a: AffineValue, b: AffineValue, w: Format) -> tuple[int, int] | None:
     tops = [x.high for x in (a, b) if x.low >= 0]
     return (0, min(tops)) if tops else None
 
 
-def _quotient(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+def _quotient(a: AffineValue, b: AffineValue, w: Format) -> tuple[int, int] | None:
     return (min(a.low // b.low, a.low // b.high), max(a.high // b.low, a.high // b.high)) if b.low > 0 else None
 
 
-def _remainder(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+def _remainder(a: AffineValue, b: AffineValue, w: Format) -> tuple[int, int] | None:
     if b.low <= 0:
         return None
     return (a.low, a.high) if a.low >= 0 and a.high < b.low else (0, b.high - 1)
 
 
-def _shifted(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+def _shifted(a: AffineValue, b: AffineValue, w: Format) -> tuple[int, int] | None:
     k = (b.constant & w.mask) % w.width
     return (a.low >> k, a.high >> k) if not b.terms else None
 
 
-def _shifted_in_zeros(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+def _shifted_in_zeros(a: AffineValue, b: AffineValue, w: Format) -> tuple[int, int] | None:
     k = (b.constant & w.mask) % w.width
     if b.terms or (a.low < 0 and k == 0):
         return None
     return (a.low >> k, a.high >> k) if a.low >= 0 else (0, w.mask >> k)
 
 
-def _magnitude(a: Value, b: Value, w: Format) -> tuple[int, int] | None:
+def _magnitude(a: AffineValue, b: AffineValue, w: Format) -> tuple[int, int] | None:
     return (max(a.low, -a.high, 0), max(-a.low, a.high)) if a.low > -w.sign else None
 
 
-#: function -> the ends of what it gives
+#: function -> the bounds of its result
 _BOUNDS: dict[str, _Bounds] = {
     "and": _and,
     "div": _quotient,

@@ -1,12 +1,12 @@
-"""ValueNumbering: what a Within computes, cut into the parts that stand for one value each.
+"""Value numbering: a compute block is cut into the parts that compute one value each; equal parts have equal numbers.
 
     (Local t, ld t x, Local u, fmul u t z)  =  value t: (Local t, ld t x);  value u: (Local u, fmul u t z), after t
 
-Each value gives values to locals of its own, from other values and from outside, and changes nothing else. So values may
-stand in any order in which each comes after those that it reads. Statements that change more, and what must not change
-places with them, are one value, the tail. Equal values have equal numbers, whatever their locals are called: the
-values that they stand for are equal while nothing that they read is changed.
-Source: value numbering (J. Cocke and J. T. Schwartz, Programming Languages and Their Compilers, 1970).
+Each part sets locals of its own, from other parts and from outside, and changes nothing else. So the parts may stand in any
+order in which each comes after its operands. Statements that change more, and statements that do not commute with them,
+form one part, the tail. Numbers do not depend on the names of locals.
+Correct because equal parts compute equal words while their operands from outside are unchanged.
+Source: J. Cocke and J. T. Schwartz, Programming Languages and Their Compilers, 1970.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from retrograd.isa.entries import Function
 
 @dataclass(eq=False, slots=True)
 class NumberedValue:
-    """A part of a compute block: its locals, its statements in order, what it needs."""
+    """A part of a compute block that computes one value: its locals, its statements in order, its operands."""
 
     locals: list[Var] = field(default_factory=list)
     nodes: list[tuple[int, Node]] = field(default_factory=list)
-    #: what its statements read and write, and what of that lies outside the compute block
+    #: the access sets of its statements; their union, as far as it lies outside the compute block
     parts: list[AccessSets] = field(default_factory=list)
     access: AccessSets = NOTHING
     #: the numbers of all values that come before it
@@ -61,7 +61,7 @@ class NumberedValue:
 
     @property
     def opaque(self) -> bool:
-        """It changes more than its own locals, and so stands for no value: only a copy right behind undoes it."""
+        """It changes more than its own locals, and so is no value: only its inverse right behind it undoes it."""
         return bool(self.access.writes or self.access.stores)
 
 
@@ -75,7 +75,7 @@ class ValueNumbering:
         self._known: dict[int, tuple[Block, list[NumberedValue]]] = {}
 
     def of(self, compute: Block) -> list[NumberedValue]:
-        """The values in an order that computes them; one opaque value if it cannot be cut; none if the host looks on."""
+        """The values in an order that computes them; one opaque value if it cannot be cut; none if it holds an External."""
         found = self._known.get(id(compute))
         if found is None:
             cut = _Partition(self._accesses)
@@ -127,7 +127,7 @@ class ValueNumbering:
 
 
 class _Partition:
-    """One compute block on its way into values."""
+    """The partition of one compute block into values."""
 
     def __init__(self, accesses: AccessAnalysis) -> None:
         self.accesses = accesses
@@ -136,14 +136,14 @@ class _Partition:
         self.order: list[NumberedValue] = []
         self.reads: dict[NumberedValue, set[Var]] = {}
         self.checks: list[NumberedValue] = []
-        #: what another value has read, and so must not change any more
+        #: values that another value has read, and that must not change any more
         self.closed: set[NumberedValue] = set()
-        #: what changes more than locals of its own, and what must not change places with that
+        #: the statements that change more than locals of their own, and those that do not commute with them
         self.tail: NumberedValue | None = None
         self.tail_access = NOTHING
 
     def cut(self, compute: Block) -> bool:
-        """Fill `order`; False if a value would change after another has read it, or the host looks on."""
+        """Fill `order`; False if a value would change after another has read it, or at an External."""
         for position, node in enumerate(compute):
             if isinstance(node, Local):
                 self.values[node.var] = self.new(position, node, node.var)
@@ -182,7 +182,7 @@ class _Partition:
         return True
 
     def belongs_to_tail(self, node: Node, access: AccessSets) -> bool:
-        """Whether it changes more than values, or what does must stay before it."""
+        """Whether it changes more than values, or does not commute with the tail."""
         if access.stores or not access.writes <= self.values.keys():
             return True
         if not access.writes and not isinstance(node, Check):
@@ -198,7 +198,7 @@ class _Partition:
     def merge(self, value: NumberedValue, other: NumberedValue) -> None:
         """A statement writes locals of both: they are one value."""
         value.nodes = sorted([*value.nodes, *other.nodes], key=lambda item: item[0])
-        # In the order of the block, whatever was merged with what: equal values then have their locals in the same order.
+        # In the order of the block, so that equal values have their locals in the same order.
         value.locals = [node.var for _, node in value.nodes if isinstance(node, Local)]
         value.parts += other.parts
         self.reads[value] |= self.reads.pop(other)
@@ -235,7 +235,7 @@ def is_safe(block: Iterable[Node], module: Module, accesses: AccessAnalysis, zer
                     return False
                 fresh.discard(var)
             case Within(compute, body):
-                # The sums of compute⁻¹ lead back to where compute began, and fit there.
+                # The sums of compute⁻¹ lead back to the words before compute, and so fit.
                 if not is_safe(compute, module, accesses, fresh) or not is_safe(body, module, accesses):
                     return False
                 fresh.clear()

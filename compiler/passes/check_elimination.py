@@ -22,7 +22,7 @@ from collections.abc import Iterable
 
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between, constant_regions, union
 from retrograd.compiler.ir.opcode_facts import facts
-from retrograd.compiler.ir.ranges import Symbols, Value
+from retrograd.compiler.ir.ranges import AffineValue, Symbols
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -62,15 +62,15 @@ class _Eliminator:
         self.symbols = Symbols(module.format)
         self.accesses = AccessAnalysis(module)
         self.data = _constant_data(module, self.accesses)
-        self.values: dict[Var, Value] = {}
+        self.values: dict[Var, AffineValue] = {}
         self.tests: dict[Var, tuple[Test, ...]] = {}
-        self.trail: list[tuple[Var, Value | None, tuple[Test, ...]]] = []
+        self.trail: list[tuple[Var, AffineValue | None, tuple[Test, ...]]] = []
         #: variables that the body of an enclosing Within changes, so that a value set by its compute block does not last
         self.unstable: Counter[Var] = Counter()
 
     # ------------------------------------------------------------------ knowledge
 
-    def value(self, x: Operand | None) -> Value:
+    def value(self, x: Operand | None) -> AffineValue:
         if x is None:
             return self.symbols.constant(0)
         if isinstance(x, Const):
@@ -81,7 +81,7 @@ class _Eliminator:
             self.learn(x, found)
         return found
 
-    def learn(self, var: Var, value: Value) -> None:
+    def learn(self, var: Var, value: AffineValue) -> None:
         if not self.unstable[var]:
             self.trail.append((var, self.values.get(var), self.tests.get(var, ())))
             self.values[var] = value
@@ -230,7 +230,7 @@ class _Eliminator:
         if new is not None and isinstance(op.d, Var):
             self.learn(op.d, new)
 
-    def value_after(self, op: Op, old: Value) -> Value | None:
+    def value_after(self, op: Op, old: AffineValue) -> AffineValue | None:
         """The value of d after the update, as far as it is known."""
         f = facts(op.opcode)
         if not f.updates:

@@ -1,15 +1,14 @@
-"""erase_routines: what a Within computes is erased, not uncomputed: the irreversible baseline.
+"""Erasure of routines: temporaries are erased in place of being uncomputed. This gives the irreversible baseline.
 
     Within(c, b)  →  c; b; erase v; Delocal v; erase w; Delocal w …        v, w …: the locals that c leaves to b
 
-where c writes nothing but locals of its own, and arrays of its own: those of the program's that are accessed in this Within
-only, and that b leaves as they are. Their words are exchanged into a register one by one and erased there, if that takes
-fewer steps than c⁻¹. Where c writes more, those of its values that do not are erased around a Within of the others. The
-values forward are unchanged; the result cannot run backward and
-cannot be inverted. So what would be inverted all the same is spared: a procedure that is called backward is
-erased in its inverse, of which a copy is made, and whatever runs inside a compute block that stays is left as it is.
-Inner Withins first.
-Trap to avoid: run with `strict` off, or the first `erase` traps.
+Conditions: c writes only its own locals, and arrays that are accessed in this `Within` alone and that b leaves unchanged. Words of such
+arrays are exchanged into a register and erased there, if that takes fewer steps than c⁻¹. Where c writes more, the
+values of c (`ir/value_numbering.py`) that meet the condition are erased around a `Within` of the others.
+Inner Withins come first. A block that may run backward is left as it is: a procedure that is called backward is erased in a
+copy of its inverse, and code inside a remaining compute block is not changed.
+Correct forward: no value that is read later is erased. The result cannot run backward, and cannot be inverted.
+Traps: with `strict` on, the first `erase` traps. Cost: erased bits in place of steps.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import Enum
 
-from retrograd.compiler.ir.cost_model import code_size, trip_values
+from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS, code_size, expected_trips
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, locals_left, private_regions
 from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
+    Check,
     Const,
     Delocal,
     External,
@@ -39,22 +39,18 @@ from retrograd.compiler.ir.statements import (
     Var,
     While,
     Within,
-    children,
     invert,
-    with_children,
 )
-from retrograd.compiler.ir.traversal import bodies, walk
+from retrograd.compiler.ir.traversal import bodies, map_children, rebuilt, walk
 from retrograd.compiler.ir.value_numbering import ValueNumbering
 from retrograd.isa.table import TABLE
 
 #: words of an array that are erased one after the other; more are in a loop
 _IN_A_ROW = 16
-#: a loop whose passes are not known is taken to make so many
-_PASSES = 8
 
 
 class _Version(Enum):
-    """What a call needs of a procedure; the value is what is added to its name."""
+    """The version of a procedure that a call needs; the value is added to its name."""
 
     ERASED = ""
     ERASED_INVERSE = "_inverse"
@@ -128,18 +124,18 @@ class _Eraser:
                         out += _clearings(regions, node)
                 case Within(compute, body):
                     out.append(node._replace(compute=self.keep(compute), body=self.erase(body)))
-                case _:
-                    out.append(with_children(node, [self.erase(b) for b in children(node)]))
+                case Op() | Local() | Delocal() | If() | While() | For() | Check() | External():
+                    out.append(map_children(node, self.erase))
         return tuple(out)
 
     def wanted(self, node: Within) -> bool:
-        """Whether it is meant."""
+        """Whether the caller chose this Within."""
         if node.name is None:
             return self.temporaries
         return self.names is None or node.name in self.names
 
     def erasable(self, node: Within) -> list[Region] | None:
-        """The arrays to be erased beside the locals, if that loses nothing but these; else None."""
+        """The arrays to be erased beside the locals; None if c writes anything else."""
         access = self.accesses.block(node.compute)
         if not access.writes <= frozenset(locals_left(node.compute)):
             return None
@@ -152,7 +148,7 @@ class _Eraser:
         return found if steps < _steps(node.compute, self.source) else None
 
     def owned_by(self, node: Within, stored: Iterable[Region | None]) -> list[Region] | None:
-        """Those of the arrays that are named here; None if one of all is not only this Within's, or its procedures'."""
+        """The arrays that are named here; None if one of them is accessed outside this Within and its procedures."""
         here, changed = _names(((node,),)), clobbered_between(node, self.accesses).stores
         out: list[Region] = []
         for region in stored:
@@ -160,20 +156,20 @@ class _Eraser:
                 return None
             if region is None or here[region] not in (0, self.named[region]):
                 return None
-            # What is named in no statement here belongs to a procedure that is called, and is zero when that ends.
+            # An array that is named in no statement here belongs to a procedure that is called, and is zero when that ends.
             if here[region]:
                 out.append(region)
         return sorted(out, key=lambda r: r.address or 0)
 
     def is_own(self, region: Region | None) -> bool:
-        """Whether it is an array of the program's, and nothing reaches it but by its name."""
+        """Whether it is an array of the program's own that is reached by its name alone."""
         return region in self.own and not self.named[None]
 
     def erase_in_part(self, node: Within) -> Block:
-        """What changes nothing but its locals is erased, around what must be undone: an element that is swapped out."""
+        """Values that write only their locals are erased, around the part that must be undone, such as a swap with an element."""
         values = self.numbering.of(node.compute)
         if not values:
-            # The host looks on.
+            # It holds an External.
             return (node._replace(compute=self.keep(node.compute), body=self.erase(node.body)),)
         erased = [value for value in values if not value.opaque]
         rest = tuple(statement for value in values if value.opaque for statement in value.statements)
@@ -184,17 +180,17 @@ class _Eraser:
 
     def keep(self, block: Block) -> Block:
         """The block as it is, for use in either direction."""
-        out: list[Node] = []
-        for node in block:
+
+        def kept(node: Node) -> Node:
             if isinstance(node, Call):
-                out.append(node._replace(procedure=self.label(node.procedure, _Version.REVERSIBLE)))
-            else:
-                out.append(with_children(node, [self.keep(b) for b in children(node)]))
-        return tuple(out)
+                return node._replace(procedure=self.label(node.procedure, _Version.REVERSIBLE))
+            return map_children(node, self.keep)
+
+        return rebuilt(block, [kept(node) for node in block])
 
 
 def _erasures(variables: Iterable[Var], compute: Block, node: Within) -> Block:
-    """The variables erased and freed, last first. What is only born there is zero again when the body is done."""
+    """The variables erased and freed, last first. A variable that compute does not write is zero already."""
     changed = {x for inner in walk(compute) for x in _written(inner)}
     out: list[Node] = []
     for var in reversed([*variables]):
@@ -205,13 +201,10 @@ def _erasures(variables: Iterable[Var], compute: Block, node: Within) -> Block:
 
 
 def _written(node: Node) -> tuple[object, ...]:
-    """What a statement that is no structure may write."""
-    match node:
-        case Op(opcode):
-            return tuple(operand(node, place) for place in facts(opcode).written)
-        case Call(args=args):
-            return args
-    return ()
+    """The operands that a statement without blocks may write."""
+    if isinstance(node, Op):
+        return tuple(operand(node, place) for place in facts(node.opcode).written)
+    return node.args if isinstance(node, Call) else ()
 
 
 def _clearings(regions: Iterable[Region], node: Within) -> Block:
@@ -252,16 +245,15 @@ def _steps(block: Block, module: Module) -> int:
     for node in block:
         match node:
             case For(body=body):
-                known = trip_values(node, module.format)
-                total += (_PASSES if known is None else len(known)) * (2 + _steps(body, module))
+                total += expected_trips(node, module.format) * (2 + _steps(body, module))
             case While(body=body):
-                total += _PASSES * (2 + _steps(body, module))
+                total += ASSUMED_TRIPS * (2 + _steps(body, module))
             case Within(compute, body):
                 total += 2 * _steps(compute, module) + _steps(body, module)
             case If(_, then, orelse):
                 total += 2 + (_steps(then, module) + _steps(orelse, module)) // 2
             case Call(procedure):
                 total += code_size(module.procedures[procedure].body)
-            case _:
+            case Op() | Local() | Delocal() | Check() | External():
                 total += code_size((node,))
     return total

@@ -1,20 +1,21 @@
-"""replace_arrays_by_scalars: the words of an array that is only ever accessed at constant places become variables.
+"""Scalar replacement of arrays (SROA): an array that is accessed at constant indices only becomes variables.
 
-    ld t, [k];  st [k], x;  exch t, [k]            →  t += v;  v += x;  swap t, v          v in place of M[k]
-    Within((Local t, exch t, [k]), b)              →  b[t := v]                           where b does not access M[k]
+    ld t, [k];  st [k], x;  exch t, [k]            →  t += v;  v += x;  swap t, v          v stands for M[k]
+    Within((Local t, exch t, [k]), b)              →  b[t := v]                           if b does not access M[k]
     ld t, [k] of constants that nothing writes     →  t += M[k]
 
 An array of the program's own is zero outside of its life. So v lives in the smallest part of the program that holds all
-accesses and is run through once in the life of the array: within a Within, if all are there, else in a block from the
-first access to the last. A loop runs more than once, and so does what a Within computes; but a Within whose body changes
-neither the array nor what this was computed from leaves it zero if it was, however often it runs.
-
+accesses and runs once in the life of the array: in one `Within` if it holds all accesses, else in a block from the first
+access to the last. A loop body and a compute block run more than once. A Within whose body changes neither the array nor
+an operand of its compute block leaves the array zero if it was zero, however often it runs.
 An array of the arguments is exchanged into variables at the ends of the entry, if that makes the program shorter.
 
-Words count by how often they are used, a loop as eight passes; those of most use per word come first, as long as there is room. An
-array whose address goes to a procedure stays, and all do if the host looks on. Traps are unchanged, except that at a trap
-an argument may be in registers still; the checks that a word was zero hold, and go, where nothing else could have changed
-it. Cotangents are unchanged.
+Conditions: the address of the array goes to no procedure, and there is no `External`. Arrays with most accesses per word come
+first, a loop counted as ASSUMED_TRIPS passes.
+Correct because no other name reaches a word of the array. Cotangents are unchanged.
+Traps: unchanged, except that an argument may still be in registers when a trap occurs. The checks that a word was zero hold, and are
+removed, where nothing else could have changed the word.
+Cost: registers; `max_live` bounds the variables.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from retrograd.compiler.ir.alpha_equivalence import Renaming
-from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, private_regions, union
+from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS
+from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, constant_regions, private_regions
 from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.statements import (
     Block,
@@ -43,17 +45,13 @@ from retrograd.compiler.ir.statements import (
     Var,
     While,
     Within,
-    children,
-    with_children,
 )
-from retrograd.compiler.ir.traversal import bodies, splice, walk
+from retrograd.compiler.ir.traversal import bodies, map_children, splice, walk
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
 
-#: a loop is taken to run so many times
-_LOOP = 8
 #: deeper than this, loops count no more
-_MOST_WEIGHT = _LOOP**6
+_MOST_WEIGHT = ASSUMED_TRIPS**6
 #: the words of a region that are accessed
 Word = tuple[Region, int]
 Words = frozenset[Word]
@@ -63,9 +61,9 @@ _NONE: Words = frozenset()
 def replace_arrays_by_scalars(
     module: Module, *, max_live: int = 96, largest: int = 64, largest_argument: int = 32
 ) -> Module:
-    """Promote arrays of at most `largest` words, of arguments `largest_argument`; `max_live` variables at most."""
+    """Replace arrays of at most `largest` words, of arguments `largest_argument`, by at most `max_live` variables."""
     accesses = AccessAnalysis(module)
-    constants = _constants(module, accesses)
+    constants = constant_regions(module, accesses)
     survey = _Survey(module)
     local = {r for r in private_regions(module) - survey.elsewhere if len(survey.bodies.get(r, ())) == 1}
     entrances: set[Region] = set()
@@ -86,18 +84,10 @@ def replace_arrays_by_scalars(
     if not chosen and not constants:
         return module
     procedures = {}
-    entry = _Promoter(survey, accesses, module.entry, chosen, local, constants).body(entrances)
+    entry = _Replacer(survey, accesses, module.entry, chosen, local, constants).body(entrances)
     for name, p in module.procedures.items():
-        procedures[name] = replace(p, body=_Promoter(survey, accesses, p.body, chosen, local, constants).body())
+        procedures[name] = replace(p, body=_Replacer(survey, accesses, p.body, chosen, local, constants).body())
     return replace(module, entry=entry, procedures=procedures)
-
-
-def _constants(module: Module, accesses: AccessAnalysis) -> set[Region]:
-    """The arrays of constants that nothing writes."""
-    stored = union(accesses.block(block) for block in bodies(module)).stores
-    if None in stored:
-        return set()
-    return {region for region in module.regions if region.data and region not in stored}
 
 
 class _Survey:
@@ -108,9 +98,9 @@ class _Survey:
         self.bodies: dict[Region, set[int]] = {}
         self.words: dict[Region, set[int]] = {}
         self.weights: dict[Region, float] = {}
-        #: what is put into a word, or taken out
+        #: the kind of the variables that are stored in a word, or loaded from it
         self.kinds: dict[Word, Kind] = {}
-        #: regions that are accessed in other ways, too
+        #: regions that are accessed at unknown indices or by a procedure, too
         self.elsewhere: set[Region] = set()
         #: statement -> the words that it accesses; the statements are kept so that their numbers stay theirs
         self.touched: dict[int, tuple[Node, Words]] = {}
@@ -142,7 +132,7 @@ class _Survey:
             case Within(compute, body):
                 touched = self.block(compute, number, 2 * weight) | self.block(body, number, weight)
             case For(body=body) | While(body=body):
-                touched = self.block(body, number, min(_LOOP * weight, _MOST_WEIGHT))
+                touched = self.block(body, number, min(ASSUMED_TRIPS * weight, _MOST_WEIGHT))
             case If(_, then, orelse):
                 touched = self.block(then, number, weight / 2) | self.block(orelse, number, weight / 2)
             case Call(regions=regions):
@@ -182,14 +172,14 @@ class _Survey:
 
 
 @dataclass
-class _Home:
-    """The variables of regions that live in one block, or of one Within."""
+class _Lifetimes:
+    """The regions whose variables live in one block or Within, by the statements of their first and last access."""
 
     first: dict[int, list[Region]] = field(default_factory=dict)
     last: dict[int, list[Region]] = field(default_factory=dict)
 
 
-class _Promoter:
+class _Replacer:
     """One body, rewritten."""
 
     def __init__(
@@ -199,30 +189,30 @@ class _Promoter:
         body: Block,
         chosen: set[Region],
         local: set[Region],
-        constants: set[Region],
+        constants: frozenset[Region],
     ) -> None:
         self.survey = survey
         self.accesses = accesses
         self.source = body
         here = {region for region, _ in survey.of_block(body)}
-        self.promoted = chosen & here
-        self.local = self.promoted & local
+        self.replaced = chosen & here
+        self.local = self.replaced & local
         self.constants = constants
         self.variables: dict[Word, Var] = {}
-        #: block or Within, by identity -> what lives there
-        self.homes: dict[int, _Home] = {}
+        #: identity of a block or Within -> the regions that live there
+        self.lifetimes: dict[int, _Lifetimes] = {}
         #: a variable into which a word was exchanged -> the word's
         self.names: dict[Var, Var] = {}
 
     def body(self, entrances: Iterable[Region] = ()) -> Block:
-        if not self.promoted and not self.constants:
+        if not self.replaced and not self.constants:
             return self.source
         for region in self.local:
-            self.settle(region)
+            self.find_life(region)
         block = self.block(self.source)
         if self.names:
             block = Renaming(self.names).block(block)
-        arguments = [region for region in entrances if region in self.promoted]
+        arguments = [region for region in entrances if region in self.replaced]
         compute: list[Node] = []
         for region in sorted(arguments, key=lambda r: r.address or 0):
             for at in sorted(self.survey.words[region]):
@@ -239,9 +229,9 @@ class _Promoter:
             found = self.variables[word] = Var(f"{region.name.rpartition('.')[2]}[{at}]", kind, region.span)
         return found
 
-    # ------------------------------------------------------------------ where a region lives
+    # ------------------------------------------------------------------ lifetimes
 
-    def settle(self, region: Region) -> None:
+    def find_life(self, region: Region) -> None:
         """Find the smallest part of the body that is run through once in the life of the region."""
         block, repeated = self.source, False
         home: int | None = None
@@ -257,12 +247,12 @@ class _Promoter:
                 case Within(compute, body):
                     inside = [i for i, n in enumerate(compute) if any(r is region for r, _ in self.survey.of(n))]
                     outside = any(r is region for r, _ in self.survey.of_block(body))
-                    restores = self.restores(node, region)
+                    restores = self.is_restored(node, region)
                     if inside and (restores or not repeated):
                         home, span = id(node), range(inside[0], -1)
                     if inside and outside:
                         break
-                    # What is computed is run through twice.
+                    # A compute block runs twice.
                     repeated = bool(inside) or (repeated and not restores)
                     block = compute if inside else body
                 case If(_, then, orelse):
@@ -272,14 +262,14 @@ class _Promoter:
                     (block,) = branches
                 case For(body=body) | While(body=body):
                     block, repeated = body, True
-                case _:
+                case Op() | Local() | Delocal() | Call() | Check() | External():
                     break
         assert home is not None
-        found = self.homes.setdefault(home, _Home())
+        found = self.lifetimes.setdefault(home, _Lifetimes())
         found.first.setdefault(span.start, []).append(region)
         found.last.setdefault(span.stop, []).append(region)
 
-    def restores(self, node: Within, region: Region) -> bool:
+    def is_restored(self, node: Within, region: Region) -> bool:
         """Whether the region is after the Within what it was before."""
         return region not in clobbered_between(node, self.accesses).stores
 
@@ -289,28 +279,27 @@ class _Promoter:
     # ------------------------------------------------------------------ rewriting
 
     def block(self, block: Block) -> Block:
-        home = self.homes.get(id(block))
-        if home is None and not self.survey.of_block(block):
+        lives = self.lifetimes.get(id(block))
+        if lives is None and not self.survey.of_block(block):
             return block
         out: list[Node] = []
         for i, node in enumerate(block):
-            if home is not None:
-                out += [Local(var, span=var.span) for var in self.words(home.first.get(i, ()))]
+            if lives is not None:
+                out += [Local(var, span=var.span) for var in self.words(lives.first.get(i, ()))]
             out.append(self.node(node))
-            if home is not None:
-                ended = self.words(home.last.get(i, ()))
+            if lives is not None:
+                ended = self.words(lives.last.get(i, ()))
                 out += [Delocal(var, span=var.span) for var in reversed(ended)]
         return splice(out)
 
     def node(self, node: Node) -> Node:
         if not self.survey.of(node):
             return node
-        match node:
-            case Op(region=Region() as region):
-                return self.access(node, region)
-            case Within():
-                return self.within(node)
-        return with_children(node, [self.block(b) for b in children(node)])
+        if isinstance(node, Op):
+            return node if node.region is None else self.access(node, node.region)
+        if isinstance(node, Within):
+            return self.within(node)
+        return map_children(node, self.block)
 
     def access(self, op: Op, region: Region) -> Op:
         at = self.survey.place(op, region)
@@ -321,7 +310,7 @@ class _Promoter:
             assert region.data is not None
             word = region.data[at] if at < len(region.data) else 0
             return op._replace(opcode=_move(op), a=Const(word & self.survey.w.mask), imm=0, region=None)
-        if region not in self.promoted:
+        if region not in self.replaced:
             return op
         var = self.variable((region, at))
         match op.opcode.entry.name:
@@ -332,10 +321,10 @@ class _Promoter:
         return op._replace(opcode=TABLE["swap"], a=var, imm=0, region=None)
 
     def within(self, node: Within) -> Within:
-        home = self.homes.get(id(node))
-        first = home.first if home is not None else {}
+        lives = self.lifetimes.get(id(node))
+        first = lives.first if lives is not None else {}
         body_words = self.survey.of_block(node.body)
-        # From the last statement backward, so that it is known what each word's later accesses are.
+        # From the last statement backward, so that the later accesses of each word are known.
         later = body_words
         reversed_compute: list[Node] = []
         fresh = _exchanged_into(node.compute, self.accesses)
@@ -344,8 +333,8 @@ class _Promoter:
             inner = node.compute[i]
             words = self.survey.of(inner)
             taken = isinstance(inner, Op) and inner.d in fresh and fresh[inner.d] == i and words.isdisjoint(later)
-            if taken and isinstance(inner, Op) and isinstance(inner.d, Var) and self.promotes(words):
-                # Nothing else sees the word while it is in the register: it may as well be called by its name.
+            if taken and isinstance(inner, Op) and isinstance(inner.d, Var) and self.replaces(words):
+                # Nothing else accesses the word while it is in the register, so the register becomes the word's variable.
                 (word,) = words
                 self.names[inner.d] = self.variable(word)
                 gone.add(inner.d)
@@ -357,8 +346,8 @@ class _Promoter:
             later |= words
         return node._replace(compute=splice(reversed(reversed_compute)), body=self.block(node.body))
 
-    def promotes(self, words: Words) -> bool:
-        return any(region in self.promoted for region, _ in words)
+    def replaces(self, words: Words) -> bool:
+        return any(region in self.replaced for region, _ in words)
 
 
 def _move(op: Op) -> Opcode:
@@ -366,7 +355,7 @@ def _move(op: Op) -> Opcode:
 
 
 def _exchanged_into(compute: Block, accesses: AccessAnalysis) -> dict[Var, int]:
-    """The locals that are zero still when a word of memory is exchanged into them, and where."""
+    """local -> the place where a word of memory is exchanged into it while it is still zero"""
     born: set[Var] = set()
     out: dict[Var, int] = {}
     for i, node in enumerate(compute):

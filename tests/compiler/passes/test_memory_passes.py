@@ -15,7 +15,7 @@ import pytest
 from retrograd.compiler import pipeline
 from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
 from retrograd.compiler.ir.opcode_facts import facts
-from retrograd.compiler.ir.ranges import Symbols, Value
+from retrograd.compiler.ir.ranges import AffineValue, Symbols
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -143,7 +143,7 @@ def test_ranges_of_sums_and_tests_hold_for_all_words() -> None:
     small = Format(4, 0)
     rng = random.Random(2)
 
-    def made(symbols: Symbols, bases: list[Value], weights: list[int]) -> Value:
+    def made(symbols: Symbols, bases: list[AffineValue], weights: list[int]) -> AffineValue:
         total = symbols.constant(weights[0])
         for base, weight in zip(bases, weights[1:], strict=True):
             total = symbols.sum(total, symbols.times(base, weight), rng.choice((1,)))

@@ -1,0 +1,43 @@
+"""Every `match` over statements names all kinds of statement: none falls through a default unseen."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from retrograd.compiler.backend.linear_code import Step
+from retrograd.compiler.ir.statements import Node
+
+ROOT = Path(__file__).resolve().parents[3]
+KINDS = frozenset(kind.__name__ for kind in get_args(Node))
+#: the kinds of a step of linear code
+ITEMS = frozenset(name.strip() for name in Step.__annotations__["item"].__forward_arg__.split("|"))
+
+
+def silent(tree: ast.AST) -> Iterator[int]:
+    """The lines of matches over statements that leave out a kind, or have a default."""
+    for match in (node for node in ast.walk(tree) if isinstance(node, ast.Match)):
+        patterns = [node for case in match.cases for node in ast.walk(case.pattern)]
+        named = {p.cls.id for p in patterns if isinstance(p, ast.MatchClass) and isinstance(p.cls, ast.Name)}
+        named &= KINDS | ITEMS
+        default = any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None for c in match.cases)
+        if named and (default or named not in (KINDS, ITEMS)):
+            yield match.lineno
+
+
+def test_no_walker_has_a_silent_default() -> None:
+    assert len(KINDS) == 10
+    assert "Branch" in ITEMS
+    files = sorted((ROOT / "compiler").rglob("*.py"))
+    found = [f"{p.relative_to(ROOT)}:{n}" for p in files for n in silent(ast.parse(p.read_text("utf-8")))]
+    assert found == []
+
+
+def test_planted_defaults_are_found() -> None:
+    whole = "match node:\n    case " + " | ".join(f"{kind}()" for kind in sorted(KINDS)) + ":\n        pass"
+    assert list(silent(ast.parse(whole))) == []
+    assert list(silent(ast.parse(whole + "\n    case _:\n        pass"))) == [1]
+    assert list(silent(ast.parse(whole.replace("Call() | ", "")))) == [1]
+    assert list(silent(ast.parse("match e.op:\n    case 'add':\n        pass\n    case _:\n        pass"))) == []
