@@ -46,7 +46,7 @@ from retrograd.assembler.image import from_image, to_image
 from retrograd.assembler.sources import decode_text
 from retrograd.assembler.verify import findings
 from retrograd.compiler.language.types import Array
-from retrograd.hdl.bus.device import Device
+from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SerialBus
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.program import Program
@@ -447,7 +447,7 @@ def array_that_is_none_on_a_device() -> None:
 
 
 def bus_without_a_co_processor() -> None:
-    Device(Mock(read=lambda address: 0x1234_5678))
+    CoprocessorDriver(Mock(read=lambda address: 0x1234_5678))
 
 
 def transfer_that_is_refused() -> None:
@@ -455,7 +455,7 @@ def transfer_that_is_refused() -> None:
 
 
 def steps_beyond_the_co_processor() -> None:
-    Device(Mock(read=lambda address: 0x5247_2010)).run(2**64)
+    CoprocessorDriver(Mock(read=lambda address: 0x5247_2010)).run(2**64)
 
 
 def tool_that_is_not_installed() -> None:
