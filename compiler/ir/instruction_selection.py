@@ -35,6 +35,7 @@ from retrograd.isa.diagnostics import Span
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import Function
 from retrograd.isa.expr import ZERO, Expr, div_round, inputs, place
+from retrograd.isa.folds.matching import match
 from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
 
@@ -189,8 +190,8 @@ def _functions(w: Format) -> tuple[tuple[Function, Expr], ...]:
 def _cover(tree: Expr, operator: str, w: Format) -> tuple[Function, Mapping[str, Expr]] | None:
     """The function that computes the tree's root, and the trees of its operands."""
     for f, pattern in _functions(w):
-        given: dict[str, Expr] = {}
-        if operator in f.updates and _unify(pattern, tree, given, set()):
+        given = match(pattern, tree) if operator in f.updates else None
+        if given is not None:
             imm = given.get("imm")
             if imm is None or (imm.op == "const" and isinstance(imm.param, int) and fits_immediate(imm.param)):
                 return f, given
@@ -201,27 +202,14 @@ def _cover(tree: Expr, operator: str, w: Format) -> tuple[Function, Mapping[str,
 def _combination(tree: Expr, w: Format) -> tuple[Expr, str, Expr] | None:
     """(x, ⊕, v) where the tree is x ⊕ v, of lognums."""
     for operator in ("mul", "div"):
-        given: dict[str, Expr] = {}
-        if _unify(UPDATE_OPERATORS[operator].combine(w, place("x"), place("v")), tree, given, set()):
+        given = match(UPDATE_OPERATORS[operator].combine(w, place("x"), place("v")), tree)
+        if given is not None:
             return given["x"], operator, given["v"]
     return None
 
 
 def _is_logarithmic(tree: Expr, w: Format) -> bool:
     return _combination(tree, w) is not None or (_cover(tree, "add", w) is None and _cover(tree, "mul", w) is not None)
-
-
-def _unify(pattern: Expr, tree: Expr, given: dict[str, Expr], seen: set[tuple[Expr, Expr]]) -> bool:
-    if pattern.op == "input":
-        return given.setdefault(str(pattern.param), tree) is tree
-    if (pattern, tree) in seen:
-        return True
-    if pattern.op != tree.op or pattern.param != tree.param:
-        return False
-    if not all(_unify(p, t, given, seen) for p, t in zip(pattern.args, tree.args, strict=True)):
-        return False
-    seen.add((pattern, tree))
-    return True
 
 
 def _constant(node: Expr) -> int:

@@ -19,6 +19,7 @@ from retrograd.isa.derivatives.partials import on_shadows
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Exchange, Permute, Update, inverse
 from retrograd.isa.entries import BAR, Bijection, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, inputs, nodes, place, substitute
+from retrograd.isa.folds.simplification import simplified
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -87,39 +88,8 @@ def with_shadows(root: Expr, moved: Mapping[str, Expr]) -> Expr:
         if node.op == "input":
             done[node] = moved.get(str(node.param), node)
         elif node in linear:
-            done[node] = _without_zeros(node, [done[arg] for arg in node.args])
+            done[node] = simplified(node.op, tuple(done[arg] for arg in node.args), node.param)
     return done[root]
-
-
-def _without_zeros(node: Expr, args: list[Expr]) -> Expr:
-    match node.op:
-        case "add" if args[0] is ZERO:
-            return args[1]
-        case "add" | "sub" | "sar" | "shl" if args[1] is ZERO:
-            return args[0]
-        case "sub" if args[0] is ZERO and args[1].op == "sub" and args[1].args[0] is ZERO:
-            return args[1].args[1]
-        case "add" | "sub" if (both := _one_choice(node.op, *args)) is not None:
-            return both
-        case "sub" if args[0] is ZERO and args[1].op == "select":
-            condition, then, otherwise = args[1].args
-            negated = (_without_zeros(node, [ZERO, x]) for x in (then, otherwise))
-            return Expr("select", (condition, *negated))
-        case "sar" | "shl" | "divshift" | "divround" if args[0] is ZERO:
-            return ZERO
-        case "mulshift" | "mulround" if ZERO in args:
-            return ZERO
-        case "select" if args[1] is args[2]:
-            return args[1]
-    return Expr(node.op, tuple(args), node.param)
-
-
-def _one_choice(op: str, x: Expr, y: Expr) -> Expr | None:
-    """The sum or difference of two choices by one condition as a choice of sums or differences."""
-    if not (x.op == y.op == "select" and x.args[0] is y.args[0]):
-        return None
-    sums = (_without_zeros(Expr(op, pair), list(pair)) for pair in zip(x.args[1:], y.args[1:], strict=True))
-    return Expr("select", (x.args[0], *sums))
 
 
 def _size(effects: Effects) -> int:

@@ -25,7 +25,9 @@ from retrograd.isa.effects import (
     written,
 )
 from retrograd.isa.entries import bar
-from retrograd.isa.expr import ZERO, Expr, fold, formula, inputs, place, select
+from retrograd.isa.expr import ZERO, Expr, fold, formula, inputs, place
+from retrograd.isa.folds.matching import is_truth
+from retrograd.isa.folds.simplification import negated, simplified
 from retrograd.isa.words import Format
 
 _PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "M[ra + imm]", "br": "BR", "imm": "imm", "v": "v"}
@@ -142,54 +144,15 @@ def call(name: str, reads: Iterable[str]) -> str:
 # ------------------------------------------------------------------------------------------- trees, tidied
 
 
-def _minus(x: Expr) -> Expr | None:
-    """−x where it can be written without a sign."""
-    if x is ZERO:
-        return ZERO
-    if x.op == "sub" and x.args[0] is ZERO:
-        return x.args[1]
-    if x.op == "select":
-        then, otherwise = _minus(x.args[1]), _minus(x.args[2])
-        return None if then is None or otherwise is None else select(x.args[0], then, otherwise)
-    return None
-
-
 def tidy(root: Expr) -> Expr:
-    """An equal tree that reads better: −−x is x, x − −y is x + y, x + 0 is x, `if x` is `if x ≠ 0`."""
-
-    def add(x: Expr, y: Expr) -> Expr:
-        if x is ZERO or y is ZERO:
-            return y if x is ZERO else x
-        if x.op == y.op == "select" and x.args[0] is y.args[0] and ZERO in (*x.args[1:], *y.args[1:]):
-            return select(x.args[0], add(x.args[1], y.args[1]), add(x.args[2], y.args[2]))
-        minus = _minus(y)
-        return x + y if minus is None else x - minus
-
-    def negate(x: Expr) -> Expr:
-        minus = _minus(x)
-        if minus is not None:
-            return minus
-        if x.op == "select" and ZERO in x.args[1:]:
-            return select(x.args[0], negate(x.args[1]), negate(x.args[2]))
-        return -x
+    """An equal tree that reads better: simplified, and `if x` is `if x ≠ 0`."""
 
     def combine(node: Expr, args: list[Expr]) -> Expr:
-        match node.op, args:
-            case "add", [x, y]:
-                return add(x, y)
-            case "sub", [x, y]:
-                minus = _minus(y)
-                return negate(y) if x is ZERO else x - y if minus is None else add(x, minus)
-            case "select", [c, x, y]:
-                return select(c if _is_truth(c) else c.ne(0), x, y)
-        return Expr(node.op, tuple(args), node.param)
+        if node.op == "select" and not is_truth(args[0]):
+            args[0] = args[0].ne(0)
+        return simplified(node.op, tuple(args), node.param)
 
     return fold(root, combine)
-
-
-def _is_truth(x: Expr) -> bool:
-    """The tree reads as a statement, true or false."""
-    return x.op in RELATIONS or (x.op in ("and", "or") and all(map(_is_truth, x.args)))
 
 
 def write(tree: Expr) -> str:
@@ -208,7 +171,7 @@ def write_condition(tree: Expr) -> str:
     """The tree as a statement that is true where it is not 0."""
     if tree is ZERO:
         return "never"
-    return write(tidy(tree if _is_truth(tree) else tree.ne(0)))
+    return write(tidy(tree if is_truth(tree) else tree.ne(0)))
 
 
 # ------------------------------------------------------------------------------------------------- effects
@@ -231,7 +194,7 @@ def _write_update(operator: str, value: Expr) -> str:
     """`⊕= value`, or `⊕= x if c` where the value is zero unless c; a sign goes into the operator."""
     if operator in ("add", "sub"):
         value = tidy(value)
-        minus = _minus(value)
+        minus = negated(value)
         if minus is not None and value is not ZERO:
             operator, value = UPDATE_OPERATORS[operator].undone_by, minus
         if value.op == "select" and value.args[2] is ZERO:

@@ -16,6 +16,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from retrograd.isa.expr import ZERO, Expr, place
+from retrograd.isa.folds.matching import match
 from retrograd.isa.microarchitecture.micro_operations import (
     DEFAULT_UNITS,
     FUSED,
@@ -76,20 +77,11 @@ def _is_leaf(node: Expr) -> bool:
     return node.op in ("const", "input") or node is _NEGATED
 
 
-def _match(pattern: Expr, node: Expr, found: dict[str, Expr]) -> bool:
-    """Whether the node is the pattern with something for x and for y, which are put into `found`."""
-    if pattern.op == "input":
-        return found.setdefault(str(pattern.param), node) is node
-    if (pattern.op, pattern.param) != (node.op, node.param):
-        return False
-    return all(_match(p, n, found) for p, n in zip(pattern.args, node.args, strict=True))
-
-
 def _operation(node: Expr) -> tuple[str, tuple[Expr, ...]]:
-    """What computes the node, and from which others."""
+    """The operation that computes the node, and its operands."""
     for name, pattern in FUSED.items():
-        found: dict[str, Expr] = {}
-        if _match(pattern, node, found):
+        found = match(pattern, node)
+        if found is not None:
             return name, (found["x"], found["y"])
     return node.op, node.args
 

@@ -1,0 +1,40 @@
+"""Tree pattern matching: a tree against a pattern, which is a tree whose inputs stand for any trees.
+
+    match(place("x") + place("y"), (a * b) + c)  =  {"x": a * b, "y": c}
+
+Nodes are interned, so a name that occurs twice in the pattern must match one object twice.
+"""
+
+from __future__ import annotations
+
+from retrograd.isa.expr import Expr
+
+
+def match(pattern: Expr, tree: Expr) -> dict[str, Expr] | None:
+    """name -> tree for every input of the pattern, or None where the tree has another form."""
+    found: dict[str, Expr] = {}
+    seen: set[tuple[Expr, Expr]] = set()
+    waiting = [(pattern, tree)]
+    while waiting:
+        pair = p, t = waiting.pop()
+        if p.op == "input":
+            if found.setdefault(str(p.param), t) is not t:
+                return None
+        elif pair not in seen:
+            if p.op != t.op or p.param != t.param:
+                return None
+            seen.add(pair)
+            waiting.extend(zip(p.args, t.args, strict=True))
+    return found
+
+
+def is_truth(tree: Expr) -> bool:
+    """Whether the operations of the tree show that its word is 0 or 1."""
+    match tree.op:
+        case "eq" | "lt" | "ltu":
+            return True
+        case "and" | "or":
+            return all(map(is_truth, tree.args))
+        case "select":
+            return all(map(is_truth, tree.args[1:]))
+    return False

@@ -1,0 +1,93 @@
+"""Matching and simplification of trees: laws on random trees, and the forms that the rules name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from retrograd.isa.expr import ONE, ZERO, Expr, const, div_round, evaluate, mul_shift, place, select, substitute
+from retrograd.isa.folds.matching import is_truth, match
+from retrograd.isa.folds.simplification import negated, simplify
+from retrograd.isa.words import Format
+
+W = Format(8, 4)
+x, y, z = map(place, "xyz")
+leaves = st.sampled_from([x, y, z, ZERO, ONE, const(-3)])
+
+
+def grown(trees: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    def two(build: object) -> st.SearchStrategy[Expr]:
+        return st.builds(build, trees, trees)  # type: ignore[arg-type]
+
+    binary = [Expr.__add__, Expr.__sub__, Expr.__lshift__, Expr.sar, Expr.eq, Expr.lt, Expr.__and__]
+    scaled = [lambda p, q: mul_shift(p, q, 4), lambda p, q: div_round(p, q, 4)]
+    return st.one_of(
+        *map(two, [*binary, *scaled]), st.builds(select, trees, trees, trees), st.builds(Expr.__neg__, trees)
+    )
+
+
+trees = st.recursive(leaves, grown, max_leaves=12)
+words = st.fixed_dictionaries({name: st.integers(0, W.mask) for name in "xyz"})
+
+
+@given(trees, words)
+def test_a_simplified_tree_has_the_same_word(tree: Expr, env: dict[str, int]) -> None:
+    assert evaluate(simplify(tree), W, env) == evaluate(tree, W, env)
+    minus = negated(tree)
+    assert minus is None or evaluate(minus, W, env) == evaluate(-tree, W, env)
+
+
+@given(trees)
+def test_simplification_is_done_in_one_pass(tree: Expr) -> None:
+    assert simplify(simplify(tree)) is simplify(tree)
+
+
+@pytest.mark.parametrize(
+    ("tree", "simple"),
+    [
+        (x + 0, x),
+        (ZERO + x, x),
+        (x - 0, x),
+        (x << 0, x),
+        (-(ZERO - x), x),
+        (x + -y, x - y),
+        (x - -y, x + y),
+        (mul_shift(x, 0, 4), ZERO),
+        (div_round(0, x, 4), ZERO),
+        (select(x, y, y), y),
+        (select(x, y, 0) + select(x, 0, z), select(x, y, z)),
+        (-select(x, y, 0), select(x, -y, 0)),
+        (select(x, y, z) - select(z, y, x), select(x, y, z) - select(z, y, x)),
+    ],
+)
+def test_each_rule(tree: Expr, simple: Expr) -> None:
+    assert simplify(tree) is simple
+
+
+@given(trees, trees, trees)
+def test_a_pattern_matches_what_is_put_into_it(pattern: Expr, first: Expr, second: Expr) -> None:
+    env = {"x": first, "y": second, "z": first}
+    found = match(pattern, substitute(pattern, env))
+    assert found == {name: env[name] for name in pattern.inputs}
+
+
+@given(trees, trees)
+def test_what_matches_is_the_pattern_with_something_in_it(pattern: Expr, tree: Expr) -> None:
+    found = match(pattern, tree)
+    assert found is None or substitute(pattern, found) is tree
+
+
+def test_a_name_matches_one_tree() -> None:
+    assert match(x + x, y + z) is None
+    assert match(x + x, y + y) == {"x": y}
+    assert match(mul_shift(x, y, 4), mul_shift(x, y, 5)) is None
+
+
+@given(trees, words)
+def test_a_truth_is_zero_or_one(tree: Expr, env: dict[str, int]) -> None:
+    assert not is_truth(tree) or evaluate(tree, W, env) in (0, 1)
+
+
+def test_truths_are_seen_by_their_operations() -> None:
+    assert is_truth(x.lt(y) & select(z, x.eq(y), x.ne(z)))
+    assert not is_truth(x & x.lt(y))
