@@ -33,7 +33,7 @@ docs:
 	$(PYTHON) -m retrograd.isa.microarchitecture.timing --check docs/reference
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 	$(PYTHON) tools/analyse_energy.py --check docs
-	$(PYTHON) -m retrograd.benchmarks.reporting.report --check docs
+	$(PYTHON) -m retrograd.benchmarks.reporting --check docs
 	$(PYTHON) tools/measure_cycles.py --check docs
 
 examples:

@@ -38,8 +38,6 @@ CIRCLES: tuple[frozenset[str], ...] = (
             "retrograd.functions.reversible",
         }
     ),
-    frozenset({"retrograd.benchmarks.gpu.batches", "retrograd.benchmarks.gpu.peers"}),
-    frozenset({"retrograd.benchmarks.reporting.check", "retrograd.benchmarks.reporting.report"}),
     frozenset(
         {
             "retrograd.cli.commands.batches",

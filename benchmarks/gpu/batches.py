@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.assembler.assemble import assemble
 from retrograd.benchmarks.gpu import peers as gpu_peers
+from retrograd.benchmarks.gpu.peers import CHUNK
 from retrograd.benchmarks.references import adbench, complex_step
 from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding
@@ -66,8 +67,6 @@ Words = NDArray[np.uint64]
 SCHEMA = "retrograd.gpu/1"
 #: measurements of ADBench's largest file
 MEASUREMENTS = 9_125_125
-#: instances that the host makes rows of at once; larger batches are several of these
-CHUNK = 1 << 20
 #: elements of each batch that are held against float64
 CHECKED = 5
 #: ways to cut a batch up

@@ -19,6 +19,9 @@ from retrograd.benchmarks.peers import by_jax as definitions
 
 Reals = NDArray[np.float64]
 
+#: instances whose rows the host makes at once; a larger batch repeats them
+CHUNK = 1 << 20
+
 #: whether they may run on the CPU: for the test of the script
 anywhere = False
 
@@ -137,8 +140,6 @@ def _on_device(*arrays: Reals, gradients: bool = False) -> list[Any]:
 
 def _z(count: int) -> Reals:
     """As `benchmarks.gpu` has them: the same from the beginning on, and again."""
-    from retrograd.benchmarks.gpu.batches import CHUNK
-
     return np.resize(np.linspace(0.5, 1.5, min(count, CHUNK)), count)
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from retrograd.benchmarks.reporting.report import page
+from retrograd.benchmarks.reporting.table import table
 from retrograd.benchmarks.run import SCHEMA
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file
@@ -83,9 +85,6 @@ def read(path: Path) -> dict[str, Any]:
 
 def _look(document: dict[str, Any]) -> None:
     """Go through all that is ever read of a document. Raises whatever comes of one that is none."""
-    from retrograd.benchmarks.reporting.report import page
-    from retrograd.benchmarks.reporting.table import table
-
     table(document)
     page(document)
     for (_, name), value in _quantities(document):

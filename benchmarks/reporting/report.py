@@ -8,14 +8,11 @@ reads DOCS/benchmarks/figures.json, and writes DOCS/benchmarks.md and DOCS/bench
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrograd.benchmarks.reporting.check import read
 from retrograd.benchmarks.reporting.table import (
     STREAM_HEAD,
     bar_rows,
@@ -368,23 +365,3 @@ def _draw_memory(document: dict[str, Any]) -> Figure:
 
 #: name of the file -> its drawing
 PICTURES = {"times": _draw_times, "ratios": _draw_ratios, "growth": _draw_growth, "memory": _draw_memory}
-
-
-def main() -> None:
-    """Write the page and its pictures, or compare the page."""
-    parser = argparse.ArgumentParser(prog="python -m retrograd.benchmarks.reporting.report", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare the page, write nothing")
-    parser.add_argument("docs", type=Path)
-    options = parser.parse_args()
-    document = read(options.docs / "benchmarks" / FIGURES)
-    if not options.check:
-        write(document, options.docs)
-        return
-    if (options.docs / "benchmarks.md").read_text(encoding="utf-8") != page(document):
-        sys.exit(
-            f"{options.docs}/benchmarks.md is stale: python -m retrograd.benchmarks.reporting.report {options.docs}"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -108,7 +108,7 @@ def test_the_page(tmp_path: Path, document: dict[str, Any]) -> None:
 def test_the_page_again_is_the_same(tmp_path: Path, document: dict[str, Any]) -> None:
     report.write(document, tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    report.write(report.read(tmp_path / "benchmarks" / "figures.json"), tmp_path)
+    report.write(check.read(tmp_path / "benchmarks" / "figures.json"), tmp_path)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 

@@ -105,8 +105,8 @@ def test_what_is_wrong_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: Outp
 
 
 def test_the_committed_page_is_that_of_the_committed_figures() -> None:
-    from retrograd.benchmarks.reporting import report
+    from retrograd.benchmarks.reporting import check, report
 
     docs = Path(__file__).resolve().parents[3] / "docs"
-    document = report.read(docs / "benchmarks" / report.FIGURES)
+    document = check.read(docs / "benchmarks" / report.FIGURES)
     assert (docs / "benchmarks.md").read_text(encoding="utf-8") == report.page(document)
