@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.benchmarks.reporting import bars, report
+from retrograd.benchmarks.reporting import bars, check, report
 from retrograd.benchmarks.reporting.table import joules_text, seconds_text, table
 
 
