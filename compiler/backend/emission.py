@@ -1,7 +1,7 @@
-"""IR → Program: the parts put together, calls and names given their addresses.
+"""Emission: IR → Program. The parts are laid out in code and memory, and calls and names get their addresses.
 
-code = start; SP and constants made; entry; both unmade; finish; procedures, callees first
-memory = the module's words; words of variables that found no register; stack; the module's words above it
+code   = start; SP and constants loaded; entry; both cleared; finish; procedures, callees first
+memory = the module's words; words of variables without a register; stack; the module's words above it
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from retrograd.compiler.backend.function_emitter import FunctionEmitter, Shared, make_constant, undo
+from retrograd.compiler.backend.calling_convention import Shared
+from retrograd.compiler.backend.function_emitter import FunctionEmitter
 from retrograd.compiler.backend.linear_code import Branch, Step, callees, linearize
+from retrograd.compiler.backend.moves import Moves, make_constant, undo
 from retrograd.compiler.backend.register_allocation import SLOT, assign_roles, weigh_constants
 from retrograd.compiler.derivatives.discarded_cotangents import directions, with_discards
 from retrograd.compiler.ir.call_graph import callees_first
@@ -28,18 +30,18 @@ _REGISTER = re.compile(r"r\d+")
 
 @dataclass(frozen=True)
 class Emitted:
-    """A program, and what its addresses mean in the IR.
+    """A program, and the statements of the IR behind its addresses.
 
-    `checks`: address of an instruction that can trap by the program's own meaning -> the statement that says what it means
-    (a Check, a checked Local or Delocal, an If, While or For for what its ends assert, an Op with guards, a Call that
-    saves on the stack). `externals`: address of a mark -> index of the External. `origins`: address -> the statement
-    that the instruction serves, None for what frames the program and its procedures.
+    `checks`: address of an instruction whose trap has a meaning in the source -> its statement (a Check, a checked Local or
+    Delocal, an If, While or For for the assertions at its ends, an Op with guards, a Call that saves on the stack).
+    `externals`: address of a mark -> index of the External. `origins`: address -> the statement that the instruction
+    serves; None for the frames of the program and its procedures.
     """
 
     program: Program
     checks: Mapping[int, Node]
     externals: Mapping[int, int]
-    #: address of a mark -> where what the host looks at lies: registers below 256, else memory from there on, or constants
+    #: address of a mark -> the locations that the host reads: registers below 256, memory from there on, or constants
     watched: Mapping[int, tuple[int | Const, ...]]
     origins: Sequence[Node | None]
 
@@ -65,7 +67,8 @@ def emit(module: Module, *, registers: int = 256) -> Emitted:
     uses_stack = any(component.recursive for component in components) or any(
         map(_mentions_stack, (entry, *bodies.values()))
     )
-    shared = Shared(module, assign_roles(registers, uses_stack, weights))
+    roles = assign_roles(registers, uses_stack, weights)
+    shared = Shared(module, roles, Moves(module, roles))
 
     procedures: dict[str, FunctionEmitter] = {}
     for component in components:
@@ -152,7 +155,7 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
     words = {i: encode(i) for i in dict.fromkeys(code)}
     size = stack
     if module.above:
-        # What lies above the stack has its address: the words in memory take their room from the stack.
+        # The words above the stack have fixed addresses, so variables in memory take their room from the stack.
         size = module.memory + module.stack + module.above
     elif shared.roles.stack is not None:
         # One address less than words can tell apart, so that a stack that grows too large meets the end of the memory.
@@ -167,7 +170,7 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
         _source_map(module, spans),
     )
     watched = {
-        bases[name] + at: tuple(x if isinstance(x, Const) or x < SLOT else SLOT + shared.slot(x) for x in places)
+        bases[name] + at: tuple(x if isinstance(x, Const) or x < SLOT else SLOT + shared.moves.slot(x) for x in places)
         for name, emitter in emitters.items()
         for at, places in emitter.watched.items()
     }
@@ -175,7 +178,7 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
 
 
 def _data(module: Module) -> list[int]:
-    """The words that memory begins with: those of the regions that have some."""
+    """The initial words of memory: the data of the regions."""
     data: list[int] = []
     for region in module.regions:
         if region.address is not None and region.data:
@@ -186,7 +189,7 @@ def _data(module: Module) -> list[int]:
 
 
 def _unique(wanted: Iterable[str]) -> list[str]:
-    """Names that the assembler takes for labels, all different: what it cannot read becomes `_`, a number tells equals apart."""
+    """Different names that the assembler takes for labels: other characters become `_`, and equal names get a number."""
     out: dict[str, None] = {}
     counts: dict[str, int] = {}
     for name in wanted:

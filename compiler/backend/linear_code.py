@@ -1,11 +1,12 @@
-"""Structure to paired branches: the IR as one list of steps, on virtual registers still.
+"""Linear code: structured control becomes paired branches, in one list of steps that still names virtual registers.
 
     if t: A else: B, p    →   goto.¬t 1;  A;  goto 2;  from 1;  B;  from.p 2
     while t: A, p         →   from.p 1;  goto.¬t 2;  A;  goto 1;  from 2
     check t               →   from.¬t 1;  goto.(0 ≠ 0) 1
 
-A number names the pair that two branches form. Each list inverts to the list of the inverted statement, so what holds of
-one direction holds of the other. What later stages need to know of order and nesting is in the list: they walk it once.
+A number names the pair that two branches form.
+Correct in both directions because the list of an inverse statement is the inverse of the list. Later stages walk the list once;
+it holds the order and the loop depth that they need.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Literal, NamedTuple
 
+from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.statements import (
     ZERO,
     Block,
@@ -45,7 +47,7 @@ _ADD, _SUB, _ASSERT = TABLE["mov.add"], TABLE["mov.sub"], TABLE["assertz"]
 
 
 class Branch(NamedTuple):
-    """One end of a pair. `carried`: what either end tests; the way between them keeps it in registers."""
+    """One end of a pair. `carried`: the operands that either end tests, in registers on the path between them."""
 
     kind: Literal["goto", "from"]
     test: Test | None
@@ -54,7 +56,7 @@ class Branch(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is emitted next, and the statement that it serves. `depth`: how many loops are around it."""
+    """The next item to emit, and the statement that it serves. `depth`: how many loops are around it."""
 
     item: Op | Local | Delocal | Call | Branch | External
     origin: Node
@@ -116,7 +118,7 @@ class _Lowering:
                 self._for(node, span, depth)
 
     def pair(self, first: Test | None, second: Test | None) -> tuple[int, tuple[Operand, ...]]:
-        """A new pair and what it carries."""
+        """A new pair and its carried operands."""
         self.pairs += 1
         carried: dict[Operand, None] = {}
         for test in (first, second):
@@ -216,15 +218,13 @@ def callees(steps: Iterable[Step]) -> dict[str, None]:
 
 
 class _Shape(NamedTuple):
-    """What of an opcode the folding of constants has to know."""
+    """The facts about an opcode that the folding of constants needs."""
 
-    memory: bool
     #: the opcode with a constant in place of the operand `last`
     immediate: Opcode | None
     last: Literal["a", "b"]
     commutes: bool
-    #: places that are written, so that no constant may stand there, and the pairs that may not be one variable
-    written: tuple[str, ...]
+    #: pairs of places that may not hold one variable
     distinct: tuple[tuple[str, str], ...]
 
 
@@ -233,9 +233,8 @@ def _shape(opcode: Opcode) -> _Shape:
     last: Literal["a", "b"] = "b" if "rb" in opcode.fields else "a"
     immediate = TABLE.immediate_form(opcode)
     commutes = immediate is not None and last == "b" and _commutes(opcode)
-    written = tuple(p for p in opcode.writes if p in ("d", "a", "b"))
     distinct = tuple((x[1], y[1]) for x, y in opcode.distinct)
-    return _Shape("[ra+imm]" in opcode.operands, immediate, last, commutes, written, distinct)
+    return _Shape(immediate, last, commutes, distinct)
 
 
 def _commutes(opcode: Opcode) -> bool:
@@ -263,7 +262,7 @@ def fold(op: Op, w: Format) -> Op:
     """
     opcode = op.opcode
     shape = _shape(opcode)
-    for p in shape.written:
+    for p in facts(opcode).written:
         if not isinstance(getattr(op, p), Var):
             raise AssertionError(f"{opcode.name} writes {getattr(op, p)!r}, which is no variable")
     for x, y in shape.distinct:
@@ -271,7 +270,7 @@ def fold(op: Op, w: Format) -> Op:
             raise AssertionError(f"{opcode.name} reads {getattr(op, x)!r}, which it writes")
     if w.width <= 32 and op.imm:
         op = op._replace(imm=w.signed(op.imm))
-    if shape.memory and isinstance(op.a, Const):
+    if facts(opcode).memory and isinstance(op.a, Const):
         address = immediate_of(op.a.word + op.imm, w)
         return op if address is None else op._replace(a=ZERO, imm=address)
     if shape.immediate is None:

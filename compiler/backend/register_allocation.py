@@ -1,11 +1,11 @@
-"""Where variables live: registers while there are any, then words of memory.
+"""Register allocation: locations of variables, which are registers while there are any, then words of memory.
 
 A location is a number: below SLOT a register, from SLOT on a word of memory that the compiler lays out. A set of
-locations is an int, one bit each. What makes sharing them safe is reversibility: a variable begins and ends as zero, so
-a location that is free holds zero, and nothing has to be saved that is not alive.
-
-What has to be decided is which variables meet which calls: a procedure has fixed locations of its own, and a variable
-that is alive around a call and in one of them must be moved out of the way.
+locations is an int, one bit each.
+Correct because a variable is zero where its live range begins and ends: a free location holds zero, and only live
+variables have to be saved.
+A procedure has fixed locations of its own. A variable that is live across a call and shares a location with the callee must
+be saved, so allocation avoids such locations (`allocation_hints`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from retrograd.compiler.backend.linear_code import Branch, Step, immediate_of
+from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS
 from retrograd.compiler.ir.statements import Call, Const, Delocal, External, Local, Op, Operand, Var
 from retrograd.isa.words import Format
 
@@ -23,22 +24,20 @@ from retrograd.isa.words import Format
 ZERO_REGISTER = 0
 #: the first location that is a word of memory
 SLOT = 256
-#: what one instruction or one pair of branches may read of variables in memory and of constants
+#: the most operands in memory and constants that one instruction or pair of branches may read
 SCRATCH = 4
 MAX_CONSTANTS = 64
-#: a loop is taken to run so many times
-LOOP_WEIGHT = 8
 
 
 class RegisterRoles(NamedTuple):
-    """What each register is for, throughout the program."""
+    """The role of each register throughout the program."""
 
     stack: int | None
     #: zero between any two statements
     scratch: tuple[int, ...]
     #: word -> the register that holds it
     constants: Mapping[int, int]
-    #: the set of those that are left for variables
+    #: the set of registers that are left for variables
     variables: int
 
 
@@ -51,7 +50,7 @@ def assign_roles(registers: int, uses_stack: bool, weights: Mapping[int, float])
     top -= SCRATCH
     if top < 4:
         raise ValueError(f"{registers} registers are too few")
-    # A register saves the constant's making before and unmaking after each use, for one of each at the program's ends.
+    # A constant in a register is loaded once at entry and cleared once at exit, in place of before and after each use.
     ranked = sorted((word for word, weight in weights.items() if weight >= 2), key=lambda word: (-weights[word], word))
     chosen = ranked[: min(MAX_CONSTANTS, top // 4)]
     constants = {word: top - i for i, word in enumerate(chosen)}
@@ -60,12 +59,12 @@ def assign_roles(registers: int, uses_stack: bool, weights: Mapping[int, float])
 
 
 def weigh_constants(steps: Iterable[Step], w: Format, depth: int, weights: dict[int, float]) -> None:
-    """Add to `weights` how often each constant is needed in a register, a loop counted as LOOP_WEIGHT passes."""
+    """Add to `weights` how often each constant is needed in a register, a loop counted as ASSUMED_TRIPS passes."""
     operands: Iterable[Operand | None]
     for step in steps:
         match step.item:
             case Op(opcode, d, a, b):
-                # An update by a wide constant takes two instructions instead of one; any other takes four more.
+                # An update by a wide constant takes two instructions instead of one; any other use takes four more.
                 weight, operands = (0.5 if opcode.entry.name == "mov" else 1.0), (d, a, b)
             case Branch(carried=carried):
                 weight, operands = 1.0, carried
@@ -77,18 +76,18 @@ def weigh_constants(steps: Iterable[Step], w: Format, depth: int, weights: dict[
         for operand in dict.fromkeys(operands):
             if isinstance(operand, Const) and operand.word & w.mask:
                 word = operand.word & w.mask
-                weights[word] = weights.get(word, 0.0) + weight * LOOP_WEIGHT ** (step.depth + depth)
+                weights[word] = weights.get(word, 0.0) + weight * ASSUMED_TRIPS ** (step.depth + depth)
 
 
 class AllocationHint(NamedTuple):
-    """What is good for a variable. `avoid`: locations that calls in its life use; `preferred`: where calls take it as argument."""
+    """`avoid`: locations that calls in the live range clobber. `preferred`: the parameter location for which calls take the variable."""
 
     avoid: int = 0
     preferred: int | None = None
 
 
-class _Life:
-    """A variable alive: since which step, and where calls took it."""
+class _LiveRange:
+    """A live range: its first step, and the parameter locations for which calls took the variable."""
 
     __slots__ = ("index", "parameter_locations", "since")
 
@@ -104,37 +103,37 @@ def allocation_hints(
     parameter_locations: Mapping[str, Sequence[int]],
     clobbered: Mapping[str, int],
 ) -> tuple[list[AllocationHint], AllocationHint, list[AllocationHint]]:
-    """(of the parameters, of the link, of each Local in the order of the steps).
+    """The hints (of the parameters, of the link, of each Local in the order of the steps).
 
-    `parameter_locations`: procedure -> the locations of its parameters; `clobbered`: procedure -> all that it and what it calls use.
-    A procedure that is in neither is recursive with this one: around such a call everything is saved, wherever it is.
+    `parameter_locations`: procedure -> the locations of its parameters; `clobbered`: procedure -> all locations that it and
+    its callees use. A procedure in neither is recursive with this one: every live variable is saved around its calls.
     """
     calls: dict[str, list[int]] = {}
     hints: list[AllocationHint] = []
-    alive = {var: _Life(i, -1) for i, var in enumerate(params)}
+    alive = {var: _LiveRange(i, -1) for i, var in enumerate(params)}
     hints += [AllocationHint()] * len(params)
 
-    def end(life: _Life) -> None:
+    def end(live: _LiveRange) -> None:
         preferred, passed = None, Counter[str]()
-        if life.parameter_locations:
-            preferred = Counter(location for _, location in life.parameter_locations).most_common(1)[0][0]
-            passed.update(name for name, location in life.parameter_locations if location == preferred)
+        if live.parameter_locations:
+            preferred = Counter(location for _, location in live.parameter_locations).most_common(1)[0][0]
+            passed.update(name for name, location in live.parameter_locations if location == preferred)
         avoid = 0
         for name in reversed(calls):
             places = calls[name]
-            if places[-1] < life.since:
+            if places[-1] < live.since:
                 break
             used = clobbered.get(name, 0)
-            if preferred is not None and passed[name] == len(places) - bisect_left(places, life.since):
+            if preferred is not None and passed[name] == len(places) - bisect_left(places, live.since):
                 used &= ~(1 << preferred)
             avoid |= used
         fits = preferred is not None and preferred < SLOT and not avoid >> preferred & 1
-        hints[life.index] = AllocationHint(avoid, preferred if fits else None)
+        hints[live.index] = AllocationHint(avoid, preferred if fits else None)
 
     for at, step in enumerate(steps):
         match step.item:
             case Local(var):
-                alive[var] = _Life(len(hints), at)
+                alive[var] = _LiveRange(len(hints), at)
                 hints.append(AllocationHint())
             case Delocal(var):
                 if var in alive:
@@ -178,7 +177,7 @@ def lowest(locations: int) -> int:
 
 
 class Locations:
-    """The locations of one procedure while it is emitted: which are taken, which were ever."""
+    """The locations of one procedure while it is emitted: those taken now, and those ever taken (clobbered)."""
 
     def __init__(self, variables: int) -> None:
         self.variables = variables
@@ -186,7 +185,7 @@ class Locations:
         self.clobbered = 0
 
     def take(self, hint: AllocationHint) -> int:
-        """A free location: its preferred, else a register that no call uses, else any register, else memory."""
+        """A free location: the preferred one, else a register that no call clobbers, else any register, else memory."""
         if hint.preferred is not None and self.variables >> hint.preferred & 1 and not self.taken >> hint.preferred & 1:
             location = hint.preferred
         else:
@@ -196,7 +195,7 @@ class Locations:
         return location
 
     def take_save_slot(self, avoid: int) -> int:
-        """A free location outside `avoid`, for the time of a call."""
+        """A free location outside `avoid`, to save a variable in during a call."""
         location = lowest((self.variables & ~self.taken & ~avoid) or self._slots(avoid))
         self.clobbered |= 1 << location
         return location

@@ -1,11 +1,12 @@
-"""Activity: which variables and regions derivatives pass through.
+"""Activity analysis: the variables and regions that derivatives pass through.
 
     active = {x : an input influences x, and x an output}, differentiably
 
-Shadows of all others are zero whenever they matter, and are left out. What matters is not followed through the order of
-statements: a variable is active everywhere or nowhere. So the set may be larger than need be, never smaller.
-Source: activity analysis, L. Hascoët, U. Naumann, V. Pascual, "To be recorded" analysis in reverse-mode automatic
-differentiation, Future Generation Computer Systems 21 (2005), §2.
+Shadows of all others are zero or never read, and are left out.
+Correct because the set may be larger than needed, never smaller: the order of statements is ignored, and a variable is active
+everywhere or nowhere.
+Source: L. Hascoët, U. Naumann, V. Pascual, "To be recorded" analysis in reverse-mode automatic differentiation, Future
+Generation Computer Systems 21 (2005), §2.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _Flows = dict[Storage, set[Storage]]
 
 
 def active_storage(module: Module, inputs: Iterable[Storage], outputs: Iterable[Storage]) -> frozenset[Storage]:
-    """The cells between these inputs and outputs. None among them stands for all memory.
+    """The variables and regions between these inputs and outputs. None among them stands for all memory.
 
-    A loop's variable is not active: nothing makes it what it is but the loop.
+    The variable of a loop is not active, because only the loop sets it.
     """
     back = _dependences(module)
     forth: _Flows = {}
@@ -46,7 +47,7 @@ def useful_variables(module: Module, outputs: Iterable[Storage]) -> frozenset[Va
 
 
 def _dependences(module: Module) -> _Flows:
-    """cell -> the cells that it depends on"""
+    """variable or region -> the variables and regions that it depends on"""
     back: _Flows = {}
     for body in bodies(module):
         for node in walk(body):
@@ -66,9 +67,9 @@ def _flows(op: Op, w: Format) -> list[tuple[Storage, Storage]]:
     """(x, y) where the op's y' depends on x."""
     out: list[tuple[Storage, Storage]] = []
     for source, target in _pairs(op.opcode, w):
-        cells = [op.region if p == "m" else operand(op, p) for p in (source, target)]
-        if all(p == "m" or isinstance(c, Var) for p, c in zip((source, target), cells, strict=True)):
-            out.append((cells[0], cells[1]))  # type: ignore[arg-type]
+        storage = [op.region if p == "m" else operand(op, p) for p in (source, target)]
+        if all(p == "m" or isinstance(c, Var) for p, c in zip((source, target), storage, strict=True)):
+            out.append((storage[0], storage[1]))  # type: ignore[arg-type]
     return out
 
 
@@ -104,8 +105,8 @@ def _reached(flows: _Flows, start: Collection[Storage]) -> set[Storage]:
     reached: set[Storage] = set(start)
     todo = list(reached)
     while todo:
-        for cell in flows.get(todo.pop(), ()):
-            if cell not in reached:
-                reached.add(cell)
-                todo.append(cell)
+        for place in flows.get(todo.pop(), ()):
+            if place not in reached:
+                reached.add(place)
+                todo.append(place)
     return reached

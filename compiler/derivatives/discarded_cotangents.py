@@ -1,8 +1,9 @@
-"""Where a program in differentiation mode drops cotangents: an `assertz` on every variable that dies on the way back.
+"""Discarded cotangents: a program in differentiation mode discards the cotangent of each variable that dies on the way back.
 
-A variable dies there where it was made. What its cotangent was would otherwise stay in the register, and the next variable
-in it would begin with that: right in the end, since what follows takes it away again, but for the last places.
-Procedures that run both ways drop at both ends.
+    Local v   →  Local v; assertz v          in code that runs backward while derivatives are carried
+
+On the way back a variable dies where it was made. Without the `assertz` its cotangent would stay in the register, and would be
+the initial cotangent of the next variable there. Procedures that run in both directions discard at both ends.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def directions(entry: Sequence[Step], bodies: Mapping[str, Sequence[Step]]) -> d
 
 
 def with_discards(steps: Sequence[Step], ways: Collection[int], discarded: Collection[Var]) -> list[Step]:
-    """The steps with tests of these variables where they are made, or freed, or both."""
+    """The steps with an `assertz` of these variables where they are made, freed, or both."""
     out: list[Step] = []
     for step in steps:
         item = step.item

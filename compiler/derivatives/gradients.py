@@ -1,11 +1,11 @@
-"""Derivatives as programs: a module to a module, on the same arguments and shadows of them.
+"""Gradient and tangent programs: module → module, on the same arguments and their shadows.
 
     gradient(P) = P; L̄ += 1; lift(P⁻¹)          dual(P) = lift(P)
 
-The gradient program ends where it began but for the cotangents: in, those of the arguments as P leaves them, out, those of the
-arguments as P found them. Both are modules like any other: inverted, differentiated again, emitted. As long as shadows
-of what is freed are erased, the result runs forward only; where they are kept it is reversible, and its inverse takes
-them back. The shadow of the word at an address lies `offset` words on.
+A gradient program ends in the state in which it began, except for cotangents: it takes those of the arguments as P leaves
+them, and returns those of the arguments as P found them. Results are ordinary modules: they can be inverted, differentiated again,
+emitted. While cotangents of freed variables are erased, the result runs forward only; where they are kept it is
+reversible, and its inverse takes them back. The shadow of the word at an address lies `offset` words further on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from retrograd.isa.table import TABLE
 
 @dataclass(frozen=True)
 class Differentiated:
-    """A program with shadows. The loss's value, if it was asked for, is left in the word at `value`."""
+    """A program with shadows. The word at `value` holds the loss, if `loss` was given."""
 
     module: Module
     offset: int
@@ -111,13 +111,13 @@ def _assembled(wide: Module, lifting: Lifting, entry: Block) -> Module:
 
 
 def with_shadow_memory(module: Module, active: frozenset[Storage]) -> tuple[int, Module]:
-    """(from a word to its shadow, the module with room for them)."""
+    """(the distance from a word to its shadow, the module with room for shadows)."""
     total = module.memory + module.stack + module.above
     if not _on_the_stack(module, active):
         if not module.above:
             return module.memory, replace(module, memory=2 * module.memory)
         return total, replace(module, above=module.above + total)
-    # Words of the stack have shadows, too, behind its end: where it grows too large must be found before.
+    # Words of the stack have shadows behind its end, so an overflow of the stack must be found before it happens.
     return total, replace(_guarded(module), above=module.above + total)
 
 
@@ -139,7 +139,7 @@ def _on_the_stack(module: Module, active: frozenset[Storage]) -> bool:
 
 
 def _guarded(module: Module) -> Module:
-    """The module whose procedures that call themselves test first that the stack has room for what they put there."""
+    """The module with a test in each recursive procedure that the stack has room for its words."""
 
     def room(block: Block) -> int:
         needed = 0
@@ -171,9 +171,9 @@ def with_region(module: Module, name: str, size: int) -> tuple[Module, Region]:
 
 
 def _room(module: Module, keep: int) -> tuple[Module, Kept | None, Block, Block]:
-    """(the module with room for so many kept shadows, where they go, what makes the pointer, what puts it away).
+    """(the module with room for `keep` kept shadows, their stack, the code that loads its pointer, the code that stores it).
 
-    The pointer stays in memory between the program and its inverse: how many were kept is part of the state.
+    The pointer stays in memory between the program and its inverse, because the number of kept words is part of the state.
     """
     if not keep:
         return module, None, (), ()

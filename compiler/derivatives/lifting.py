@@ -1,11 +1,11 @@
-"""Lifting: a module's procedures with a shadow beside every active word.
+"""Lifting: the procedures of a module with a shadow (cotangent or tangent) beside every active word.
 
     cotangents:  (x, x̄) := (T(x), J⁻ᵀ x̄)          tangents:  (x, ẋ) := (T(x), J ẋ)
 
-A variable's shadow is a variable, a memory word's the word `offset` places on. A statement is lifted in the order of its
-execution, so what is lifted is inverted like any other IR. One act is not a bijection: a variable that is freed is zero,
-its shadow need not be, and is erased or kept, by pushing it on a stack of its own.
-Trap: known zeros are left out, so shadows of arguments are taken to be anything, those of locals to begin with zero.
+The shadow of a variable is a variable; the shadow of a memory word is the word `offset` places on. A statement is lifted in the
+order of execution, so lifted code is inverted like any other IR. Only freeing is no bijection: a variable that is freed is
+zero, but its shadow need not be. The shadow is erased, or kept by pushing it on a stack of its own.
+Trap: updates by known zeros are left out, so shadows of parameters are assumed to be anything, and shadows of locals to begin with zero.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from retrograd.isa.table import TABLE
 
 
 class Mode(Enum):
-    """Which shadows; the value is what is added to names."""
+    """The kind of shadows; the value is the suffix of their names."""
 
     COTANGENT = "bar"
     TANGENT = "dot"
@@ -59,7 +59,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Kept:
-    """Where shadows of what is freed are pushed: M[pointer] is the next free word of the region, which ends at `end`; there is room for `words`."""
+    """The stack of kept shadows: M[pointer] is the next free word of the region, which ends at `end` and has room for `words`."""
 
     region: Region
     pointer: Var
@@ -68,11 +68,11 @@ class Kept:
 
 
 class Lifting:
-    """Lifts blocks of one module; `procedures` gathers the lifted versions of what they call.
+    """Lifts blocks of one module; `procedures` gathers the lifted versions of the procedures that they call.
 
-    `offset`: from a memory word to its shadow. `kept`: None erases the shadows of what is freed. `taken`: names that
-    others have. `anonymous`: shadows of arrays that procedures are given are accessed as memory of any region, since
-    who calls the outermost of them does not pass it any.
+    `offset`: from a memory word to its shadow. `kept`: None erases the shadows of freed variables. `taken`: names in
+    use. `anonymous`: shadows of array parameters are accessed as memory of any region, because the caller of the outermost
+    procedure passes no regions for them.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Lifting:
         self.offset = offset
         self.kept = kept
         self.procedures: dict[str, Procedure] = {}
-        #: regions whose shadows are accessed as any memory: those of procedures that may be one array, given twice
+        #: regions whose shadows are accessed as any memory: parameters that may be one array, given twice
         self.nameless = _given(module) if anonymous else _given_twice(module)
         self._anonymous = anonymous
         self._taken = {*module.procedures, *taken}
@@ -176,7 +176,7 @@ class Lifting:
             lifted = self.block(body, after)
             if zero <= after:
                 return tuple(lifted)
-            # What a pass makes other than zero, the next finds so.
+            # A shadow that one pass changes is not zero at the start of the next pass.
             zero &= after
 
     def _freed(self, shadow: Var, zero: set[Var], span: Span | None) -> list[Node]:
@@ -219,14 +219,14 @@ class Lifting:
         return [op, *moved] if found.after else [*moved, op]
 
     def _is_zero(self, op: Op, p: str, zero: set[Var]) -> bool:
-        """Whether the shadow of what stands in the place is zero for sure."""
+        """Whether the shadow of the operand in the place is known to be zero."""
         if p == "m":
             return not self.is_active(op.region)
         shadow = self.shadow(operand(op, p))
         return shadow is None or shadow in zero
 
     def _value(self, op: Op, step: LinearUpdate, zero: set[Var]) -> Expr | None:
-        """What the shadow gains, None for nothing."""
+        """The value by which the shadow is updated; None for no update."""
         if step.place == "m" and not self.is_active(op.region):
             return None
         if step.place != "m" and self.shadow(operand(op, step.place)) is None:
@@ -237,7 +237,7 @@ class Lifting:
         return with_shadows(step.value, zeros) if zeros else step.value
 
     def _apart(self, op: Op, step: LinearUpdate, others: Sequence[tuple[LinearUpdate, Expr]]) -> bool:
-        """Whether none of these gains reads what another changes."""
+        """Whether none of these updates reads a shadow that another changes."""
         steps = [*(other for other, _ in others), step]
         changed = {operand(op, s.place) for s in steps if s.place != "m"}
         return not any(operand(op, p) in changed for s in steps for p in s.sources if p != "m")
@@ -309,7 +309,7 @@ class Lifting:
             shadow = self.shadow(arg)
             changes = self.mode is Mode.COTANGENT or index in callee.written
             if shadow is None or (changes and shadow in given):
-                # A constant, or a variable given twice: what its shadow gains here is gathered apart.
+                # A constant, or a variable given twice: the updates of its shadow are gathered in a local.
                 gathered = Var(f"{param.name}.{self.mode.value}", Kind.FIXED, call.span)
                 before.append(Local(gathered, False, call.span))
                 if shadow is not None:
