@@ -1,13 +1,15 @@
-"""What `retrograd bench` runs.
+"""The benchmarks that `retrograd bench` runs.
 
-workloads/    one file each: the definition (of the examples and the library), goldens, sizes
+workloads/    one file each: definition (from the examples and the library), goldens, sizes
 peers/        one file each: the same workloads with other systems
-references/   the same in float64, sharing nothing with what it judges
-ours          our programs on words; primals: plain loops, for Numba and without
+references/   the same in float64, independent of the code under test
+toolchain/    assembler, machines, compiler, counting, start-up
+reporting/    table, page, bars, comparison of two runs
+gpu/          batches on a GPU: python -m retrograd.benchmarks.gpu
+ours          our programs on matrices of words; primals: plain loops, with and without Numba
 run           checks, times, counts: the document of schema retrograd.bench/2
-table, report, bars, check      what is made of the document
-assembler, machine, compiler, loops, energy, startup      the toolchain itself
-gpu, gpu_peers, gpu_warp        batches on a GPU: python -m retrograd.benchmarks.gpu
+
+It imports all parts of `retrograd` except `cli`. Start with `run.py`.
 """
 
 from retrograd.benchmarks import errors as errors

@@ -1,4 +1,4 @@
-"""What the systems are given: plain arrays in float64, in natural units."""
+"""The data of the workloads: plain arrays in float64, in natural units."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class SparsePair:
-    """Two matrices of one shape by compressed columns, rows ascending."""
+    """Two matrices of equal shape in compressed columns, with ascending rows."""
 
     a_starts: Integers
     a_rows: Integers
@@ -37,7 +37,7 @@ class SparsePair:
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Positions x[which, vertex, coordinate]; all pairs of vertices, first those that an edge connects, `edges` of them."""
+    """Positions x[which, vertex, coordinate]; all pairs of vertices, the `edges` connected pairs first."""
 
     x: Reals
     pairs: Integers
@@ -46,7 +46,7 @@ class Embeddings:
 
 @dataclass(frozen=True)
 class Measurements:
-    """ADBench's: of each measurement the camera (11), the point (3), the weight and the feature (2)."""
+    """ADBench's data: for each measurement the camera (11), the point (3), the weight and the feature (2)."""
 
     cameras: Reals
     points: Reals
@@ -59,13 +59,13 @@ class Measurements:
 
     @property
     def inputs(self) -> Reals:
-        """The 15 inputs of each."""
+        """The 15 inputs of each measurement."""
         return np.concatenate([self.cameras, self.points, self.weights[:, None]], axis=1)
 
 
 @dataclass(frozen=True)
 class Bodies:
-    """Places, velocities and G times masses, in AU and years; so many steps of h years."""
+    """Positions, velocities and G times masses, in AU and years; `steps` steps of h years."""
 
     q: Reals
     v: Reals

@@ -1,4 +1,4 @@
-"""Timing that drift of the machine does not fool: interleaved repeats, median and minimum, ratios in one run, on one core."""
+"""Timing that resists drift of the machine: interleaved repeats, median and minimum, ratios in one run, on one core."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-#: seconds that a spell of a task lasts at least: a task that takes less is repeated within it
+#: least duration of a spell: a shorter task is repeated within it
 SPELL = 2e-3
-#: variables that keep the libraries of others to one thread; they are read when the library is imported
+#: variables that limit the libraries of peers to one thread; they are read when the library is imported
 _SINGLE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measured quantity: what, how much, in which unit, and the bar it is held against (None: no bar)."""
+    """One measured quantity: name, value, unit, and its bar (None: no bar)."""
 
     name: str
     value: float
@@ -44,7 +44,7 @@ class Spent(NamedTuple):
 
 
 def seconds(tasks: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Spent]:
-    """What each task takes, the tasks taken in turn so that a slow spell hits them all."""
+    """Seconds of each task. The tasks take turns, so that a slow spell of the machine affects all of them."""
     spent: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
@@ -61,10 +61,10 @@ def _taken(task: Callable[[], object]) -> float:
 def timed(
     tasks: Mapping[str, Callable[[], object]], repeats: int, budget: float = float("inf"), spell: float = SPELL
 ) -> dict[str, Spent]:
-    """`seconds` of tasks of any length: a short one is repeated within a spell, one beyond the budget is timed once only.
+    """`seconds` of tasks of any length: a short task is repeated within a spell, a task beyond the budget is timed once only.
 
-    `budget`: seconds that all repeats of one task together may take. Every task is run before it is timed, twice where the second
-    run alone does not say that it is beyond the budget.
+    `budget`: seconds for all repeats of one task. Each task runs once before it is timed, or twice unless the first run shows that
+    it is beyond the budget.
     """
     rounds: dict[str, int] = {}
     once: dict[str, Spent] = {}
@@ -72,7 +72,7 @@ def timed(
         task()
         taken = _taken(task)
         if taken * repeats > budget >= taken:
-            # It may be that code was compiled in this run: an engine does so once a program's batches have taken long enough.
+            # The first run may compile code: an engine compiles once the batches of a program have taken long enough.
             taken = _taken(task)
         rounds[name] = max(1, int(spell / taken)) if taken > 0 else 1
         if taken * repeats > budget:
@@ -90,9 +90,9 @@ def timed(
 
 @contextmanager
 def one_core() -> Iterator[int | None]:
-    """This process on one of its cores, and the libraries that are imported within on one thread; the core's number.
+    """Run this process on one core, and libraries imported within the block on one thread. Yields the number of the core.
 
-    None where the system does not let a process choose. Environment and cores are as before afterwards.
+    Yields None if the system does not let a process choose its core. Afterwards environment and cores are as before.
     """
     before = {name: os.environ.get(name) for name in _SINGLE}
     os.environ.update(dict.fromkeys(_SINGLE, "1"))
@@ -113,9 +113,9 @@ def one_core() -> Iterator[int | None]:
 
 
 def peak_bytes(task: Callable[[], object]) -> int | None:
-    """By how much the process grows at most while the task runs, in bytes, to a page; None where the system does not tell.
+    """The largest growth of the process while the task runs, in bytes, to a page; None if the system does not report it.
 
-    Linux keeps the largest size that a process ever had, and sets it back on demand.
+    Linux keeps the largest size that a process ever had, and resets it on demand.
     """
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

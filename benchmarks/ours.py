@@ -1,11 +1,11 @@
-"""Our side of a workload: a function, its gradient, Jacobian or Hessian, as one program that is run on a matrix of words.
+"""Retrograd's side of a workload: a function, its gradient, Jacobian or Hessian, as one program on a matrix of words.
 
     value      x -> f(x)                       the function's own program
     gradient   x -> (L, ∂L/∂x)                 the gradient program, forward and back in one
-    rows       (x, ȳ) -> x̄                     the same from given cotangents: one row of a Jacobian for each
-    hessian    (x, ẋ) -> ∂²L/∂x² ẋ             forward over adjoint: one column of a Hessian for each
+    rows       (x, ȳ) -> x̄                     the same for given cotangents: one row of a Jacobian each
+    hessian    (x, ẋ) -> ∂²L/∂x² ẋ             forward over adjoint: one column of a Hessian each
 
-Programs are timed from words to words, on any engine. What a user calls, from arrays to arrays, is `public`; it has a time of its own.
+Programs are timed from words to words, on any engine. The call of a user, from arrays to arrays, is `public` and is timed separately.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Call:
-    """A function of a workload on the batch's arguments."""
+    """A function of a workload, and the arguments of the batch."""
 
     function: Reversible
     args: tuple[Any, ...]
@@ -54,7 +54,7 @@ class Call:
         return next(a for a in self.compiled.arguments if a.name == name)
 
     def arguments(self, names: Sequence[str]) -> list[Argument]:
-        """Those named, in the order of the function's."""
+        """The named arguments, in the order of the function's parameters."""
         return [a for a in self.compiled.arguments if a.name in names]
 
     def one(self) -> list[Any]:
@@ -64,23 +64,23 @@ class Call:
 
 @dataclass
 class Ours:
-    """A program on the words of a batch."""
+    """A program, and the words of a batch."""
 
     compiled: Compiled
     loaded: Loaded
     kept: list[Range]
-    #: the numbers that were sought, of rows as they come
+    #: the requested numbers, from rows in the order in which they are computed
     read: Callable[[Rows], Reals]
-    #: words of the function's arguments: what is not among them, and not registers, is extra
+    #: words of the function's arguments: all other memory is extra
     own: int
     summed: list[Range] = field(default_factory=list)
-    #: what a user calls, on an engine; None where there is nothing that takes a batch
+    #: the call of a user, on an engine; None without a call that takes a batch
     public: Callable[[str], Any] | None = None
-    #: that the rows are together; None: as many as the problem has
+    #: evaluations that all rows together make; None: as many as the problem has
     evaluations: int | None = None
 
     def run(self, engine: str, elements: int | None = None, *, checks: bool = True, cycles: bool = False) -> Rows:
-        """The batch on an engine, or its first elements. Raises the trap of an element that traps."""
+        """Run the batch, or its first elements. Raises the trap of an element that traps."""
         loaded = self.loaded
         if elements is not None:
             loaded = Loaded(loaded.ranges, loaded.rows[:elements], loaded.shared)
@@ -91,7 +91,7 @@ class Ours:
         return rows
 
     def uncall(self) -> Callable[[], Rows]:
-        """The same batch from its end to its beginning. Raises AssertionError where it does not come there."""
+        """Run the same batch backward. Raises AssertionError if it does not reach its initial words."""
         everything = [(0, self.own)]
         forth = run_rows(self.compiled, self.loaded, everything, engine="translated", progress=False)
         loaded = Loaded({"all": (0, self.own)}, forth.after, self.loaded.shared)
@@ -105,12 +105,12 @@ class Ours:
 
     @property
     def words(self) -> int:
-        """Words of memory of one run, the arguments among them."""
+        """Words of memory of one run, including the arguments."""
         return int(self.compiled.program.memory)
 
 
 def value(call: Call, result: str) -> Ours:
-    """The argument `result` afterwards."""
+    """The argument `result` after the run."""
     a = call.argument(result)
 
     def public(engine: str) -> Any:
@@ -120,7 +120,7 @@ def value(call: Call, result: str) -> Ours:
 
 
 def gradient(call: Call, wanted: Sequence[str], loss: str = "out", *, scale: int = 0) -> Ours:
-    """∂loss/∂wanted of each element, one argument after the other in the order of the function's."""
+    """∂loss/∂wanted of each element: the arguments one after the other, in the order of the parameters."""
     chosen, lost = call.arguments(wanted), call.argument(loss)
     program = loss_gradient_program(call.compiled, False, chosen, lost, scale)
     kept = [(a.address + program.cotangents, a.type.size) for a in chosen]
@@ -141,10 +141,10 @@ def rows(
     scale: int = 0,
     unit: float = 1.0,
 ) -> Ours:
-    """∂outputs/∂wanted of each element: all elements with the first output's cotangent, then all with the second's, and so on.
+    """∂outputs/∂wanted of each element: all elements with the cotangent of the first output, then all with that of the second, and so on.
 
-    `which` outputs; None: all of them. Read as a matrix for each element, one row for each of these, times `unit`: that of what is
-    wanted, where it is held in another.
+    `which` outputs; None: all. The result is a matrix for each element, one row for each output, times `unit`: the unit of the
+    wanted quantity, if the program holds it in another.
     """
     a = call.argument(outputs)
     chosen = call.arguments(wanted)
@@ -170,7 +170,7 @@ def rows(
 
 
 def hessian(call: Call, wanted: str, loss: str = "out", *, scale: int = 0, each: bool = False) -> Ours:
-    """∂²loss/∂wanted², by columns; of the first element, or of each one that is a number."""
+    """∂²loss/∂wanted², by columns: of the first element, or of every element if each is one number."""
     a, lost = call.argument(wanted), call.argument(loss)
     program = second_order_program(call.compiled, False, [a], lost, scale)
     size, unit = a.type.size, np.uint64(1 << call.compiled.format.frac)
@@ -207,5 +207,5 @@ def _reader(call: Call, scale: int = 0) -> Callable[[Rows], Reals]:
 
 
 def only(name: str, function: Reversible) -> dict[str, int | None]:
-    """The axes of a batch in which one argument differs."""
+    """Batch axes, with one argument that differs between elements."""
     return {p.name: 0 if p.name == name else None for p in function.parameters}

@@ -1,7 +1,7 @@
-"""Run workloads on every engine and every peer, and collect what came of it: the document of schema retrograd.bench/2.
+"""Run workloads on every engine and every peer: the document of schema retrograd.bench/2.
 
-Correctness first: goldens; our numbers against the reference; engines against each other, bit for bit; peers against the reference.
-What is wrong is not timed. Then all systems of a problem are timed in turn, on one core, so that what slows the machine slows all.
+Correctness comes first: goldens; our numbers against the reference; engines against each other, bit for bit; peers against the
+reference. A wrong result is not timed. Then all systems of a problem take turns on one core, so that drift affects all alike.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ import retrograd as rg
 from retrograd.batch.runs import Rows
 
 SCHEMA = "retrograd.bench/2"
-#: how near a peer must come to the reference, of the largest number: a fast wrong peer is no peer
+#: largest error of a peer against the reference, as a part of the largest number: a fast wrong peer is no peer
 PEER_TOLERANCE = 1e-10
-#: our systems, in the order in which they are shown
+#: our systems, in the order of the tables
 OURS = ("translated", "unchecked", "public", "uncall", "threaded", "reference")
-#: steps that the slow engines take part with, and elements: they take one after the other, each on a machine that Python sets up
+#: limits of the slow engines: steps, and elements; they run the elements in sequence, each on a machine that Python sets up
 STEPS = {"threaded": (2_000_000, 20_000_000), "reference": (30_000, 100_000)}
 ELEMENTS = 300
-#: repeats, and seconds that the repeats of one system may take: quick, and not
+#: repeats, and seconds for all repeats of one system: quick, and full
 REPEATS, BUDGET = (3, 7), (0.25, 6.0)
 
-#: what is being done: called with a line for people, and whether it is the next of the workloads and parts
+#: progress: called with a line for people, and with True at the next workload or part
 Say = Callable[[str, bool], None]
 
 
 def _quiet(line: str, another: bool) -> None:
-    """Nobody waits for it."""
+    """Show no progress."""
 
 
 def run(
@@ -59,9 +59,9 @@ def run(
     parts: Sequence[str] = (),
     say: Say = _quiet,
 ) -> dict[str, Any]:
-    """The document. `parts`: of the toolchain, see `retrograd.benchmarks.toolchain.all_parts`. Nothing that a workload raises is let out."""
+    """The document. `parts`: of the toolchain, see `retrograd.benchmarks.toolchain.all_parts`. An exception of a workload is recorded."""
     sizes = sizes or Sizes(quick=True)
-    # Peers read their environment when they are imported: that is when they are asked whether they are there.
+    # Peers read their environment when they are imported, and the test of their presence imports them.
     with one_core() as core:
         absent = {peer.name: peer.absent() for peer in peers}
         present = [peer for peer in peers if not absent[peer.name]]
@@ -95,7 +95,7 @@ def run(
 
 
 def wrong(document: dict[str, Any]) -> list[str]:
-    """What is not right of ours: times do not count, nor do peers."""
+    """Errors of our own results. Times do not count here, nor do peers."""
     out = list(document["failed"])
     for w in document["workloads"]:
         out += [f"{w['name']}: {said}" for said in w["failed"]]
@@ -118,7 +118,7 @@ def _workload(workload: Workload, peers: Sequence[Peer], sizes: Sizes, say: Say)
     failed: list[str] = []
 
     def guarded(what: str, do: Callable[[], Any], otherwise: Any) -> Any:
-        """What raises is told; the rest is done all the same."""
+        """Record an exception and go on with the rest."""
         try:
             return do()
         except (KeyboardInterrupt, MemoryError):
@@ -164,7 +164,7 @@ def _golden(g: Golden) -> dict[str, Any]:
 
 
 def _counts(workload: Workload) -> dict[str, Any]:
-    """Of one run of its function: instructions, cycles, uncomputing level, energy by each technology."""
+    """Counts of one run of the workload's function: instructions, cycles, uncomputing level, energy by each technology."""
     function, args = workload.counted()
     report = rg.energy(function, *args)
     energy: dict[str, Any] = {}
@@ -195,7 +195,7 @@ def _reason(error: BaseException) -> str:
 
 @dataclass
 class _System:
-    """One system on one task: what is to be timed, or why it is not."""
+    """One system on one task: the call to time, or the reason for its absence."""
 
     what: str
     name: str
@@ -205,7 +205,7 @@ class _System:
     note: str = ""
     error: float | None = None
     call: Callable[[], object] | None = None
-    #: evaluations that a call makes
+    #: evaluations of one call
     evaluations: float = 1.0
     spent: Spent | None = None
     memory: int | None = None
@@ -267,7 +267,7 @@ def _problem(problem: Problem, peers: Sequence[Peer], sizes: Sizes, say: Say) ->
 
 
 def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes) -> None:
-    """Our systems, checked and ready. Where the translation fails, the interpreter takes part all the same."""
+    """Our systems, checked and ready. If translation fails, the interpreter takes part all the same."""
     task, program = one.task, one.task.ours()
     main = _System(task.what, "translated", True)
     one.systems.append(main)
@@ -296,7 +296,7 @@ def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes) -> None:
 
 
 def _variants(task: Task, program: Ours, evaluations: float, error: float, sizes: Sizes) -> list[_System]:
-    """The translation without checks, by the public face, and run backward."""
+    """The translation without checks, the public call, and the run backward."""
     calls: dict[str, Callable[[], object]] = {}
     if not sizes.quick:
         calls["unchecked"] = functools.partial(program.run, "translated", checks=False)
@@ -311,7 +311,7 @@ def _variants(task: Task, program: Ours, evaluations: float, error: float, sizes
 
 
 def _slow(engine: str, limit: int, program: Ours, first: Rows, task: Task, rows_each: float, error: float) -> _System:
-    """An engine that takes part with the first rows, whose words it must have as the translation has them."""
+    """An engine that runs the first rows only; its words must equal those of the translation."""
     system = _System(task.what, engine, True, error=error)
     total = np.cumsum(first.steps)
     elements = int(np.searchsorted(total, limit, side="right"))
@@ -358,14 +358,14 @@ def _ask_peer(peer: Peer, task: Task, problem: Problem) -> _System:
 
 
 def _point(problem: Problem, sizes: Sizes) -> dict[str, Any]:
-    """Time, instructions and memory of ours at one size."""
+    """Time, instructions and memory of our system at one size."""
     calls: dict[str, Callable[[], object]] = {}
     programs: dict[str, tuple[Ours, Rows]] = {}
     for task in problem.tasks:
         program = task.ours()
         first = program.run("translated")
         error = task.error(program.read(first))
-        # Sizes at the end of a curve may be beyond what the tolerance is for; what is plainly wrong is not timed.
+        # Sizes at the end of a curve may be beyond the range of the tolerance. A plainly wrong result is not timed.
         if not error <= 100 * task.tolerance:
             raise AssertionError(f"{task.what}: the error is {error:.1e}, and may be {100 * task.tolerance:.1e}")
         programs[task.what] = program, first
@@ -374,7 +374,7 @@ def _point(problem: Problem, sizes: Sizes) -> dict[str, Any]:
     out: dict[str, Any] = {"extent": problem.extent, "tasks": {}}
     for what, (program, first) in programs.items():
         evaluations = program.evaluations or problem.evaluations
-        # Of curves in the length of a loop, a run is the whole loop.
+        # In curves over the length of a loop, one run is the whole loop.
         runs = len(first.steps)
         out["tasks"][what] = {
             "seconds": spent[what].minimum, "seconds_each": spent[what].minimum / evaluations,
@@ -385,7 +385,7 @@ def _point(problem: Problem, sizes: Sizes) -> dict[str, Any]:
 
 
 def _stream(stream: Stream, title: str, say: Say) -> dict[str, Any]:
-    """Ours, piece after piece: what has been checked of a piece is timed, once. Making the pieces is in none of the times."""
+    """Our system, piece after piece: each piece is checked, then timed once. Making the pieces is not timed."""
     spent: dict[str, float] = {}
     done = pieces = 0
     worst: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What a workload is: goldens, problems of several sizes, and for each a few tasks that every system is given."""
+"""A workload: goldens, problems of several sizes, and for each problem a few tasks that every system computes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrograd.functions.reversible import Reversible
 
 @dataclass(frozen=True)
 class Golden:
-    """A number that others have published, or that is known by heart, and how near we must come."""
+    """A published or well-known number, and the tolerance around it."""
 
     what: str
     expected: float
@@ -30,21 +30,21 @@ class Task:
 
     #: value, gradient, jacobian or hessian
     what: str
-    #: what peers are given: a dataclass of arrays, that of the workload's module in `peers.data`
+    #: data of the peers: a dataclass of arrays, see `benchmarks.data`
     data: Any
-    #: what a reference in float64 has, of the first numbers of the result
+    #: the first numbers of the result, by a reference in float64
     exact: Reals
-    #: how far ours may be from it: of the largest of them, or of 1 where `absolute`
+    #: tolerance of our result: relative to the largest of them, or to 1 with `absolute`
     tolerance: float
     ours: Callable[[], Ours]
     absolute: bool = False
 
     def error(self, found: Any) -> float:
-        """The largest difference from the reference, as the tolerance counts it; NaN is infinitely far away."""
+        """The largest difference from the reference, relative as for the tolerance; NaN counts as infinite."""
         return self._distance(found, 1.0 if self.absolute else self._largest())
 
     def relative_error(self, found: Any) -> float:
-        """The same as a part of the largest number."""
+        """The same, relative to the largest number."""
         return self._distance(found, self._largest())
 
     def _largest(self) -> float:
@@ -61,9 +61,9 @@ class Task:
 class Problem:
     """A workload at one size."""
 
-    #: what the size is, in words
+    #: the size in words
     size: str
-    #: times are for one of so many
+    #: evaluations in one call: times are divided by it
     evaluations: int
     tasks: tuple[Task, ...]
     #: the size as one number, for curves
@@ -72,10 +72,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What one run of all workloads asks for."""
+    """The sizes that a run asks for."""
 
     quick: bool
-    #: a folder with ADBench's files (ba/, gmm/1k, gmm/10k); None: those that come with Retrograd
+    #: a folder with ADBench's files (ba/, gmm/1k, gmm/10k); None: the files that come with Retrograd
     data: Path | None = None
     #: bundle adjustment at all sizes of the papers
     full: bool = False
@@ -87,7 +87,7 @@ class Stream:
 
     name: str
     evaluations: int
-    #: makes the pieces, one when it is asked for
+    #: makes the pieces, one at each step
     pieces: Callable[[], Iterator[Problem]]
 
 
@@ -101,19 +101,19 @@ def _none(sizes: Sizes) -> Sequence[Problem]:
 
 @dataclass(frozen=True)
 class Workload:
-    """One row of the list: where its definition lies, what is known of it, what is asked."""
+    """One workload: the place of its definition, goldens, and problems."""
 
     name: str
     title: str
     goldens: Callable[[], Sequence[Golden]]
-    #: a function and arguments on which instructions, cycles, level and energy are counted
+    #: a function and arguments, of which instructions, cycles, level and energy are counted
     counted: Callable[[], tuple[Reversible, tuple[Any, ...]]]
-    #: what is timed, beside peers
+    #: problems that are timed, beside peers
     problems: Callable[[Sizes], Sequence[Problem]] = _none
-    #: the axis of the curves, and problems of growing size: of them only ours is timed
+    #: the axis of the curves, and problems of growing size, of which only our system is timed
     axis: str = ""
     curve: Callable[[Sizes], Sequence[Problem]] = _none
-    #: sizes that do not fit into memory: problems one after the other, of which each is a piece; by name of the whole
+    #: problems beyond memory: name -> pieces in sequence
     streams: Callable[[Sizes], Sequence[Stream]] = _no_streams
 
 

@@ -1,7 +1,7 @@
 """jax and Warp on the workloads of `retrograd.benchmarks.gpu.batches`: float64, on the same device, with their own derivatives.
 
-Their data lie on the device before the clock starts, and their results stay there: the times are beside our kernels', not our copies'.
-The clock is the host's, around a call and the wait for it. A peer that is absent, or has no GPU, is named by `absent`.
+Their data lie on the device before the clock starts, and their results stay there, so their times compare with our kernels' times
+without copies. The clock is the host's, around a call and the wait for it. `absent` lists peers that are missing or have no GPU.
 """
 
 from __future__ import annotations

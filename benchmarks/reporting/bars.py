@@ -1,6 +1,6 @@
-"""The bars: what was to be reached beside the best peers, and what was measured in the same run.
+"""The bars: performance aims beside the best peers, and the measurements of the same run.
 
-A bar that is missed says so. One that cannot be measured in a run (a peer is absent, sizes are those of a quick run) is open, with a reason.
+A missed bar is reported as missed. A bar that this run cannot measure (a peer is absent, or sizes are those of a quick run) is open.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bar:
-    """One of them; `measured` None: open, and `reason` says why."""
+    """One bar. `measured` is None for an open bar; `reason` then gives the cause."""
 
     name: str
     limit: float
@@ -28,7 +28,7 @@ class Bar:
 
 
 def of(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """All bars, as far as the document tells."""
+    """All bars, with the measurements of the document."""
     found = [
         _beside(document, "BA Jacobian, over Enzyme's", "ba", "jacobian", "enzyme"),
         _beside(document, "graph embedding, gradient, k = 10, over Enzyme's", "graph", "gradient", "enzyme"),
@@ -44,7 +44,7 @@ def of(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def task(document: dict[str, Any], workload: str, what: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """(problem, task) of a workload's first problem, where the run has it."""
+    """(problem, task) of a workload's first problem, if the run has it."""
     for w in document["workloads"]:
         if w["name"] == workload and w["problems"]:
             problem = w["problems"][0]
@@ -55,7 +55,7 @@ def task(document: dict[str, Any], workload: str, what: str) -> tuple[dict[str, 
 
 
 def least(found: dict[str, Any], system: str) -> float | None:
-    """Seconds of a system on a task, each evaluation, where it was timed."""
+    """Seconds of a system for one evaluation of a task, if it was timed."""
     for s in found["systems"]:
         if s["system"] == system and s["status"] == "timed":
             minimum: float | None = s["minimum"]
@@ -104,7 +104,7 @@ def _ratio(
 
 
 def _uncall(document: dict[str, Any]) -> Bar:
-    """The worst of all workloads: running backward over running forward."""
+    """The largest ratio, over all workloads, of running backward to running forward."""
     name, worst, whose = "uncall over call, the worst workload", None, ""
     for w in document["workloads"]:
         found = task(document, w["name"], "value")
@@ -117,7 +117,7 @@ def _uncall(document: dict[str, Any]) -> Bar:
 
 
 def _growth(document: dict[str, Any], workload: str) -> Bar:
-    """Words of memory that the longest loop of the curve has more than the shortest, of value and gradient."""
+    """Extra words of memory from the shortest to the longest loop of the curve, for value and gradient."""
     name = f"words that a longer loop adds, {workload}"
     for w in document["workloads"]:
         if w["name"] == workload and w["curve"]:

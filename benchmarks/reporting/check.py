@@ -1,10 +1,10 @@
-"""Hold a run against another: ratios and counts, never times, which are the machine's.
+"""Compare two runs by ratios and counts. Times are not compared, since they depend on the machine.
 
-    gradient over value, uncall over call, of our systems:   as they were, or at most so much worse
+    gradient over value, uncall over call, of our systems:   at most ALLOWED times the earlier ratio
     ours over a peer, where both runs have it:               the same
-    instructions, words of memory:                           as they were, or less
+    instructions, words of memory:                           equal or less
 
-Only problems of the same size are compared. What cannot be compared is told, not skipped in silence.
+Only problems of equal size are compared. Quantities that only one run has are listed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from retrograd.benchmarks.run import SCHEMA
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file
 
-#: how much worse a ratio of times may be: they differ by a third from run to run on a machine that others use
+#: the allowed growth of a ratio of times: ratios vary by a third between runs on a shared machine
 ALLOWED = 1.5
-#: of counts nothing is allowed but rounding
+#: counts may differ by rounding only
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Worse:
-    """Something that was better."""
+    """A quantity that has become worse."""
 
     what: str
     before: float
@@ -41,16 +41,16 @@ class Worse:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of it."""
+    """The result of a comparison."""
 
     compared: int
     worse: list[Worse]
-    #: what one of the runs has and the other not
+    #: quantities that only one of the runs has
     apart: list[str]
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A document of a run. Raises InputError RG0501, RG1203."""
+    """Read the document of a run. Raises InputError RG0501, RG1203."""
     try:
         text = read_file(path).decode()
     except UnicodeDecodeError as error:
@@ -84,20 +84,20 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _look(document: dict[str, Any]) -> None:
-    """Go through all that is ever read of a document. Raises whatever comes of one that is none."""
+    """Access every value that readers of a document use. Raises the exception of the first access that fails."""
     table(document)
     page(document)
     for (_, name), value in _quantities(document):
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise TypeError(f"{name} is {value!r:.40}")
-        float(value)  # an integer beyond all floats
+        float(value)  # OverflowError for an integer beyond all floats
     for w in document["workloads"]:
         for point in w["curve"]["points"] if w["curve"] else ():
             float(point["extent"]), [float(found["seconds"]) for found in point["tasks"].values()]
 
 
 def compare(before: dict[str, Any], now: dict[str, Any]) -> Comparison:
-    """The quantities of both runs."""
+    """Compare the quantities that both runs have."""
     old, new = dict(_quantities(before)), dict(_quantities(now))
     worse = []
     both = [key for key in new if key in old]
@@ -110,7 +110,7 @@ def compare(before: dict[str, Any], now: dict[str, Any]) -> Comparison:
 
 
 def _quantities(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], float]]:
-    """((kind, name), value): kind is `ratio` or `count`; less is better."""
+    """((kind, name), value): kind is `ratio` or `count`; a smaller value is better."""
     for w in document["workloads"]:
         if w["counts"]:
             for key in ("instructions", "cycles"):

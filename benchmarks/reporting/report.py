@@ -1,9 +1,8 @@
-"""Write the page on benchmarks, docs/benchmarks.md, and its pictures from the figures of one run.
+"""The benchmark page docs/benchmarks.md and its pictures, generated from the figures of one run.
 
-    python -m retrograd.benchmarks.reporting.report [--check] DOCS
-
-reads DOCS/benchmarks/figures.json, and writes DOCS/benchmarks.md and DOCS/benchmarks/*.svg. `retrograd bench --report DOCS` writes all of them.
-`--check` compares the page and no pictures, since these differ with the version of matplotlib. Every number comes from the figures.
+`retrograd bench --report DOCS` writes DOCS/benchmarks/figures.json, DOCS/benchmarks.md and DOCS/benchmarks/*.svg;
+`python -m retrograd.benchmarks.reporting DOCS` writes the page and the pictures again. Pictures differ with the version of
+matplotlib, so only the page is checked for freshness.
 """
 
 from __future__ import annotations
@@ -111,19 +110,19 @@ def page(document: dict[str, Any]) -> str:
 
 
 def write(document: dict[str, Any], docs: Path) -> list[Path]:
-    """Page, pictures and figures; the paths that were written."""
+    """Write page, pictures and figures; return their paths."""
     folder = docs / "benchmarks"
     folder.mkdir(exist_ok=True)
     figures = folder / FIGURES
     text = docs / "benchmarks.md"
     out = [text]
-    if not is_input(figures):  # `--from` that very file: its figures stay as they are
+    if not is_input(figures):  # With `--from` that very file, its figures stay unchanged.
         write_file(figures, json.dumps(document, indent=1) + "\n")
         out.insert(0, figures)
     write_file(text, page(document))
     import matplotlib as mpl
 
-    # The same figures make the same file: ids by a fixed seed, no date.
+    # Fixed seed for ids and no date: equal figures give equal files.
     with mpl.rc_context({"svg.hashsalt": "retrograd", "font.size": 9}):
         for name, draw in PICTURES.items():
             path = folder / f"{name}.svg"
@@ -134,7 +133,7 @@ def write(document: dict[str, Any], docs: Path) -> list[Path]:
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a table, the first of them the head."""
+    """Rows as a Markdown table; the first row is the head."""
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
@@ -244,12 +243,12 @@ def _missing(document: dict[str, Any]) -> str:
 
 # ---------------------------------------------------------------------- pictures
 
-#: the systems of Retrograd that a reader compares with peers
+#: systems of Retrograd that a reader compares with peers
 _SHOWN = ("translated", "threaded")
 
 
 def _cells(document: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
-    """(workload and task, seconds of each evaluation by system) of each workload's first problem."""
+    """(workload and task, seconds of one evaluation by system), for the first problem of each workload."""
     out = []
     for w in document["workloads"]:
         for problem in w["problems"][:1]:
@@ -273,7 +272,7 @@ def _systems(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _draw_times(document: dict[str, Any]) -> Figure:
-    """Points, logarithmic: each workload's task a column, each system a colour."""
+    """Points on a logarithmic axis: a column for each task, a colour for each system."""
     cells, colours = _cells(document), _systems(document)
     figure = new_figure(max(7.0, 0.55 * len(cells) + 2), 4.5)
     axes = figure.add_subplot()
@@ -293,7 +292,7 @@ def _draw_times(document: dict[str, Any]) -> Figure:
 
 
 def _draw_ratios(document: dict[str, Any]) -> Figure:
-    """Bars: time of the gradient over time of the value, by system."""
+    """Bars of the ratio: time of the gradient over time of the value, by system."""
     found = [(w["name"], ratios(w["problems"][0])) for w in document["workloads"] if w["problems"]]
     found = [(name, {s: r for s, r in by.items() if s in _systems(document)}) for name, by in found if by]
     colours = _systems(document)
@@ -304,7 +303,7 @@ def _draw_ratios(document: dict[str, Any]) -> Figure:
         places = [(i + (k - len(colours) / 2) * width, by[system]) for i, (_, by) in enumerate(found) if system in by]
         if places:
             xs, ys = zip(*places, strict=True)
-            # From 1 on, upward and downward: there the gradient takes as long as the value.
+            # Bars start at 1, where the gradient takes as long as the value.
             axes.bar(xs, [y - 1 for y in ys], width, bottom=1, color=colour, label=system)
     axes.set_xticks(range(len(found)), [name.replace("-", "-\n") for name, _ in found])
     axes.set_ylabel("gradient (or Jacobian) over value, time")
@@ -321,7 +320,7 @@ _TASKS = {"value": "#0072B2", "gradient": "#E69F00", "jacobian": "#D55E00", "hes
 
 
 def _curves(document: dict[str, Any], of: str, label: str) -> Figure:
-    """A small picture for each workload, one line for each task."""
+    """One small picture for each workload, with one line for each task."""
     from matplotlib.ticker import MaxNLocator
 
     shown = [w for w in document["workloads"] if w["curve"]]
@@ -363,5 +362,5 @@ def _draw_memory(document: dict[str, Any]) -> Figure:
     return _curves(document, "extra_words", "words besides the arguments")
 
 
-#: name of the file -> its drawing
+#: file name -> drawing
 PICTURES = {"times": _draw_times, "ratios": _draw_ratios, "growth": _draw_growth, "memory": _draw_memory}

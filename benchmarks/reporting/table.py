@@ -1,4 +1,4 @@
-"""What a run found, for people: one line for each task and system, then counts, bars, and what is wrong."""
+"""The results of a run as text: one line for each task and system, then counts, bars, and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def number_text(value: float | None) -> str:
 
 
 def joules_text(found: dict[str, Any]) -> str:
-    """An energy; ≥ where something of it is not modelled."""
+    """An energy; ≥ if the model lacks a figure for one of its parts."""
     if found["joules"] is None:
         return "not modelled"
     joules, sign = found["joules"], "" if found["complete"] else "≥ "
@@ -45,7 +45,7 @@ def joules_text(found: dict[str, Any]) -> str:
 
 
 def table(document: dict[str, Any]) -> str:
-    """The whole of it as text."""
+    """The whole table as text."""
     parts = [_head(document), _timed(document)]
     parts += [
         part
@@ -73,7 +73,7 @@ def _head(document: dict[str, Any]) -> str:
 
 
 def ratios(problem: dict[str, Any]) -> dict[str, float]:
-    """Of each system, time of the derivative over time of the value: gradient or jacobian, whichever there is."""
+    """The ratio of derivative (gradient or Jacobian) to value in time, by system."""
     by: dict[str, dict[str, float]] = {}
     for task in problem["tasks"]:
         for s in task["systems"]:
@@ -86,7 +86,7 @@ def ratios(problem: dict[str, Any]) -> dict[str, float]:
 
 
 def system_cells(problem: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
-    """(the task, at the first of its systems; the system; median, least, over value, error and memory) of each that is written."""
+    """(the task in the first row of its systems; system; median, least, over value, error and memory) for each row."""
     over = ratios(problem)
     for task in problem["tasks"]:
         what = task["what"]
@@ -122,7 +122,7 @@ def _timed(document: dict[str, Any]) -> str:
 
 
 def stream_rows(document: dict[str, Any]) -> list[list[str]]:
-    """Name, evaluations, seconds in all and each, of each task of the streams."""
+    """Name, evaluations, total seconds, seconds of one evaluation, for each task of the streams."""
     return [
         [w["title"], f"{s['name']}, {s['pieces']} pieces", what, f"{s['evaluations']:,}", f"{seconds:.3g} s",
          seconds_text(seconds / s["evaluations"]), f"{s['errors'][what]:.0e}"]
@@ -130,7 +130,7 @@ def stream_rows(document: dict[str, Any]) -> list[list[str]]:
     ]  # fmt: skip
 
 
-#: the head of those
+#: the head of these columns
 STREAM_HEAD = ["in pieces", "", "", "evaluations", "in all", "each", "error"]
 
 
@@ -152,7 +152,7 @@ def _goldens(document: dict[str, Any]) -> str:
 
 
 def mix_text(counts: dict[str, Any], shown: int = 4) -> str:
-    """What was executed most: fmul 38 %, exch 22 %."""
+    """The instructions that were executed most: fmul 38 %, exch 22 %."""
     total = counts["instructions"]
     most = sorted(counts["mix"].items(), key=lambda part: -part[1])[:shown]
     return ", ".join(f"{name} {100 * n / total:.0f} %" for name, n in most)
@@ -185,7 +185,7 @@ def _toolchain(document: dict[str, Any]) -> str:
 
 
 def bar_rows(document: dict[str, Any]) -> list[list[str]]:
-    """Name, measured, bar, verdict of each."""
+    """Name, measurement, bar and verdict of each bar."""
     out = []
     for bar in document["bars"]:
         measured, limit = (
@@ -204,7 +204,7 @@ def _bars(document: dict[str, Any]) -> str:
 
 
 def not_written(document: dict[str, Any]) -> dict[str, list[str]]:
-    """Of each peer that is there, the tasks that are not written with it."""
+    """For each available peer, the tasks that it has no implementation of."""
     out: dict[str, list[str]] = {}
     for w in document["workloads"]:
         for problem in w["problems"][:1]:

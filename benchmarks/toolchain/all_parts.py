@@ -1,4 +1,4 @@
-"""What is measured of the toolchain itself: assembler, reference machine, compiler, engines on loops, counting, start-up."""
+"""Measurements of the toolchain: assembler, reference machine, compiler, engines on loops, counting, start-up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from retrograd.benchmarks.measure import Row
 from retrograd.benchmarks.toolchain import assembler, compiler, energy, loops, machine, startup
 
-#: name -> measures, quick or not
+#: name -> measurement, which takes `quick`
 PARTS: dict[str, Callable[[bool], list[Row]]] = {
     "assembler": assembler.measure,
     "machine": machine.measure,

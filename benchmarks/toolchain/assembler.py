@@ -1,4 +1,4 @@
-"""Lines a second from text to a verified program, on lines that are all different, and on repeated ones."""
+"""Lines of assembly a second, to a verified program: on lines that all differ, and on repeated lines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What compiling costs, and what it makes: instructions executed, beside the same source compiled to erase.
+"""Compile times, and the instructions that compiled programs execute, beside the same source compiled to erase.
 
-The uncomputing level is log2(N_reversible / N_erasing): 1 means that undoing doubles the work.
+The uncomputing level is log2(N_reversible / N_erasing): at 1, uncomputing doubles the work.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def _workloads(quick: bool) -> list[tuple[str, Reversible, tuple[Any, ...]]]:
     ]
 
 
-#: what annotations leave open, by function and parameter
+#: lengths that annotations leave open, by function and parameter
 _OPEN: dict[tuple[str, str], Any] = {
     ("bennett", "k"): 2, ("bennett", "levels"): 2, ("bennett", "states"): np.ones(9), ("covariance", "ddof"): 1,
     ("variance", "ddof"): 1, ("sparse_dot_scattered", "height"): 4, ("solve", "x"): np.ones(4), ("solve", "b"): np.ones(4),
 }  # fmt: skip
-#: functions whose arguments are functions of their own kind: compiled where they are tested
+#: functions that take functions of their own kind are compiled in their tests
 _SKIPPED = {"bennett", "mapfold", "filter_into"}
 
 
@@ -76,7 +76,7 @@ def _named(name: str) -> Reversible:
 
 
 def calls() -> list[tuple[str, tuple[Any, ...]]]:
-    """(name, arguments) for the functions of the library: every named length is 4, half of it 2, every number 1."""
+    """(name, arguments) of the library's functions: every named length is 4, half of it 2, every number 1."""
     found = []
     for name in library.__all__:
         function = getattr(library, name)

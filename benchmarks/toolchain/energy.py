@@ -1,10 +1,10 @@
-"""What counting costs: a run in the interpreter of machine code, and the same run with everything counted.
+"""The cost of counting: a run in the threaded interpreter with all counts, beside the same run without.
 
     overhead = time(run, counts, counts of each line) / time(run)
     in the interpreter = time(run) / time(run by an interpreter that counts nothing)
 
-The engine counts executions as it goes; the rest is done once, at the end, for each address of the program. The interpreter that does not count is made here, of the
-same handlers without the store of each count, in processes of its own.
+The engine counts executions during the run. All other counts are computed once at the end, for each address of the program.
+The interpreter that counts nothing is made here, in processes of its own, from the same handlers without the store of the count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from retrograd.simulator.engines.interpreter.threaded import COUNT
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.native import NativeMachine
 
-#: what a run on the threaded tier may take with counting, of what it takes without
+#: bar: time of a run on the threaded tier with counting, over the time without
 BAR = 1.15
 _LOOP = """
 .memory 2
@@ -61,7 +61,7 @@ def measure(quick: bool) -> list[Row]:
 
 
 def _inside(passes: int, repeats: int) -> float:
-    """Time with counters over time without: of each the least, as they take turns."""
+    """Time with counters over time without: the least of each; the two take turns."""
     least = {True: math.inf, False: math.inf}
     with tempfile.TemporaryDirectory() as counting, tempfile.TemporaryDirectory() as other:
         for _ in range(repeats):
@@ -74,7 +74,7 @@ def _inside(passes: int, repeats: int) -> float:
 
 
 def _without_counts() -> None:
-    """Let handlers that are made from now on leave out the store of their count."""
+    """Make handlers that leave out the store of their count."""
     emit = vars(handlers)["emit_handler"]
 
     def emitted(module: ModuleBuilder, *rest: Any) -> str:
@@ -94,7 +94,7 @@ def _without_counts() -> None:
 
 
 def _one(passes: int, keeps: bool) -> float:
-    """Seconds of this process in a run; in the second, since the first makes the handlers."""
+    """Seconds of the second run in this process; the first makes the handlers."""
     if not keeps:
         _without_counts()
     program = assemble(_LOOP.format(passes=passes))

@@ -1,6 +1,6 @@
-"""The machines side by side on loops in assembly: forward, backward, with cotangents, and what checks cost.
+"""All machines on loops in assembly: forward, backward, with cotangents, and the cost of checks.
 
-Before anything is timed, the machines are held to each other, and to what the loops should compute.
+Before anything is timed, results of the machines are compared with each other and with the exact results of the loops.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from retrograd.isa.program import Program
 from retrograd.simulator.engines.native import NativeMachine
 from retrograd.simulator.machine import Machine
 
-#: classes of machines that take a program and have `run` and `run_back`, registers and memory
+#: machines: classes that take a program and have `run`, `run_back`, registers and memory
 MACHINES: dict[str, Callable[[Program], Any]] = {
     "reference": Machine,
     "threaded": functools.partial(NativeMachine, tier="threaded"),
     "translated": functools.partial(NativeMachine, tier="translated"),
 }
-#: million instructions a second that the assembly loops are to reach
+#: bar: million instructions a second of the assembly loops
 BARS = {"threaded": 500.0, "translated": 3000.0}
-#: what of its speed the interpreter is to keep where it moves cotangents, too
+#: bar: speed of the interpreter with cotangents, relative to its speed without
 ADJOINT = 0.8
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A program that does one thing `rounds` times over; `{rounds}` in its text. `out` holds so many times `exact`."""
+    """A program with `rounds` rounds; `{rounds}` in its text. `out` then holds `rounds` times `exact`."""
 
     text: str
-    #: executed in a round, about
+    #: instructions of one round, about
     instructions: int
     exact: float
     tolerance: float
@@ -48,7 +48,7 @@ _X = [(37 * i) % 101 - 50 for i in range(256)]
 _Y = [(53 * i) % 97 - 48 for i in range(256)]
 
 LOOPS = {
-    # Σ xᵢ yᵢ of integers. Both factors are read, used, and read again to be cleared.
+    # Σ xᵢ yᵢ of integers. Both factors are loaded, used, and loaded again to clear them.
     "dot loop": Loop(
         f"""
                 .reg    zero, r0
@@ -87,7 +87,7 @@ LOOPS = {
         float(np.dot(_X, _Y)) / 2**32,
         0.0,
     ),
-    # J₂(1) by its series. A term is put away when the next is made of it; the way back down makes each of the next, and clears it.
+    # J₂(1) by its series. Each term is saved when the next is made of it. The way back recomputes each of the next terms and clears it.
     "Bessel-like loop": Loop(
         f"""
                 .reg    zero, r0
@@ -166,7 +166,7 @@ LOOPS = {
 
 
 def measure(quick: bool, machines: Mapping[str, Callable[[Program], Any]] = MACHINES) -> list[Row]:
-    """Each loop on each machine, forward and back: as long as the machine is fast."""
+    """Each loop on each machine, forward and backward, with a length that fits the machine's speed."""
     rows = []
     for name, loop in LOOPS.items():
         states = {}
@@ -210,7 +210,7 @@ def measure(quick: bool, machines: Mapping[str, Callable[[Program], Any]] = MACH
 
 
 def _adjoint(machine: Any) -> Callable[[], object]:
-    """Back from the end and forth again with cotangents: twice the instructions of a run."""
+    """Backward from the end and forward again, with cotangents: twice the instructions of a run."""
     machine.run()
     machine.differentiating = True
     machine.memory_cotangents[0] = 1 << 20

@@ -6,7 +6,7 @@ from retrograd.assembler.assemble import assemble
 from retrograd.benchmarks.measure import Row, seconds
 from retrograd.simulator.machine import Machine
 
-#: sum of products over an array, and the series loop of a Bessel function: fixed-point product and quotient
+#: two loops: the sum of products over an array; fixed-point product and quotient, as in the series of a Bessel function
 LOOPS = {
     "dot loop": """
         .memory 1024
@@ -38,7 +38,7 @@ LOOPS = {
 
 
 def measure(quick: bool) -> list[Row]:
-    """Each loop forward and back."""
+    """Each loop forward and backward."""
     rows = []
     for name, text in LOOPS.items():
         machine = Machine(assemble(text))

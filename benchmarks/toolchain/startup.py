@@ -1,4 +1,4 @@
-"""How long a whole process takes: `--help`, and a small run, on each engine."""
+"""The time of a whole process: `--help`, and a small run, on each engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLE = Path(examples.__file__).parent / "isqrt.rga"
 
 
 def measure(quick: bool) -> list[Row]:
-    """Whole processes, beside an empty Python in the same run. The first run of an engine, which fills its cache, is not timed."""
+    """Whole processes, beside an empty Python process in the same run. The first run of an engine fills its cache and is not timed."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "small.rga"
         write_file(program, "start\nadd r1, 2\nmul.add r2, r1, r1\nfinish\n")
@@ -46,7 +46,7 @@ def measure(quick: bool) -> list[Row]:
 
 
 def _process(*arguments: str) -> bool:
-    """Whether Python, run with these arguments, succeeds. What it says is not shown."""
+    """Whether Python succeeds with these arguments. Its output is discarded."""
     command = [sys.executable, *arguments]
     done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return done.returncode == 0
@@ -58,7 +58,7 @@ def _succeed(*arguments: str) -> None:
 
 
 def _engines() -> tuple[str, ...]:
-    """The engines that the command line can be asked for; one that is nameless where it has no such option."""
+    """The engines of the command line; [""] if it has no option for them."""
     command = [sys.executable, *CLI, "run", "--help"]
     shown = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8")
     return ENGINES if "--engine" in shown.stdout else ("",)

@@ -1,4 +1,4 @@
-"""The workloads, one file each; `small` has those that are checked and counted, and not timed.
+"""The workloads, one file each; `small` has workloads that are checked and counted, and not timed.
 
 Definitions in the language come from the examples and the library. Goldens and tolerances are those of their tests.
 """
@@ -17,7 +17,7 @@ from retrograd.benchmarks.workloads import (
     sparse_dot,
 )
 
-#: in the order in which they are shown
+#: in the order of the tables
 ALL: tuple[Workload, ...] = (
     bessel.DIRTY,
     bessel.LOGNUM,

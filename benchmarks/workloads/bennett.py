@@ -1,4 +1,4 @@
-"""Bennett's scheme: kⁿ steps of a chain that cannot undo itself, by (2k − 1)ⁿ calls, and n(k − 1) + 2 states at a time."""
+"""Bennett's scheme: kⁿ steps of an irreversible chain, by (2k − 1)ⁿ calls, with n(k − 1) + 2 states at a time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from retrograd.benchmarks.workload import Golden, Problem, Task, Workload, with_
 import retrograd as rg
 from retrograd import fixed, library, reversible
 
-#: (k, n): calls and states that Bennett's formulas give
+#: (k, n): calls and states by Bennett's formulas
 GOLDEN = {(4, 4): (2401, 14), (2, 10): (59_049, 12)}
 
 
 @reversible
 def logistic(y: fixed, x: fixed) -> None:
-    """y += 3.5 x (1 − x), which forgets on which side of ½ x was. Inverse: −=."""
+    """y += 3.5 x (1 − x), which forgets whether x was below ½. Inverse: −=."""
     y += 3.5 * (x * (1 - x))
 
 
@@ -36,13 +36,13 @@ def _states(k: int, n: int) -> Any:
 
 
 def _products(k: int, n: int) -> int:
-    """How often a product is executed, forward and backward together."""
+    """Executions of the product, forward and backward together."""
     counts = rg.run(library.bennett, logistic, k, n, _states(k, n)).machine.counts()
     return int(counts["fmul.add"] + counts["fmul.sub"])
 
 
 def _calls(k: int, n: int) -> float:
-    """Of the step, as they were executed."""
+    """The executed calls of the step."""
     return _products(k, n) / _products(1, 0)
 
 
@@ -55,7 +55,7 @@ def _goldens() -> Sequence[Golden]:
 
 
 def _problem(k: int, n: int) -> Problem:
-    """The chain is drawn to a cycle of four, so that its errors do not grow."""
+    """The chain converges to a cycle of four, so its errors do not grow."""
     call = ours.Call(library.bennett, (logistic, k, n, _states(k, n)[None]), {"states": 0})
     steps = library.bennett_steps(k, n)
     exact = np.array([0.3, _chain(steps, 0.3)])

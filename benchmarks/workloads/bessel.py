@@ -1,8 +1,8 @@
-"""A Bessel function by its series: multiplied in place by the dirty ancilla's way, and as a lognum.
+"""A Bessel function by its series: with products in place by a dirty ancilla, and in lognums.
 
     J₂(z) = Σₖ sₖ,   s₀ = (z/2)²/2,   sₖ = −sₖ₋₁ (z/2)² / (k (k + 2)),   until |sₖ| ≤ 10⁻⁸
 
-Each sₖ goes as z to the power of 2k + 2, which gives the derivatives of the sum as far as it goes.
+Each sₖ is a multiple of z to the power of 2k + 2, which gives the derivatives of the truncated sum.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from retrograd.examples import bessel
 import retrograd as rg
 from retrograd.functions.reversible import Reversible
 
-#: what makes up for the guard digits of `bessel`
+#: scale of the loss, for the guard digits of `bessel`
 SCALE = 14
-#: z of the curve: the loop makes the more passes the larger z is
+#: z of the curve: the number of passes grows with z
 ARGUMENTS = (0.1, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0)
 
 
 def reference(z: Reals, atol: float = 1e-8) -> tuple[Reals, Reals, Reals]:
-    """(J₂, J₂′, J₂″) of each number, as far as the series is summed. z ≠ 0."""
+    """(J₂, J₂′, J₂″) of each number, for the truncated series. z ≠ 0."""
     quarter = (z / 2) ** 2
     term = quarter / 2
     value, slope, bend = term.copy(), 2 * term, 2 * term
@@ -42,7 +42,7 @@ def reference(z: Reals, atol: float = 1e-8) -> tuple[Reals, Reals, Reals]:
 
 
 def passes(z: float, atol: float = 1e-8) -> int:
-    """Of the loop."""
+    """Executions of the loop."""
     term, k = (z / 2) ** 2 / 2, 0
     while abs(term) > atol:
         k += 1
@@ -54,7 +54,7 @@ def _goldens(function: Reversible, scale: int) -> Sequence[Golden]:
     def once(of: Any) -> float:
         return float(of(0.0, 1.0))
 
-    # Of lognums the second derivative is good to 1e-8 in a finer format only.
+    # For lognums the second derivative reaches 1e-8 in a finer format only.
     finer = function if scale else function.with_options(format=rg.Format(64, 40))
     return [
         Golden("J₂(1)", 0.1149034849298, 1e-8, lambda: float(function(0.0, 1.0).out)),
@@ -72,7 +72,7 @@ def _problem(function: Reversible, scale: int, z: Reals, hessian: bool = True) -
         Task("gradient", data, slope, 1e-8, lambda: ours.gradient(call, ["z"], scale=scale), absolute=True),
     ]
     if hessian:
-        # By lognums, in 32 binary places, to 1e-8 at z = 1; a little less at smaller z.
+        # Lognums with 32 binary places reach 1e-8 at z = 1, and slightly less at smaller z.
         tasks.append(
             Task("hessian", data, bend, 1e-7, lambda: ours.hessian(call, "z", scale=scale, each=True), absolute=True)
         )

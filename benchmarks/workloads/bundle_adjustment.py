@@ -1,6 +1,6 @@
 """ADBench's bundle adjustment: the errors of p measurements, and the 2 × 15 block of the Jacobian of each.
 
-ADBench's files replicate one measurement; here all but the first differ from it by a percent, so that no branch is always the same.
+ADBench's files replicate one measurement. Here all but the first differ from it by a percent, so that branches vary.
 The Jacobian is sparse: these blocks, and ∂(1 − w²)/∂w = −2w, which takes no time.
 """
 
@@ -23,12 +23,12 @@ import retrograd as rg
 SHIPPED = "ba1_n49_m7776_p31843.txt"
 NAMES = ("camera", "point", "weight")
 CHECKED = 20
-#: measurements of a piece, where all do not fit into memory
+#: measurements of one piece of a problem that does not fit into memory
 PIECE = 1 << 17
 
 
 def measurements(path: Path, count: int, seed: int = 1) -> tuple[Measurements, Any]:
-    """(that many around the one of the file, which is the first; the file)."""
+    """(`count` measurements around the one of the file, which is the first; the file)."""
     file = adbench.read_bundle(path)
     inputs = np.tile(file.inputs, (count, 1))
     inputs[1:] *= 1 + 0.01 * np.random.default_rng(seed).normal(size=(count - 1, len(file.inputs)))
@@ -37,7 +37,7 @@ def measurements(path: Path, count: int, seed: int = 1) -> tuple[Measurements, A
 
 
 def problem(path: Path, count: int, seed: int = 1) -> Problem:
-    """So many measurements."""
+    """A problem with `count` measurements."""
     data, file = measurements(path, count, seed)
     call = ours.Call(example.reprojection_error, (np.zeros((count, 2)), *data.arguments))
     errors = np.array([adbench.reprojection(z, file.feature) for z in data.inputs[:CHECKED]])
@@ -89,7 +89,7 @@ def _curve(sizes: Sizes) -> Sequence[Problem]:
 
 
 def _streams(sizes: Sizes) -> Sequence[Stream]:
-    """All files of the folder, up to nine million measurements: in pieces that take some hundred megabytes."""
+    """All files of the folder, up to nine million measurements, in pieces of some hundred megabytes."""
     if not sizes.full or sizes.data is None:
         return []
     paths = sorted((sizes.data / "ba").glob("ba*.txt"), key=lambda path: adbench.read_bundle(path).p)

@@ -12,11 +12,11 @@ from retrograd.benchmarks.workload import Golden, Problem, Sizes, Task, Workload
 from retrograd.examples import gmm as example
 
 NAMES = ("alphas", "means", "icf")
-#: d and k of a mixture for quick runs and curves
+#: d and k of the mixture for quick runs and curves
 SMALL = (4, 8)
-#: that come with Retrograd: file, points (None: all), published value
+#: the files that come with Retrograd: file, points (None: all), published value
 SHIPPED = (("test.txt", 8.07380408004975791), ("1k_d10_K25.txt", -25649.6526211973))
-#: in a folder with ADBench's
+#: the files of a folder with ADBench's data
 LARGE = (
     ("10k/gmm_d10_K25.txt", -290193.38797503925),
     ("10k/gmm_d10_K5.txt", -315926.321042582),
@@ -24,7 +24,7 @@ LARGE = (
 
 
 def _random(d: int, k: int, n: int) -> adbench.Mixture:
-    """A mixture of small numbers, for runs that cannot wait for a large one to be compiled."""
+    """A small random mixture, for runs in which a large one would take too long to compile."""
     generator = np.random.default_rng(d)
     parts = [generator.normal(size=shape) for shape in ((k,), (k, d), (k, d * (d + 1) // 2), (n, d))]
     return adbench.Mixture(parts[0], parts[1], 0.5 * parts[2], parts[3], 1.0, 0)
@@ -51,12 +51,12 @@ def _problem(file: adbench.Mixture, name: str) -> Problem:
 
 
 def _goldens() -> Sequence[Golden]:
-    """The published values; that of a thousand points takes a while, and is that of the task `value` in a run that is not quick."""
+    """The published values. That of a thousand points takes a while; in a full run it is the task `value`."""
     file = example.read(example.DATA / SHIPPED[0][0])
     found = example.read(example.DATA / SHIPPED[1][0])
     return [
         Golden(SHIPPED[0][0], SHIPPED[0][1], 1e-9, lambda: float(example.gmm_objective(0.0, *file.arguments).out)),
-        # What the reference is held to, which every system is held to.
+        # The value of the reference, with which every system is compared.
         Golden(f"{SHIPPED[1][0]}, the reference", SHIPPED[1][1], 1e-9, lambda: adbench.likelihood_gradient(*found.arguments)[0]),
     ]  # fmt: skip
 
@@ -77,7 +77,7 @@ def _problems(sizes: Sizes) -> Sequence[Problem]:
 
 
 def _curve(sizes: Sizes) -> Sequence[Problem]:
-    """The number of points is part of the type of an argument: each is compiled anew, and so the mixture is a small one."""
+    """The number of points is part of an argument's type, so each size is compiled anew; the mixture of the curve is small."""
     counts = (10, 50) if sizes.quick else (10, 30, 100, 300, 1000)
     return [with_extent(_problem(_random(*SMALL, n), "a random mixture"), n) for n in counts]
 

@@ -16,13 +16,13 @@ from retrograd.examples import graph_embedding as example
 import retrograd as rg
 
 PAIRS = np.concatenate([example.EDGES, example.OTHERS])
-#: embeddings whose values and gradients are held against the reference
+#: embeddings whose values and gradients are compared with the reference
 CHECKED = 20
 DIMENSIONS = tuple(range(2, 11))
 
 
 def slope(x: NDArray[Any]) -> NDArray[Any]:
-    """∂L/∂x by hand, for complex numbers too: ∂l/∂xᵢ = (xᵢ − xⱼ)/l for each pair."""
+    """∂L/∂x by hand, also for complex numbers: ∂l/∂xᵢ = (xᵢ − xⱼ)/l for each pair."""
     i, j = PAIRS.T
     d = x[i] - x[j]
     lengths = np.sqrt((d**2).sum(axis=1))
@@ -60,7 +60,7 @@ def _problem(k: int, count: int, hessian: bool = True) -> Problem:
 
 
 def _goldens() -> Sequence[Golden]:
-    """Known minima; the way there is what tests/examples/test_training.py takes."""
+    """Known minima; tests/examples/test_training.py finds them by descent."""
     x = example.solution()
 
     def loss() -> float:

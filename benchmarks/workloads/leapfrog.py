@@ -1,4 +1,4 @@
-"""The planets, by drift, kick and drift: out, and back to the bit, in memory that does not grow with the number of steps."""
+"""The planets by drift, kick and drift: out and back to the bit, in memory that does not grow with the number of steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EARTH = 3
 
 
 def _problem(steps: int, gradient: bool = True) -> Problem:
-    """So many steps; and the gradient of the Earth's first coordinate after them by the initial velocities."""
+    """`steps` steps; and the gradient of the Earth's first coordinate after them by the initial velocities."""
     q, v, gm = example.solar_system()
     natural = q, v / example.LARGER, gm / example.LARGER
     h = 1 / example.RATE
@@ -40,7 +40,7 @@ def _problem(steps: int, gradient: bool = True) -> Problem:
 
 
 def _goldens() -> Sequence[Golden]:
-    """Out and back, to the bit; and the energy on the way."""
+    """Out and back, to the bit; and the energy along the way."""
     steps = 1000
     q, v, gm = example.solar_system()
 
@@ -59,7 +59,7 @@ def _goldens() -> Sequence[Golden]:
         return float(example.energy(after.q, after.v, gm) / example.energy(q, v, gm))
 
     def gradient() -> float:
-        """The error of ∂(the Earth's first coordinate after 30 steps)/∂(initial velocities), of the largest."""
+        """The relative error of ∂(the Earth's first coordinate after 30 steps)/∂(initial velocities)."""
         natural = q, v / example.LARGER, gm / example.LARGER
         _, (_, by_v, _) = planets.gradients(*natural, 30, 1 / example.RATE, EARTH, 0)
         seed = np.zeros((len(gm), 3))

@@ -1,6 +1,6 @@
 """The smaller workloads of the papers on reversible programs: checked against goldens and references, counted, not timed.
 
-A function of the library is judged by its value and by its gradient, both from random seeds, against NumPy in float64 and a complex step.
+A function of the library is compared by its value, and by its gradient for random seeds, with NumPy in float64 and a complex step.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from retrograd import library
 from retrograd.functions.reversible import Reversible
 from retrograd.library import Quaternion, Vector3
 
-#: the last place
+#: one unit in the last place
 ULP = 2.0**-32
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A function, the same in NumPy, and arguments as arrays; `packed` makes structs of those that are structs."""
+    """A function, the same in NumPy, and arguments as arrays; `packed` makes structs of them where the function takes structs."""
 
     function: Reversible
     reference: Callable[..., tuple[Any, ...]]
     args: tuple[Any, ...]
-    #: of the gradient, as a part of its largest component; of the value, of 1
+    #: tolerance of the gradient, relative to its largest component; of the value, relative to 1
     bound: float = 4e-9
     value_bound: float = 1e-7
     packed: dict[int, Callable[[Any], Any]] = field(default_factory=dict)
-    #: the position of the first argument to differentiate by: those before must be zero
+    #: the position of the first differentiated argument: the arguments before it must be zero
     first: int = 0
 
     @property
@@ -47,13 +47,13 @@ class Judged:
         return tuple(self.packed[i](a) if i in self.packed else a for i, a in enumerate(self.args))
 
     def value_error(self) -> float:
-        """Of the worst argument that changes."""
+        """The error of the worst argument that changes."""
         after = rg.run(self.function, *self.given).values
         exact = self.reference(*self.plain)
         return max(_distance(found, of) for found, of in zip(after, exact, strict=False))
 
     def gradient_error(self) -> float:
-        """Of the worst argument, for random seeds of all results."""
+        """The error of the worst argument, for random cotangents of all results."""
         generator = np.random.default_rng(len(self.args))
         names = [p.name for p in self.function.parameters]
         seeds = [generator.normal(size=np.shape(a)) for a in self.reference(*self.plain)]
@@ -109,7 +109,7 @@ def _complex(a: Any) -> Any:
 
 @functools.cache
 def _judged() -> dict[str, tuple[str, Judged]]:
-    """name -> (title, what is judged)."""
+    """name -> (title, comparison)."""
     zeros = np.zeros
     waves = np.concatenate([_normal(1, 8), zeros((5, 8))])
     layers = _normal(6), _normal(3, 4, 3), _normal(3, 4), _normal(3, 3, 4), _normal(3, 3)
@@ -206,7 +206,7 @@ def _functional() -> Sequence[Golden]:
     w = _normal(3, 4)
 
     def row_sums() -> float:
-        """∂Σ(Wx)/∂x: the sums of W's columns."""
+        """∂Σ(Wx)/∂x: the sums of the columns of W."""
         _, back = rg.vjp(library.matvec, np.zeros(3), w, np.ones(4))
         return _distance(back({"y": np.ones(3)}).x, w.sum(axis=0))
 

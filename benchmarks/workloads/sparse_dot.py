@@ -1,4 +1,4 @@
-"""trace(AᵀB) = Σᵢⱼ Aᵢⱼ Bᵢⱼ of two sparse matrices, by merging their columns. ∂/∂A is B where A has entries, ∂/∂B the other way."""
+"""trace(AᵀB) = Σᵢⱼ Aᵢⱼ Bᵢⱼ of two sparse matrices, by merging their columns. ∂/∂A is B at A's entries, ∂/∂B is A at B's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _problem(n: int, function: rg.Reversible = library.sparse_dot) -> Problem:
 
 
 def _places(matrix: tuple[Any, ...]) -> tuple[Any, Any]:
-    """(rows, columns) of the entries, in their order."""
+    """(rows, columns) of the entries, in order."""
     starts, rows, _ = matrix
     return rows, np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
