@@ -40,7 +40,8 @@ from retrograd.functions.reversible import Reversible
 from retrograd.presentation import charts
 from retrograd.pricing import plots as energy_plots
 from retrograd.pricing.advice import break_even, break_even_per_memory_unit
-from retrograd.pricing.report import EnergyReport, program_text, report_of, terms, total_text
+from retrograd.pricing.context import pricing_context
+from retrograd.pricing.report import EnergyReport, program_text, report_of, total_text
 from retrograd.values.marshal import bind, types_of
 
 #: small hardware's format, in which the cells of the datapath are counted
@@ -357,7 +358,7 @@ def gradients() -> tuple[EnergyReport, EnergyReport, int]:
             fixed.to_reals(np.array(found, dtype=np.uint64)).tolist()
             == np.ravel(getattr(expected, argument.name)).tolist()
         )
-    by = terms("landauer", program.format)
+    by = pricing_context("landauer", program.format)
     # The same words go in, the cotangent of the loss among them, and come out.
     host = adjoint.counts.host._replace(code_bits=len(program.code) * CODE_BITS)
     tape = report_of(machine, "by a tape", by, host, ledger=there)

@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from retrograd.version import __version__ as __version__
+
 if TYPE_CHECKING:
     # See compiler/language/types.py.
     from typing import Annotated as Array
@@ -98,7 +100,6 @@ if TYPE_CHECKING:
     from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
     from retrograd.values.numbers import fixed, lognum
 
-__version__ = "0.1.0"
 
 #: public name -> the module that defines it; imported on first use, so that `import retrograd` costs nothing
 _HOMES = {

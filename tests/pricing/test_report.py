@@ -18,7 +18,8 @@ from retrograd.simulator.energy.units import BOLTZMANN
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.pricing.report import EnergyReport, gates_for, program_text, total_text
+from retrograd.pricing.context import gates_for
+from retrograd.pricing.report import EnergyReport, program_text, total_text
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)

@@ -21,7 +21,8 @@ from retrograd.functions.execution import execute, load
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.presentation.tables import columns
-from retrograd.pricing.report import EnergyReport, Terms, energy_text, program_text, report_of, terms
+from retrograd.pricing.context import PricingContext, pricing_context
+from retrograd.pricing.report import EnergyReport, energy_text, program_text, report_of
 from retrograd.simulator.energy.counting import NOTHING, host_traffic
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.pricing import NotModelled, Price
@@ -125,7 +126,7 @@ def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int 
     values = bind(f, args, how)
     types = types_of(f, values)
     plain = f.compiled_for(types)
-    by = terms(tech, plain.format, **priced)
+    by = pricing_context(tech, plain.format, **priced)
     trial = _Trial(f, types, values, by, max_steps)
     # Routines that are erased by name are optimised apart from each other; so is what they are compared with.
     base = trial.report(frozenset({_NONE}), False)
@@ -157,7 +158,7 @@ def _erasing(names: Iterable[str]) -> tuple[frozenset[str], bool]:
 class _Trial:
     """The function on its arguments, compiled in several ways."""
 
-    def __init__(self, f: Reversible, types: Any, values: list[Any], by: Terms, max_steps: int | None) -> None:
+    def __init__(self, f: Reversible, types: Any, values: list[Any], by: PricingContext, max_steps: int | None) -> None:
         self.f, self.types, self.values, self.by, self.max_steps = f, types, values, by, max_steps
 
     def report(self, erase: bool | frozenset[str], temporaries: bool) -> EnergyReport:

@@ -26,8 +26,8 @@ from retrograd.functions.execution import ProgramTrap, execute, load
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
+from retrograd.pricing.context import EnergyRequest
 from retrograd.pricing.report import EnergyReport
-from retrograd.pricing.runs import Wanted
 from retrograd.simulator.energy.counting import CODE_BITS, Counts, Host, Site, counts_of, host_traffic
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.engines.choice import engine_named, engine_of
@@ -35,7 +35,9 @@ from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.values.marshal import bind, types_of
 
 
-def energy_of(f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], how: Wanted) -> EnergyReport:
+def energy_of(
+    f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
+) -> EnergyReport:
     """The report of a gradient or a batch: see `rg.energy`. Raises InputError RG0603 for anything else."""
     if isinstance(f, Derived) and f.batched is not None:
         return _batch(f, f.batched, args, keywords, how)
@@ -63,7 +65,9 @@ def _sought(f: Any) -> Sought | None:
 # ---------------------------------------------------------------------- gradients
 
 
-def _gradient(name: str, sought: Sought, args: tuple[Any, ...], keywords: dict[str, Any], how: Wanted) -> EnergyReport:
+def _gradient(
+    name: str, sought: Sought, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
+) -> EnergyReport:
     """There and back on one machine, whose program tests where it frees what has a cotangent."""
     function, backward = direction_of(sought.f)
     values = bind(function, args, keywords)
@@ -105,11 +109,11 @@ def _gradient(name: str, sought: Sought, args: tuple[Any, ...], keywords: dict[s
         toggled = Counter(there.toggled)
         toggled.update(back.toggled)
         counts = replace(counts, toggled_at=dict(toggled), dropped_at=dict(back.dropped))
-    return EnergyReport(name, how.terms(compiled.format), counts, engine_of(machine), None, there, back)
+    return EnergyReport(name, how.context(compiled.format), counts, engine_of(machine), None, there, back)
 
 
 def _by_program(
-    compiled: Compiled, backward: bool, values: list[Any], seeds: Mapping[int, int], how: Wanted
+    compiled: Compiled, backward: bool, values: list[Any], seeds: Mapping[int, int], how: EnergyRequest
 ) -> Machine | None:
     """The gradient program, which has cotangents of what is active only; None if it traps, too."""
     program = kept(compiled, ("gradient", backward), lambda: gradient_program(compiled, backward))
@@ -156,7 +160,9 @@ class _Counted:
         return Counts(program, dict(executed), 0, host)
 
 
-def _batch(f: Derived, batched: Batched, args: tuple[Any, ...], keywords: dict[str, Any], how: Wanted) -> EnergyReport:
+def _batch(
+    f: Derived, batched: Batched, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
+) -> EnergyReport:
     if how.timeline:
         _refuse(
             f"`{f.__name__}` is a batch: `timeline` is for single runs",
@@ -202,5 +208,5 @@ def _batch(f: Derived, batched: Batched, args: tuple[Any, ...], keywords: dict[s
         counted = run(p.program.compiled, p.loaded, out, False)
         program = p.program.compiled.program
     each = tuple(counted.each[i] for i in sorted(counted.each))
-    by = how.terms(program.format)
+    by = how.context(program.format)
     return EnergyReport(f"vmap({batched.f.__name__})", by, counted.total(program), counted.engine, beside, each=each)

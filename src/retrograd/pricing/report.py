@@ -10,102 +10,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.words import Format
 from retrograd.presentation.tables import columns
+from retrograd.pricing.context import PricingContext, pricing_context
 from retrograd.simulator.energy.attribution import Line, by_function, by_line
 from retrograd.simulator.energy.counting import Counts, Host, counts_of
 from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.gates import Gates, load_gates
 from retrograd.simulator.energy.ledger import Ledger
-from retrograd.simulator.energy.loading import technology
-from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, price, told
+from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, told
 from retrograd.simulator.energy.sweeping import Point, Sensitivity, optimum_frequency, sensitivities
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technology
-from retrograd.simulator.energy.units import quantity, thermal_energy, with_prefix
+from retrograd.simulator.energy.units import thermal_energy, with_prefix
 from retrograd.simulator.engines.choice import engine_of
 from retrograd.simulator.machine import Machine
 
 #: what is told of lines and functions, the dearest first
 _SHOWN = 8
 
-#: a quantity: in SI units, or as text with its unit
-Quantity = float | str
-#: figures that a model leaves open, by name: as quantities, or (lo, nominal, hi) in SI units
-Figures = Mapping[str, Quantity | tuple[float, float, float]]
-
-
-@dataclass(frozen=True)
-class Terms:
-    """By what a run is priced."""
-
-    technology: Technology
-    temperature: float | None = None
-    frequency: float | None = None
-    gates: Gates | None = None
-
-    def price(self, counts: Counts) -> Price:
-        """What the counts cost. Raises InputError RG1108, RG1112."""
-        return price(counts, self.technology, temperature=self.temperature, frequency=self.frequency, gates=self.gates)
-
-
-def terms(
-    tech: str | Path | Technology,
-    w: Format,
-    *,
-    temperature: Quantity | None = None,
-    frequency: Quantity | None = None,
-    figures: Figures | None = None,
-    gates: str | Path | Gates | None = None,
-) -> Terms:
-    """The terms, from what users write. Raises InputError RG0507, RG1101 to RG1110."""
-    model = tech if isinstance(tech, Technology) else technology(tech)
-    if figures:
-        known = {name: figure for charge in model.charges for name, figure in charge.figures.items()}
-        given = {}
-        for name, value in figures.items():
-            measures = known[name].unit.measures if name in known else ""
-            if isinstance(value, tuple):
-                given[name] = _range(name, value)
-            else:
-                given[name] = Range(*quantity(str(value), measures, name)) if measures else Range(0, 0, 0)
-        model = model.with_figures(given)
-    if gates is None:
-        gates = gates_for(w)
-    elif not isinstance(gates, Gates):
-        gates = load_gates(Path(gates))
-    kelvins = None if temperature is None else quantity(str(temperature), "temperature", "temperature")[1]
-    hertz = None if frequency is None else quantity(str(frequency), "frequency", "frequency")[1]
-    return Terms(model, kelvins, hertz, gates)
-
-
-def _range(name: str, value: tuple[Any, ...]) -> Range:
-    """What is given as (lo, nominal, hi). Raises InputError RG0507."""
-    try:
-        lo, nominal, hi = (float(x) for x in value)
-    except (TypeError, ValueError, OverflowError):
-        hint = "three numbers in SI units: (lo, nominal, hi)"
-        raise InputError(Diagnostic("RG0507", f"`{name:.40}` is no range of a figure", hint=hint)) from None
-    return Range(lo, nominal, hi)
-
-
-def gates_for(w: Format) -> Gates | None:
-    """The gate counts that come with the hardware for this format, if there are any."""
-    from importlib.util import find_spec
-
-    hardware = find_spec("retrograd.hdl.flow")
-    for folder in (hardware.submodule_search_locations or ()) if hardware is not None else ():
-        for path in sorted(Path(folder).glob("gates_*.json")):
-            found = load_gates(path)
-            if found.format == w:
-                return found
-    return None
-
 
 def report_of(
     machine: Machine,
     name: str,
-    by: Terms,
+    by: PricingContext,
     host: Host | None = None,
     baseline: Counts | None = None,
     ledger: Ledger | None = None,
@@ -131,7 +56,7 @@ class EnergyReport:
     """What a run did, and what that costs."""
 
     name: str
-    by: Terms
+    by: PricingContext
     counts: Counts
     engine: str
     #: the same source in erase mode, on the same arguments
@@ -190,7 +115,7 @@ class EnergyReport:
 
     def priced_by(self, tech: str | Path | Technology, **how: Any) -> EnergyReport:
         """The same run priced by another model; see `energy` for what goes with it. It is not run again."""
-        return replace(self, by=terms(tech, self.counts.format, **how))
+        return replace(self, by=pricing_context(tech, self.counts.format, **how))
 
     # ------------------------------------------------------------------ to be read
 

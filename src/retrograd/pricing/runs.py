@@ -5,40 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.functions.execution import execute, load
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
-from retrograd.pricing.report import EnergyReport, Figures, Quantity, Terms, report_of, terms, with_way_back
+from retrograd.pricing.context import EnergyRequest, Figures, Quantity
+from retrograd.pricing.report import EnergyReport, report_of, with_way_back
 from retrograd.simulator.energy.counting import counts_of, host_traffic
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine
 from retrograd.values.marshal import bind, types_of
-
-
-class Wanted(NamedTuple):
-    """What `energy` is asked for, beside the function and its arguments."""
-
-    tech: str | Path | Technology
-    temperature: Quantity | None
-    frequency: Quantity | None
-    figures: Figures | None
-    gates: str | Path | Gates | None
-    engine: str
-    max_steps: int | None
-    format: Format | str | None
-    options: Options | None
-    baseline: bool
-    timeline: bool
-
-    def terms(self, w: Format) -> Terms:
-        """By what is priced, in this format."""
-        at: dict[str, Any] = {"temperature": self.temperature, "frequency": self.frequency}
-        return terms(self.tech, w, figures=self.figures, gates=self.gates, **at)
 
 
 def energy(
@@ -68,18 +48,19 @@ def energy(
     `baseline`: run the same source in erase mode, too; gradients have none, since what was erased has no way back. `timeline`: look at
     every step, for bits toggled, live and erased over time; not of batches. Raises CompileError, InputError, ProgramTrap, ElementTrap.
     """
+    request = EnergyRequest(
+        tech, temperature, frequency, figures, gates, engine, max_steps, format, options, baseline, timeline
+    )
     if not isinstance(f, Reversible | Inverse):
+        # Loaded for gradients and batches only: it imports the differentiation and the batch engines.
         from retrograd.pricing.derived import energy_of
 
-        wanted = Wanted(
-            tech, temperature, frequency, figures, gates, engine, max_steps, format, options, baseline, timeline
-        )
-        return energy_of(f, args, keywords, wanted)
+        return energy_of(f, args, keywords, request)
     function, backward = (~f, True) if isinstance(f, Inverse) else (f, False)
     values = bind(function, args, keywords)
     types = types_of(function, values)
     compiled = function.compiled_for(types, format, options)
-    by = terms(tech, compiled.format, temperature=temperature, frequency=frequency, figures=figures, gates=gates)
+    by = request.context(compiled.format)
 
     def run(compiled: Compiled, look: bool) -> tuple[Machine, Ledger | None]:
         machine = load(compiled, values, backward=backward, engine=engine)

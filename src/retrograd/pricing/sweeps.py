@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
-from retrograd import __version__
 from retrograd.compiler.compiled import Compiled
 from retrograd.functions.execution import ProgramTrap, execute, load, loaded_words
 from retrograd.functions.reversible import Inverse, Reversible
@@ -26,7 +25,7 @@ from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Retr
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation.progress import Bar
-from retrograd.pricing.report import Figures, Quantity, Terms, terms
+from retrograd.pricing.context import Figures, PricingContext, Quantity, pricing_context
 from retrograd.pricing.store import SCHEMA, Kept, Store
 from retrograd.simulator.energy.counting import Counts, counts_of, host_traffic
 from retrograd.simulator.energy.gates import Gates
@@ -37,6 +36,7 @@ from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Stop, Trap
 from retrograd.simulator.stores import limit_of
 from retrograd.values.marshal import bind, types_of
+from retrograd.version import __version__
 
 Function = Reversible | Inverse
 #: a number of the arguments, or of the program, has no word in the format
@@ -89,15 +89,15 @@ class _Run(NamedTuple):
     keys: tuple[str, ...]
 
     @property
-    def wanted(self) -> dict[str, Terms]:
+    def wanted(self) -> dict[str, PricingContext]:
         """What has a price, by key."""
-        return {key: p.terms for key, p in zip(self.keys, self.points, strict=True) if p.outside is None}
+        return {key: p.context for key, p in zip(self.keys, self.points, strict=True) if p.outside is None}
 
 
 class _Place(NamedTuple):
     """A point in a format."""
 
-    terms: Terms
+    context: PricingContext
     #: why there is no price: the model has no figures for it, or the run does not fit its format
     outside: RetrogradError | None
 
@@ -112,7 +112,7 @@ class _Job(NamedTuple):
     format: Format
     backward: bool
     words: tuple[tuple[int, tuple[int, ...]], ...]
-    points: tuple[Terms, ...]
+    points: tuple[PricingContext, ...]
     max_steps: int | None
 
 
@@ -209,9 +209,9 @@ class _Point(NamedTuple):
     figures: Figures
     gates: Gates | str | Path | None
 
-    def terms(self, w: Format) -> Terms:
+    def context(self, w: Format) -> PricingContext:
         how: dict[str, Any] = {"temperature": self.temperature, "frequency": self.frequency, "gates": self.gates}
-        return terms(self.model, w, figures=self.figures, **how)
+        return pricing_context(self.model, w, figures=self.figures, **how)
 
 
 def _points(
@@ -264,7 +264,7 @@ def _runs(
         for wanted in widths:
             w = function.format_for(wanted)
             if w not in by_format:
-                by_format[w] = tuple(_place(point.terms(w), w) for point in points)
+                by_format[w] = tuple(_place(point.context(w), w) for point in points)
             for number, (args, keywords) in enumerate(given):
                 head, compiled = (name, w, number), None
                 words: tuple[tuple[int, tuple[int, ...]], ...] = ()
@@ -275,12 +275,12 @@ def _runs(
                 except (CompileError, InputError) as error:
                     if error.code not in NO_WORD:
                         raise _numbered(error, number, len(given)) from None
-                    places = tuple(_Place(place.terms, place.outside or error) for place in by_format[w])
+                    places = tuple(_Place(place.context, place.outside or error) for place in by_format[w])
                     yield _Run(*head, None, backward, values, (), places, ("",) * len(places))
                     continue
                 begins = json.dumps([hashed(compiled.program, _code), backward, words])
                 run = hashlib.sha256(begins.encode()).hexdigest()
-                keys = tuple(_key(run, hashed(place.terms, _text)) for place in by_format[w])
+                keys = tuple(_key(run, hashed(place.context, _text)) for place in by_format[w])
                 yield _Run(*head, compiled, backward, values, words, by_format[w], keys)
 
 
@@ -303,7 +303,7 @@ def _of_one_run(number: int, given: Any) -> tuple[tuple[Any, ...], dict[str, Any
         _refuse(f"arguments {number} of the sweep are {given!r:.40}", hint)
 
 
-def _place(t: Terms, w: Format) -> _Place:
+def _place(t: PricingContext, w: Format) -> _Place:
     """The point; whether the model has figures for it is seen by pricing nothing there."""
     try:
         t.price(_nothing(w))
@@ -321,7 +321,7 @@ def _code(p: Program) -> str:
     return json.dumps([p.code, p.data, p.memory, p.format.width, p.format.frac])
 
 
-def _text(t: Terms) -> str:
+def _text(t: PricingContext) -> str:
     """All that a price follows from, but the counts."""
     cells = None if t.gates is None else {unit: dict(found) for unit, found in t.gates.units.items()}
     return json.dumps([t.technology.as_dict(), t.temperature, t.frequency, cells], sort_keys=True)
@@ -384,7 +384,7 @@ def _head(p: Price) -> Kept:
     return {"technology": model.id, "version": model.version, "temperature": p.temperature, "frequency": p.frequency}
 
 
-def _head_of(t: Terms, w: Format) -> Kept:
+def _head_of(t: PricingContext, w: Format) -> Kept:
     """The same of a point where nothing was priced; as it was asked for, where the model has no figures."""
     model = t.technology
     with suppress(InputError):

@@ -25,7 +25,8 @@ from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.energy.units import UNITS, quantity
 
 import retrograd as rg
-from retrograd.pricing.report import EnergyReport, Terms
+from retrograd.pricing.context import PricingContext
+from retrograd.pricing.report import EnergyReport
 
 T = TypeVar("T")
 MODELS = files("retrograd.simulator.energy").joinpath("models")
@@ -103,7 +104,7 @@ def priced(model: Technology, rng: random.Random) -> None:
     at_frequencies(COUNTS[width], model, gates, points=3)
     sensitivities(COUNTS[width], model, gates)
     if rng.random() < 0.2:
-        report = EnergyReport("f", Terms(model, gates=gates), COUNTS[width], "reference", COUNTS[width])
+        report = EnergyReport("f", PricingContext(model, gates=gates), COUNTS[width], "reference", COUNTS[width])
         json.dumps(report.as_dict(), allow_nan=False)
         assert str(report)
         assert report._repr_html_()

@@ -162,14 +162,15 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
 def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
     from retrograd.cli.commands.run import extent, prepared
     from retrograd.cli.files import Region, write_words
-    from retrograd.pricing.report import report_of, terms, with_way_back
+    from retrograd.pricing.context import pricing_context
+    from retrograd.pricing.report import report_of, with_way_back
     from retrograd.simulator.energy.ledger import Ledger
     from retrograd.simulator.machine import Stop, Trap
 
     limit = step_limit(options)
     machine, loaded = prepared(options)
     program = machine.program
-    by = terms(tech, program.format, **how)
+    by = pricing_context(tech, program.format, **how)
     outputs = [Region.parse(text, program, "--out") for text in options.out]
     for region in outputs:
         check_output(region.path)

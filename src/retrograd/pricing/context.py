@@ -1,0 +1,112 @@
+"""Pricing contexts: the technology model, temperature, clock and gate counts by which a run is priced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from retrograd.compiler.compiled import Options
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.words import Format
+from retrograd.simulator.energy.counting import Counts
+from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.gates import Gates, load_gates
+from retrograd.simulator.energy.loading import technology
+from retrograd.simulator.energy.pricing import Price, price
+from retrograd.simulator.energy.technology import Technology
+from retrograd.simulator.energy.units import quantity
+
+#: a quantity: in SI units, or as text with its unit
+Quantity = float | str
+#: figures that a model leaves open, by name: as quantities, or (lo, nominal, hi) in SI units
+Figures = Mapping[str, Quantity | tuple[float, float, float]]
+
+
+@dataclass(frozen=True)
+class PricingContext:
+    """The conditions under which counts are priced."""
+
+    technology: Technology
+    temperature: float | None = None
+    frequency: float | None = None
+    gates: Gates | None = None
+
+    def price(self, counts: Counts) -> Price:
+        """The price of the counts. Raises InputError RG1108, RG1112."""
+        return price(counts, self.technology, temperature=self.temperature, frequency=self.frequency, gates=self.gates)
+
+
+def pricing_context(
+    tech: str | Path | Technology,
+    w: Format,
+    *,
+    temperature: Quantity | None = None,
+    frequency: Quantity | None = None,
+    figures: Figures | None = None,
+    gates: str | Path | Gates | None = None,
+) -> PricingContext:
+    """The context from the notation of users. Raises InputError RG0507, RG1101 to RG1110."""
+    model = tech if isinstance(tech, Technology) else technology(tech)
+    if figures:
+        known = {name: figure for charge in model.charges for name, figure in charge.figures.items()}
+        given = {}
+        for name, value in figures.items():
+            measures = known[name].unit.measures if name in known else ""
+            if isinstance(value, tuple):
+                given[name] = _range(name, value)
+            else:
+                given[name] = Range(*quantity(str(value), measures, name)) if measures else Range(0, 0, 0)
+        model = model.with_figures(given)
+    if gates is None:
+        gates = gates_for(w)
+    elif not isinstance(gates, Gates):
+        gates = load_gates(Path(gates))
+    kelvins = None if temperature is None else quantity(str(temperature), "temperature", "temperature")[1]
+    hertz = None if frequency is None else quantity(str(frequency), "frequency", "frequency")[1]
+    return PricingContext(model, kelvins, hertz, gates)
+
+
+def _range(name: str, value: tuple[Any, ...]) -> Range:
+    """A figure given as (lo, nominal, hi). Raises InputError RG0507."""
+    try:
+        lo, nominal, hi = (float(x) for x in value)
+    except (TypeError, ValueError, OverflowError):
+        hint = "three numbers in SI units: (lo, nominal, hi)"
+        raise InputError(Diagnostic("RG0507", f"`{name:.40}` is no range of a figure", hint=hint)) from None
+    return Range(lo, nominal, hi)
+
+
+def gates_for(w: Format) -> Gates | None:
+    """The gate counts that come with the hardware for this format, if there are any."""
+    from importlib.util import find_spec
+
+    hardware = find_spec("retrograd.hdl.flow")
+    for folder in (hardware.submodule_search_locations or ()) if hardware is not None else ():
+        for path in sorted(Path(folder).glob("gates_*.json")):
+            found = load_gates(path)
+            if found.format == w:
+                return found
+    return None
+
+
+class EnergyRequest(NamedTuple):
+    """The options of `rg.energy`, beside the function and its arguments."""
+
+    tech: str | Path | Technology
+    temperature: Quantity | None
+    frequency: Quantity | None
+    figures: Figures | None
+    gates: str | Path | Gates | None
+    engine: str
+    max_steps: int | None
+    format: Format | str | None
+    options: Options | None
+    baseline: bool
+    timeline: bool
+
+    def context(self, w: Format) -> PricingContext:
+        """The pricing context in this format."""
+        at: dict[str, Any] = {"temperature": self.temperature, "frequency": self.frequency}
+        return pricing_context(self.tech, w, figures=self.figures, gates=self.gates, **at)
