@@ -25,7 +25,7 @@ from retrograd.simulator.energy.attribution import by_line
 from retrograd.simulator.energy.counting import Counts, counts_of
 from retrograd.simulator.engines.interpreter import handlers
 from retrograd.simulator.engines.interpreter.threaded import COUNT
-from retrograd.simulator.engines.llvm.builder import ModuleBuilder
+from retrograd.simulator.engines.llvm.builder import FunctionBuilder
 from retrograd.simulator.engines.native import NativeMachine
 
 #: bar: time of a run on the threaded tier with counting, over the time without
@@ -77,18 +77,12 @@ def _without_counts() -> None:
     """Make handlers that leave out the store of their count."""
     emit = vars(handlers)["emit_handler"]
 
-    def emitted(module: ModuleBuilder, *rest: Any) -> str:
-        name: str = emit(module, *rest)
-        text = str(module.functions[-1])
-        counts = set(re.findall(rf"(%\S+) = getelementptr i8, ptr %ip, i64 {COUNT}\b", text))
-        lines = text.splitlines()
-        kept = [
-            line
-            for line in lines
-            if (m := re.search(r"store i64 %\S+, ptr (%\S+)$", line)) is None or m[1] not in counts
-        ]
-        module.functions[-1] = "\n".join(kept)
-        return name
+    def emitted(*arguments: Any) -> FunctionBuilder:
+        code: FunctionBuilder = emit(*arguments)
+        counts = set(re.findall(rf"(%\S+) = getelementptr i8, ptr %ip, i64 {COUNT}\b", "\n".join(code.lines)))
+        stores = tuple(f"ptr {count}" for count in counts)
+        code.lines = [line for line in code.lines if "store i64" not in line or not line.endswith(stores)]
+        return code
 
     vars(handlers)["emit_handler"] = emitted
 

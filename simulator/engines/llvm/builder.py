@@ -16,16 +16,14 @@ The module is built as text, which LLVM parses. `llvmlite.ir` needs twelve times
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from hashlib import sha256
 from typing import Any
 
-from retrograd.isa.words import Format
-from retrograd.simulator.engines.llvm.types import I1, I64, POINTER, VOID, Extension, IllTyped, Type, integer, structure
+from retrograd.simulator.engines.llvm.types import I1, I32, I64, POINTER, VOID, Extension, IllTyped, Type, structure
 
 #: attributes of a function that computes a value and does nothing else
 PURE = "nounwind willreturn memory(none)"
@@ -81,7 +79,7 @@ class Value:
 
     def sar(self, by: Operand) -> Value:
         """⌊x / 2^by⌋ of the signed number."""
-        return self.code.binary("ashr", self, by)
+        return self.code.binary("ashr", self, by) if isinstance(by, Value) or by else self
 
     def udiv(self, by: Operand) -> Value:
         """The quotient of unsigned numbers; undefined for 0."""
@@ -212,6 +210,25 @@ class Pointer(Value):
         """Add to the value that stands there."""
         self.store(self.load() + amount)
 
+    def gather(self, mask: Value, align: int) -> Value:
+        """Of a vector of pointers: the words of the lanes in the mask, 0 in the others."""
+        t = self.element.vector(self.type.lanes)
+        operands = self.code.constant(I32, align), mask, self.code.constant(t, 0)
+        over = f".{t.suffix}.{self.type.suffix}"
+        return self.code.intrinsic("masked.gather", self, *operands, result=t, over=over, pure=False)
+
+    def scatter(self, value: Value, mask: Value, align: int) -> None:
+        """Of a vector of pointers: write the words of the lanes in the mask."""
+        over = f".{value.type.suffix}.{self.type.suffix}"
+        operands = value, self, self.code.constant(I32, align), mask
+        self.code.intrinsic("masked.scatter", *operands, result=VOID, over=over, pure=False)
+
+    def store_lanes(self, value: Value, mask: Value, align: int) -> None:
+        """Write the lanes of a vector that are in the mask."""
+        over = f".{value.type.suffix}.p0"
+        operands = value, self, self.code.constant(I32, align), mask
+        self.code.intrinsic("masked.store", *operands, result=VOID, over=over, pure=False)
+
     def atomic_add(self, amount: Value) -> None:
         self.code.do(f"{self.code.name()} = atomicrmw add {self}, {amount} monotonic")
 
@@ -247,7 +264,7 @@ class ModuleBuilder:
         #: functions of the module that are defined
         self.callees: dict[str, Callee] = {}
         self._declared: dict[tuple[str, tuple[Type, ...]], Callee] = {}
-        self.functions: list[FunctionBuilder | str] = []
+        self.functions: list[FunctionBuilder] = []
 
     def define(self, name: str, text: str) -> str:
         """A global definition or declaration, once for its name; the name."""
@@ -282,9 +299,17 @@ class ModuleBuilder:
         self.functions.append(out)
         return out
 
-    def table(self, values: Sequence[int], t: Type | Format) -> str:
+    def shared(
+        self, name: str, result: Type, parameters: Mapping[str, Type], attributes: str, build: Callable[..., Value]
+    ) -> Callee:
+        """An internal function, defined on first use: `build` emits its body, given it and its arguments, and returns the result."""
+        if name not in self.callees:
+            f = self.function(name, result, parameters, attributes)
+            f.ret(build(f, *f.arguments))
+        return self.callees[name]
+
+    def table(self, values: Sequence[int], t: Type) -> str:
         """The name of a constant table with words of that type."""
-        t = integer(t.width) if isinstance(t, Format) else t
         words = [v % (1 << t.bits) for v in values]
         name = f"@table_{sha256(repr((t.bits, words)).encode()).hexdigest()[:16]}"
         space = f"addrspace({self.tables}) " if self.tables else ""
@@ -292,10 +317,7 @@ class ModuleBuilder:
         return self.define(name, f"{name} = internal unnamed_addr {space}constant [{len(words)} x {t}] [{entries}]")
 
     def text(self) -> str:
-        return (
-            "\n\n".join([*self._globals.values(), *(f if isinstance(f, str) else f.text() for f in self.functions)])
-            + "\n"
-        )
+        return "\n\n".join([*self._globals.values(), *(f.text() for f in self.functions)]) + "\n"
 
 
 class FunctionBuilder:
@@ -309,7 +331,8 @@ class FunctionBuilder:
         self._variables: list[str] = []
         self.lines: list[str] = []
         self._count = 0
-        self._labels: set[str] = set()
+        #: parameters, labels and variables that begin with a name
+        self._labels: dict[str, int] = dict.fromkeys(names, 1)
         self._constants: dict[tuple[Type, float], Value] = {}
         #: value numbering: what the block has computed, by its text
         self._known: dict[str, Value] = {}
@@ -373,14 +396,14 @@ class FunctionBuilder:
 
     def all(self, truths: Iterable[Value]) -> Value:
         """Whether all hold."""
-        return self._folded("and", truths, 1)
+        return self._folded("and", truths, self.constant(I1, 1))
 
-    def any(self, truths: Iterable[Value]) -> Value:
-        """Whether one holds."""
-        return self._folded("or", truths, 0)
+    def any(self, truths: Iterable[Value], type_: Type = I1) -> Value:
+        """Whether one holds; in lanes, `type_` is their type."""
+        return self._folded("or", truths, self.constant(type_, 0))
 
-    def _folded(self, op: str, truths: Iterable[Value], none: int) -> Value:
-        return reduce(partial(self.binary, op), truths) if (truths := list(truths)) else self.constant(I1, none)
+    def _folded(self, op: str, truths: Iterable[Value], none: Value) -> Value:
+        return reduce(partial(self.binary, op), truths) if (truths := list(truths)) else none
 
     def vector(self, values: Sequence[int], type_: Type) -> Value:
         """The constant vector of the numbers."""
@@ -449,11 +472,9 @@ class FunctionBuilder:
     # ------------------------------------------------------------------ control flow
 
     def _label(self, name: str) -> str:
-        found, k = name, 1
-        while found in self._labels:
-            found, k = f"{name}.{k}", k + 1
-        self._labels.add(found)
-        return found
+        k = self._labels.get(name, 0)
+        self._labels[name] = k + 1
+        return f"{name}_{k}" if k else name
 
     def block(self, name: str) -> Block:
         """A new block, not started yet."""
@@ -503,6 +524,15 @@ class FunctionBuilder:
         self.start(after)
 
     @contextmanager
+    def unless(self, truth: Value, name: str, likely: bool | None = True) -> Iterator[None]:
+        """What is emitted inside runs only where the truth does not hold. `likely`: whether it nearly always holds."""
+        otherwise, after = self.block(name), self.block(f"{name}.end")
+        self.branch(truth, after, otherwise, likely)
+        self.start(otherwise)
+        yield
+        self.start(after)
+
+    @contextmanager
     def loop(self, count: Operand, name: str = "loop") -> Iterator[Value]:
         """What is emitted inside runs for k = 0 … count − 1."""
         counter = self.variable(I64, f"{name}.k", 0)
@@ -515,103 +545,3 @@ class FunctionBuilder:
         counter.store(k + 1)
         self.jump(head)
         self.start(after)
-
-
-def bits(value: float) -> int:
-    """A double's bits."""
-    return int(struct.unpack("<q", struct.pack("<d", value))[0])
-
-
-def double(value: float) -> str:
-    """A positive double as LLVM reads it exactly."""
-    return f"0x{bits(value):016X}"
-
-
-class Code:
-    """A sequence of LLVM instructions in SSA form, on words of one instance, or of several side by side.
-
-    `word`, `truth`: the types of words and of what is so or not; `number`, `real`: constants among them.
-    """
-
-    def __init__(self, module: ModuleBuilder, w: Format, prefix: str = "v", lanes: int = 1) -> None:
-        self.module = module
-        self.w = w
-        self.lanes = lanes
-        self.word, self.truth = self.side_by_side(f"i{w.width}"), self.side_by_side("i1")
-        self.true = self._constant("i1", "true")
-        self.false = self._constant("i1", "false")
-        self.lines: list[str] = []
-        self._prefix = prefix
-        self._next = 0
-        #: values at hand since the last label, by what computes them
-        self._known: dict[str, str] = {}
-        #: sums since the last label: result -> (operation, x, y, whether it is noted somewhere if it does not fit)
-        self._sums: dict[str, tuple[str, str, str, bool]] = {}
-
-    def side_by_side(self, type_: str) -> str:
-        """A type, once for every lane."""
-        return type_ if self.lanes == 1 else f"<{self.lanes} x {type_}>"
-
-    def _constant(self, type_: str, text: str) -> str:
-        return text if self.lanes == 1 else f"splat ({type_} {text})"
-
-    def number(self, value: int) -> str:
-        """A word, the same in every lane."""
-        return self._constant(f"i{self.w.width}", str(self.w.signed(value)))
-
-    def real(self, value: float) -> str:
-        """A positive double, exactly, the same in every lane."""
-        return self._constant("double", double(value))
-
-    def suffix(self, type_: str) -> str:
-        """What LLVM's functions on such a type are called after."""
-        return type_ if self.lanes == 1 else f"v{self.lanes}{type_}"
-
-    def name(self) -> str:
-        self._next += 1
-        return f"%{self._prefix}{self._next}"
-
-    def let(self, text: str) -> str:
-        """The value of an instruction: its name. What was computed since the last label is not computed again."""
-        found = self._known.get(text)
-        if found is None:
-            found = self.name()
-            self.lines.append(f"  {found} = {text}")
-            if not text.startswith(("load", "alloca", "phi", "musttail")):
-                self._known[text] = found
-        return found
-
-    def sum_is(self, result: str, op: str, x: str, y: str, noted: bool) -> None:
-        """Remember that the result is x + y or x − y ("add", "sub")."""
-        self._sums[result] = op, x, y, noted
-
-    def undone(self, op: str, x: str, y: str) -> tuple[str, bool] | None:
-        """What a sum comes to that undoes another: (x + y) − y = x, and its like; and whether, if it does not fit, it was noted
-        that the other did not.
-
-        Programs that run backward are full of them: a value computed, used, and computed again to be cleared. LLVM does not
-        see it where sums are checked.
-        """
-        made = self._sums.get(x)
-        if made is not None:
-            before, a, b, noted = made
-            if op == "sub" and before == "add" and y in (a, b):
-                return (a if y == b else b), noted
-            if op == "add" and before == "sub" and y == b:
-                return a, noted
-        made = self._sums.get(y)
-        if made is not None:
-            before, a, b, noted = made
-            if before == "sub" and (a, op) == (x, "sub"):
-                return b, noted
-            if before == "sub" and (b, op) == (x, "add"):
-                return a, noted
-        return None
-
-    def do(self, text: str) -> None:
-        self.lines.append(f"  {text}")
-
-    def label(self, name: str) -> None:
-        self.lines.append(f"{name}:")
-        self._known.clear()
-        self._sums.clear()

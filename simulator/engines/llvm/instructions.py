@@ -1,9 +1,9 @@
-"""What an instruction does, ready for code: its guards and the words that it changes, with cotangents if D = 1."""
+"""Instructions as trees, ready for code: guards and changed words, with cotangents if D = 1."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from retrograd.isa.derivatives.cotangent_steps import NOTHING, lifted
 from retrograd.isa.effects import Erase, Unerase
@@ -20,7 +20,7 @@ MODES: tuple[Mode, ...] = ("always", "overflow", "strict")
 class Step:
     """place -> its word after the instruction, as trees over the words before; `guards[mode]` must all hold.
 
-    Of a branch the words include BR. That nothing but a branch ends a jump is left to whoever follows the control flow.
+    For a branch the words include BR. The guard that only a branch ends a jump is left out: control flow implies it.
     """
 
     opcode: Opcode
@@ -30,32 +30,32 @@ class Step:
     same: bool
     after: dict[str, Expr]
     guards: dict[Mode, tuple[Expr, ...]]
-    #: companions whose words are dropped, and must be taken note of
+    #: cotangents that are dropped, and must be counted
     drops: tuple[str, ...]
     #: places whose words are lost
     erases: tuple[str, ...]
-    #: places whose words would have to come back from nowhere
+    #: places whose lost words would have to come back
     unerases: tuple[str, ...]
 
-    @property
+    @cached_property
     def roots(self) -> list[Expr]:
         return [*self.after.values(), *(tree for trees in self.guards.values() for tree in trees)]
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
-        """The places and companions that the trees read, those dropped included."""
+        """The places and cotangents that the trees read, dropped and erased ones included."""
         return inputs(*self.roots) | set(self.drops) | set(self.erases)
 
-    @property
+    @cached_property
     def memory(self) -> bool:
         """Whether it has an address."""
         return "m" in self.opcode.reads or "m" in self.opcode.writes
 
-    @property
+    @cached_property
     def branches(self) -> bool:
         return "br" in self.opcode.writes
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Nodes of its trees, leaves not counted."""
         return sum(node.op not in ("const", "input") for node in nodes(*self.roots))

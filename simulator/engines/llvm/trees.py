@@ -1,72 +1,90 @@
-"""Fold: the expression tree as LLVM IR, for the machines that compile: host code and PTX.
+"""Fold: the expression tree as LLVM IR, for the machines that compile: host code, host code in lanes, and PTX.
 
-Words are `iW`; every node is one value of that type, as `isa.expr.OPERATIONS` defines it. What LLVM has no instruction for
-(quotients of two-word numbers, integer roots) is a function of the module, written here once for all targets.
+Words are `iW`, or vectors of them with one word for each lane; every node is one value of that type, as `isa.expr.OPERATIONS`
+defines it. Arithmetic for which LLVM has no instruction is in `functions.py`.
 
-Overrides, each computing what the nodes say (held to it by tests against `evaluate`):
+Overrides, each of which computes what the nodes define (tests compare with `evaluate`):
     a sum and whether it fits       sadd.with.overflow, ssub.with.overflow
     words of one product            one product of 2W bits, to which half a unit is added where it is rounded
     quotients of the same operands  one quotient of 2W bits: ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋
     whether a product fits          a comparison of its upper word alone
     a rounded quotient              ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋
-    a root                          that of a double, put right by integers
+    a root                          that of a double, corrected by integers
+
+In lanes, words have 64 bits. There are no products and quotients of 128 bits, so products are made of four products of 32 bits,
+and quotients are right only below 2^50: `unsound` holds in the lanes whose values must not be used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from retrograd.isa.expr import ZERO, Expr, const, half, nodes
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.llvm.builder import Code
-from retrograd.simulator.engines.llvm.functions import integer_quotient, integer_root, wide_quotient
+from retrograd.simulator.engines.llvm.builder import FunctionBuilder, Value
+from retrograd.simulator.engines.llvm.functions import (
+    ROOT_SHIFT,
+    integer_quotient,
+    integer_root,
+    near_quotient,
+    near_root,
+    two_words,
+    wide_quotient,
+)
+from retrograd.simulator.engines.llvm.types import POINTER, integer, pointer, structure
 
-Key = tuple[str, Expr, Expr]
+T = TypeVar("T")
+#: the only width of words in lanes
+LANE_WIDTH = 64
 
 
 class Trees:
-    """Trees as code, over words that are at hand: `words[name]` is the value of the place `name`, or a constant.
+    """Trees as code, over words that have values: `words[name]` is the value of the place `name`.
 
-    Values are kept, so that a second tree shares the nodes of the first; all roots must be given beforehand, since
-    which sums need an overflow bit, and which quotients belong together, is seen from all of them. `noted`: those of the roots
-    of which whoever runs the code takes note if they do not hold; nothing else then depends on them.
+    Values are kept, so that a second tree shares the nodes of the first. All roots must be given beforehand, because
+    they determine which sums need an overflow bit, and which quotients belong together. `deferred`: roots that are checked
+    later, so that no other value depends on them.
     """
 
-    def __init__(self, code: Code, words: Mapping[str, str], roots: Sequence[Expr], noted: Sequence[Expr] = ()) -> None:
-        self._code = code
-        self._w = code.w
-        self._t = code.word
-        self._truth = code.truth
-        self._words = words
-        self._values: dict[Expr, str] = {}
-        self._truths: dict[Expr, str] = {}
-        self._pairs: dict[Key, str] = {}
-        self._wrapped: dict[Expr, str] = {}
-        #: truths of which one that holds says that values are not to be relied on
-        self.doubts: list[str] = []
+    def __init__(
+        self,
+        code: FunctionBuilder,
+        w: Format,
+        words: Mapping[str, Value],
+        roots: Sequence[Expr],
+        deferred: Sequence[Expr] = (),
+        lanes: int = 1,
+    ) -> None:
+        self._code, self._w, self._words, self._lanes = code, w, words, lanes
+        self._word = integer(w.width).vector(lanes)
+        self._values: dict[Expr, Value] = {}
+        self._truths: dict[Expr, Value] = {}
+        #: products and quotients of which several nodes take words
+        self._wide: dict[tuple[object, ...], Value] = {}
+        self._wrapped: dict[Expr, Value] = {}
+        #: truths: where one holds, values must not be used
+        self.unsound: list[Value] = []
         self._checked: set[Expr] = set()
-        #: sums of which it is noted where they do not fit
-        self._noted = {sum_ for tree in noted for part in _conjuncts(tree) if (sum_ := _checked_sum(part)) is not None}
+        #: sums whose overflow is a deferred check
+        self._deferred = {_checked_sum(part) for tree in deferred for part in _conjuncts(tree)}
         self._shift: dict[tuple[Expr, Expr], int] = {}
         self._all_flat: dict[tuple[Expr, Expr], bool] = {}
         for node in nodes(*roots):
             sum_ = _checked_sum(node)
             if sum_ is not None:
                 self._checked.add(sum_)
-            if node.op == "divround":
-                # From the floor of the quotient's double.
-                operands = node.args[0], node.args[1]
-                places = _parameter(node) % self._w.width
-                if places + 1 < self._w.width:
-                    self._shift[operands] = max(places + 1, self._shift.get(operands, 0))
-                self._all_flat[operands] = False
-            if node.op == "divshift":
+            if node.op in ("divround", "divshift"):
                 operands, shift = (node.args[0], node.args[1]), _parameter(node)
+                rounded = node.op == "divround"
+                if rounded:
+                    # From the floor of twice the quotient.
+                    shift = shift % self._w.width + 1
                 if shift < self._w.width:
                     self._shift[operands] = max(shift, self._shift.get(operands, 0))
                 self._all_flat[operands] = self._all_flat.get(operands, True) and shift == 0
 
-    def value(self, root: Expr) -> str:
+    def value(self, root: Expr) -> Value:
         """The word of the tree."""
         found = self._values.get(root)
         if found is None:
@@ -75,10 +93,10 @@ class Trees:
                     self._values[node] = self._emit(node)
             found = self._values.get(root)
         if found is None:
-            found = self._values[root] = self._code.let(f"zext {self._truth} {self.truth(root)} to {self._t}")
+            found = self._values[root] = self.truth(root).to(self._word)
         return found
 
-    def truth(self, root: Expr) -> str:
+    def truth(self, root: Expr) -> Value:
         """The tree as i1: whether its word is not zero."""
         found = self._truths.get(root)
         if found is None:
@@ -87,71 +105,63 @@ class Trees:
                     self._truths[node] = self._emit_truth(node)
             found = self._truths.get(root)
             if found is None:
-                zero = self.value(root)
-                found = self._truths[root] = self._code.let(f"icmp ne {self._t} {zero}, {self._code.number(0)}")
+                found = self._truths[root] = self.value(root).ne(0)
         return found
 
     # ------------------------------------------------------------------ one node
 
-    def _emit_truth(self, node: Expr) -> str:
-        let, t, truth, true = self._code.let, self._t, self._truth, self._code.true
+    def _emit_truth(self, node: Expr) -> Value:
         sum_ = _checked_sum(node)
         if sum_ is not None:
             self.value(sum_)
-            return let(f"xor {truth} {self._wrapped[sum_]}, {true}")
+            return ~self._wrapped[sum_]
         x, y = node.args[0], node.args[1]
         match node.op:
             case "eq" if y is ZERO and _is_truth(x):
-                return let(f"xor {truth} {self.truth(x)}, {true}")
+                return ~self.truth(x)
             case "eq" if _fits_word(x, y, self._w):
                 return self._product_fits(y.args[0])
             case "eq":
-                return let(f"icmp eq {t} {self.value(x)}, {self.value(y)}")
+                return self.value(x).eq(self.value(y))
             case "lt":
-                return let(f"icmp slt {t} {self.value(x)}, {self.value(y)}")
+                return self.value(x).lt(self.value(y))
             case "ltu":
-                return let(f"icmp ult {t} {self.value(x)}, {self.value(y)}")
+                return self.value(x).ltu(self.value(y))
             case "and" | "or":
-                return let(f"{node.op} {truth} {self.truth(x)}, {self.truth(y)}")
+                return self._code.binary(node.op, self.truth(x), self.truth(y))
             case "select":
-                return let(
-                    f"select {truth} {self.truth(x)}, {truth} {self.truth(y)}, {truth} {self.truth(node.args[2])}"
-                )
+                return self.truth(x).select(self.truth(y), self.truth(node.args[2]))
         raise ValueError(f"{node.op!r} is no truth")
 
-    def _emit(self, node: Expr) -> str:
-        let, t, w = self._code.let, self._t, self._w
+    def _emit(self, node: Expr) -> Value:
         if node in self._checked:
             return self._sum_with_overflow(node)
         s = _parameter(node)
         match node.op:
             case "const":
-                return self._code.number(s)
+                return self._code.constant(self._word, s)
             case "input":
                 return self._words[str(node.param)]
             case "select":
                 x, y = self.value(node.args[1]), self.value(node.args[2])
-                return let(f"select {self._truth} {self.truth(node.args[0])}, {t} {x}, {t} {y}")
+                return self.truth(node.args[0]).select(x, y)
             case "table" if isinstance(node.param, tuple):
                 return self._look_up(self.value(node.args[0]), node.param)
         v = [self.value(arg) for arg in node.args]
         match node.op:
             case "add" | "sub":
-                undone = self._code.undone(node.op, v[0], v[1])
-                if undone is not None:
-                    return undone[0]
-                found = let(f"{node.op} {t} {v[0]}, {v[1]}")
-                self._code.sum_is(found, node.op, v[0], v[1], noted=False)
-                return found
+                cancelled = _cancelled(node.op, v[0], v[1])
+                if cancelled is not None:
+                    return cancelled[0]
+                return self._remember(self._code.binary(node.op, v[0], v[1]), node.op, v[0], v[1], False)
             case "and" | "or" | "xor":
-                return let(f"{node.op} {t} {v[0]}, {v[1]}")
+                return self._code.binary(node.op, v[0], v[1])
             case "shl" | "shr" | "sar":
-                amount = let(f"and {t} {v[1]}, {self._code.number(w.width - 1)}")
-                return let(f"{_SHIFTS[node.op]} {t} {v[0]}, {amount}")
+                return self._code.binary(_SHIFTS[node.op], v[0], v[1] & self._w.width - 1)
             case "mulshift" | "mulround" if s == 0:
-                return let(f"mul {t} {v[0]}, {v[1]}")
+                return v[0] * v[1]
             case "mulshift" | "mulround":
-                return self._product(node.args[0], node.args[1], s, _added(node, w))
+                return self._product(node.args[0], node.args[1], s, _added(node, self._w))
             case "divshift":
                 return self._quotient(node.args[0], node.args[1], s)
             case "divround":
@@ -160,119 +170,147 @@ class Trees:
                 return self._root(v[0], s)
         raise ValueError(f"no LLVM for operation {node.op!r}")
 
-    def _sum_with_overflow(self, node: Expr) -> str:
-        let, t = self._code.let, self._t
+    # ------------------------------------------------------------------ sums
+
+    def _sum_with_overflow(self, node: Expr) -> Value:
         x, y = self.value(node.args[0]), self.value(node.args[1])
-        undone = self._code.undone(node.op, x, y)
-        if undone is not None and undone[1] and node in self._noted:
-            # Where this does not fit, neither did the other: once noted is enough.
-            self._wrapped[node] = self._code.false
-            return undone[0]
-        name = f"@llvm.s{node.op}.with.overflow.{self._code.suffix(f'i{self._w.width}')}"
-        pair = f"{{ {t}, {self._truth} }}"
-        self._code.module.define(name, f"declare {pair} {name}({t}, {t})")
-        both = let(f"call {pair} {name}({t} {x}, {t} {y})")
-        self._wrapped[node] = let(f"extractvalue {pair} {both}, 1")
-        if undone is not None:
-            return undone[0]
-        found = let(f"extractvalue {pair} {both}, 0")
-        self._code.sum_is(found, node.op, x, y, node in self._noted)
+        cancelled = _cancelled(node.op, x, y)
+        if cancelled is not None and cancelled[1] and node in self._deferred:
+            # Where this sum does not fit, neither did the other, and that is checked already.
+            self._wrapped[node] = self._code.constant(self._word.truth, 0)
+            return cancelled[0]
+        result = structure(self._word, self._word.truth)
+        both = self._code.intrinsic(f"s{node.op}.with.overflow", x, y, result=result)
+        self._wrapped[node] = both.part(1)
+        if cancelled is not None:
+            return cancelled[0]
+        return self._remember(both.part(0), node.op, x, y, node in self._deferred)
+
+    def _remember(self, found: Value, op: str, x: Value, y: Value, deferred: bool) -> Value:
+        self._code.facts[found] = op, x, y, deferred
         return found
 
-    def _product(self, x: Expr, y: Expr, s: int, added: int) -> str:
-        """⌊(x·y + added) / 2^s⌋, s > 0, added < 2^(W−1)."""
-        let, t, wide = self._code.let, self._t, f"i{2 * self._w.width}"
-        high = let(f"ashr {wide} {self._wide_product(x, y, added)}, {min(s, 2 * self._w.width - 1)}")
-        return let(f"trunc {wide} {high} to {t}")
+    # ------------------------------------------------------------------ products
 
-    def _wide_product(self, x: Expr, y: Expr, added: int) -> str:
-        """x·y + added, added < 2^(W−1), as a word of 2W bits."""
-        let, t, wide = self._code.let, self._t, f"i{2 * self._w.width}"
-        found = self._pairs.get(("product", x, y))
+    def _once(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
+        found = self._wide.get(key)
         if found is None:
-            a = let(f"sext {t} {self.value(x)} to {wide}")
-            b = let(f"sext {t} {self.value(y)} to {wide}")
-            found = self._pairs["product", x, y] = let(f"mul nsw {wide} {a}, {b}")
-        if added:
-            key = f"product + {added}"
-            plain, found = found, self._pairs.get((key, x, y))
-            if found is None:
-                found = self._pairs[key, x, y] = let(f"add nsw {wide} {plain}, {added}")
+            found = self._wide[key] = make()
         return found
 
-    def _product_fits(self, low: Expr) -> str:
+    def _product(self, x: Expr, y: Expr, s: int, added: int) -> Value:
+        """⌊(x·y + added) / 2^s⌋, s > 0, added < 2^(W−1)."""
+        if self._lanes > 1:
+            low, high = self._words_of_product(x, y, added)
+            if s < LANE_WIDTH:
+                return self._code.intrinsic("fshr", high, low, self._code.constant(self._word, s))
+            return high.sar(min(s - LANE_WIDTH, LANE_WIDTH - 1))
+        return self._wide_product(x, y, added).sar(min(s, 2 * self._w.width - 1)).to(self._word)
+
+    def _words_of_product(self, x: Expr, y: Expr, added: int) -> tuple[Value, Value]:
+        keys = [("product", x, y, added, k) for k in (0, 1)]
+        if keys[0] not in self._wide:
+            words = two_words(self.value(x), self.value(y), added)
+            self._wide |= zip(keys, words, strict=True)
+        return self._wide[keys[0]], self._wide[keys[1]]
+
+    def _wide_product(self, x: Expr, y: Expr, added: int) -> Value:
+        """x·y + added, added < 2^(W−1), as a word of 2W bits."""
+        if added:
+            plain = self._wide_product(x, y, 0)
+            return self._once(("product", x, y, added), lambda: self._code.binary("add nsw", plain, added))
+
+        def make() -> Value:
+            a, b = (self.value(v).to(self._word.twice, "sext") for v in (x, y))
+            return self._code.binary("mul nsw", a, b)
+
+        return self._once(("product", x, y, 0), make)
+
+    def _product_fits(self, low: Expr) -> Value:
         """Whether ⌊p / 2^s⌋ is a word: whether the upper word of p is in [−2^(s−1), 2^(s−1))."""
-        let, t, number, s = self._code.let, self._t, self._code.number, _parameter(low)
-        upper = let(f"add {t} {self._upper_word(low)}, {number(1 << s - 1)}")
-        return let(f"icmp ult {t} {upper}, {number(1 << s)}")
+        s = _parameter(low)
+        upper = self._product(low.args[0], low.args[1], self._w.width, _added(low, self._w))
+        return (upper + (1 << s - 1)).ltu(1 << s)
 
-    def _upper_word(self, product: Expr) -> str:
-        return self._product(product.args[0], product.args[1], self._w.width, _added(product, self._w))
+    # ------------------------------------------------------------------ quotients, roots, tables
 
-    def _root(self, x: str, s: int) -> str:
-        t = self._t
-        return self._code.let(f"call {t} {integer_root(self._code.module, self._w, s)}({t} {x})")
-
-    def _quotient(self, x: Expr, y: Expr, s: int) -> str:
-        let, t, w, module = self._code.let, self._t, self._w, self._code.module
-        if self._all_flat[x, y]:
-            return let(f"call {t} {integer_quotient(module, w)}({t} {self.value(x)}, {t} {self.value(y)})")
-        wide = f"i{2 * w.width}"
+    def _quotient(self, x: Expr, y: Expr, s: int) -> Value:
+        if self._lanes == 1 and self._all_flat[x, y]:
+            return self._code.call(integer_quotient(self._code.module, self._w), self.value(x), self.value(y))
         quotient, top = self._wide_quotient(x, y, s)
-        if top != s:
-            quotient = let(f"ashr {wide} {quotient}, {min(top - s, 2 * w.width - 1)}")
-        return let(f"trunc {wide} {quotient} to {t}")
+        return self._shifted(quotient, top - s)
 
-    def _wide_quotient(self, x: Expr, y: Expr, s: int) -> tuple[str, int]:
-        """(⌊x·2^t / y⌋, t), t ≥ s."""
-        t, w, module = self._t, self._w, self._code.module
+    def _shifted(self, quotient: Value, by: int) -> Value:
+        """A word of a quotient that may be longer."""
+        return quotient.sar(min(by, quotient.type.bits - 1)).to(self._word)
+
+    def _wide_quotient(self, x: Expr, y: Expr, s: int) -> tuple[Value, int]:
+        """(⌊x·2^t / y⌋, t), t ≥ s; in lanes in one word, which it fits where it is sound."""
         # −2^(W−1)·2^W / −1 is one too many for 2W bits: shifted by W, a quotient gives its own low word and no other's.
-        top = s if s == w.width else self._shift[x, y]
-        key = "whole" if s == w.width else "quotient"
-        quotient = self._pairs.get((key, x, y))
-        if quotient is None:
-            name = wide_quotient(module, w, top)
-            quotient = self._code.let(f"call i{2 * w.width} {name}({t} {self.value(x)}, {t} {self.value(y)})")
-            self._pairs[key, x, y] = quotient
-        return quotient, top
+        top = s if s == self._w.width else self._shift[x, y]
+        operands = self.value(x), self.value(y)
 
-    def _rounded_quotient(self, x: Expr, y: Expr, s: int) -> str:
-        """A word of ⌊x·2^p / y + ½⌋, p = s mod W: that below 2^(p − s)."""
-        let, t, w = self._code.let, self._t, self._w
-        wide, places = f"i{2 * w.width}", s % w.width
-        key = f"rounded in {places}"
-        rounded = self._pairs.get((key, x, y))
-        if rounded is None:
+        def make() -> Value:
+            if self._lanes == 1:
+                return self._code.call(wide_quotient(self._code.module, self._w, top), *operands)
+            quotient, sound = near_quotient(*operands, top)
+            self.unsound.append(~sound)
+            return quotient
+
+        return self._once(("quotient", x, y, top), make), top
+
+    def _rounded_quotient(self, x: Expr, y: Expr, s: int) -> Value:
+        """A word of ⌊x·2^p / y + ½⌋, p = s mod W: the one below 2^(p − s)."""
+        places = s % self._w.width
+
+        def make() -> Value:
             twice, top = self._wide_quotient(x, y, places + 1)
-            if top != places + 1:
-                twice = let(f"ashr {wide} {twice}, {top - places - 1}")
-            up = let(f"add {wide} {twice}, 1")
-            rounded = let(f"ashr {wide} {up}, 1")
-            if places + 1 == w.width:
-                # The one quotient of which twice as much is too many for 2W bits: −2^(W−1)·2^p / −1.
-                least, minus = self._code.number(w.sign), self._code.number(w.mask)
-                most = let(f"icmp eq {t} {self.value(x)}, {least}")
-                one = let(f"icmp eq {t} {self.value(y)}, {minus}")
-                both = let(f"and i1 {most}, {one}")
-                rounded = let(f"select i1 {both}, {wide} {1 << 2 * w.width - 2}, {wide} {rounded}")
             # 0 stays 0: a divisor of 0 gives ⌊2z⌋ = 0.
-            self._pairs[key, x, y] = rounded
-        if s != places:
-            rounded = let(f"ashr {wide} {rounded}, {min(places - s, 2 * w.width - 1)}")
-        return let(f"trunc {wide} {rounded} to {t}")
+            rounded = (twice.sar(top - places - 1) + 1).sar(1)
+            if places + 1 < self._w.width or self._lanes > 1:
+                return rounded
+            # The one quotient of which twice as much is too many for 2W bits: −2^(W−1)·2^p / −1.
+            too_large = self.value(x).eq(self._w.sign) & self.value(y).eq(-1)
+            return too_large.select(1 << 2 * self._w.width - 2, rounded)
 
-    def _look_up(self, index: str, values: tuple[int, ...]) -> str:
-        let, t, module = self._code.let, self._t, self._code.module
-        name = module.table(values, self._w)
-        pointer = f"ptr addrspace({module.tables})" if module.tables else "ptr"
-        entry = let(f"and {t} {index}, {len(values) - 1}")
-        if self._w.width < 64:
-            entry = let(f"zext {t} {entry} to i64")
-        address = let(f"getelementptr inbounds [{len(values)} x {t}], {pointer} {name}, i64 0, i64 {entry}")
-        return let(f"load {t}, {pointer} {address}")
+        return self._shifted(self._once(("rounded", x, y, places), make), places - s)
+
+    def _root(self, x: Value, s: int) -> Value:
+        if self._lanes == 1:
+            return self._code.call(integer_root(self._code.module, self._w, s), x)
+        if s > ROOT_SHIFT:
+            raise NotImplementedError(f"roots of words shifted by {s}")
+        return near_root(x, s)
+
+    def _look_up(self, index: Value, values: tuple[int, ...]) -> Value:
+        code, module, t = self._code, self._code.module, self._word.element
+        space = pointer(module.tables) if module.tables else POINTER
+        table = Value(code, space, module.table(values, t)).of(t)
+        entry = table[(index & len(values) - 1).to(integer(64))]
+        if self._lanes == 1:
+            return entry.load()
+        return entry.gather(code.constant(self._word.truth, 1), t.bits // 8)
 
 
 _SHIFTS = {"shl": "shl", "shr": "lshr", "sar": "ashr"}
+
+
+def _cancelled(op: str, x: Value, y: Value) -> tuple[Value, bool] | None:
+    """(the value of a sum that cancels another, whether the check of the other is deferred): (x + y) − y = x, and its like.
+
+    Programs that run backward are full of them: a value is computed, used, and computed again to be cleared. LLVM does not
+    find them where sums are checked.
+    """
+    facts = x.code.facts
+    before, a, b, deferred = facts.get(x, ("", None, None, False))
+    if op == "sub" and before == "add" and y in (a, b):
+        return (a if y is b else b), deferred
+    if op == "add" and before == "sub" and y is b:
+        return a, deferred
+    before, a, b, deferred = facts.get(y, ("", None, None, False))
+    if before == "sub" and x is (a if op == "sub" else b):
+        return (b if op == "sub" else a), deferred
+    return None
 
 
 def _parameter(node: Expr) -> int:
@@ -280,12 +318,12 @@ def _parameter(node: Expr) -> int:
 
 
 def _added(product: Expr, w: Format) -> int:
-    """What rounds a product before it is shifted."""
+    """The half unit that is added to a product before it is shifted."""
     return half(_parameter(product), w) if product.op == "mulround" else 0
 
 
 def _fits_word(high: Expr, sign: Expr, w: Format) -> bool:
-    """Whether high = sign says that a product fits: its word above the low word, and the sign of that."""
+    """Whether high = sign is the test that a product fits: of its word above the low word, and the sign of the low word."""
     if high.op not in ("mulshift", "mulround") or sign.op != "sar" or sign.args[1] is not const(w.width - 1):
         return False
     low, s = sign.args[0], _parameter(sign.args[0])
@@ -293,7 +331,7 @@ def _fits_word(high: Expr, sign: Expr, w: Format) -> bool:
 
 
 def _is_truth(node: Expr) -> bool:
-    """Whether the node's word is 0 or 1, told from its operation."""
+    """Whether the node's word is 0 or 1 by its operation."""
     match node.op:
         case "eq" | "lt" | "ltu":
             return True
@@ -314,7 +352,7 @@ def _conjuncts(node: Expr) -> Iterator[Expr]:
 
 
 def _checked_sum(node: Expr) -> Expr | None:
-    """The sum x ± v of which the node, [((x ⊕ t) ∧ (v ⊕ t)) ≥ 0] or its like, says that it fits."""
+    """The sum x ± v for which the node, [((x ⊕ t) ∧ (v ⊕ t)) ≥ 0] or its like, tests that it fits."""
     if node.op != "eq" or node.args[1] is not ZERO or node.args[0].op != "lt" or node.args[0].args[1] is not ZERO:
         return None
     both = node.args[0].args[0]

@@ -1,27 +1,23 @@
 """Tier 2: a program as one LLVM function.
 
-Registers are values, branches are branches, and what a guard refuses is found late: the function only notes that some guard
-failed, and looks at the note where a loop comes round, or at the end. A program of bijections loses nothing by running on
-with a wrapped sum or past the end of memory (the address then stands for one spare word): whoever runs the function undoes
-what was done since the last look by running backward, and goes forward again instruction by instruction until the trap. So
-checks cost no branches, and no register need lie where a trap could find it. What is lost all the same (words erased,
-cotangents dropped) is written to a log between two looks.
+Registers are values, and branches are branches. Guards are deferred checks: the function only records that some guard
+failed, and reads the record at safepoints, which are at the back edges of loops and at the end. A program of bijections loses
+nothing by running on with a wrapped sum, or past the end of memory, where the address stands for one spare word. Where a check
+has failed, the host runs backward to the last safepoint, and goes forward again instruction by instruction until the trap. So
+checks cost no branches, and no register must lie where a trap could find it. Words that are lost all the same (erased words,
+discarded cotangents) are written to a log between two safepoints.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS, bar
 from retrograd.isa.expr import Expr
 from retrograd.isa.program import Program
-from retrograd.isa.words import Format
-from retrograd.simulator.engines.interpreter.threaded import storage
-from retrograd.simulator.engines.llvm.builder import Callee, Code, ModuleBuilder
+from retrograd.simulator.engines.llvm.builder import PURE, FunctionBuilder, ModuleBuilder, Operand, Pointer, Value
 from retrograd.simulator.engines.llvm.instructions import MODES, Step, step
 from retrograd.simulator.engines.llvm.trees import Trees
-from retrograd.simulator.engines.llvm.types import I64, POINTER, pointer
+from retrograd.simulator.engines.llvm.types import GLOBAL, I1, I64, POINTER, Type, integer, pointer, storage, structure
 from retrograd.simulator.engines.state.control_block import ACCOUNT, Exit, Late, Slot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
 
@@ -32,41 +28,57 @@ OUT_OF_LINE = 40
 def translate(program: Program, variant: Variant, module: ModuleBuilder, name: str = "translated") -> Flow:
     """Define the program's function in the module: for a whole machine,
 
-        name(control, R, M, n, C, N, counts) -> Exit                counts: times each block ran, in the order of the flow's
+        name(ctl, R, M, n, C, N, counts) -> Exit                    counts: times each block ran, in the order of the flow's
 
-    and for one instance of a batch, whose registers begin as zeros and which tells only how it ended,
+    and for one instance of a batch, whose registers begin as zeros,
 
-        name(M, n, stride, limit, report) -> 0 where it halted      report: steps taken, words lost, cycles
+        name(M, n, stride, limit, report, stop) -> 0 where it halted      report: steps taken, words lost, cycles
+
+    without `stop` on a device.
     """
     flow = flow_of(program, variant)
-    Translation(flow, variant, module).define(name)
+    Translation(flow, variant, module, name).emit()
     return flow
 
 
 class Translation:
-    """A program's function in the making. LaneTranslation (lanes.py) makes one of several instances side by side."""
+    """Emits the function of a program. LaneTranslation (batch/lanes.py) emits a function for several instances side by side."""
 
     lanes = 1
 
-    def __init__(self, flow: Flow, variant: Variant, module: ModuleBuilder) -> None:
+    def __init__(self, flow: Flow, variant: Variant, module: ModuleBuilder, name: str) -> None:
         self.flow, self.variant, self.module = flow, variant, module
-        self.w: Format = flow.program.format
-        self.code = Code(module, self.w, lanes=self.lanes)
-        self.t, self.s = self.code.word, storage(self.w)
-        #: to memory, which on a device is global
-        self.pointer = "ptr addrspace(1)" if variant.device else "ptr"
+        w = self.w = flow.program.format
+        self.word = integer(w.width).vector(self.lanes)
+        #: the type of words in memory
+        self.stored = storage(w).vector(self.lanes)
         self.modes = [m for m in MODES if variant.checks and (m == "always" or getattr(variant, m))]
         self.used = self._registers()
-        self.names = {node: f"b{k}" for k, node in enumerate(flow.blocks)}
         self.longest = sum(map(len, flow.blocks.values())) + 1
         steps = [self._step(flow.code[at]) for run in flow.blocks.values() for at in run]
-        self.loses = sum(len(s.drops) + len(s.erases) for s in steps)
-        self.erases = any(s.erases for s in steps)
         self.drops = any(s.drops for s in steps)
-        #: some instruction may fail: of those without checks, each that has an address
+        #: some instruction may fail: without checks, each that has an address
         self.fails = bool(self.modes) or any(s.memory or s.unerases for s in steps)
-        #: functions of long instructions
-        self.defined: set[str] = set()
+        parameters = self._parameters()
+        self.code = module.function(
+            name,
+            I64,
+            parameters,
+            linkage="" if variant.whole else "internal",
+            restrict=parameters.keys() - {"stop"},
+        )
+        self.given = dict(zip(parameters, self.code.arguments, strict=True))
+        self.blocks = {node: self.code.block(f"b{k}") for k, node in enumerate(flow.blocks)}
+        self.exit = self.code.block("exit")
+
+    def _parameters(self) -> dict[str, Type]:
+        p = POINTER
+        if self.variant.whole:
+            return {"ctl": p, "R": p, "M": p, "n": I64, "C": p, "N": p, "counts": p}
+        if self.variant.device:
+            p = pointer(GLOBAL)
+        report = {"M": p, "n": I64, "stride": I64, "limit": I64, "report": p}
+        return report if self.variant.device else report | {"stop": POINTER}
 
     def _step(self, i: Instruction) -> Step:
         return step(i.opcode, self.w, self.variant.differentiating, i.ra == i.rb and self.variant.differentiating)
@@ -82,139 +94,105 @@ class Translation:
 
     # ------------------------------------------------------------------ the function
 
-    def define(self, name: str) -> None:
-        code, let, do = self.code, self.code.let, self.code.do
-        whole = self.variant.whole
-        m = self.module
-        m.define("!0", '!0 = !{!"branch_weights", i32 1000000, i32 1}')
-        m.define("!1", '!1 = !{!"branch_weights", i32 1, i32 1000000}')
-        do("%left = alloca i64")
-        do("%br = alloca i64")
-        do("%bad = alloca i1")
-        do("%looked = alloca i64")
-        do("%logged = alloca i64")
-        do("%erased = alloca i64")
-        do("%node = alloca i64")
-        do("%why = alloca i64")
-        do("%cycles = alloca i64")
-        do("store i64 0, ptr %cycles")
-        if not whole and not self.variant.promoted:
-            do(f"%R = alloca [256 x {self.s}]")
-        for kind, base in self._files():
-            for r in self.used:
-                if self.variant.promoted:
-                    do(f"%{kind}{r} = alloca {self.s}")
-                else:
-                    do(f"%{kind}{r} = getelementptr {self.s}, ptr {base}, i64 {r}")
-        limit = self._slot(Slot.LEFT) if whole else "%limit"
-        for name_, value in (("left", limit), ("br", "0"), ("looked", limit), ("logged", "0"), ("erased", "0")):
-            do(f"store i64 {value}, ptr %{name_}")
-        do("store i1 false, ptr %bad")
-        if not whole and not self.variant.promoted:
-            for r in self.used:
-                do(f"store {self.s} 0, ptr %r{r}")
-        if self.variant.promoted:
-            for kind, base in self._files():
-                for r in self.used:
-                    value = "0"
-                    if whole:
-                        at = let(f"getelementptr {self.s}, ptr {base}, i64 {r}")
-                        value = let(f"load {self.s}, ptr {at}")
-                    do(f"store {self.s} {value}, ptr %{kind}{r}")
-        if whole:
-            for slot in (Slot.WAY, *ACCOUNT):
-                do(f"%{slot.name} = alloca i64")
-                do(f"store i64 {self._slot(slot)}, ptr %{slot.name}")
-            self._save()
-            do(f"%log.word = load i64, ptr {self._slot_at(Slot.LOG)}")
-            do("%log = inttoptr i64 %log.word to ptr")
-        else:
-            do("%DROPPED = alloca i64")
-            do("store i64 0, ptr %DROPPED")
-        do(f"br label %{self.names[next(iter(self.flow.blocks))]}")
+    def emit(self) -> None:
+        self._begin()
         for index, (node, run) in enumerate(self.flow.blocks.items()):
             self._block(index, node, run)
+        self.code.start(self.exit)
         self._end()
-        body = "\n".join(code.lines)
-        arguments = (
-            "ptr noalias %ctl, ptr noalias %R, ptr noalias %M, i64 %n, ptr noalias %C, ptr noalias %N, ptr noalias %counts"
-            if whole
-            else f"{self.pointer} noalias %M, i64 %n, i64 %stride, i64 %limit, {self.pointer} noalias %report"
-            + ("" if self.variant.device else ", ptr %stop")
-        )
-        types = [(pointer(1) if "addrspace" in a else POINTER) if "ptr" in a else I64 for a in arguments.split(",")]
-        m.callees[name] = Callee(f"@{name}", I64, tuple(types))
-        m.functions.append(f"define {'' if whole else 'internal '}i64 @{name}({arguments}) nounwind {{\n{body}\n}}")
 
-    def _files(self) -> list[tuple[str, str]]:
-        """(what the slots of a register file are called, its array)"""
-        return [("r", "%R"), *([("c", "%C")] if self.variant.differentiating else [])]
+    def _begin(self) -> None:
+        code, whole = self.code, self.variant.whole
+        self.memories = {
+            place: self.given[name].of(self.stored)
+            for place, name in (("m", "M"), (bar("m"), "N"))
+            if name in self.given
+        }
+        if whole:
+            self.control = self.given["ctl"].of(I64)
+            self.stop = self.control[Late.STOP]
+            self.log = self.control[Slot.LOG].load().of(self.stored)
+        elif not self.variant.device:
+            self.stop = self.given["stop"].of(I64)
+        limit = self.control[Slot.LEFT].load() if whole else self.given["limit"]
+        #: steps left, now and at the last safepoint
+        self.left, self.left_before = code.variable(I64, "left", limit), code.variable(I64, "left.before", limit)
+        self.br, self.bad = code.variable(I64, "br", 0), code.variable(I1, "bad", 0)
+        self.node, self.why = code.variable(I64, "node"), code.variable(I64, "why")
+        self.logged, self.erased = code.variable(I64, "logged", 0), code.variable(I64, "erased", 0)
+        self.cycles = code.variable(I64, "cycles", 0)
+        self.slots = self._register_slots()
+        if whole:
+            #: of dropped cotangents; a batch has none
+            slots = (Slot.WAY, *ACCOUNT)
+            self.account = {slot: code.variable(I64, slot.name, self.control[slot].load()) for slot in slots}
+            self._save_account()
 
-    def _slot_at(self, slot: int) -> str:
-        return self.code.let(f"getelementptr i64, ptr %ctl, i64 {int(slot)}")
+    def _files(self) -> dict[str, Pointer]:
+        """The arrays of registers and cotangents, by the letter that begins the names of their slots."""
+        names = {"r": "R"} | ({"c": "C"} if self.variant.differentiating else {})
+        return {kind: self.given[name].of(self.stored) for kind, name in names.items()}
 
-    def _slot(self, slot: int) -> str:
-        return self.code.let(f"load i64, ptr {self._slot_at(slot)}")
-
-    def _get(self, name: str, type_: str = "i64") -> str:
-        return self.code.let(f"load {type_}, ptr %{name}")
-
-    def _add(self, name: str, amount: str) -> None:
-        sum_ = self.code.let(f"add i64 {self._get(name)}, {amount}")
-        self.code.do(f"store i64 {sum_}, ptr %{name}")
+    def _register_slots(self) -> dict[str, Pointer]:
+        """The memory of each register, and of its cotangent, while the function runs."""
+        code, used = self.code, self.used
+        if self.variant.whole:
+            places = {f"{kind}{r}": file[r] for kind, file in self._files().items() for r in used}
+            if not self.variant.promoted:
+                return places
+            return {name: code.variable(self.stored, name, place.load()) for name, place in places.items()}
+        if self.variant.promoted:
+            return {f"r{r}": code.variable(self.stored, f"r{r}", 0) for r in used}
+        file = code.variable(self.stored, "R", count=256)
+        for r in used:
+            file[r].store(0)
+        return {f"r{r}": file[r] for r in used}
 
     def _end(self) -> None:
-        code, let, do = self.code, self.code.let, self.code.do
-        code.label("exit")
-        left, why = self._get("left"), self._get("why")
+        code, left, why = self.code, self.left.load(), self.why.load()
         if not self.variant.whole:
-            do(f"store i64 {let(f'sub i64 %limit, {left}')}, {self.pointer} %report")
-            lost = let(f"add i64 {self._get('erased')}, {self._get('DROPPED')}")
-            for k, count in ((1, lost), (2, self._get("cycles"))):
-                at = let(f"getelementptr i64, {self.pointer} %report, i64 {k}")
-                do(f"store i64 {count}, {self.pointer} {at}")
-            failed = let(f"zext i1 {self._get('bad', 'i1')} to i64")
-            do(f"ret i64 {let(f'or i64 {why}, {failed}')}")
+            report = self.given["report"].of(I64)
+            for k, number in enumerate((self.given["limit"] - left, self.erased.load(), self.cycles.load())):
+                report[k].store(number)
+            code.ret(why | self.bad.load().to(I64))
             return
         if self.variant.promoted:
-            for kind, base in self._files():
+            for kind, file in self._files().items():
                 for r in self.used:
-                    at = let(f"getelementptr {self.s}, ptr {base}, i64 {r}")
-                    do(f"store {self.s} {self._get(f'{kind}{r}', self.s)}, ptr {at}")
+                    file[r].store(self.slots[f"{kind}{r}"].load())
+        control = self.control
         for slot in ACCOUNT:
-            do(f"store i64 {self._get(slot.name)}, ptr {self._slot_at(slot)}")
-        window = let(f"sub i64 {self._get('looked')}, {left}")
-        window = let(f"select i1 {self._get('bad', 'i1')}, i64 {window}, i64 0")
-        told: dict[int, str] = {
+            control[slot].store(self.account[slot].load())
+        results: dict[int, Value] = {
             Slot.LEFT: left,
-            Slot.BR: self._get("br"),
-            Late.WINDOW: window,
-            Late.NODE: self._get("node"),
-            Slot.LOGGED: self._get("logged"),
+            Slot.BR: self.br.load(),
+            Late.WINDOW: self.bad.load().select(self.left_before.load() - left, 0),
+            Late.NODE: self.node.load(),
+            Slot.LOGGED: self.logged.load(),
         }
-        for word, value in told.items():
-            do(f"store i64 {value}, ptr {self._slot_at(word)}")
-        do(f"ret i64 {why}")
+        for word, value in results.items():
+            control[word].store(value)
+        code.ret(why)
 
     def _leave(self, why: Exit, at: int) -> None:
-        """Stop before the instruction at the address, with BR as its slot says."""
-        self.code.do(f"store i64 {at}, ptr %node")
-        self.code.do(f"store i64 {why}, ptr %why")
-        self.code.do("br label %exit")
+        """Stop before the instruction at the address, with BR as its slot holds it."""
+        self.node.store(at)
+        self.why.store(why)
+        self.code.jump(self.exit)
 
     # ------------------------------------------------------------------ blocks
 
     def _block(self, index: int, node: Node, run: list[int]) -> None:
-        code = self.code
-        self.cached: dict[str, str] = {}
+        #: words of registers that the block has read or computed, by their slots; those to be written back
+        self.cached: dict[str, Value] = {}
         self.dirty: set[str] = set()
-        self.failed: list[str] = []
-        #: words of memory that are at hand: (array, address) -> value
-        self.loaded: dict[tuple[str, str], str] = {}
-        self.label = self.names[node]
-        code.label(self.label)
+        #: deferred checks that hold where a guard failed
+        self.failed: list[Value] = []
+        #: words of memory that have values: (array, address) -> value
+        self.loaded: dict[tuple[str, Value], Value] = {}
+        self.code.start(self.blocks[node])
         if node in self.flow.headers:
-            self._look(node)
+            self._safepoint(node)
         at = run[0]
         if self.flow.branches(at):
             self._branch(index, node, at)
@@ -234,44 +212,40 @@ class Translation:
         else:
             self._go(self.flow.after(run[-1]), run[-1])
 
-    def _look(self, node: Node) -> None:
-        """Where a loop comes round: has a guard failed, are steps used up, does the host want to stop?"""
-        code, let, do = self.code, self.code.let, self.code.do
-        left = self._get("left")
-        stop = let(f"icmp slt i64 {left}, {self.longest}")
+    def _safepoint(self, node: Node) -> None:
+        """On a back edge: stop where a check has failed, steps are used up, or the host sets `stop`."""
+        left = self.left.load()
+        stop = left.lt(self.longest)
         if self.fails:
-            stop = let(f"or i1 {stop}, {self._get('bad', 'i1')}")
+            stop = stop | self.bad.load()
         if not self.variant.device:
-            # Volatile: it changes behind the code's back.
-            asked = let(f"load volatile i64, ptr {self._slot_at(Late.STOP) if self.variant.whole else '%stop'}")
-            stop = let(f"or i1 {stop}, {let(f'icmp ne i64 {asked}, 0')}")
-        do(f"br i1 {stop}, label %{self.label}.stop, label %{self.label}.on, !prof !1")
-        code.label(f"{self.label}.stop")
-        self._leave(Exit.LIMIT, node[0])
-        code.label(f"{self.label}.on")
+            # Volatile: the host changes it.
+            stop = stop | self.stop.load(volatile=True).ne(0)
+        with self.code.when(stop, "stop", likely=False):
+            self._leave(Exit.LIMIT, node[0])
         if self.variant.whole:
-            do(f"store i64 {left}, ptr %looked")
-            do("store i64 0, ptr %logged")
+            self.left_before.store(left)
+            self.logged.store(0)
             if self.drops:
-                self._save()
+                self._save_account()
 
-    def _save(self) -> None:
-        """Note the account of what was dropped as it stands, for when what follows is undone."""
+    def _save_account(self) -> None:
+        """Keep the account of dropped cotangents as it is at the safepoint, for undoing the steps that follow."""
         for k, slot in enumerate(ACCOUNT):
-            self.code.do(f"store i64 {self._get(slot.name)}, ptr {self._slot_at(Late.SAVED + k)}")
+            self.control[Late.SAVED + k].store(self.account[slot].load())
+
+    def _add(self, variable: Pointer, amount: Operand) -> None:
+        variable.add(amount)
 
     def _count(self, index: int, executed: list[int]) -> None:
-        let, do = self.code.let, self.code.do
-        self._add("left", str(-len(executed)))
+        self._add(self.left, -len(executed))
         if self.variant.cycles:
-            self._add("cycles", str(self._cycles(executed)))
+            self._add(self.cycles, self._cycles(executed))
         if self.variant.whole:
-            at = let(f"getelementptr i64, ptr %counts, i64 {index}")
-            before = let(f"load i64, ptr {at}")
-            do(f"store i64 {let(f'add i64 {before}, 1')}, ptr {at}")
+            self.given["counts"].of(I64)[index].add(1)
 
     def _cycles(self, executed: list[int]) -> int:
-        # Imported here: whoever does not ask need not have the instructions scheduled.
+        # Imported here: the schedule is computed only where cycles are counted.
         from retrograd.isa.microarchitecture.timing import cycles
 
         found = [self.flow.code[at] for at in executed]
@@ -281,49 +255,36 @@ class Translation:
         if node is None:
             self._leave(Exit.REFUSED, at + 1)
         else:
-            self.code.do(f"br label %{self.names[node]}")
+            self.code.jump(self.blocks[node])
 
     def _branch(self, index: int, node: Node, at: int) -> None:
-        code, let, do, flow = self.code, self.code.let, self.code.do, self.flow
+        code, flow = self.code, self.flow
         i = flow.code[at]
         found = self._step(i)
         words = self._words(i, found)
-        if node[1]:
-            jump = self._get("br")
-            words["br"] = jump if self.t == "i64" else let(f"trunc i64 {jump} to {self.t}")
-        else:
-            words["br"] = "0"
-        trees = Trees(code, words, found.roots)
+        words["br"] = self.br.load().to(self.word) if node[1] else code.constant(self.word, 0)
+        trees = self._trees(code, words, found)
         if found.guards["always"]:
-            # Not put off: to go back over a branch, its own condition must tell where from.
-            hold = "true"
-            for tree in found.guards["always"]:
-                hold = let(f"and i1 {hold}, {trees.truth(tree)}")
-            do(f"br i1 {hold}, label %{self.label}.go, label %{self.label}.refuse, !prof !0")
-            code.label(f"{self.label}.refuse")
-            self._leave(Exit.REFUSED, at)
-            code.label(f"{self.label}.go")
+            # Not deferred: to go back over a branch, its own condition must determine the way back.
+            with code.unless(code.all(map(trees.truth, found.guards["always"])), "refuse"):
+                self._leave(Exit.REFUSED, at)
         self._count(index, [at])
         after = {place: trees.value(tree) for place, tree in found.after.items()}
+        jump = after.pop("br").to(I64, "sext")
         for place, value in after.items():
-            if place != "br":
-                self._set(i, place, value)
+            self._set(i, place, value)
         self._flush()
-        jump = after["br"]
-        if self.t != "i64":
-            jump = let(f"sext {self.t} {jump} to i64")
-        do(f"store i64 {jump}, ptr %br")
+        self.br.store(jump)
         leaves = flow.leaves(at)
-        do(f"br i1 {let(f'icmp eq i64 {jump}, 0')}, label %{self.label}.next, label %{self.label}.jump")
-        code.label(f"{self.label}.jump")
-        targets = [f"i64 {to - leaves}, label %{self.names[to, True]}" for to in dict.fromkeys(flow.jumps(at))]
-        do(f"switch i64 {jump}, label %{self.label}.astray [ {' '.join(targets)} ]")
-        code.label(f"{self.label}.astray")
-        self._leave(Exit.ASTRAY, leaves)
-        code.label(f"{self.label}.next")
+        with code.unless(jump.eq(0), "jump", likely=None):
+            bailout = code.block("bailout")
+            targets = dict.fromkeys(flow.jumps(at))
+            code.switch(jump, bailout, [(to - leaves, self.blocks[to, True]) for to in targets])
+            code.start(bailout)
+            self._leave(Exit.ASTRAY, leaves)
         self._go(flow.after(leaves), leaves)
 
-    # ------------------------------------------------------------------ an instruction
+    # ------------------------------------------------------------------ words
 
     def _slot_name(self, i: Instruction, place: str) -> str | None:
         """The slot of a register's word or cotangent; None for memory."""
@@ -332,163 +293,129 @@ class Translation:
             return None
         return f"{'r' if name == place else 'c'}{getattr(i, REGISTER_FIELDS[name])}"
 
-    def _read(self, slot: str) -> str:
+    def _read(self, slot: str) -> Value:
         found = self.cached.get(slot)
         if found is None:
-            found = self._narrow(self._get(slot, self.s))
-            self.cached[slot] = found
+            found = self.cached[slot] = self.slots[slot].load().to(self.word)
         return found
 
-    def _narrow(self, value: str) -> str:
-        return value if self.s == self.t else self.code.let(f"trunc {self.s} {value} to {self.t}")
-
-    def _widen(self, value: str) -> str:
-        return value if self.s == self.t else self.code.let(f"zext {self.t} {value} to {self.s}")
-
     def _flush(self) -> None:
+        """Write the registers that the block has changed, and its checks, to their slots."""
         for slot in sorted(self.dirty):
-            self.code.do(f"store {self.s} {self._widen(self.cached[slot])}, ptr %{slot}")
+            self.slots[slot].store(self.cached[slot].to(self.stored))
         self.dirty.clear()
         if self.failed:
-            bad = self._get("bad", "i1")
-            for failed in self.failed:
-                bad = self.code.let(f"or i1 {bad}, {failed}")
-            self.code.do(f"store i1 {bad}, ptr %bad")
+            self.bad.store(self.code.any([self.bad.load(), *self.failed]))
             self.failed.clear()
 
-    def _words(self, i: Instruction, found: Step) -> dict[str, str]:
-        words: dict[str, str] = {}
-        reads = found.reads
-        if "imm" in reads or found.memory:
-            words["imm"] = self.code.number(i.imm & self.w.mask)
+    def _words(self, i: Instruction, found: Step) -> dict[str, Value]:
+        words = {"imm": self.code.constant(self.word, i.imm)} if "imm" in found.reads else {}
         if found.memory:
             self._address(i)
-        for place in sorted(reads):
-            if place in ("imm", "br"):
-                continue
+        for place in sorted(found.reads - {"imm", "br"}):
             slot = self._slot_name(i, place)
             words[place] = self._read(slot) if slot else self._load(place)
         return words
 
     def _address(self, i: Instruction) -> None:
         """`self.address` := where the instruction's word of memory lies, or the spare word."""
-        let = self.code.let
-        imm = self.code.number(i.imm & self.w.mask)
-        address = let(f"add {self.t} {self._read(f'r{i.ra}')}, {imm}")
-        if self.w.width < 64:
-            address = let(f"zext {self.t} {address} to i64")
-        inside = let(f"icmp ult i64 {address}, %n")
-        # Noted without checks, too: the spare word holds what instances before this one left there.
-        self.failed.append(let(f"xor i1 {inside}, true"))
-        self.address = let(f"select i1 {inside}, i64 {address}, i64 %n")
+        address = (self._read(f"r{i.ra}") + i.imm).to(I64)
+        inside = address.ltu(self.given["n"])
+        # Deferred without checks, too: the spare word holds a word of an instance before this one.
+        self.failed.append(~inside)
+        self.address = inside.select(address, self.given["n"])
         if self.variant.device:
-            self.address = let(f"mul i64 {self.address}, %stride")
+            self.address = self.address * self.given["stride"]
 
-    def _pointer(self, place: str) -> str:
-        base = "%M" if place == "m" else "%N"
-        return self.code.let(f"getelementptr {self.s}, {self.pointer} {base}, i64 {self.address}")
-
-    def _load(self, place: str) -> str:
+    def _load(self, place: str) -> Value:
         found = self.loaded.get((place, self.address))
         if found is None:
-            found = self._narrow(self.code.let(f"load {self.s}, {self.pointer} {self._pointer(place)}"))
+            found = self.memories[place][self.address].load().to(self.word)
             self.loaded[place, self.address] = found
         return found
 
-    def _set(self, i: Instruction, place: str, value: str) -> None:
+    def _set(self, i: Instruction, place: str, value: Value) -> None:
         slot = self._slot_name(i, place)
         if slot:
             self.cached[slot] = value
             self.dirty.add(slot)
         else:
-            self.code.do(f"store {self.s} {self._widen(value)}, {self.pointer} {self._pointer(place)}")
+            self._write(place, value)
             # Another address may be the same.
             self.loaded = {at: word for at, word in self.loaded.items() if at[0] != place}
             self.loaded[place, self.address] = value
 
+    def _write(self, place: str, value: Value) -> None:
+        self.memories[place][self.address].store(value.to(self.stored))
+
+    # ------------------------------------------------------------------ an instruction
+
     def _execute(self, i: Instruction) -> None:
         found = self._step(i)
         if found.unerases:
-            # Nobody can: the note leads to the trap.
-            self.failed.append(self.code.true)
+            # The word cannot come back: the failed check leads to the trap.
+            self.failed.append(self.code.constant(self.word.truth, 1))
             return
         words = self._words(i, found)
-        guards = [tree for mode in self.modes for tree in found.guards[mode]]
+        guards = self._guards(found)
         if found.size > OUT_OF_LINE:
-            after, failed = self._call(found, words, bool(guards) or self.lanes > 1)
-            if failed is not None:
+            after, failed = self._call(found, words)
+            if guards or self.lanes > 1:
                 self.failed.append(failed)
         else:
-            trees = self._trees(self.code, words, found.roots, guards)
-            for tree in guards:
-                self.failed.append(self.code.let(f"xor {self.code.truth} {trees.truth(tree)}, {self.code.true}"))
+            trees = self._trees(self.code, words, found, guards)
+            self.failed += [~trees.truth(tree) for tree in guards]
             after = {place: trees.value(tree) for place, tree in found.after.items()}
-            self.failed += trees.doubts
+            self.failed += trees.unsound
         for place in found.erases:
             self._log(words[place])
-            self._add("erased", self.code.number(1))
+            self._add(self.erased, 1)
         for place in found.drops:
             self._drop(words[place])
-            after[place] = self.code.number(0)
+            after[place] = self.code.constant(self.word, 0)
         for place, value in after.items():
             self._set(i, place, value)
 
-    def _trees(self, code: Code, words: Mapping[str, str], roots: Sequence[Expr], noted: Sequence[Expr] = ()) -> Trees:
-        return Trees(code, words, roots, noted)
+    def _guards(self, found: Step) -> list[Expr]:
+        return [tree for mode in self.modes for tree in found.guards[mode]]
 
-    def _call(self, found: Step, words: dict[str, str], guarded: bool) -> tuple[dict[str, str], str | None]:
-        """A long instruction, as a call of its own function."""
-        let, t, module = self.code.let, self.t, self.module
-        places, results = list(words), list(found.after)
-        name = f"@{found.opcode.name.replace('.', '_')}{'_lifted' * self.variant.differentiating}{'_same' * found.same}"
-        truth = self.code.truth
-        type_ = f"{{ {', '.join([*[t] * len(results), truth])} }}"
-        if name not in self.defined:
-            self.defined.add(name)
-            inner = Code(module, self.w, lanes=self.code.lanes)
-            trees = self._trees(inner, {p: f"%{k}" for k, p in enumerate(places)}, found.roots)
-            bad = inner.false
-            for mode in self.modes:
-                for tree in found.guards[mode]:
-                    failed = inner.let(f"xor {truth} {trees.truth(tree)}, {inner.true}")
-                    bad = inner.let(f"or {truth} {bad}, {failed}")
-            out = "poison"
-            for k, place in enumerate(results):
-                value = trees.value(found.after[place])
-                out = inner.let(f"insertvalue {type_} {out}, {t} {value}, {k}")
-            for doubt in trees.doubts:
-                bad = inner.let(f"or {truth} {bad}, {doubt}")
-            out = inner.let(f"insertvalue {type_} {out}, {truth} {bad}, {len(results)}")
-            body = "\n".join(inner.lines)
-            arguments = ", ".join(f"{t} %{k}" for k in range(len(places)))
-            module.functions.append(
-                f"define internal {type_} {name}({arguments}) nounwind willreturn memory(none) noinline {{\n{body}\n  ret {type_} {out}\n}}"
-            )
-        arguments = ", ".join(f"{t} {words[p]}" for p in places)
-        all_ = let(f"call {type_} {name}({arguments})")
-        after = {place: let(f"extractvalue {type_} {all_}, {k}") for k, place in enumerate(results)}
-        return after, let(f"extractvalue {type_} {all_}, {len(results)}") if guarded else None
+    def _trees(
+        self, code: FunctionBuilder, words: dict[str, Value], found: Step, deferred: list[Expr] | None = None
+    ) -> Trees:
+        return Trees(code, self.w, words, found.roots, deferred or (), self.lanes)
 
-    def _log(self, word: str) -> None:
-        """Note a word that is about to be lost, until the next look."""
-        if not self.variant.whole:
-            return
-        let, do = self.code.let, self.code.do
-        count = self._get("logged")
-        do(f"store {self.s} {self._widen(word)}, ptr {let(f'getelementptr {self.s}, ptr %log, i64 {count}')}")
-        self._add("logged", "1")
+    def _call(self, found: Step, words: dict[str, Value]) -> tuple[dict[str, Value], Value]:
+        """(words after it, whether a guard failed) of a long instruction, as a call of its own function."""
+        result = structure(*[self.word] * len(found.after), self.word.truth)
 
-    def _drop(self, word: str) -> None:
-        """`Cotangents.drop`, where none of what it has lost can be asked for: that the machine sees to."""
-        let, do = self.code.let, self.code.do
+        def build(inner: FunctionBuilder, *arguments: Value) -> Value:
+            trees = self._trees(inner, dict(zip(words, arguments, strict=True)), found)
+            failed = [~trees.truth(tree) for tree in self._guards(found)]
+            after = [trees.value(tree) for tree in found.after.values()]
+            return inner.pack(*after, inner.any([*failed, *trees.unsound], self.word.truth))
+
+        name = f"{found.opcode.name.replace('.', '_')}{'_lifted' * found.differentiating}{'_same' * found.same}"
+        parameters = {f"word{k}": self.word for k in range(len(words))}
+        callee = self.module.shared(name, result, parameters, f"{PURE} noinline", build)
+        both = self.code.call(callee, *words.values())
+        return {place: both.part(k) for k, place in enumerate(found.after)}, both.part(len(found.after))
+
+    # ------------------------------------------------------------------ lost words
+
+    def _log(self, word: Value) -> None:
+        """Keep a word that is about to be lost, until the next safepoint."""
+        if self.variant.whole:
+            count = self.logged.load()
+            self.log[count].store(word.to(self.stored))
+            self.logged.store(count + 1)
+
+    def _drop(self, word: Value) -> None:
+        """`Cotangents.drop`, where none of the lost words can be asked for: the machine sees to that."""
         self._log(word)
-        some = let(f"icmp ne {self.t} {word}, {self.code.number(0)}")
-        self._add("DROPPED", let(f"zext {self.code.truth} {some} to {self.code.side_by_side('i64')}"))
-        if not self.variant.whole:
-            return
-        way, crossed = self._get("WAY"), self._get("CROSSED")
-        ahead = let(f"icmp sgt i64 {way}, 0")
-        point = let(f"select i1 {ahead}, i64 {crossed}, i64 {let(f'sub i64 {crossed}, 1')}")
-        self._add("CROSSED", way)
-        for name, value in (("LOST_POINT", point), ("LOST_WAY", way)):
-            do(f"store i64 {let(f'select i1 {some}, i64 {value}, i64 {self._get(name)}')}, ptr %{name}")
+        some, account = word.ne(0), self.account
+        account[Slot.DROPPED].add(some.to(I64))
+        way, crossed = account[Slot.WAY].load(), account[Slot.CROSSED].load()
+        point = way.gt(0).select(crossed, crossed - 1)
+        account[Slot.CROSSED].store(crossed + way)
+        for slot, value in ((Slot.LOST_POINT, point), (Slot.LOST_WAY, way)):
+            account[slot].store(some.select(value, account[slot].load()))

@@ -41,10 +41,11 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
 from retrograd.simulator.engines.llvm import functions as llvm_functions
 from retrograd.simulator.engines.llvm import trees as llvm_ir
-from retrograd.simulator.engines.llvm.builder import Code, ModuleBuilder
+from retrograd.simulator.engines.llvm.builder import Callee, ModuleBuilder
+from retrograd.simulator.engines.llvm.functions import ROOT_SHIFT
 from retrograd.simulator.engines.llvm.jit import host
-from retrograd.simulator.engines.llvm.lane_trees import ROOT_SHIFT, LaneTrees
 from retrograd.simulator.engines.llvm.trees import Trees
+from retrograd.simulator.engines.llvm.types import I64, POINTER, VOID, integer
 
 PLACES = ("a", "b", "c")
 a, b, c = (place(name) for name in PLACES)
@@ -76,60 +77,28 @@ def source(
 
     In lanes, a row is of vectors, and behind the roots of each group it is told in which lanes they are doubted.
     """
-    module, t = ModuleBuilder(divide=divide), f"i{w.width}"
-    narrow, wide = ("add", "add") if w.width == 64 else ("trunc", "zext")
-
-    def change(how: str, old: str, value: str, new: str) -> str:
-        return f"add {new} {value}, 0" if how == "add" else f"{how} {old} {value} to {new}"
-
-    calls, at = [], 0
+    module = ModuleBuilder(divide=divide)
+    word, outside = integer(w.width).vector(lanes), I64.vector(lanes)
+    groups_, at = [], 0
     for k, group in enumerate(groups):
-        code = Code(module, w, lanes=lanes)
-        t, outside = code.word, code.side_by_side("i64")
-        words = {}
-        for i, name in enumerate(PLACES):
-            word = code.let(f"load {outside}, ptr {code.let(f'getelementptr {outside}, ptr %in, i64 {i}')}, align 8")
-            words[name] = code.let(change(narrow, outside, word, t)) if lanes == 1 else word
-        trees = (Trees if lanes == 1 else LaneTrees)(code, words, group)
-        results = []
-        for root in group:
-            if asked == "truth":
-                results.append(code.let(f"zext {code.truth} {trees.truth(root)} to {outside}"))
-            else:
-                word = trees.value(root)
-                results.append(code.let(change(wide, t, word, outside)) if lanes == 1 else word)
+        code = module.function(f"group{k}", VOID, {"in": POINTER, "out": POINTER}, "")
+        given, out = (argument.of(outside) for argument in code.arguments)
+        words = {name: given[i].load(8).to(word) for i, name in enumerate(PLACES)}
+        trees = Trees(code, w, words, group, lanes=lanes)
+        results = [trees.truth(root) if asked == "truth" else trees.value(root) for root in group]
         if lanes > 1:
-            doubt = code.false
-            for more in trees.doubts:
-                doubt = code.let(f"or {code.truth} {doubt}, {more}")
-            results.append(code.let(f"zext {code.truth} {doubt} to {outside}"))
-        for word in results:
-            code.do(f"store {outside} {word}, ptr {code.let(f'getelementptr {outside}, ptr %out, i64 {at}')}, align 8")
+            results.append(code.any(trees.unsound, word.truth))
+        for result in results:
+            out[at].store(result.to(outside), 8)
             at += 1
-        body = "\n".join(code.lines)
-        module.functions.append(f"define internal void @group{k}(ptr %in, ptr %out) {{\n{body}\n  ret void\n}}")
-        calls.append(f"  call void @group{k}(ptr %from, ptr %to)")
-    module.functions.append(
-        f"""define void @rows(ptr %in, ptr %out, i64 %n) {{
-  br label %check
-check:
-  %i = phi i64 [ 0, %0 ], [ %next, %row ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %row, label %end
-row:
-  %first = mul i64 %i, {len(PLACES) * lanes}
-  %from = getelementptr i64, ptr %in, i64 %first
-  %last = mul i64 %i, {at * lanes}
-  %to = getelementptr i64, ptr %out, i64 %last
-"""
-        + "\n".join(calls)
-        + """
-  %next = add i64 %i, 1
-  br label %check
-end:
-  ret void
-}"""
-    )
+        code.ret()
+        groups_.append(code.callee)
+    rows = module.function("rows", VOID, {"in": POINTER, "out": POINTER, "n": I64}, "", linkage="")
+    given, out, n = rows.arguments
+    with rows.loop(n) as i:
+        for callee in groups_:
+            rows.call(callee, given.of(I64)[i * (len(PLACES) * lanes)], out.of(I64)[i * (at * lanes)])
+    rows.ret()
     return module.text()
 
 
@@ -580,18 +549,17 @@ def faults() -> Iterator[tuple[str, Any]]:
     root, quotient, wide = llvm_ir.integer_root, llvm_ir.integer_quotient, llvm_ir.wide_quotient
     yield "integer_root", lambda module, w, s: root(module, w, max(0, s - 1))
     # Truncated, not floored.
-    yield "integer_quotient", lambda m, w: _spoil(m, quotient(m, w), "%floor = sub", "%q, %one")
-    yield "wide_quotient", lambda m, w, s: _spoil(m, wide(m, w, s), "%q = add", "%nearest, %one")
+    yield "integer_quotient", lambda m, w: _spoil(m, quotient(m, w))
+    yield "wide_quotient", lambda m, w, s: _spoil(m, wide(m, w, s))
     yield "_checked_sum", lambda node: None if node.op != "eq" or node.args[0].op != "lt" else _any_sum(node)
     yield "_is_truth", lambda node: node.op in ("eq", "lt", "ltu", "and")
 
 
-def _spoil(module: ModuleBuilder, name: str, statement: str, operands: str) -> str:
-    """One of the operands of a statement of a function counts for nothing."""
-    text = module._globals[name]
-    line = next(line for line in text.splitlines() if statement in line)
-    module._globals[name] = text.replace(line, line.replace(operands, f"{operands.split(',', maxsplit=1)[0]}, 0"))
-    return name
+def _spoil(module: ModuleBuilder, callee: Callee) -> Callee:
+    """A function in which a truth that is added as a number counts for nothing."""
+    code = next(f for f in module.functions if f.callee is callee)
+    code.lines = [re.sub(r"= ([sz]ext i1) %\w+ to", r"= \1 false to", line) for line in code.lines]
+    return callee
 
 
 def _any_sum(node: Expr) -> Expr | None:
@@ -602,8 +570,8 @@ def test_a_wrong_quotient_of_words_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     """What doubles cannot tell: truncated, not floored."""
     w, far = Format(), llvm_functions._far_quotient
 
-    def spoilt(module: ModuleBuilder, w: Format, s: int) -> str:
-        return _spoil(module, far(module, w, s), "%up = add", "%q, %one")
+    def spoilt(module: ModuleBuilder, w: Format, s: int) -> Callee:
+        return _spoil(module, far(module, w, s))
 
     monkeypatch.setattr(llvm_functions, "_far_quotient", spoilt)
     with pytest.raises(pytest.fail.Exception, match="instead of"):
@@ -611,7 +579,7 @@ def test_a_wrong_quotient_of_words_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_sum_undone_is_no_instruction() -> None:
-    """(x + y) − y and its like, in instructions one after the other; a check that was noted is not made twice."""
+    """(x + y) − y and its like, in instructions one after the other; a deferred check is not made twice."""
     w = Format()
     fits = {name: UPDATE_OPERATORS[name].fits for name in ("add", "sub")}
     for first, second, order in (
@@ -620,24 +588,23 @@ def test_a_sum_undone_is_no_instruction() -> None:
         ("sub", "add", "yz"),
         ("sub", "sub", "xz"),
     ):
-        for noted in (False, True):
-            code = Code(ModuleBuilder(), w)
-            checks = []
-            words = {"a": "%x", "b": "%y"}
-            names = {"x": "%x", "y": "%y"}
+        for deferred in (False, True):
+            code = ModuleBuilder().function("sums", VOID, {"x": I64, "y": I64})
+            x, y = code.arguments
+            words, values = {"a": x, "b": y}, {"x": x, "y": y}
             for op, result in ((first, "z"), (second, "u")):
                 check_ = fits[op]
                 assert check_ is not None
                 tree = UPDATE_OPERATORS[op].combine(w, a, b)
-                trees = Trees(code, words, [tree, check_(w, a, b)], [check_(w, a, b)] if noted else [])
-                names[result] = trees.value(tree)
-                checks.append(trees.truth(check_(w, a, b)))
-                words = {place: names[name] for place, name in zip("ab", order, strict=True)}
+                trees = Trees(code, w, words, [tree, check_(w, a, b)], [check_(w, a, b)] if deferred else [])
+                values[result] = trees.value(tree)
+                trees.truth(check_(w, a, b))
+                words = {place: values[name] for place, name in zip("ab", order, strict=True)}
             text = "\n".join(code.lines)
-            assert names["u"] == ("%y" if order == "xz" else "%x")
-            assert text.count("with.overflow") == (1 if noted else 2)
-            code.label("next")
-            assert code.undone(second, names["z"], "%y") is None
+            assert values["u"] is (y if order == "xz" else x)
+            assert text.count("with.overflow") == (1 if deferred else 2)
+            code.start(code.block("next"))
+            assert llvm_ir._cancelled(second, values["z"], y) is None
 
 
 @pytest.mark.parametrize("fault", list(faults()), ids=lambda f: f[0])
