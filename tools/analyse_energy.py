@@ -2,8 +2,8 @@
 
     python tools/analyse_energy.py [--check] DOCS_DIR
 
-writes DOCS_DIR/energy-analysis.md and the pictures that it shows, in DOCS_DIR/energy; with --check it compares the page only, since
-pictures differ with the version of matplotlib. Every number is a run of this program's, none is written by hand.
+writes DOCS_DIR/energy-analysis.md, and its pictures in DOCS_DIR/energy. `--check` compares the page and no pictures, since these
+differ with the version of matplotlib. Every number is computed by a run of this script.
 """
 
 from __future__ import annotations
@@ -38,18 +38,19 @@ from retrograd import fixed, library, reversible
 from retrograd.functions.execution import load, loaded_words
 from retrograd.functions.reversible import Reversible
 from retrograd.presentation import charts
+from retrograd.presentation.tables import markdown
 from retrograd.pricing import plots as energy_plots
 from retrograd.pricing.advice import break_even, break_even_per_memory_unit
 from retrograd.pricing.context import pricing_context
 from retrograd.pricing.report import EnergyReport, program_text, report_of, total_text
 from retrograd.values.marshal import bind, types_of
 
-#: small hardware's format, in which the cells of the datapath are counted
+#: a format for which the cells of the datapath have been counted
 SMALL = rg.Format(32, 16)
 
 
 def _logistic(y: fixed, x: fixed) -> None:
-    """y += 3.5·x(1 − x): a step that cannot be undone by itself"""
+    """y += 3.5·x(1 − x): a step that has no inverse in place."""
     y += 3.5 * x - 3.5 * x * x
 
 
@@ -57,7 +58,7 @@ logistic = reversible(_logistic)
 
 
 def workloads() -> list[tuple[str, Reversible, tuple[Any, ...]]]:
-    """Name, function and arguments of what is run."""
+    """Name, function and arguments of each program."""
     states = [0.3] + [0.0] * (library.bennett_states(2, 4) - 1)
     matrix = [[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]]
     return [
@@ -74,99 +75,86 @@ PAGE = """\
 
 # Energy of reversible programs
 
-What some programs of the library cost, by the models that [come with Retrograd](energy.md#models). Counts are exact; prices are as good as the models' figures.
+See the price of erasing and of uncomputing for some programs of the library, by the models that [come with Retrograd](energy.md#models). Counts are exact; prices are as good as the models' figures. `rg.energy` prices
+[programs of your own](energy.md).
 
 ## Erasing and uncomputing
-Each program as it is written, and the same source in erase mode, where what routines and expressions have computed is erased in place of being uncomputed.
+Each program is run as it is written, and in erase mode. Erase mode compiles the same source, and erases the temporaries of routines and expressions in place of uncomputing them.
 
 {erasing}
 
-The *uncomputing level* is log₂ of the ratio of instructions: 0 if nothing is uncomputed, 1 if the work is doubled. By Landauer's bound the programs as written cost nothing, and those in erase mode kT ln 2 for each bit. In CMOS it is
-the other way round: an instruction costs {per_bit} times what the bound asks for a bit, so what is shorter is cheaper. How many orders of magnitude are between the two is what reversible technologies are after.
+The *uncomputing level* is log₂ of the ratio of instructions: 0 if nothing is uncomputed, 1 if the work is doubled. By Landauer's bound the programs as written cost nothing, and in erase mode they cost kT ln 2 for each bit. In CMOS the order is
+reversed: an instruction costs {per_bit} times the bound of a bit, so the shorter program is cheaper. Reversible technologies aim to close this gap.
 
 ![Energy by cause in CMOS at 45 nm](energy/causes.svg)
 
 ## When uncomputing pays
-Erasing is the cheaper where uncomputing takes more energy than the bits are worth. ξ is the energy of a reversible operation over that of an erasing one. Bennett's scheme makes (2k − 1)ⁿ calls of the step for a chain of kⁿ steps.
-By the energy of the run it pays for ξ < (k / (2k − 1))ⁿ, since the erasing run takes kⁿ steps, too. For one unit of memory, which is erased once or kept by the whole scheme, it pays for ξ < (2k − 1)⁻ⁿ:
+Erasing is cheaper if uncomputing takes more energy than erasing the bits. ξ is the energy of a reversible operation over that of an erasing operation. Bennett's scheme makes (2k − 1)ⁿ calls of the step for a chain of kⁿ steps.
+By the energy of the run it pays for ξ < (k / (2k − 1))ⁿ, since the erasing run takes kⁿ steps, too. One unit of memory is erased once, or kept by the whole scheme; for it the scheme pays for ξ < (2k − 1)⁻ⁿ:
 
 {bennett}
 
-These are calls. The next table has runs of {chain_steps} steps of x ↦ 3.5 x(1 − x): keeping all states, by two schemes, and erasing each state when the next is there. Its last column is the ratio of instructions, which is the ξ below which the run pays.
-It is less than (k / (2k − 1))ⁿ, since the calls of the scheme take instructions, too:
+These are calls. The next table has runs of {chain_steps} steps of x ↦ 3.5 x(1 − x). They keep all states, or fewer by two schemes, or erase each state when the next is computed. The last column is the ratio of instructions, which is the ξ below which the
+run pays. It is less than (k / (2k − 1))ⁿ, since the calls of the scheme take instructions, too:
 
 {chain}
 
-Fewer states are paid for in instructions; the other words are what a step, and the calls around it, keep meanwhile. Erasing needs neither, and loses a word with each step: {chain_bound} by Landauer's bound, {chain_ratio} times less than what the instructions cost in CMOS that Bennett's scheme takes more.
+Fewer states cost more instructions. The other words are temporaries of a step and of the calls around it. Erasing keeps neither, and erases a word with each step: {chain_bound} by Landauer's bound. That is {chain_ratio} times less than the
+CMOS price of the additional instructions of Bennett's scheme.
 
 ![States against instructions, and Bennett's k and n](energy/bennett.svg)
 
 ![Erase or uncompute, against ξ](energy/crossover.svg)
 
-## Fixed numbers and lognumbers
-The product of n numbers. Rounded products cannot be undone, so all of them are kept until the last is there; of lognumbers one is enough, since multiplying adds their logarithms, exactly. Numbers that come and go as fixed are converted, and
-a logarithm takes longer than a product: one pays in words, the other in cycles.
+## Fixed numbers and lognums
+These programs multiply n numbers. Rounded products cannot be undone, so all of them are kept until the last is computed. One lognum suffices, since a product of lognums adds their logarithms exactly. But the numbers are fixed at both ends, and a
+conversion by logarithms takes longer than a product. Fixed numbers thus cost words, and lognums cost cycles.
 
 {products}
 
 ![Words and cycles of products](energy/products.svg)
 
 ## A gradient, by the adjoint and by a tape
-The error of one measurement of bundle adjustment, squared, and its gradient by all {ba_inputs} inputs. *By the adjoint*: forward, and back with cotangents; every operand is there again when it is needed, since what was uncomputed on the way there is
-computed again on the way back. *By a tape*: the source in erase mode, but what it would erase is moved into memory, a place for each; going back, it is moved out again. Both are run, and give the same gradient to the last bit.
+The program is the squared error of one measurement of bundle adjustment, with its gradient by all {ba_inputs} inputs. Both ways are run, and give the same gradient to the last bit.
+
+- *By the adjoint*: forward, and back with cotangents. Every operand is available on the way back, since words that were uncomputed on the way forward are computed again.
+- *By a tape*: the source in erase mode, with a place in memory for each word that it would erase. The word is moved there, and moved out again on the way back.
 
 {gradients}
 
-The tape is the shorter way, and in CMOS the cheaper one: nothing is computed twice. It holds {tape_words} words of each measurement, until the way back begins: for p measurements p times as many, where the adjoint needs {adjoint_words} live words however many there are, if
-each is uncomputed before the next. A reversible machine empties the tape going back, as it was filled. One that overwrites it loses {tape_bits} bits more for each measurement, {tape_bound} at 300 K. Both drop the same cotangents, of what was freed
-on the way there.
+The tape takes fewer instructions, and less energy in CMOS, since nothing is computed twice. It holds {tape_words} words of each measurement until the way back begins, so p measurements hold p times as many. The adjoint needs {adjoint_words} live words
+for any number of measurements, if each is uncomputed before the next. A reversible machine empties the tape on the way back. A machine that overwrites it erases {tape_bits} bits more for each measurement, {tape_bound} at 300 K. Both drop the
+cotangents of the same variables, which were freed on the way forward.
 
 ![Live bits: the adjoint and the tape](energy/gradients.svg)
 
 ## Bits over time
-Bennett's scheme with k = 2, n = 4, forward and back. Live bits are those of all words that are not zero; at the end the result stands beside the input, and going back nothing is left. It erases nothing on either way.
+This is Bennett's scheme with k = 2, n = 4, forward and back. Live bits are those of all nonzero words. At the end the result is beside the input; on the way back everything is uncomputed. Nothing is erased in either direction.
 
 ![Live and erased bits](energy/time.svg)
 
-Live at most: {peak} words, of which the scheme's states are {states}; the others are what one step works with.
+At most {peak} words are live. {states} of them are states of the scheme; the others are temporaries of one step.
 
 ## Charging slowly
-What a linear ramp of duration τ dissipates of CV², against τ/RC: for slow ramps it is RC/τ, for fast ones a half. Slower is cheaper, until leakage outweighs it; where, is the device's, and the model has no figure for it.
+The table has the dissipation of a linear ramp of duration τ over CV², against τ/RC. It is RC/τ for slow ramps and a half for fast ramps. A slower ramp is cheaper until leakage outweighs it. That point depends on the device, and the model has no figure for it.
 
 {ramp}
 
 ![Energy of a ramp](energy/ramp.svg)
 
-## Where there are gate counts
+## With gate counts
 {gates}
 
 ## An adder that erases nothing
-The reversible ripple-carry adder of Cuccaro, Draper, Kutin and Moulton (2004), as `retrograd.simulator.energy.circuits` builds and runs it.
+The table has the gates of the reversible ripple-carry adder of Cuccaro, Draper, Kutin and Moulton (2004). `retrograd.simulator.energy.circuits` builds and runs it.
 
 {adder}
 """
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as Markdown, the first of them the head."""
-    head, *body = rows
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *body))
-
-
-def erasing(reports: Sequence[EnergyReport]) -> str:
+def erasing(reports: Sequence[EnergyReport]) -> list[list[str]]:
     """As written and in erase mode, by Landauer's bound and in CMOS."""
-    rows = [
-        [
-            "",
-            "instructions",
-            "in erase mode",
-            "level",
-            "bits erased there",
-            "their bound at 300 K",
-            "cmos45",
-            "cmos45, erase mode",
-        ]
-    ]
+    rows = [["", "instructions", "in erase mode", "level", "bits erased there", "their bound at 300 K", "cmos45", "cmos45, erase mode"]]  # fmt: skip
     for name, report in zip((w[0] for w in workloads()), reports, strict=True):
         beside, level = report.baseline, report.uncomputing_level
         assert beside is not None
@@ -178,24 +166,24 @@ def erasing(reports: Sequence[EnergyReport]) -> str:
             [name, f"{report.counts.retired}", f"{beside.retired}", f"{level:.2f}", f"{beside.erased_bits}", bound,
              program_text(cmos.price), program_text(cmos.baseline_price)]
         )  # fmt: skip
-    return table(rows)
+    return rows
 
 
-def bennett() -> str:
+def bennett() -> list[list[str]]:
     rows = [["k", "n", "steps", "calls", "states", "the run pays for ξ <", "one unit of memory pays for ξ <"]]
     for k, n in ((2, 4), (2, 10), (4, 4), (8, 3)):
         scheme = library.bennett_steps(k, n), library.bennett_calls(k, n), library.bennett_states(k, n)
         limits = break_even(k, n), break_even_per_memory_unit(k, n)
         rows.append([*(f"{count}" for count in (k, n, *scheme)), *(f"{limit:.3g}" for limit in limits)])
-    return table(rows)
+    return rows
 
 
-#: (k, n) for as many steps: all states kept, and fewer and fewer
+#: (k, n) of chains of equal length: with all states kept, and with fewer
 SCHEMES = ((16, 1), (4, 2), (2, 4))
 
 
 def chains() -> list[tuple[str, EnergyReport]]:
-    """The chain by Bennett's schemes, and erasing."""
+    """Reports of the chain by Bennett's schemes, and erasing."""
     out = []
     for k, n in SCHEMES:
         states = [0.3] + [0.0] * (library.bennett_states(k, n) - 1)
@@ -207,7 +195,7 @@ def chains() -> list[tuple[str, EnergyReport]]:
 
 
 def words_live(report: EnergyReport) -> int:
-    """At most, ancillas and what is not of the arguments."""
+    """The greatest number of live words, without the arguments."""
     assert report.ledger is not None
     width: int = report.counts.format.width
     bits: int = report.ledger.peak_bits
@@ -221,7 +209,7 @@ def program_energy(report: EnergyReport, tech: str) -> float:
     return joules
 
 
-def chain(found: Sequence[tuple[str, EnergyReport]]) -> str:
+def chain(found: Sequence[tuple[str, EnergyReport]]) -> list[list[str]]:
     head = ["", "calls", "states", "words live, at most", "instructions", "bits erased", "landauer, 300 K", "cmos45"]
     rows = [[*head, "pays for ξ <, by instructions"]]
     calls = [(library.bennett_calls(k, n), library.bennett_states(k, n)) for k, n in SCHEMES]
@@ -235,7 +223,7 @@ def chain(found: Sequence[tuple[str, EnergyReport]]) -> str:
             [name, f"{called}", f"{states}", f"{words}", f"{report.counts.retired}", f"{report.counts.erased_bits}",
              program_text(report.price), program_text(report.priced_by("cmos45").price), even]
         )  # fmt: skip
-    return table(rows)
+    return rows
 
 
 def chain_figure(found: Sequence[tuple[str, EnergyReport]]) -> Any:
@@ -255,12 +243,12 @@ def chain_figure(found: Sequence[tuple[str, EnergyReport]]) -> Any:
     return figure
 
 
-#: how many numbers are multiplied
+#: numbers of factors
 LENGTHS = (16, 32, 64, 128)
 
 
 def products() -> list[tuple[int, EnergyReport, EnergyReport]]:
-    """(n, by fixed, by lognum)"""
+    """(n, report by fixed, report by lognum)"""
     out = []
     for n in LENGTHS:
         x = [(1 + (i % 5) / 8) if i % 2 else 1 / (1 + (i % 7) / 8) for i in range(n)]
@@ -269,19 +257,8 @@ def products() -> list[tuple[int, EnergyReport, EnergyReport]]:
     return out
 
 
-def products_table(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> str:
-    rows = [
-        [
-            "n",
-            "numbers",
-            "instructions",
-            "cycles",
-            "words live, at most",
-            "erased in erase mode",
-            "cmos45",
-            "aqfp at 5 GHz, with cooling",
-        ]
-    ]
+def products_table(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> list[list[str]]:
+    rows = [["n", "numbers", "instructions", "cycles", "words live, at most", "erased in erase mode", "cmos45", "aqfp at 5 GHz, with cooling"]]  # fmt: skip
     for n, *reports in found:
         for name, report in zip(("fixed", "lognum"), reports, strict=True):
             assert report.baseline is not None
@@ -290,7 +267,7 @@ def products_table(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> s
                 [f"{n}", name, f"{report.counts.retired}", f"{report.counts.cycles}", f"{words_live(report)}",
                  f"{report.baseline.erased_bits} bits", program_text(report.priced_by("cmos45").price), total_text(cold)]
             )  # fmt: skip
-    return table(rows)
+    return rows
 
 
 def products_figure(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> Any:
@@ -309,9 +286,9 @@ def products_figure(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> 
 
 
 def taped(compiled: Compiled) -> tuple[Program, int]:
-    """A program in erase mode that moves what it would erase into memory, a place for each; and how many there are.
+    """A program in erase mode with each erase replaced by a move to a memory word of its own; the number of these words.
 
-    So it has no loops around what it erases: each is met once at most.
+    Trap to avoid: an erase in a loop would need a word for each pass; the caller checks that each is executed once at most.
     """
     program = compiled.program
     code, places = [], 0
@@ -327,7 +304,7 @@ def taped(compiled: Compiled) -> tuple[Program, int]:
 
 
 def gradients() -> tuple[EnergyReport, EnergyReport, int]:
-    """The gradient of `squared_error` by the adjoint and by a tape, which agree; and the words of the tape."""
+    """Reports of the gradient of `squared_error` by the adjoint and by a tape, after a comparison of both; the words of the tape."""
     problem = bundle_adjustment.read(bundle_adjustment.DATA / "test.txt")
     args = 0.0, problem.cameras[0], problem.points[0], float(problem.weights[0]), problem.features[0]
     adjoint = rg.energy(rg.grad(squared_error), *args, timeline=True)
@@ -343,7 +320,7 @@ def gradients() -> tuple[EnergyReport, EnergyReport, int]:
     there = Ledger(machine, range(words))
     machine.run(observe=there)
     moved = [at for at, i in enumerate(compiled.program.instructions) if i.opcode.erased_words]
-    assert all(machine.executed[+1][at] <= 1 for at in moved), "a tape has a place for each word that is moved there"
+    assert all(machine.executed[+1][at] <= 1 for at in moved), "each erase has one word of the tape"
     machine.differentiating = True
     machine.clear_cotangents()
     machine.memory_cotangents[0] = 1 << program.format.frac
@@ -359,32 +336,21 @@ def gradients() -> tuple[EnergyReport, EnergyReport, int]:
             == np.ravel(getattr(expected, argument.name)).tolist()
         )
     by = pricing_context("landauer", program.format)
-    # The same words go in, the cotangent of the loss among them, and come out.
+    # The host loads and copies out the same words in both cases, the cotangent of the loss among them.
     host = adjoint.counts.host._replace(code_bits=len(program.code) * CODE_BITS)
     tape = report_of(machine, "by a tape", by, host, ledger=there)
     return replace(adjoint, name="by the adjoint"), replace(tape, back=back), places
 
 
-def gradients_table(adjoint: EnergyReport, tape: EnergyReport) -> str:
-    rows = [
-        [
-            "",
-            "instructions there",
-            "back",
-            "cycles",
-            "words live, at most",
-            "bits of cotangents dropped",
-            "landauer, 300 K",
-            "cmos45",
-        ]
-    ]
+def gradients_table(adjoint: EnergyReport, tape: EnergyReport) -> list[list[str]]:
+    rows = [["", "instructions there", "back", "cycles", "words live, at most", "bits of cotangents dropped", "landauer, 300 K", "cmos45"]]  # fmt: skip
     for report in (adjoint, tape):
         ways = [sum(n for e, n in report.counts.executions.items() if e.direction == way) for way in (1, -1)]
         rows.append(
             [report.name, *(f"{n}" for n in ways), f"{report.counts.cycles}", f"{words_live(report)}", f"{report.counts.dropped_bits}",
              program_text(report.price), program_text(report.priced_by("cmos45").price)]
         )  # fmt: skip
-    return table(rows)
+    return rows
 
 
 def gradients_figure(adjoint: EnergyReport, tape: EnergyReport) -> Any:
@@ -398,25 +364,15 @@ def gradients_figure(adjoint: EnergyReport, tape: EnergyReport) -> Any:
     return figure
 
 
-def ramp() -> str:
+def ramp() -> list[list[str]]:
     rows = [["τ / RC", *(f"{t:g}" for t in (0.01, 0.1, 1, 10, 100, 1000))]]
     rows.append(["E / CV²", *(f"{ramp_energy(1, 1, 1, t):.4g}" for t in (0.01, 0.1, 1, 10, 100, 1000))])
-    return table(rows)
+    return rows
 
 
 def gated() -> str:
-    """What cells cost, in the format whose cells are counted."""
-    rows = [
-        [
-            "",
-            "instructions",
-            "cycles",
-            "logic, aqfp at 5 GHz",
-            "in kT ln 2 at 4.2 K, an instruction",
-            "at 300 K",
-            "with cooling",
-        ]
-    ]
+    """The price of the datapath's cells, in the format whose cells are counted."""
+    rows = [["", "instructions", "cycles", "logic, aqfp at 5 GHz", "in kT ln 2 at 4.2 K, an instruction", "at 300 K", "with cooling"]]  # fmt: skip
     for name, f, args in workloads():
         try:
             report = rg.energy(f, *args, tech="aqfp", format=SMALL, baseline=False)
@@ -426,7 +382,7 @@ def gated() -> str:
         p, n = report.price, report.counts.retired
         logic = p.of("logic")
         if isinstance(logic, NotModelled):
-            return f"There are {logic.why}: what depends on the datapath's cells is not modelled."
+            return f"There are {logic.why}: charges by the datapath's cells are not modelled."
         cold, warm = (logic.nominal / thermal_energy(t) / n for t in (p.temperature, ROOM))
         cooling = p.of("cooling")
         assert isinstance(cooling, Range)
@@ -438,21 +394,21 @@ def gated() -> str:
     lacking = sorted({i.label for i in report.price.missing if i.cause == "logic"})
     note = f"Not modelled, and in no sum: {'; '.join(lacking)}." if lacking else ""
     return (
-        f"In {SMALL} the cells of the datapath are counted by synthesis, so what every junction costs in every cycle has a price. All of the "
-        f"datapath is switched in each cycle, whatever an instruction needs of it: one instruction is in flight.\n\n{table(rows)}\n\n{note}"
+        f"In {SMALL} the cells of the datapath are counted by synthesis, so the model prices every junction in every cycle. All of the "
+        f"datapath is switched in each cycle, used or not, since one instruction is in flight.\n\n{markdown(rows)}\n\n{note}"
     )
 
 
-def adder() -> str:
+def adder() -> list[list[str]]:
     rows = [["bits", "Toffoli", "CNOT", "NOT"]]
     for n in (8, 16, 32, 64):
         counts = gate_counts(cuccaro_adder(n))
         rows.append([f"{n}", *(f"{counts[kind]}" for kind in ("Toffoli", "CNOT", "NOT"))])
-    return table(rows)
+    return rows
 
 
 def ledgers() -> tuple[Ledger, Ledger]:
-    """Of Bennett's scheme: forward, and back."""
+    """Ledgers of Bennett's scheme: forward, and back."""
     _, f, args = workloads()[-1]
     values = bind(f, args, {})
     compiled = f.compiled_for(types_of(f, values))
@@ -478,7 +434,7 @@ def ramp_figure() -> Any:
 
 
 def page() -> tuple[str, dict[str, Any]]:
-    """The page, and the pictures by name."""
+    """The text of the page, and the pictures by name."""
     reports = [rg.energy(f, *args) for _, f, args in workloads()]
     cmos = [report.priced_by("cmos45") for report in reports]
     forward, back = ledgers()
@@ -489,13 +445,17 @@ def page() -> tuple[str, dict[str, Any]]:
     adjoint, tape, places = gradients()
     more = program_energy(found[-2][1], "cmos45") - program_energy(found[-1][1], "cmos45")
     chain_bound = found[-1][1].counts.erased_bits * thermal_energy(ROOM)
+    tables = {
+        "erasing": erasing(reports), "bennett": bennett(), "chain": chain(found), "products": products_table(multiplied),
+        "gradients": gradients_table(adjoint, tape), "ramp": ramp(), "adder": adder(),
+    }  # fmt: skip
     text = PAGE.format(
-        chain=chain(found), chain_steps=SCHEMES[0][0] ** SCHEMES[0][1], chain_bound=with_prefix(chain_bound, "J"),
-        chain_ratio=f"10^{math.floor(math.log10(more / chain_bound))}", products=products_table(multiplied),
-        gradients=gradients_table(adjoint, tape), ba_inputs=11 + 3 + 1 + 2, tape_words=places,
-        adjoint_words=words_live(adjoint), tape_bits=places * 64, tape_bound=with_prefix(places * 64 * thermal_energy(ROOM), "J"),
-        erasing=erasing(reports), bennett=bennett(), ramp=ramp(), gates=gated(), adder=adder(),
-        per_bit=f"10^{math.floor(math.log10(each))}", peak=forward.peak_bits // 64, states=library.bennett_states(2, 4),
+        **{name: markdown(rows) for name, rows in tables.items()}, gates=gated(),
+        per_bit=f"10^{math.floor(math.log10(each))}", chain_steps=SCHEMES[0][0] ** SCHEMES[0][1],
+        chain_bound=with_prefix(chain_bound, "J"), chain_ratio=f"10^{math.floor(math.log10(more / chain_bound))}",
+        ba_inputs=11 + 3 + 1 + 2, tape_words=places, adjoint_words=words_live(adjoint), tape_bits=places * 64,
+        tape_bound=with_prefix(places * 64 * thermal_energy(ROOM), "J"), peak=forward.peak_bits // 64,
+        states=library.bennett_states(2, 4),
     )  # fmt: skip
     pictures = {
         "causes": energy_plots.by_cause(cmos),

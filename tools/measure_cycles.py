@@ -27,6 +27,7 @@ from retrograd.isa.table import TABLE
 import retrograd as rg
 from retrograd import Format
 from retrograd.functions.reversible import Reversible
+from retrograd.presentation.tables import markdown
 from retrograd.values.marshal import bind, to_words, types_of
 
 SMALL, LARGE = Format(32, 16), Format(64, 32)
@@ -117,14 +118,7 @@ def run(workload: Workload) -> tuple[Run, Run]:
     return there, Run(machine.retired - there.instructions, machine.cycles - there.cycles)
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table of rows, the head first; numbers are aligned to the right."""
-    head, *rest = rows
-    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rest]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def by_group() -> str:
+def by_group() -> list[list[str]]:
     """The least and the greatest number of cycles in each group of the instruction table."""
     rows = [["Instructions", *(f"{w}, D = {d}" for w in (SMALL, LARGE) for d in (0, 1))]]
     for group, entries in groupby(TABLE.entries, lambda entry: entry.group):
@@ -135,7 +129,7 @@ def by_group() -> str:
                 found = [cycles(opcode, w, lifted, False) for opcode in opcodes]
                 cells.append(str(found[0]) if min(found) == max(found) else f"{min(found)}–{max(found)}")
         rows.append(cells)
-    return table(rows)
+    return rows
 
 
 def measured() -> Iterator[list[str]]:
@@ -158,6 +152,7 @@ def measured() -> Iterator[list[str]]:
 
 def tables() -> str:
     """The generated text, with its two comments."""
+    groups = by_group()
     head = ["Program", "Format", "Instructions", "Cycles", "each", "MIPS", "Cycles back, D = 1", "MIPS", "Gradient, µs"]
     start = cycles(TABLE["start"], SMALL, False, False)
     clocks = " and ".join(f"{mhz} MHz ({w})" for w, mhz in MHZ.items())
@@ -165,12 +160,12 @@ def tables() -> str:
 
 The table has the least and the greatest cycles of the instructions of each group; [timing.md](reference/timing.md) lists every instruction.
 
-{by_group()}
+{markdown(groups, right=range(1, len(groups[0])))}
 
 The programs run at the clocks for which an ECP5-85F is placed and routed, {clocks}. MIPS are millions of instructions a second. A run backward with D = 0 takes
 the cycles of the run forward, less the {start} of `start`.
 
-{table([head, *measured()])}
+{markdown([head, *measured()], right=range(1, len(head)))}
 
 {END}"""
 

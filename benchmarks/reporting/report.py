@@ -8,7 +8,6 @@ matplotlib, so only the page is checked for freshness.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from retrograd.benchmarks.reporting.table import (
 from retrograd.isa.files import is_input, replacing, write_file
 
 from retrograd.presentation.charts import counts_by_decades, new_figure, two_decades
+from retrograd.presentation.tables import markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,13 +132,6 @@ def write(document: dict[str, Any], docs: Path) -> list[Path]:
     return out
 
 
-def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a Markdown table; the first row is the head."""
-    head, *body = rows
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
 def _head(document: dict[str, Any]) -> str:
     m = document["machine"]
     versions = [f"{name} {version}" for name, version in document["versions"].items()]
@@ -154,7 +147,7 @@ def _head(document: dict[str, Any]) -> str:
 
 
 def _bars(document: dict[str, Any]) -> str:
-    return _markdown([["", "measured", "bar", ""], *bar_rows(document)])
+    return markdown([["", "measured", "bar", ""], *bar_rows(document)])
 
 
 def _times(document: dict[str, Any]) -> str:
@@ -170,13 +163,13 @@ def _times(document: dict[str, Any]) -> str:
                 for task in problem["tasks"]
                 if task["instructions"] is not None
             ]
-            parts.append(f"### {w['title']}: {problem['size']}\n{_markdown(rows)}\n\n{'; '.join(ours)}.")
+            parts.append(f"### {w['title']}: {problem['size']}\n{markdown(rows)}\n\n{'; '.join(ours)}.")
     return "\n\n".join(parts)
 
 
 def _streams(document: dict[str, Any]) -> str:
     rows = stream_rows(document)
-    return f"{_markdown([STREAM_HEAD, *rows])}\n\n" if rows else ""
+    return f"{markdown([STREAM_HEAD, *rows])}\n\n" if rows else ""
 
 
 def _growth(document: dict[str, Any]) -> str:
@@ -191,7 +184,7 @@ def _growth(document: dict[str, Any]) -> str:
                 w["title"], w["curve"]["axis"], what, f"{first['extent']:g}", f"{last['extent']:g}",
                 f"{number_text(a['instructions'])} → {number_text(b['instructions'])}", f"{a['extra_words']} → {b['extra_words']}",
             ])  # fmt: skip
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def _counts(document: dict[str, Any]) -> str:
@@ -206,7 +199,7 @@ def _counts(document: dict[str, Any]) -> str:
         energy = [joules_text(c["energy"][m]) for m in models]
         counted = [number_text(c["instructions"]), mix_text(c), number_text(c["cycles"])]
         rows.append([w["title"], *counted, level, *energy])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def _goldens(document: dict[str, Any]) -> str:
@@ -218,7 +211,7 @@ def _goldens(document: dict[str, Any]) -> str:
             rows.append(
                 [w["title"], g["what"], f"{g['expected']:.13g}", found, tolerance, "" if g["met"] else "**wrong**"]
             )
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def _toolchain(document: dict[str, Any]) -> str:
@@ -229,7 +222,7 @@ def _toolchain(document: dict[str, Any]) -> str:
         bar = "" if row["bar"] is None else f"{'≤' if row['lower_is_better'] else '≥'} {row['bar']:g}"
         value = f"{row['value']:,.0f}" if row["value"] > 1000 else f"{row['value']:.3f}"
         rows.append([row["name"], value, row["unit"], bar, {None: "", True: "met", False: "MISSED"}[row["met"]]])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def _missing(document: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Tables as text."""
+"""Tables as text and as Markdown."""
 
 from __future__ import annotations
 
@@ -14,3 +14,11 @@ def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
         cells = [c.rjust(n) if i in flush else c.ljust(n) for i, (c, n) in enumerate(zip(row, widths, strict=True))]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def markdown(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Rows as a Markdown table, the first of them the head; columns in `right` are aligned to the right."""
+    flush = set(right)
+    head, *body = rows
+    lines = [head, ["--:" if i in flush else "---" for i in range(len(head))], *body]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
