@@ -19,19 +19,10 @@ from retrograd.compiler.frontends.python.statements.refusals import refuse_state
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import variables
 from retrograd.compiler.ir.flatten import release
-from retrograd.compiler.ir.statements import (
-    Kind,
-    Var,
-)
+from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.comparisons import shortened
 from retrograd.compiler.language.types import scalar_of, static
-from retrograd.compiler.language.values import (
-    Constant,
-    Scalar,
-    StructValue,
-    Value,
-    describe,
-)
+from retrograd.compiler.language.values import Constant, Scalar, StructValue, Value, describe
 
 
 @dataclass(eq=False)

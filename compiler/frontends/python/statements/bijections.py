@@ -31,15 +31,7 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.language.arithmetic import element
 from retrograd.compiler.language.comparisons import shortened
-from retrograd.compiler.language.values import (
-    ArrayView,
-    Lazy,
-    Scalar,
-    StackValue,
-    StructValue,
-    Value,
-    describe,
-)
+from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StackValue, StructValue, Value, describe
 from retrograd.isa.table import TABLE
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL

@@ -12,19 +12,7 @@ from retrograd.compiler.frontends.python.expressions.lowering import ExpressionL
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.ir.effects import AccessSets
 from retrograd.compiler.ir.expressions import E, loads, variables
-from retrograd.compiler.ir.statements import (
-    ZERO,
-    Block,
-    Check,
-    Delocal,
-    If,
-    Kind,
-    Local,
-    Node,
-    Test,
-    Var,
-    While,
-)
+from retrograd.compiler.ir.statements import ZERO, Block, Check, Delocal, If, Kind, Local, Node, Test, Var, While
 from retrograd.compiler.language.comparisons import blanks, shortened
 from retrograd.compiler.language.values import Constant
 

@@ -15,16 +15,7 @@ from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.locations import Locations, difference_of
 from retrograd.compiler.ir.expressions import Address, E, interval, loads, read, variables
-from retrograd.compiler.ir.statements import (
-    Call,
-    Kind,
-    Node,
-    Op,
-    Operand,
-    Var,
-    children,
-    with_children,
-)
+from retrograd.compiler.ir.statements import Call, Kind, Node, Op, Operand, Var, children, with_children
 from retrograd.compiler.language.arithmetic import broadcast, element
 from retrograd.compiler.language.comparisons import shortened
 from retrograd.compiler.language.types import StructType
