@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.derivatives.activity import useful_variables
-from retrograd.compiler.frontends.python.sources.pure import Impure
 from retrograd.compiler.frontends.python.sources.source import SourceFunction, fail
 from retrograd.compiler.ir.statements import Module, Region
+from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.types import Type, is_real, leaves
 from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines

@@ -5,7 +5,7 @@ entry = within (each scalar argument exchanged into a variable) do (call of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,11 @@ from retrograd.compiler.frontends.python.sources.captures import Captures, stati
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.frontends.python.specialise import Specialiser
 from retrograd.compiler.ir.statements import ZERO, Call, Const, Local, Module, Node, Op, Operand, Region, Var, Within
+from retrograd.compiler.language.conditions import Condition
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, leaves
 from retrograd.compiler.language.values import FunctionValue, row_major
+from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -39,6 +41,10 @@ class Lowered:
     arguments: tuple[Argument, ...]
     #: statements for the host, by the number of their mark
     externals: tuple[HostBlock, ...] = ()
+    #: place of the first condition of a branch or loop → (condition before it, condition after it)
+    conditions: Mapping[Span, tuple[Condition, Condition]] = field(default_factory=dict)
+    #: place of a branch or loop → its condition or bounds, in words
+    statement_texts: Mapping[Span, str] = field(default_factory=dict)
     #: the values from around the functions that the module was made from
     captures: Captures = field(default_factory=Captures, compare=False, repr=False)
 
@@ -93,7 +99,14 @@ def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int
         arguments=tuple(given),
     )
     lowered = gradients.expand(lowered)
-    return Lowered(lowered, tuple(arguments), tuple(module.host_blocks), specialiser.captures.freeze())
+    return Lowered(
+        lowered,
+        tuple(arguments),
+        tuple(module.host_blocks),
+        module.conditions,
+        module.statement_texts,
+        specialiser.captures.freeze(),
+    )
 
 
 def _static_shape(value: Any) -> StaticShape:

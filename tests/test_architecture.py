@@ -34,6 +34,9 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
 }
 #: module -> the only folder that may import it
 ONLY_IN = {"llvmlite": "simulator/engines", "amaranth": "hdl"}
+#: the front end of Python; these files compose it with the rest of the compiler, which depends on no source language
+PYTHON_FRONT_END = "compiler/frontends/python"
+COMPOSED_IN = frozenset({"compiler/lower.py", "compiler/compiled.py"})
 #: what the command line loads when it is needed and not before: `retrograd --help` must start at once
 LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy"})
 LAZY_IN = "src/retrograd/cli"
@@ -97,6 +100,10 @@ def violations(path: PurePosixPath, source: str) -> list[str]:
         if level:
             found.append(f"{where}: a relative import")
             continue
+        if folder == "compiler" and not inside(path, PYTHON_FRONT_END):
+            front_end = module.startswith(f"retrograd.{PYTHON_FRONT_END.replace('/', '.')}")
+            if top == "ast" or (front_end and path.as_posix() not in COMPOSED_IN):
+                found.append(f"{where}: only the Python front end depends on Python's syntax")
         if top == "retrograd":
             part = part_of(module)
             if folder not in (FACE, BENCHMARKS) and part not in ("isa", folder):
@@ -192,6 +199,10 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "a peer at the top of a benchmark": ("benchmarks/peers/by_jax.py", "import jax", "inside functions only"),
     "a peer in the face": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "no dependency of src/retrograd"),
     "the tests in a benchmark": ("benchmarks/run.py", "from tests.examples import x", "imported as retrograd"),
+    "Python's syntax outside its front end": (
+        "compiler/language/arithmetic.py", "import ast", "only the Python front end"),
+    "the Python front end in what all share": (
+        "compiler/frontends/x.py", "from retrograd.compiler.frontends.python.errors import Errors", "only the Python front end"),
     "an unknown dependency": ("compiler/x.py", "import sympy", "no dependency of compiler"),
 }  # fmt: skip
 
@@ -208,6 +219,8 @@ def test_a_planted_violation_is_found(fault: str) -> None:
     [
         ("isa/laws.py", "from __future__ import annotations\nimport math\nfrom retrograd.isa.expr import Expr"),
         ("isa/laws.py", "from retrograd import isa"),
+        ("compiler/frontends/python/x.py", "import ast\nfrom retrograd.compiler.frontends.python.errors import Errors"),
+        ("compiler/lower.py", "from retrograd.compiler.frontends.python.specialise import Specialiser"),
         ("assembler/parse.py", "import re\nfrom retrograd.isa import table\nfrom retrograd.assembler import lexer"),
         ("simulator/engines/native.py", "import numpy as np\nimport llvmlite\nfrom llvmlite import binding"),
         ("hdl/core/core.py", "from amaranth import Module\nfrom retrograd.isa.expr import Expr"),

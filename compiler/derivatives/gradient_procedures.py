@@ -6,26 +6,13 @@ G(x …, g …):  g += ∂L/∂x       for P(x …), which computes the loss L a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from retrograd.compiler.derivatives.gradient_calls import Cells, GradientCall, expand_gradients
-from retrograd.compiler.frontends.specialisation import Parameters, Specialisation
+from retrograd.compiler.frontends.specialisation import GradientOf, Parameters, Specialisation
 from retrograd.compiler.ir.statements import Kind, Module, Procedure, Region, Var
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, leaf_shapes
 from retrograd.compiler.language.types import ScalarType, StructType, Type
-
-
-class GradientRequest(Protocol):
-    """The gradient of a function: `loss` and `wanted` are positions of its parameters, `keep` words for cotangents."""
-
-    @property
-    def backward(self) -> bool: ...
-    @property
-    def loss(self) -> int: ...
-    @property
-    def wanted(self) -> tuple[int, ...]: ...
-    @property
-    def keep(self) -> int: ...
 
 
 class GradientProcedures:
@@ -34,9 +21,7 @@ class GradientProcedures:
     def __init__(self) -> None:
         self._calls: dict[str, GradientCall] = {}
 
-    def declare(
-        self, made: Specialisation, parameters: Parameters, inner: Specialisation, of: GradientRequest
-    ) -> Procedure:
+    def declare(self, made: Specialisation, parameters: Parameters, inner: Specialisation, of: GradientOf) -> Procedure:
         """The procedure of a gradient, without its body. Its parameters are those of `inner`, then one for each gradient.
 
         Raises RG0715 where the loss is not one fixed number, or a gradient has not the shape of its parameter.

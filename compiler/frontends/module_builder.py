@@ -11,6 +11,7 @@ from typing import Any
 
 from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.statements import Kind, Module, Procedure, Region
+from retrograd.compiler.language.conditions import Condition
 from retrograd.compiler.language.powers import Powers
 from retrograd.compiler.language.values import Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
@@ -49,6 +50,10 @@ class ModuleBuilder:
         #: file → its lines
         self.files: dict[str, Sequence[str]] = {}
         self.host_blocks: list[HostBlock] = []
+        #: place of the first condition of a branch or loop → (condition before it, condition after it)
+        self.conditions: dict[Span, tuple[Condition, Condition]] = {}
+        #: place of a branch or loop → its condition or bounds, in words
+        self.statement_texts: dict[Span, str] = {}
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[int, ...], Region] = {}
         self.powers = Powers(w, self._power_region, self._power_procedure)

@@ -48,6 +48,20 @@ class Specialisation:
     procedure: Procedure | None = None
 
 
+@dataclass(frozen=True)
+class GradientOf:
+    """The gradient of a function as a function: its parameters, then one for each gradient ∂L/∂x, which is added to that.
+
+    `loss` and `wanted`: positions of parameters. `keep`: words for cotangents of what the function frees.
+    """
+
+    function: Any
+    backward: bool
+    loss: int
+    wanted: tuple[int, ...]
+    keep: int
+
+
 class Parameters(NamedTuple):
     """`variables` of a procedure, each with its region if it is an address, and the value of each name in the function."""
 

@@ -16,9 +16,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.python.sources.pure import need_operators, need_plain
 from retrograd.compiler.ir.expressions import E, add, apply, choose, const, constant, lazy, neg, negated, sub
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.purity import need_operators, need_plain
 from retrograd.compiler.language.sizes import check_operator, check_result
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe
 from retrograd.isa.words import Format

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.ir.expressions import Address, E, InRange, const, load, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType
@@ -92,7 +91,7 @@ class StackValue:
 class FunctionValue:
     """A reversible function, or its inverse; with the object before the dot where it is a method."""
 
-    function: SourceFunction
+    function: Any
     backward: bool = False
     receiver: Value | None = None
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from retrograd.batch.batches import BatchResult, run_batch, vmap
     from retrograd.batch.runs import ElementTrap
     from retrograd.compiler.compiled import Compiled, Options
-    from retrograd.compiler.frontends.python.sources.pure import pure
+    from retrograd.compiler.frontends.python.sources.structs import struct
     from retrograd.compiler.language.intrinsics import (
         atan,
         atan2,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from retrograd.compiler.language.structs import struct
+    from retrograd.compiler.language.purity import pure
     from retrograd.compiler.language.types import static
     from retrograd.differentiation import (
         GradientReport,
@@ -145,8 +145,8 @@ _HOMES = {
     "zeros_like": "compiler.language.intrinsics",
     "Compiled": "compiler.compiled",
     "Options": "compiler.compiled",
-    "pure": "compiler.frontends.python.sources.pure",
-    "struct": "compiler.language.structs",
+    "pure": "compiler.language.purity",
+    "struct": "compiler.frontends.python.sources.structs",
     "Array": "compiler.language.types",
     "Stack": "compiler.language.types",
     "static": "compiler.language.types",

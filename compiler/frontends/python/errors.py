@@ -6,10 +6,10 @@ import ast
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from retrograd.compiler.frontends.python.sources.pure import Impure
 from retrograd.compiler.frontends.python.sources.source import Source
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.language.arithmetic import NegativePower, ShapeMismatch
-from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.sizes import TooLarge
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 

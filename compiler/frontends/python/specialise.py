@@ -13,8 +13,8 @@ from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.function import FunctionLowering
 from retrograd.compiler.frontends.python.sources.captures import Captures
-from retrograd.compiler.frontends.python.sources.source import GradientOf, SourceFunction
-from retrograd.compiler.frontends.specialisation import Parameters, Refuse, Specialisation, parameters_of
+from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.specialisation import GradientOf, Parameters, Refuse, Specialisation, parameters_of
 from retrograd.compiler.ir.statements import Procedure
 from retrograd.compiler.language.shapes import Shape
 

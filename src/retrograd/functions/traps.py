@@ -7,7 +7,6 @@ looks at, `{full}` what a stack's count says.
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Check, Delocal, If, Kind, Local, Op, Test, Var, While
-from retrograd.compiler.language.comparisons import blanks, shortened
+from retrograd.compiler.language.conditions import Condition
 from retrograd.isa.diagnostics import Diagnostic, Span
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
@@ -259,8 +258,8 @@ class _Scene:
         truth = self.holds(test)
         before, after = self._pair(span)
         said, by = (after, before) if forward else (before, after)
-        text = "the second condition" if said is None else f"`{shortened(said)}`"
-        other = "the other condition" if by is None else f"`{shortened(by)}`"
+        text = "the second condition" if said is None else f"`{said.text}`"
+        other = "the other condition" if by is None else f"`{by.text}`"
         values = self._values(said, test)
         word = str(truth).lower()
         if isinstance(node, If):
@@ -285,23 +284,16 @@ class _Scene:
                 else "before a pass of the loop, which would not be made"
             )
             message = f"{text} is {word} {when}{values}"
-        where = self._span_of(said, span)
-        return message, where
+        return message, span if said is None else said.span
 
     def _kept_condition(self, node: Check) -> str:
         """A condition that was kept in a bit: the message says `{truth}` where it depends on what the bit was."""
         if "{truth}" not in node.message:
             before, after = self._pair(node.span)
-            if (
-                before is None
-                or after is None
-                or before is after
-                or not node.message.startswith("the condition at the other end")
-            ):
+            found_wrong = node.message.startswith("the condition at the other end")
+            if before is None or after is None or before is after or not found_wrong:
                 return node.message
-            return (
-                f"`{shortened(before)}` and `{shortened(after)}` contradict each other{self._values(before, node.test)}"
-            )
+            return f"`{before.text}` and `{after.text}` contradict each other{self._values(before, node.test)}"
         register, origins = self.branch().ra, self.compiled.emitted.origins
         toggled = False
         steps = self._back(lambda: self.machine.registers[register], _SEARCHED)
@@ -348,61 +340,18 @@ class _Scene:
 
     # ------------------------------------------------------------------ the source
 
-    def _tree(self, span: Span | None) -> ast.AST | None:
-        if span is None or span.file not in self.source.files[: len(self.source.texts)]:
-            return None
-        lines = self.source.texts[self.source.files.index(span.file)]
-        try:
-            return ast.parse("".join(line if line.endswith("\n") else f"{line}\n" for line in lines))
-        except (SyntaxError, ValueError, RecursionError):
-            return None
-
-    def _pair(self, span: Span | None) -> tuple[ast.expr | None, ast.expr | None]:
+    def _pair(self, span: Span | None) -> tuple[Condition | None, Condition | None]:
         """(before, after) of the `if` or `while` whose first condition stands at this place."""
-        tree = self._tree(span)
-        if tree is None or span is None:
-            return None, None
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If | ast.While) and node.lineno <= span.line:
-                test = node.test
-                before, after = (
-                    (test.elts[0], test.elts[1])
-                    if isinstance(test, ast.Tuple) and len(test.elts) == 2
-                    else (test, test)
-                )
-                if before.lineno == span.line and self._span_of(before, span) == span:
-                    return before, after
-        return None, None
-
-    def _span_of(self, node: ast.expr | None, near: Span | None) -> Span | None:
-        """Where an expression stands, in the file of another place."""
-        if node is None or near is None:
-            return near
-        line = self.source.line(near._replace(line=node.lineno)) or ""
-        raw = line.encode()
-        end_offset = (
-            node.end_col_offset
-            if node.end_lineno == node.lineno and node.end_col_offset is not None
-            else len(raw.rstrip())
-        )
-        begin, end = (len(raw[:n].decode(errors="ignore")) for n in (node.col_offset, end_offset))
-        return Span(near.file, node.lineno, begin + 1, end + 1)
+        return (None, None) if span is None else self.compiled.lowered.conditions.get(span, (None, None))
 
     def _statement(self, span: Span | None) -> str:
         """The condition or the bounds at this place, in words."""
-        tree = self._tree(span)
-        if tree is not None and span is not None:
-            for node in ast.walk(tree):
-                if getattr(node, "lineno", None) == span.line and getattr(node, "col_offset", -1) + 1 == span.column:
-                    if isinstance(node, ast.If):
-                        return f"the condition `{shortened(node.test)}`"
-                    if isinstance(node, ast.For):
-                        return f"the bounds `{shortened(node.iter)}`"
-        return "the value of an expression"
+        texts = self.compiled.lowered.statement_texts
+        return "the value of an expression" if span is None else texts.get(span, "the value of an expression")
 
-    def _values(self, node: ast.expr | None, test: Test) -> str:
+    def _values(self, condition: Condition | None, test: Test) -> str:
         """`: x is 3.0, y is 5.0` for the sides of a comparison that the branch makes itself."""
-        if any(isinstance(x, Var) and x.kind is Kind.BOOL for x in (test.a, test.b)):
+        if condition is None or any(isinstance(x, Var) and x.kind is Kind.BOOL for x in (test.a, test.b)):
             return ""
         a, b = self.operands(test)
-        return blanks(node, test.a, test.b).replace("{a}", a).replace("{b}", b)
+        return condition.values(test.a, test.b).replace("{a}", a).replace("{b}", b)

@@ -13,14 +13,13 @@ import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.sources import pure
-from retrograd.compiler.frontends.python.sources.pure import Impure, need_container, need_plain
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.ir.expressions import E, const
 from retrograd.compiler.ir.statements import Kind, Var
-from retrograd.compiler.language import intrinsics
+from retrograd.compiler.language import intrinsics, purity
 from retrograd.compiler.language.arithmetic import element
-from retrograd.compiler.language.comparisons import shortened
 from retrograd.compiler.language.intrinsics import Intrinsic
+from retrograd.compiler.language.purity import Impure, need_container, need_plain
 from retrograd.compiler.language.sizes import TooLarge
 from retrograd.compiler.language.types import scalar_of, struct_of
 from retrograd.compiler.language.values import (
@@ -85,7 +84,7 @@ class CallValues:
             args = self._arguments(node, None)
             if args and all(isinstance(v, Constant) for v in args):
                 values = [v.value for v in args if isinstance(v, Constant)]
-                return self.errors.guarded(node, lambda: Constant(pure.call(callee, tuple(values), callee.__name__)))
+                return self.errors.guarded(node, lambda: Constant(purity.call(callee, tuple(values), callee.__name__)))
             if len(args) < 2:
                 self.errors.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
             return self.errors.guarded(node, self.expressions.arithmetic.function, callee.__name__, args)
@@ -99,7 +98,7 @@ class CallValues:
         if all(isinstance(v, Constant) for v in args):
             try:
                 return self.expressions.wrap(
-                    pure.call(callee, tuple(v.value for v in args if isinstance(v, Constant)), shortened(node.func))
+                    purity.call(callee, tuple(v.value for v in args if isinstance(v, Constant)), shortened(node.func))
                 )
             except Impure as error:
                 self.errors.fail("RG0721", str(error), node)

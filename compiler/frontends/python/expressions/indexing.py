@@ -11,10 +11,10 @@ import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.sources.pure import need_container, need_plain
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.ir.expressions import E, InRange, add, const, interval, linear, sub
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.purity import need_container, need_plain
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL

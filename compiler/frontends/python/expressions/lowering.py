@@ -11,12 +11,12 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.sources.captures import Captures
-from retrograd.compiler.frontends.python.sources.pure import Impure, need_operators, need_plain
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.ir.expressions import Address, E, word_of
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, number_kind
-from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.purity import Impure, need_operators, need_plain
 from retrograd.compiler.language.types import ScalarType, struct_of
 from retrograd.compiler.language.values import (
     ArrayView,

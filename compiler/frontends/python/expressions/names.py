@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.sources.pure import attribute
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element
-from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.purity import attribute
 from retrograd.compiler.language.types import ScalarType
 from retrograd.compiler.language.values import ArrayView, Constant, FunctionValue, Lazy, StructValue, Value, describe
 from retrograd.isa.diagnostics import nearest

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.sources.pure import need_plain
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.language.arithmetic import COMPARISONS
-from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.purity import need_plain
 from retrograd.compiler.language.values import Constant, FunctionValue, Scalar, Value
 
 OPERATORS: dict[type[ast.AST], str] = {

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.python.sources.captures import Captures, steady
+from retrograd.compiler.frontends.specialisation import GradientOf
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
 
 #: a parameter without default or annotation
@@ -84,20 +85,6 @@ class Parameter:
     name: str
     annotation: Any = NOTHING
     default: Any = NOTHING
-
-
-@dataclass(frozen=True)
-class GradientOf:
-    """∂L/∂x of a function, as a function: its parameters, then one for each gradient, which is added to that.
-
-    `loss` and `wanted`: positions of parameters. `keep`: words for cotangents of what the function frees.
-    """
-
-    function: SourceFunction
-    backward: bool
-    loss: int
-    wanted: tuple[int, ...]
-    keep: int
 
 
 class SourceFunction:

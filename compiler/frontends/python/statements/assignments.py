@@ -10,8 +10,8 @@ from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
-from retrograd.compiler.frontends.python.sources.pure import need_iterable
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.allocation import Allocation
 from retrograd.compiler.frontends.python.statements.bijections import Bijections
 from retrograd.compiler.frontends.python.statements.locations import Locations
@@ -20,7 +20,7 @@ from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import variables
 from retrograd.compiler.ir.flatten import release
 from retrograd.compiler.ir.statements import Kind, Var
-from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.purity import need_iterable
 from retrograd.compiler.language.types import scalar_of, static
 from retrograd.compiler.language.values import Constant, Scalar, StructValue, Value, describe
 

@@ -10,6 +10,7 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.locations import Locations, difference_of, sides
 from retrograd.compiler.ir.expressions import Address, interval, read
@@ -30,7 +31,6 @@ from retrograd.compiler.ir.statements import (
     invert,
 )
 from retrograd.compiler.language.arithmetic import element
-from retrograd.compiler.language.comparisons import shortened
 from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StackValue, StructValue, Value, describe
 from retrograd.isa.table import TABLE
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.sources.text import condition, shortened
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.ir.effects import AccessSets
 from retrograd.compiler.ir.expressions import E, loads, variables
 from retrograd.compiler.ir.statements import ZERO, Block, Check, Delocal, If, Kind, Local, Node, Test, Var, While
-from retrograd.compiler.language.comparisons import blanks, shortened
 from retrograd.compiler.language.values import Constant
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
@@ -29,75 +29,68 @@ class Branches:
     blocks: Blocks
     statements: Callable[[Sequence[ast.stmt]], None]
 
-    def _condition_pair(self, test: ast.expr) -> tuple[ast.expr, ast.expr | None]:
-        """(before, after): `(pre, post)` as written, or one condition for both."""
-        if isinstance(test, ast.Tuple):
-            if len(test.elts) != 2:
-                self.errors.fail(
-                    "RG0701", "a pair of conditions is (before, after)", test, "write `and` or `or` between conditions"
-                )
-            return test.elts[0], test.elts[1]
-        return test, None
+    def _pair(self, node: ast.If | ast.While) -> tuple[ast.expr, ast.expr | None]:
+        """(before, after) of `(before, after)`, or one condition and None. Their texts are kept for traps."""
+        before, after = node.test, None
+        if isinstance(node.test, ast.Tuple):
+            if len(node.test.elts) != 2:
+                hint = "write `and` or `or` between conditions"
+                self.errors.fail("RG0701", "a pair of conditions is (before, after)", node.test, hint)
+            before, after = node.test.elts
+        module, span = self.builder.module, self.errors.span(before)
+        first = condition(before, span)
+        module.conditions[span] = first, first if after is None else condition(after, self.errors.span(after))
+        if isinstance(node, ast.If):
+            module.statement_texts[self.builder.span] = f"the condition `{shortened(node.test)}`"
+        return before, after
 
     def lower_if(self, node: ast.If) -> None:
-        before, after = self._condition_pair(node.test)
+        before, after = self._pair(node)
         found = self.expressions.value(before)
         if isinstance(found, Constant):
-            # Known now: only one branch is compiled, as part of this block.
+            # Only one branch is lowered, as part of this block.
             with self.blocks.block() as inner:
                 self.statements(node.body if self.expressions.decided(found, before) else node.orelse)
             self.builder.emit(inner)
             return
         pre = self.expressions.condition(before)
         span = self.errors.span(before)
+        t_pre = self.builder.temporaries()
+        test = t_pre.test(pre)
+        then, orelse = self._branch(node.body), self._branch(node.orelse)
         if after is None:
-            t = self.builder.temporaries()
-            test = t.test(pre)
-            then, orelse = self._branch(node.body), self._branch(node.orelse)
             changes = self.builder.effects((*then, *orelse))
             clobbered = variables(pre) & changes.writes
             if clobbered:
                 name = min(v.name for v in clobbered)
                 where = where_changed(self.errors, [*node.body, *node.orelse], name)
+                message = f"the body changes `{name}`{where}, on which the condition depends"
                 hint = (
                     f"write `if ({shortened(before)}, …):`, the second condition being true exactly if the body was run"
                 )
-                self.errors.fail(
-                    "RG0707", f"the body changes `{name}`{where}, on which the condition depends", before, hint
-                )
+                self.errors.fail("RG0707", message, before, hint)
             checked = loads_clobbered(pre, changes)
-            self.builder.emit(t.wrap((If(test, then, orelse, test, span),), checked))
+            self.builder.emit(t_pre.wrap((If(test, then, orelse, test, span),), checked))
             return
-        post_node = after
-        t_pre = self.builder.temporaries()
-        test = t_pre.test(pre)
-        then, orelse = self._branch(node.body), self._branch(node.orelse)
-        post = self.expressions.condition(post_node)
+        post = self.expressions.condition(after)
         t_post = self.builder.temporaries()
         post_test = t_post.test(post)
         if not t_pre.compute and not t_post.compute:
             self.builder.emit((If(test, then, orelse, post_test, span),))
             return
-        # The branch taken is kept in a bit, set by one condition and cleared by the other.
+        # A bit holds which branch was taken: it is set by one condition and cleared by the other.
         bit = Var("branch", BOOL, span)
-        message = (
-            f"`{shortened(post_node)}` is {{truth}} after the `if`, and `{shortened(before)}` is {{other}} before it"
-        )
-        still = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(post_node))
+        message = f"`{shortened(after)}` is {{truth}} after the `if`, and `{shortened(before)}` is {{other}} before it"
+        still = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(after))
         taken = Test("ne", bit, ZERO)
+        branch = If(taken, then, orelse, taken, span)
+        set_bit, clear_bit = self._toggle(bit, pre), self._toggle(bit, post)
         self.builder.emit(
-            (
-                Local(bit, False, span),
-                still,
-                *self._set_bit(bit, pre),
-                If(taken, then, orelse, taken, span),
-                *self._set_bit(bit, post),
-                still,
-                Delocal(bit, False, span),
-            )
+            (Local(bit, False, span), still, *set_bit, branch, *clear_bit, still, Delocal(bit, False, span))
         )
 
-    def _set_bit(self, bit: Var, condition: E) -> Block:
+    def _toggle(self, bit: Var, condition: E) -> Block:
+        """bit ^= condition."""
         t = self.builder.temporaries()
         body: list[Node] = []
         t.into(body, bit, "xor", condition)
@@ -114,15 +107,11 @@ class Branches:
         if node.orelse:
             hint = "Put these statements after the loop: it has no other way out."
             self.errors.fail("RG0701", "`else` of a loop is not in the language", node.orelse[0], hint)
-        before, after = self._condition_pair(node.test)
+        before, after = self._pair(node)
         if after is None:
             hint = f"write `while ({shortened(node.test)}, …):`, the second condition being false before the loop and true after each pass"
-            self.errors.fail(
-                "RG0707",
-                "a `while` needs a second condition, to know when running backward where it began",
-                node.test,
-                hint,
-            )
+            message = "a `while` needs a second condition, to know when running backward where it began"
+            self.errors.fail("RG0707", message, node.test, hint)
         span = self.errors.span(before)
         body = self._branch(node.body)
         pre, post = self.expressions.condition(before), self.expressions.condition(after)
@@ -136,7 +125,7 @@ class Branches:
             bit = Var("passed", BOOL, span)
             message = f"`{shortened(after)}` is true before the first pass of the loop, and must be false there"
             fresh = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(after))
-            change = self._set_bit(bit, post)
+            change = self._toggle(bit, post)
             first += [Local(bit, False, span), *change, fresh]
             head += change
             tail += change
@@ -146,7 +135,7 @@ class Branches:
             bit = Var("again", BOOL, span)
             message = f"`{shortened(before)}` is true after the last pass of the loop, where the loop would go on"
             over = Check(Test("eq", bit, ZERO), "RG0803", message, span)
-            change = self._set_bit(bit, pre)
+            change = self._toggle(bit, pre)
             first += [Local(bit, False, span), *change]
             head = [*change, *head]
             tail += change
@@ -166,8 +155,10 @@ class Branches:
         t = self.builder.temporaries()
         claim = t.test(e)
         plain = e.args[0] if e.op == "not" else e
-        values = blanks(test, claim.a, claim.b) if plain.op == "apply" and plain.param in ("slt", "seq") else ""
-        check = Check(claim, "RG0804", f"`{shortened(test)}` is false{values}", self.errors.span(test))
+        compared = plain.op == "apply" and plain.param in ("slt", "seq")
+        span = self.errors.span(test)
+        values = condition(test, span).values(claim.a, claim.b) if compared else ""
+        check = Check(claim, "RG0804", f"`{shortened(test)}` is false{values}", span)
         self.builder.emit(t.wrap((check,)))
 
 

@@ -13,6 +13,7 @@ from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.sources.captures import static_key
 from retrograd.compiler.frontends.python.sources.source import NOTHING, Parameter, SourceFunction
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.iterables import first_axis
 from retrograd.compiler.frontends.python.statements.locations import Locations
@@ -21,7 +22,6 @@ from retrograd.compiler.ir.expressions import Address, E, loads
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Call, Kind, Operand, Region, Var
 from retrograd.compiler.language.arithmetic import number_kind
-from retrograd.compiler.language.comparisons import shortened
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
 from retrograd.compiler.language.types import (
     ArrayAnnotation,
@@ -78,7 +78,7 @@ class Calls:
 
     def _arguments(self, f: FunctionValue, call: ast.Call) -> dict[str, tuple[Value, ast.AST]]:
         """Parameter name -> argument."""
-        function = f.function
+        function: SourceFunction = f.function
         names = [p.name for p in function.parameters]
         found: dict[str, tuple[Value, ast.AST]] = {}
         positional: list[tuple[Value, ast.AST]] = (

@@ -13,10 +13,10 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.module_builder import HostBlock
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import External, Operand
-from retrograd.compiler.language.comparisons import shortened
 from retrograd.compiler.language.values import ArrayView, Constant, Scalar, StackValue, StructValue, Value
 
 

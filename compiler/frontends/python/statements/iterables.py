@@ -12,11 +12,11 @@ import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.sources.pure import need_iterable, need_plain
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.ir.expressions import E, add, apply, choose, const, interval, sub
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import number_kind
-from retrograd.compiler.language.comparisons import shortened
+from retrograd.compiler.language.purity import need_iterable, need_plain
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
 from retrograd.isa.words import Format
 

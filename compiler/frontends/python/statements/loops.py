@@ -10,6 +10,7 @@ from itertools import islice
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.assignments import Assignments
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.branches import loads_clobbered, where_changed
@@ -17,7 +18,6 @@ from retrograd.compiler.frontends.python.statements.iterables import INDEX, MOST
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import E, add, apply, const, interval, loads, sub, variables
 from retrograd.compiler.ir.statements import For, Kind, Var
-from retrograd.compiler.language.comparisons import shortened
 from retrograd.compiler.language.values import Constant, Scalar, describe, variable
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
@@ -40,6 +40,7 @@ class Loops:
         if node.orelse:
             hint = "Put these statements after the loop: it has no other way out."
             self.errors.fail("RG0701", "`else` of a loop is not in the language", node.orelse[0], hint)
+        self.builder.module.statement_texts[self.builder.span] = f"the bounds `{shortened(node.iter)}`"
         found = self.iterables.lower(node.iter)
         if isinstance(found, Constant):
             self._over_constants(node, found)

@@ -12,12 +12,12 @@ from retrograd.compiler.frontends.owned_locals import OwnedLocals
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
+from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.locations import Locations, difference_of
 from retrograd.compiler.ir.expressions import Address, E, interval, loads, read, variables
 from retrograd.compiler.ir.statements import Call, Kind, Node, Op, Operand, Var, children, with_children
 from retrograd.compiler.language.arithmetic import broadcast, element
-from retrograd.compiler.language.comparisons import shortened
 from retrograd.compiler.language.types import StructType
 from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StructValue, Value, describe
 
