@@ -18,7 +18,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from math import factorial
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar, cast
 
 from retrograd.isa import constants as exact
 from retrograd.isa.expr import (
@@ -29,6 +29,7 @@ from retrograd.isa.expr import (
     div_shift,
     look_up,
     mul_shift,
+    place,
     select,
 )
 from retrograd.isa.words import Format
@@ -42,6 +43,38 @@ def available(w: Format) -> bool:
 def index_bits(w: Format) -> int:
     """K, the bits of a table's index."""
     return min(exact.BITS, w.frac - 2, w.width // 2)
+
+
+T = TypeVar("T", bound=Expr | tuple[Expr, ...])
+P = ParamSpec("P")
+
+
+def elementary(absent: T) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorates a function of words and, last, a format: its trees are kept, and are `absent` in formats without room.
+
+    In a symbolic format, whose width is no int, each tree is an input under a name of its own: the function has a name and no formula.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        def trees(*args: P.args, **kwargs: P.kwargs) -> T:
+            w = args[-1]
+            assert isinstance(w, Format)
+            if not available(w):
+                return absent
+            if isinstance(w.width, int):
+                return function(*args, **kwargs)
+            name = f"{function.__name__}{args[:-1]}"
+            names = [place(f"{name}.{index}") for index in range(len(absent) if isinstance(absent, tuple) else 1)]
+            return cast("T", names[0] if isinstance(absent, Expr) else (getattr(absent, "_make", tuple))(names))
+
+        return cast("Callable[P, T]", cache(trees))
+
+    return decorate
+
+
+def is_opaque(name: str) -> bool:
+    """Whether an input stands for a tree of a function in a symbolic format."""
+    return "(" in name
 
 
 # ------------------------------------------------------------------ constants in words
@@ -173,11 +206,9 @@ def _scale(p: Power, w: Format) -> tuple[Expr, Expr]:
     return value, down.ge(0) & value.ge(0)
 
 
-@cache
+@elementary((ZERO, ZERO))
 def exp(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(e^x, 1 if it fits)."""
-    if not available(w):
-        return ZERO, ZERO
     return _scale(_power_of_two(_reduce_product(x, exact.LOG2_E, 0, w), w), w)
 
 
@@ -226,11 +257,9 @@ def _log2(v: _Normalised, w: Format) -> Expr:
     return ((v.exponent + (width - 1)) << places) + look_up(index, logs) + part
 
 
-@cache
+@elementary((ZERO, ZERO))
 def log(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(ln x, 1 if it fits), for x > 0."""
-    if not available(w):
-        return ZERO, ZERO
     v = _normalise(x, w)
     log2 = _log2(_Normalised(v.word, v.exponent - w.frac), w)
     places = _log_places(w)
@@ -302,23 +331,21 @@ def _sin_of_quadrant(x: Expr, ahead: int, w: Format) -> Expr:
     return _round_off(signed, places - w.frac)
 
 
-@cache
+@elementary(ZERO)
 def sin(x: Expr, w: Format) -> Expr:
     """sin x, x in radians."""
-    return _sin_of_quadrant(x, 0, w) if available(w) else ZERO
+    return _sin_of_quadrant(x, 0, w)
 
 
-@cache
+@elementary(ZERO)
 def cos(x: Expr, w: Format) -> Expr:
     """cos x, x in radians."""
-    return _sin_of_quadrant(x, 1, w) if available(w) else ZERO
+    return _sin_of_quadrant(x, 1, w)
 
 
-@cache
+@elementary((ZERO, ZERO))
 def atan2(y: Expr, x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(the angle of (x, y) in (−π, π], 1 if it fits), for (x, y) != (0, 0)."""
-    if not available(w):
-        return ZERO, ZERO
     width, k = w.width, index_bits(w)
     ay, ax = select(y.lt(0), -y, y), select(x.lt(0), -x, x)
     steep = ax.ltu(ay)
@@ -363,11 +390,9 @@ def tangent_places(w: Format) -> int:
     return w.width if index_bits(w) >= 3 else w.width - 1
 
 
-@cache
+@elementary(Rotation(ZERO, ZERO, ZERO, ZERO, ZERO))
 def rotation(x: Expr, w: Format) -> Rotation:
     """The parts of a rotation by x radians. Whatever the rounding of t and s, shears are undone exactly."""
-    if not available(w):
-        return Rotation(ZERO, ZERO, ZERO, ZERO, ZERO)
     width, k = w.width, index_bits(w)
     n = 1 << k
     unit = width + k - 1
@@ -442,34 +467,28 @@ def _lognum(sign: Expr, log2: Expr, w: Format) -> Expr:
     return (sign & w.sign) | (log2 & (w.mask ^ w.sign))
 
 
-@cache
+@elementary((ZERO, ZERO))
 def lognum_to_fixed(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(±2^log2|x|, 1 if it fits)."""
-    if not available(w):
-        return ZERO, ZERO
     value, fits = _scale(_power_of_two(_reduce_word(log_part(x), w), w), w)
     return select(x.lt(0), -value, value), fits
 
 
-@cache
+@elementary((ZERO, ZERO))
 def fixed_to_lognum(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(the lognum of x, 1 if it fits), for x != 0."""
-    if not available(w):
-        return ZERO, ZERO
     v = _normalise(select(x.lt(0), -x, x), w)
     log2, fits = _rescale(_log2(_Normalised(v.word, v.exponent - w.frac), w), _log_places(w), w)
     return _lognum(x, log2, w), fits & log_part(log2).eq(log2)
 
 
-@cache
+@elementary((ZERO, ZERO, ZERO))
 def lognum_sum(x: Expr, y: Expr, w: Format) -> tuple[Expr, Expr, Expr]:
     """(x + y as a lognum, 1 if it fits, 1 if it is not zero).
 
     log2|x + y| = max + log2(1 ± 2^-d), d = |log2|x| − log2|y||. Where signs differ and d is small, 1 − 2^-d
     has lost its leading bits: there it is computed as d·ln2·(1 − d·ln2/2 + …), from d, which is exact.
     """
-    if not available(w):
-        return ZERO, ZERO, ZERO
     width, k = w.width, index_bits(w)
     lx, ly = log_part(x), log_part(y)
     below = lx.lt(ly)

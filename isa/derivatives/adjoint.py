@@ -46,7 +46,7 @@ class NoDerivative(Exception):
 
 
 def _shift(node: Expr) -> int:
-    return node.param if isinstance(node.param, int) else 0
+    return 0 if node.param is None or isinstance(node.param, str | tuple) else node.param
 
 
 def _scaled(c: Expr, node: Expr, left: bool) -> Expr:

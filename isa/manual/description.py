@@ -19,9 +19,9 @@ from retrograd.isa.diagnostics import KINDS
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Update, UpdateOperator, substitute_in, transition
 from retrograd.isa.entries import BAR, NOT_JUMPING, Entry, Function, Opcode, bar, imm
 from retrograd.isa.expr import ZERO, Expr, fold, inputs, place, substitute
+from retrograd.isa.functions import is_opaque
 from retrograd.isa.manual.notation import (
     NAMES,
-    PROBES,
     after,
     call,
     generalise,
@@ -89,7 +89,7 @@ def syntax(opcode: Opcode) -> str:
 
 def _fits(opcode: Opcode, predicate: Expr) -> str | None:
     """`rd + v fits`, if that is what the predicate says: every checked update has such a guard."""
-    entry, w = opcode.entry, PROBES[0]
+    entry, w = opcode.entry, Format()
     if not isinstance(entry, Function) or opcode.update is None:
         return None
     update, old, value = UPDATE_OPERATORS[opcode.update], place(entry.target), entry.value(w)
@@ -106,7 +106,8 @@ def _named(opcode: Opcode, w: Format) -> Callable[[Expr], Expr]:
         known = {word: place(after(p)) for p, word in opcode.transition(w).items()}
 
     def combine(node: Expr, args: list[Expr]) -> Expr:
-        return known[node] if node.args and node in known else Expr(node.op, tuple(args), node.param)
+        composed = node.args or is_opaque(str(node.param))
+        return known[node] if composed and node in known else Expr(node.op, tuple(args), node.param)
 
     return lambda tree: fold(tree, combine)
 
@@ -114,7 +115,7 @@ def _named(opcode: Opcode, w: Format) -> Callable[[Expr], Expr]:
 def _traps(opcode: Opcode) -> Iterator[Trap]:
     if "[ra+imm]" in opcode.operands:
         yield Trap("RG0401", KINDS["RG0401"].title, "0 ≤ ra + imm < N", "before", "always")
-    for index, guard in enumerate(opcode.guards(PROBES[0])):
+    for index, guard in enumerate(opcode.guards(Format())):
 
         def predicate(w: Format, index: int = index) -> Expr:
             return _named(opcode, w)(opcode.guards(w)[index].predicate)
@@ -130,7 +131,7 @@ def _traps(opcode: Opcode) -> Iterator[Trap]:
 
 def _turns_alike(opcode: Opcode) -> bool:
     """The opcode does to the cotangents of the places that it changes what it does to the places."""
-    w = PROBES[0]
+    w = Format()
     plain = {bar(p): place(p) for p in opcode.writes}
     lifted = transition(lift(opcode, w), w)
     return opcode.transition(w) == {p: substitute(lifted.get(bar(p), ZERO), plain) for p in opcode.writes}
@@ -184,7 +185,7 @@ def describe(opcode: Opcode, table: Table = TABLE) -> Description:
     said = [*(t.condition or "" for t in traps), *(derivative or ())]
     if isinstance(entry, Function) and any(re.search(r"\bv\b", text) for text in said):
         tree = generalise(entry.value)
-        value = call(name, inputs(entry.value(PROBES[0]))) if tree is None else write_value(tree)
+        value = call(name, inputs(entry.value(Format()))) if tree is None else write_value(tree)
     immediate_form = table.immediate_form(opcode)
     return Description(
         name=opcode.name, code=opcode.code, group=opcode.group, doc=opcode.doc, syntax=syntax(opcode),

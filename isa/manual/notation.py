@@ -1,16 +1,14 @@
-"""How the manual writes trees and effects: in the places' names and in W and F, not in one format's numbers.
+"""How the manual writes trees and effects: in the names of operands and in W and F, not in the numbers of one format.
 
-A tree is built for several formats, the probes; a number that differs from one to the other is written as the
-function of W and F that has these values. What is too long to read is named by its caller instead.
+Trees are built for a symbolic format (`symbolic.py`). A tree that is too long to read is named by its caller instead.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import groupby, product
+from itertools import groupby
 
 from retrograd.isa.effects import (
     UPDATE_OPERATORS,
@@ -28,6 +26,8 @@ from retrograd.isa.entries import bar
 from retrograd.isa.expr import ZERO, Expr, fold, formula, inputs, place
 from retrograd.isa.folds.matching import is_truth
 from retrograd.isa.folds.simplification import negated, simplified
+from retrograd.isa.functions import is_opaque
+from retrograd.isa.manual.symbolic import SYMBOLIC, Undecided
 from retrograd.isa.words import Format
 
 _PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "M[ra + imm]", "br": "BR", "imm": "imm", "v": "v"}
@@ -45,57 +45,10 @@ NAMES = {
     for name, text in ((p, word), (bar(p), bar(p)), (after(p), after(word)))
 }  # fmt: skip
 
-#: A number that depends on the format is found by building the tree for each of these and comparing. The
-#: functions that go by tables exist in all of them; one has next to no bits before the point.
-PROBES = (Format(64, 32), Format(64, 62), Format(32, 16), Format(32, 5), Format(16, 8), Format(16, 4))
-
 #: A tree with more operations and operands than this, each counted as often as it would be written, is not printed.
 LONGEST = 40
 
 RELATIONS = ("eq", "lt", "ltu")
-
-# ---------------------------------------------------------------------------------------- numbers in W and F
-
-#: (p, q, c) of p·W + q·F + c, the simplest first
-_COEFFICIENTS = sorted(
-    product(map(Fraction, (0, 1, -1, 0.5, 2)), map(Fraction, (0, 1, -1, 2)), map(Fraction, range(-2, 3))),
-    key=lambda t: abs(t[0]) + abs(t[1]) + abs(t[2]),
-)
-
-
-def _linear(values: Sequence[int]) -> str | None:
-    """p·W + q·F + c, in few and small coefficients, that has these values at the probes; or None."""
-    for p, q, c in _COEFFICIENTS:
-        if all(p * w.width + q * w.frac + c == v for w, v in zip(PROBES, values, strict=True)):
-            terms = sorted(((q, "F"), (p, "W"), (c, "")), key=lambda t: t[0] < 0)  # what is taken away comes last
-            text = " ".join(f"{'−' if k < 0 else '+'} {_times(abs(k), symbol)}" for k, symbol in terms if k)
-            return text.removeprefix("+ ")
-    return None
-
-
-def _times(k: Fraction, symbol: str) -> str:
-    if not symbol:
-        return str(k)
-    return symbol if k == 1 else f"{symbol}/{1 / k}" if k < 1 else f"{k}{symbol}"
-
-
-def _symbol(values: Sequence[int]) -> str | None:
-    """The function of W and F that has these positive values at the probes: linear, 2^linear or 2^linear − 1."""
-
-    def bracketed(text: str) -> str:
-        return f"({text})" if " " in text or "/" in text else text
-
-    linear = _linear(values)
-    if linear is not None:
-        return bracketed(linear)
-    for lowered in (0, 1):
-        exponents = [(v + lowered).bit_length() - 1 for v in values]
-        if all(v + lowered == 1 << e for v, e in zip(values, exponents, strict=True)):
-            power = _linear(exponents)
-            if power is not None:
-                text = f"2^{bracketed(power)}"
-                return f"({text} − 1)" if lowered else text
-    return None
 
 
 def is_short(tree: Expr) -> bool:
@@ -104,35 +57,13 @@ def is_short(tree: Expr) -> bool:
 
 
 def generalise(make: Callable[[Format], Expr]) -> Expr | None:
-    """One tree from the same tree at every probe, its parameters symbols of W and F where they vary.
-
-    None where it is long, or depends on the format otherwise. A long tree is built at one probe only.
-    """
-    done: dict[tuple[Expr, ...], Expr] = {}
-
-    def walk(same: tuple[Expr, ...]) -> Expr:
-        if same in done:
-            return done[same]
-        first = same[0]
-        if any((n.op, len(n.args)) != (first.op, len(first.args)) for n in same):
-            raise LookupError("the tree's shape depends on the format")
-        param = first.param
-        if any(n.param != param for n in same):
-            values = [n.param for n in same if isinstance(n.param, int)]
-            negative = values[0] < 0
-            symbol = _symbol([abs(v) for v in values]) if all((v < 0) == negative for v in values) else None
-            if symbol is None:
-                raise LookupError("a number depends on the format in an unforeseen way")
-            param = f"−{symbol}" if negative else symbol
-        done[same] = Expr(first.op, tuple(map(walk, zip(*(n.args for n in same), strict=True))), param)
-        return done[same]
-
-    first = make(PROBES[0])
-    if not is_short(first):
+    """The tree for all formats, its parameters symbols of W and F; None where it is long, or its shape depends on the format."""
+    if not is_short(make(Format())):
         return None
     try:
-        return walk((first, *map(make, PROBES[1:])))
-    except LookupError:
+        tree = make(SYMBOLIC)
+        return None if any(map(is_opaque, inputs(tree))) else tree
+    except (Undecided, TypeError, AttributeError):  # the two last: an operation on W or F that has no symbolic form
         return None
 
 
@@ -222,7 +153,7 @@ def name_of_run(name: str) -> Callable[[Effects], str]:
     """For `write_effects`: a run of effects is called `name(what it reads)`."""
 
     def unwritten(run: Effects) -> str:
-        trees = map(_tree, run) if len(run) == 1 else transition(run, PROBES[0]).values()
+        trees = map(_tree, run) if len(run) == 1 else transition(run, Format()).values()
         return call(name, inputs(*trees))
 
     return unwritten
@@ -234,7 +165,7 @@ def write_effects(make: Callable[[Format], Effects], unwritten: Callable[[Effect
     Neighbours of that kind which read what they change are one formula: `(rd, ra) := name(rd, ra, rb)`.
     """
     at = cache(make)
-    effects = at(PROBES[0])
+    effects = at(Format())
 
     def tree_of(index: int) -> Expr | None:
         return generalise(lambda w: _tree(at(w)[index]))
