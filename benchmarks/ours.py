@@ -23,8 +23,9 @@ from retrograd.simulator.engines.batch.layout import Range
 
 import retrograd as rg
 from retrograd.batch.arguments import Batch, Loaded
-from retrograd.batch.runs import Rows, run_rows
+from retrograd.batch.runs import BatchWords, run_rows
 from retrograd.differentiation.programs import gradient_program, loss_gradient_program, second_order_program
+from retrograd.functions.requests import Request, Settings
 from retrograd.functions.reversible import Reversible
 
 Reals = NDArray[np.float64]
@@ -40,7 +41,7 @@ class Call:
 
     @functools.cached_property
     def batch(self) -> Batch:
-        return Batch(self.function, self.args, {}, self.in_axes)
+        return Batch(Request(self.function), self.args, {}, self.in_axes)
 
     @functools.cached_property
     def compiled(self) -> Compiled:
@@ -70,7 +71,7 @@ class Ours:
     loaded: Loaded
     kept: list[Range]
     #: the requested numbers, from rows in the order in which they are computed
-    read: Callable[[Rows], Reals]
+    read: Callable[[BatchWords], Reals]
     #: words of the function's arguments: all other memory is extra
     own: int
     summed: list[Range] = field(default_factory=list)
@@ -79,25 +80,26 @@ class Ours:
     #: evaluations that all rows together make; None: as many as the problem has
     evaluations: int | None = None
 
-    def run(self, engine: str, elements: int | None = None, *, checks: bool = True, cycles: bool = False) -> Rows:
+    def run(self, engine: str, elements: int | None = None, *, checks: bool = True, cycles: bool = False) -> BatchWords:
         """Run the batch, or its first elements. Raises the trap of an element that traps."""
         loaded = self.loaded
         if elements is not None:
             loaded = Loaded(loaded.ranges, loaded.rows[:elements], loaded.shared)
-        how: dict[str, Any] = {"engine": engine, "checks": checks, "cycles": cycles, "progress": False}
-        rows = run_rows(self.compiled, loaded, self.kept, self.summed, **how)
+        settings = Settings(engine=engine, checks=checks, cycles=cycles)
+        rows = run_rows(self.compiled, loaded, self.kept, self.summed, settings, progress=False)
         if rows.traps:
             raise rows.traps[min(rows.traps)]
         return rows
 
-    def uncall(self) -> Callable[[], Rows]:
+    def uncall(self) -> Callable[[], BatchWords]:
         """Run the same batch backward. Raises AssertionError if it does not reach its initial words."""
         everything = [(0, self.own)]
-        forth = run_rows(self.compiled, self.loaded, everything, engine="translated", progress=False)
+        forward, backward = (Settings(engine="translated", backward=way) for way in (False, True))
+        forth = run_rows(self.compiled, self.loaded, everything, (), forward, progress=False)
         loaded = Loaded({"all": (0, self.own)}, forth.after, self.loaded.shared)
 
-        def back() -> Rows:
-            return run_rows(self.compiled, loaded, everything, engine="translated", backward=True, progress=False)
+        def back() -> BatchWords:
+            return run_rows(self.compiled, loaded, everything, (), backward, progress=False)
 
         if not np.array_equal(back().after, self.loaded.matrix):
             raise AssertionError("running backward does not lead to where it began")
@@ -161,7 +163,7 @@ def rows(
     kept = [(z.address + program.cotangents, z.type.size) for z in chosen]
     numbers = _reader(call, scale)
 
-    def read(found: Rows) -> Reals:
+    def read(found: BatchWords) -> Reals:
         flat = unit * numbers(found)
         by_output = flat.reshape(len(seeded), len(flat) // len(seeded), -1)
         return np.ascontiguousarray(np.moveaxis(by_output, 0, 1))
@@ -196,10 +198,10 @@ def _own(call: Call) -> int:
     return sum(a.type.size for a in call.compiled.arguments)
 
 
-def _reader(call: Call, scale: int = 0) -> Callable[[Rows], Reals]:
+def _reader(call: Call, scale: int = 0) -> Callable[[BatchWords], Reals]:
     w = call.compiled.format
 
-    def read(found: Rows) -> Reals:
+    def read(found: BatchWords) -> Reals:
         numbers: Reals = found.after.astype(np.int64) / 2.0 ** (w.frac + scale)
         return numbers
 

@@ -30,7 +30,7 @@ from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.loading import shipped
 
 import retrograd as rg
-from retrograd.batch.runs import Rows
+from retrograd.batch.runs import BatchWords
 
 SCHEMA = "retrograd.bench/2"
 #: largest error of a peer against the reference, as a part of the largest number: a fast wrong peer is no peer
@@ -310,7 +310,9 @@ def _variants(task: Task, program: Ours, evaluations: float, error: float, sizes
     ]
 
 
-def _slow(engine: str, limit: int, program: Ours, first: Rows, task: Task, rows_each: float, error: float) -> _System:
+def _slow(
+    engine: str, limit: int, program: Ours, first: BatchWords, task: Task, rows_each: float, error: float
+) -> _System:
     """An engine that runs the first rows only; its words must equal those of the translation."""
     system = _System(task.what, engine, True, error=error)
     total = np.cumsum(first.steps)
@@ -360,7 +362,7 @@ def _ask_peer(peer: Peer, task: Task, problem: Problem) -> _System:
 def _point(problem: Problem, sizes: Sizes) -> dict[str, Any]:
     """Time, instructions and memory of our system at one size."""
     calls: dict[str, Callable[[], object]] = {}
-    programs: dict[str, tuple[Ours, Rows]] = {}
+    programs: dict[str, tuple[Ours, BatchWords]] = {}
     for task in problem.tasks:
         program = task.ours()
         first = program.run("translated")

@@ -21,24 +21,6 @@ MOST_FLOORS = 12
 CIRCLES: tuple[frozenset[str], ...] = (
     frozenset(
         {
-            "retrograd.batch.arguments",
-            "retrograd.batch.runs",
-            "retrograd.differentiation",
-            "retrograd.differentiation.arguments",
-            "retrograd.differentiation.course",
-            "retrograd.differentiation.functions",
-            "retrograd.differentiation.gradients",
-            "retrograd.differentiation.jacobians",
-            "retrograd.differentiation.programs",
-            "retrograd.differentiation.tangents",
-            "retrograd.functions.execution",
-            "retrograd.functions.listing",
-            "retrograd.functions.pickling",
-            "retrograd.functions.reversible",
-        }
-    ),
-    frozenset(
-        {
             "retrograd.cli.commands.batches",
             "retrograd.cli.commands.bench",
             "retrograd.cli.commands.demo",

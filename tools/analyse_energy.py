@@ -35,7 +35,7 @@ from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import fixed, library, reversible
-from retrograd.functions.execution import load, loaded_words
+from retrograd.functions.execution import argument_words, load
 from retrograd.functions.reversible import Reversible
 from retrograd.presentation import charts
 from retrograd.presentation.tables import markdown
@@ -313,11 +313,9 @@ def gradients() -> tuple[EnergyReport, EnergyReport, int]:
     compiled = squared_error.compiled_for(types_of(squared_error, values), None, options)
     program, places = taped(compiled)
     machine = Machine(program)
-    words = 0
-    for address, given in loaded_words(compiled, values):
-        machine.load(address, given)
-        words += len(given)
-    there = Ledger(machine, range(words))
+    given = argument_words(compiled, values)
+    machine.load(0, given)
+    there = Ledger(machine, range(len(given)))
     machine.run(observe=there)
     moved = [at for at, i in enumerate(compiled.program.instructions) if i.opcode.erased_words]
     assert all(machine.executed[+1][at] <= 1 for at in moved), "each erase has one word of the tape"

@@ -59,6 +59,7 @@ from retrograd.simulator.engines.cuda.ptx import ptx, registers_and_instructions
 import retrograd as rg
 from retrograd.batch.arguments import Batch
 from retrograd.differentiation.programs import gradient_program, loss_gradient_program
+from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Reversible
 
 Reals = NDArray[np.float64]
@@ -295,7 +296,7 @@ def identical_cuts(sizes: Sizes) -> list[dict[str, Any]]:
 
 
 def _words(function: Reversible, args: tuple[Any, ...], in_axes: Any = 0) -> tuple[Compiled, Words]:
-    batch = Batch(function, args, {}, in_axes)
+    batch = Batch(Request(function), args, {}, in_axes)
     compiled = function.compiled_for(batch.types())
     return compiled, batch.words(compiled).matrix
 

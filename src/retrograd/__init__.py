@@ -77,8 +77,9 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
-    from retrograd.functions.execution import ProgramTrap, Result, run, uncomputing_level
-    from retrograd.functions.reversible import Inverse, Reversible, reversible, use_format
+    from retrograd.functions.execution import ProgramTrap
+    from retrograd.functions.requests import Result
+    from retrograd.functions.reversible import Inverse, Reversible, reversible, run, uncomputing_level, use_format
     from retrograd.isa.diagnostics import (
         AssemblyError,
         CompileError,
@@ -169,9 +170,9 @@ _HOMES = {
     "energy": "pricing.runs",
     "energy_sweep": "pricing.sweeps",
     "ProgramTrap": "functions.execution",
-    "Result": "functions.execution",
-    "run": "functions.execution",
-    "uncomputing_level": "functions.execution",
+    "Result": "functions.requests",
+    "run": "functions.reversible",
+    "uncomputing_level": "functions.reversible",
     "CompileError": "isa.diagnostics",
     "Inverse": "functions.reversible",
     "Reversible": "functions.reversible",

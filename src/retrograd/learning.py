@@ -1,9 +1,9 @@
-"""Learning by consistency: parameters found by running out and back, without a derivative.
+"""Learning by consistency: parameters found by running forward and backward, without a derivative.
 
     run forward;  outputs := targets;  run backward;  inputs := data;  again
 
-A reversible function can be run backward from an answer that it never gave. Where the answer wanted is consistent with the
-rest of what came out, a round changes nothing any more. Source: Liu and Zhao, arXiv 2003.04617.
+A reversible function can run backward from results that it has not computed. Where the targets are consistent with the
+other results, a round changes nothing any more. Source: Liu and Zhao, arXiv 2003.04617.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from retrograd.compiler.language.types import ArrayType, ScalarType
-from retrograd.functions.execution import ProgramTrap, execute, load, read
-from retrograd.functions.reversible import Inverse, Reversible, results
+from retrograd.functions.compilation import Compilable
+from retrograd.functions.execution import ProgramTrap, execute, read
+from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
-from retrograd.values.marshal import bind, located, to_words, types_of
+from retrograd.isa.words import Format
+from retrograd.values.marshal import located, to_words, types_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Consistency:
-    """What rounds of learning led to.
+    """The result of learning by consistency.
 
-    `arguments`: all arguments, inputs as the data say and parameters as they are now.
-    `history`: for each output, the values that it had after each forward run, round after round.
-    `converged`: in the last round the outputs came to within `tolerance` of their targets.
-    `period`: so many rounds ago the parameters were what they are now, to the bit; 0 if they never were. 1: a round changes
-    nothing. 2: often rounding, which goes to and fro between neighbouring words.
+    `arguments`: all arguments: the inputs as given, the parameters as learnt.
+    `history`: for each output, its values after the forward run of each round.
+    `converged`: in the last round the outputs were within `tolerance` of their targets.
+    `period`: the number of rounds since the parameters had the same words; 0 if they never had. 1: a round changes
+    nothing. 2: often rounding, which alternates between neighbouring words.
     """
 
     arguments: Any
@@ -46,12 +48,12 @@ class Consistency:
 
     @property
     def stationary(self) -> bool:
-        """More rounds repeat what there was. Stationary and not converged: it does not learn."""
+        """Further rounds repeat earlier ones. A run that is stationary and not converged does not learn."""
         return self.period > 0
 
     @property
     def rounds(self) -> int:
-        """Rounds that were run, out and back."""
+        """The number of rounds that were run."""
         return len(next(iter(self.history.values())))
 
 
@@ -64,21 +66,24 @@ def learn_by_consistency(
     callback: Callable[[int, Any], object] | None = None,
     *,
     tolerance: float = 1e-6,
+    engine: str = "auto",
+    format: Format | str | None = None,
 ) -> Consistency:
-    """Run f forward, put `outputs` in the place of what came out, run back, put the inputs back; `steps` times.
+    """Run f forward, replace its results by `outputs`, run backward, replace the inputs by `args`; `steps` times.
 
-    `args`: the arguments at first, in order or by name. `outputs`: name -> target. `parameters`: the names of what is learnt:
-    they keep what running backward leaves in them. All other arguments, the outputs too, are inputs, and begin every round
-    as `args` says. Ends before `steps` where the parameters are what they were before, so that rounds would repeat, or where
-    `callback(round, arguments after the forward run)` is true. Rounds begin with 0. Works on words, exactly.
+    `args`: the initial arguments, in order or by name. `outputs`: name -> target. `parameters`: the names of the learnt arguments,
+    which keep their values from round to round. All other arguments, the outputs too, are inputs, and begin every round
+    as in `args`. It ends before `steps` where the parameters repeat those of an earlier round, or where
+    `callback(round, arguments after the forward run)` is true. Rounds begin with 0. Words are exact. `engine`, `format`: see `run`.
 
-    Trap: a function that leaves its inputs where they are says in each run back what it said before, and learns nothing. A
-    target from which there is no way back, such as to the logarithm of a negative number, is a ProgramTrap whose note
-    tells the round. Raises InputError naming the argument, CompileError, ProgramTrap.
+    Trap: a function that leaves its inputs unchanged gives the same parameters in each round, and learns nothing. A
+    target from which the function cannot run backward, such as to the logarithm of a negative number, is a ProgramTrap with the
+    round in its note. Raises InputError naming the argument, CompileError, ProgramTrap.
     """
-    function = ~f if isinstance(f, Inverse) else f
-    values = bind(function, (), dict(args)) if isinstance(args, Mapping) else bind(function, args, {})
-    compiled = function.compiled_for(types_of(function, values))
+    request = request_of(f, engine=engine, format=format)
+    function = request.function
+    values = request.values((), dict(args)) if isinstance(args, Mapping) else request.values(tuple(args), {})
+    compiled = request.compiled(values)
     learnt = [
         _argument(function, compiled, name, "a parameter")
         for name in ([parameters] if isinstance(parameters, str) else parameters)
@@ -96,7 +101,7 @@ def learn_by_consistency(
         if a in learnt:
             _refuse(function, f"`{a.name}` is an output and a parameter", "What has a target is not learnt.", a.name)
 
-    machine = load(compiled, values, backward=isinstance(f, Inverse))
+    machine = request.machine(compiled, values)
 
     def words(of: Sequence[Argument]) -> list[tuple[Argument, list[int]]]:
         return [(a, machine.memory[a.address : a.address + a.type.size]) for a in of]
@@ -115,7 +120,7 @@ def learn_by_consistency(
     for i in range(steps):
         with _noting(i, "forward"):
             execute(compiled, machine)
-        after = results(function, read(compiled, machine))
+        after = function.results(*read(compiled, machine))
         for a, _ in targets:
             history[a.name].append(after[compiled.arguments.index(a)])
         put(targets)
@@ -129,13 +134,13 @@ def learn_by_consistency(
         if period or stopped:
             break
     converged = all(_near(history[name][-1], target, tolerance) for name, target in outputs.items())
-    arguments = results(function, read(compiled, machine))
+    arguments = function.results(*read(compiled, machine))
     return Consistency(arguments, {name: np.array(found) for name, found in history.items()}, converged, period)
 
 
 @contextmanager
 def _noting(i: int, way: str) -> Iterator[None]:
-    """A trap is told with the round that it ends."""
+    """Add the round to the note of a trap."""
     try:
         yield
     except ProgramTrap as trap:
@@ -147,12 +152,12 @@ def _near(value: Any, target: Any, tolerance: float) -> bool:
     return bool(np.all(np.abs(np.asarray(value, dtype=float) - np.asarray(target, dtype=float)) <= tolerance))
 
 
-def _refuse(function: Reversible, message: str, hint: str | None, parameter: str = "") -> NoReturn:
+def _refuse(function: Compilable, message: str, hint: str | None, parameter: str = "") -> NoReturn:
     diagnostic = Diagnostic("RG0603", f"`{function.__name__}`: {message}", hint=hint)
     raise InputError(located(diagnostic, function, parameter))
 
 
-def _argument(function: Reversible, compiled: Compiled, name: str, role: str) -> Argument:
+def _argument(function: Compilable, compiled: Compiled, name: str, role: str) -> Argument:
     """The argument of this name, which is a number or an array of numbers."""
     names = [a.name for a in compiled.arguments]
     if name not in names:
@@ -166,7 +171,7 @@ def _argument(function: Reversible, compiled: Compiled, name: str, role: str) ->
 
 
 def _target(
-    function: Reversible, compiled: Compiled, values: Sequence[Any], name: str, target: Any
+    function: Compilable, compiled: Compiled, values: Sequence[Any], name: str, target: Any
 ) -> tuple[Argument, list[int]]:
     """An output and the words of its target, which is of the output's type and shape."""
     argument = _argument(function, compiled, name, "an output")

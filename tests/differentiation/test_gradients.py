@@ -409,7 +409,10 @@ def test_a_cotangent_that_does_not_fit_traps_and_says_so() -> None:
         rg.grad(f, "x", scale=30)(0.0, 1e-6)
     assert caught.value.diagnostics[0].code == "RG0404"
     assert "scale" in (caught.value.diagnostics[0].hint or "")
-    assert caught.value.machine.direction == -1
+    machine = caught.value.machine
+    machine.run_back()
+    assert machine.at_origin
+    assert machine.memory[1] == rg.fixed.to_words(1e-6)
 
 
 def test_a_report_says_what_a_gradient_cost() -> None:

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 from retrograd.isa.diagnostics import RetrogradError
 
-from retrograd.functions.execution import Result, run
-from retrograd.functions.reversible import Reversible
+from retrograd.functions.requests import Result
+from retrograd.functions.reversible import Reversible, run
 from retrograd.values.marshal import to_words, types_of
 
 WORKING = sorted((Path(__file__).resolve().parent / "working").glob("*.py"))

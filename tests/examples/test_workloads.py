@@ -26,7 +26,6 @@ from retrograd.examples import (
 
 import retrograd as rg
 from retrograd.functions.execution import ProgramTrap, execute, load, read
-from retrograd.functions.reversible import results
 from retrograd.library.sparse import sparse_dot as sparse_dot_of_library
 from retrograd.values.marshal import bind, types_of
 
@@ -56,7 +55,7 @@ def checked(function: Any, *args: Any) -> Any:
     assert tuple(machine.memory) == begun[1]
     assert not any(machine.registers)
     assert machine.erased_bits == 0
-    return results(function, after)
+    return function.results(*after)
 
 
 def code_of(function: Any, *args: Any) -> str:

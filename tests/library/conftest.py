@@ -14,7 +14,7 @@ from retrograd.compiler.compiled import Compiled, real_regions
 from retrograd.simulator.machine import Machine
 
 from retrograd.functions.execution import execute, load, read
-from retrograd.functions.reversible import Reversible, results
+from retrograd.functions.reversible import Reversible
 from retrograd.values.marshal import bind, types_of
 
 #: steps of a run that is differentiated
@@ -49,6 +49,6 @@ def roundtrip(routes: ModuleType) -> Callable[..., Any]:
             done[id(compiled)] = compiled
             for keep in (0, KEPT):
                 routes.compare(compiled.module, regions, before[: compiled.module.memory], keep=keep)
-        return results(function, read(compiled, machine))
+        return function.results(*read(compiled, machine))
 
     return run

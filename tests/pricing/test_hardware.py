@@ -7,7 +7,7 @@ from retrograd.compiler.compiled import Options
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.functions.hardware import run_on_hardware
+from retrograd.hardware import run_on_hardware
 
 
 @reversible

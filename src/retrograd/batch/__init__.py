@@ -1,4 +1,5 @@
-"""One function on many inputs: arguments as a matrix of words, runs, and gradients of all elements.
+"""One function on many inputs: arguments as a matrix of words, and its rows run by any engine.
 
-It imports `functions`, `values` and `simulator/engines`. Start with `batches.py`.
+Order of imports: values → functions → batch → differentiation → pricing; each folder imports only those on its left.
+Start with `batches.py`.
 """

@@ -21,18 +21,18 @@ from retrograd.compiler.language.types import (
     Type,
     static,
 )
-from retrograd.functions.reversible import Reversible
+from retrograd.functions.requests import Request
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.layout import Range
 from retrograd.values.exact import as_array
-from retrograd.values.marshal import bind, from_words, located, types_of, word_array
+from retrograd.values.marshal import from_words, located, types_of, word_array
 
 Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
 Words = NDArray[np.uint64]
 
 
-def refuse(message: str, hint: str | None = None, function: Reversible | None = None, name: str = "") -> NoReturn:
+def refuse(message: str, hint: str | None = None, function: SourceFunction | None = None, name: str = "") -> NoReturn:
     raise InputError(located(Diagnostic("RG0603", message, hint=hint), function, name))
 
 
@@ -59,7 +59,7 @@ class _Column:
 
 
 def columns_of(
-    called: str, function: Reversible | None, parameters: list[str], given: Mapping[str, Any], in_axes: Axes
+    called: str, function: SourceFunction | None, parameters: list[str], given: Mapping[str, Any], in_axes: Axes
 ) -> tuple[dict[str, _Column], int]:
     """(the batched arguments, how many elements they have)."""
     declared = {p.name: p for p in function.parameters} if function is not None else {}
@@ -158,12 +158,13 @@ def _on_host(value: Any, name: str) -> Any:
 
 
 class Batch:
-    """The arguments of a reversible function, for many runs."""
+    """The arguments of a requested function, for many runs."""
 
-    def __init__(self, function: Reversible, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes) -> None:
-        self.function = function
+    def __init__(self, request: Request, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes) -> None:
+        self.request = request
+        self.function = function = request.function
         names = [p.name for p in function.parameters]
-        self.values = dict(zip(names, bind(function, args, keywords), strict=True))
+        self.values = dict(zip(names, request.values(args, keywords), strict=True))
         given = {name: self.values[name] for name in (*names[: len(args)], *keywords)}
         self.columns, self.length = columns_of(function.__name__, function, names, given, in_axes)
 
@@ -179,6 +180,10 @@ class Batch:
             for i in range(self.length):
                 types_of(self.function, self.element(i))  # each stack may be too long
         return found
+
+    def compiled(self) -> Compiled:
+        """The program for every element. Raises CompileError, InputError."""
+        return self.function.compiled_for(self.types(), self.request.format, self.request.options)
 
     def words(self, compiled: Compiled) -> Loaded:
         """The words of all arguments. Raises InputError naming argument and element."""

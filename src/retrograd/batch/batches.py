@@ -2,8 +2,7 @@
 
     run_batch(f, xs).values.y[i] == run(f, xs[i]).values.y,  bit for bit
 
-A batch is a matrix of words, one row for each element, in the order of the arguments: `batch_runs` takes it to the matrix
-afterwards, on any engine.
+The words of a batch are a matrix, one row for each element, in the order of the arguments; `run_rows` runs it on any engine.
 """
 
 from __future__ import annotations
@@ -15,39 +14,36 @@ from typing import Any, Literal
 import numpy as np
 
 from retrograd.batch.arguments import Axes, Batch, columns_of, refuse, stacked_values
-from retrograd.batch.gradients import Shared, batch_gradient
-from retrograd.batch.runs import Counts, ElementTrap, Words, run_rows
+from retrograd.batch.runs import BatchWords, ElementTrap, Words, run_rows
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.language.types import struct_of
-from retrograd.differentiation.arguments import Batched, Derived, NotDifferentiable
+from retrograd.functions.derived import Derived, NotDifferentiable
 from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.reversible import Inverse, Reversible, results
+from retrograd.functions.pickling import need_name
+from retrograd.functions.requests import Request
+from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
 from retrograd.values.exact import as_array
 from retrograd.values.marshal import bind
 
 Traps = Literal["raise", "return"]
+#: whether the gradients by an argument that all elements share are returned for each element, or added up
+Shared = Literal["each", "sum"]
 
 
-@dataclass
-class BatchResult:
-    """Finished runs: `values` are all arguments afterwards, stacked along axis 0, by position and name."""
+@dataclass(kw_only=True)
+class BatchResult(BatchWords):
+    """Finished runs. It differs from `Result` in that counts are arrays, traps belong to elements, and no single machine exists."""
 
+    #: all arguments after the runs, stacked along axis 0, by position and by name
     values: Any
-    #: of each element
-    steps: Counts
-    #: by each element
-    erased_bits: Counts
-    #: what ran most of them: reference, threaded, translated or cuda
-    engine: str
-    #: of each on the co-processor, by the cycle model (docs/reference/timing.md); None unless asked for
-    cycles: Counts | None
-    #: why elements did not come to their end; their values are what they were given
-    traps: dict[int, ElementTrap]
     compiled: Compiled = field(repr=False)
-    #: the arguments afterwards as words, one row for each element: exact, where a float64 has but 53 bits
-    matrix: Words = field(repr=False)
+
+    @property
+    def matrix(self) -> Words:
+        """The words of all arguments after the runs, one row for each element: exact, where a float64 has only 53 bits."""
+        return self.after
 
     @property
     def words(self) -> dict[str, Words]:
@@ -73,133 +69,123 @@ def run_batch(
 ) -> BatchResult:
     """Run a reversible function on each element of a batch: element i of every argument, along the axis `in_axes`.
 
-    `in_axes`: one axis for all, or an axis for each argument, by position or by name (0 for those not named); None gives every element
-    the same initial value. Static arguments, functions and defaults are the same for all. All arguments come back
-    stacked along axis 0, since every element may change them: arrays of numbers, arrays of structs, lists for stacks.
-    `engine`: what runs them, see `run`; `native` takes all cores, `cuda` a GPU. `max_steps` is for each element. An element that
-    traps keeps the others from nothing: the first is raised when all have ended, the others' values in its `result`; with
-    `traps="return"` all are in the result's `traps`. `checks=False` leaves out every check but that of memory: what would trap goes on with
-    wrapped words, without a message; an element that leaves its memory traps. `cycles=True` counts them, too. `progress` shows a bar, None where a terminal waits long.
-    What a batch costs is told by `rg.energy(rg.vmap(f), …)`.
-    Raises CompileError, InputError naming the argument or for no such engine, DeviceError, ElementTrap naming the element.
+    `in_axes`: one axis for all arguments, or one for each, by position or by name (0 for an argument that is not named); None
+    gives every element the same initial value. Static arguments, functions and defaults are the same for all. All arguments
+    come back stacked along axis 0, since every element may change them: arrays of numbers, arrays of structs, lists for stacks.
+
+    `engine`, `format`, `options`, `overflow`: see `run`; `native` takes all cores, `cuda` a GPU. `max_steps`: for each element.
+    `checks=False` leaves out every check except that of memory: an element that would trap continues with wrapped words.
+    `cycles=True` counts the cycles of each element. `progress`: whether a bar is shown; None shows one on a terminal after a second.
+
+    All elements run, whether or not others trap. Then the first trap is raised, with the BatchResult in its `result`; with
+    `traps="return"` all traps are in the result. `rg.energy(rg.vmap(f), …)` prices a batch.
+    Raises CompileError, InputError naming the argument or the engine, DeviceError, ElementTrap naming the element.
     """
-    return _run(
-        function,
-        args,
-        keywords,
-        in_axes,
-        engine,
-        backward,
-        max_steps,
-        format,
-        options,
-        overflow,
-        checks,
-        traps,
-        cycles,
-        progress,
-    )
-
-
-def _run(
-    function: Reversible | Inverse,
-    args: tuple[Any, ...],
-    keywords: dict[str, Any],
-    in_axes: Axes,
-    engine: str = "auto",
-    backward: bool = False,
-    max_steps: int | None = None,
-    format: Format | str | None = None,
-    options: Options | None = None,
-    overflow: bool = True,
-    checks: bool = True,
-    traps: Traps = "raise",
-    cycles: bool = False,
-    progress: bool | None = None,
-) -> BatchResult:
     if traps not in ("raise", "return"):
         refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
-    if isinstance(function, Inverse):
-        function, backward = ~function, not backward
-    if not isinstance(function, Reversible):
-        name = getattr(function, "__name__", None) or f"{function!r:.40}"
-        refuse(f"`{name}` is no reversible function", "Use @reversible.")
-    batch = Batch(function, args, keywords, in_axes)
-    compiled = function.compiled_for(batch.types(), format, options)
-    rows = run_rows(
-        compiled,
-        batch.words(compiled),
-        [(0, sum(a.type.size for a in compiled.arguments))],
-        engine=engine,
-        backward=backward,
-        overflow=overflow,
-        checks=checks,
-        limit=max_steps,
-        cycles=cycles,
-        progress=progress,
-    )
-    values = []
-    for a in compiled.arguments:
-        part = rows.after[:, a.address : a.address + a.type.size]
-        values.append(stacked_values(a.type, part, compiled.format))
-    found = BatchResult(
-        results(function, values),
-        rows.steps,
-        rows.erased_bits,
-        rows.engine,
-        rows.cycles,
-        rows.traps,
-        compiled,
-        rows.after,
-    )
-    if rows.traps and traps == "raise":
-        error = rows.traps[min(rows.traps)]
-        error.result = found
-        raise error
+    request = request_of(
+        function, backward=backward, engine=engine, format=format, options=options, max_steps=max_steps,
+        overflow=overflow, checks=checks, cycles=cycles,
+    )  # fmt: skip
+    found = _result(request, args, keywords, in_axes, progress)
+    if traps == "raise":
+        _need_ends(found)
     return found
 
 
+def _result(
+    request: Request, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes, progress: bool | None = None
+) -> BatchResult:
+    batch = Batch(request, args, keywords, in_axes)
+    compiled = batch.compiled()
+    arguments = [(0, sum(a.type.size for a in compiled.arguments))]
+    rows = run_rows(compiled, batch.words(compiled), arguments, (), request, progress=progress)
+    values = [
+        stacked_values(a.type, rows.after[:, a.address : a.address + a.type.size], compiled.format)
+        for a in compiled.arguments
+    ]
+    return BatchResult(**vars(rows), values=request.function.results(*values), compiled=compiled)
+
+
+def _need_ends(found: BatchResult) -> None:
+    """Raise the first trap, if there is any."""
+    if found.traps:
+        error = found.traps[min(found.traps)]
+        error.result = found
+        raise error
+
+
+# ---------------------------------------------------------------------- functions of batches
+
+
+class Mapped(Derived):
+    """`vmap` of a reversible function, or of a gradient, run as one batch."""
+
+    def __init__(
+        self,
+        f: Reversible | Inverse | Derived,
+        call: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+        in_axes: Axes,
+        engine: str,
+        format: Format | str | None,
+        shared: Shared = "each",
+    ) -> None:
+        super().__init__("vmap", f.of if isinstance(f, Derived) else f, call)
+        #: the function that is run on each element
+        self.each = f
+        self.in_axes, self.engine, self.format = in_axes, engine, format
+        #: whether gradients by shared arguments are added up
+        self.summed = shared == "sum"
+        self.made = vmap, (f, in_axes), {"engine": engine, "format": format, "shared": shared}
+
+
 def vmap(
-    f: Callable[..., Any], in_axes: Axes = 0, *, engine: str = "auto", shared: Shared = "each"
+    f: Callable[..., Any],
+    in_axes: Axes = 0,
+    *,
+    engine: str = "auto",
+    format: Format | str | None = None,
+    shared: Shared = "each",
 ) -> Callable[..., Any]:
     """g(*args) = f on each element of its arguments along their axes, the results stacked along axis 0.
 
-    f: a reversible function or its inverse, see `run_batch`; what rg.grad, value_and_grad and jacobian return;
-    another vmap; any function of numbers, arrays and structs. Tuples are stacked part by part, structs become arrays of
-    structs, anything else a list. `engine`: what runs reversible functions and gradients of them.
-    `shared="sum"`: of gradients by an argument that all elements share, the sum: ∂(Σᵢ Lᵢ)/∂x, of the argument's own shape. It is
-    added up as integers: exact, the same bits however many threads or blocks there are, and no memory for each element.
+    f: a reversible function or its inverse, see `run_batch`; a function made by rg.grad, value_and_grad or jacobian;
+    another vmap; any Python function of numbers, arrays and structs. Tuples are stacked part by part, structs become arrays of
+    structs, other results a list. `engine`, `format`: of reversible functions and their derivatives, see `run`; the defaults
+    leave those of f.
+    `shared="sum"`: gradients by an argument that all elements share are added up: ∂(Σᵢ Lᵢ)/∂x, of the argument's own shape.
+    The sum is one of integers: exact, the same bits for any number of threads or blocks, without memory for each element.
     Raises InputError, ElementTrap.
     """
     if shared not in ("each", "sum"):
         refuse(f"shared = {shared!r:.40}", '"each" or "sum"')
-    if shared == "sum" and not (isinstance(f, Derived) and f.sought is not None):
+    if isinstance(f, Derived):
+        mapped = f.mapped(in_axes, engine, format, shared)
+        if mapped is not None:
+            return mapped
+    if shared == "sum":
         refuse('shared = "sum" is for gradients', "vmap(grad(f), …) or vmap(value_and_grad(f), …)")
-    made = vmap, (f, in_axes), {"engine": engine, "shared": shared}
     if isinstance(f, Reversible | Inverse):
-        mapped = Derived("vmap", f, lambda args, keywords: _run(f, args, keywords, in_axes, engine).values)
-        mapped.batched, mapped.made = Batched(f, in_axes, engine, summed=False), made
-        return mapped
+        request = request_of(f, engine=engine, format=format)
+
+        def values(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            found = _result(request, args, keywords, in_axes)
+            _need_ends(found)
+            return found.values
+
+        return Mapped(f, values, in_axes, engine, format)
     if not callable(f):
         refuse(f"vmap takes a function, not `{f!r:.40}`")
     if isinstance(f, Derived):
-        derived, sought = f, f.sought
-        if sought is None:
-            mapped = Derived("vmap", f.of, lambda args, keywords: _each(derived, args, keywords, in_axes))
-            mapped.made = made
-            return mapped
-        mapped = Derived(
-            "vmap",
-            f.of,
-            lambda args, keywords: batch_gradient(derived, sought, args, keywords, in_axes, engine, shared),
-        )
-        mapped.batched, mapped.made = Batched(f, in_axes, engine, summed=shared == "sum"), made
-        return mapped
+        each = f.with_settings(engine, format)
+        derived = Derived("vmap", f.of, lambda args, keywords: _each(each, args, keywords, in_axes))
+        derived.made = vmap, (f, in_axes), {"engine": engine, "format": format}
+        return derived
     return _Each(f, in_axes)
 
 
 class _Each:
-    """`vmap` of any function."""
+    """`vmap` of any Python function."""
 
     def __init__(self, f: Callable[..., Any], in_axes: Axes) -> None:
         self._f, self._in_axes = f, in_axes
@@ -209,8 +195,6 @@ class _Each:
         return _each(self._f, args, keywords, self._in_axes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from retrograd.functions.pickling import need_name
-
         need_name(self._f)
         return vmap, (self._f, self._in_axes)
 
@@ -239,7 +223,7 @@ def _each(f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
         except ProgramTrap as trap:
             raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
         except NotDifferentiable:
-            raise  # it is of the types, which are those of all elements
+            raise  # its cause is the types, which all elements share
         except InputError as error:
             d = error.diagnostics[0]
             raise InputError(replace(d, message=f"element {i}: {d.message}")) from None
@@ -247,7 +231,7 @@ def _each(f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
 
 
 def _stacked(found: list[Any]) -> Any:
-    """Results of the elements as one, part by part."""
+    """The results of all elements as one, part by part."""
     first = found[0]
     if isinstance(first, tuple):
         parts = [_stacked([one[k] for one in found]) for k in range(len(first))]

@@ -1,7 +1,10 @@
-"""A compiled function on a matrix of words, one row for each element of a batch, by any engine.
+"""A compiled function on a matrix of words, one row for each element of a batch, on any engine.
 
-rows[i] := the words that are kept of memory, after the function has run on shared words and rows[i]
-sums    := Σᵢ of words of memory, exactly
+    rows[i] := the kept words of memory, after the function has run on the shared words and rows[i]
+    sums    := Σᵢ of the summed words of memory, exactly
+
+Engines that run a batch as one discard the results of an element that fails; a machine runs that element again, and gives
+its trap.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 from retrograd.batch.arguments import Loaded
 from retrograd.compiler.compiled import Compiled
 from retrograd.functions.execution import ProgramTrap, execute
+from retrograd.functions.requests import Settings
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.presentation.progress import Bar
@@ -29,9 +33,11 @@ from retrograd.simulator.stores import limit_of
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
+DEFAULT = Settings()
+
 #: steps of Python, in all batches of a program, before code is compiled for them
 SHORT = 10_000
-#: seconds that the interpreter takes for a step, and steps that a row of a batch is worth
+#: seconds that the interpreter takes for a step, and the steps that take as long as the overhead of a row
 INTERPRETED = 3e-9
 EACH = round(ROW / INTERPRETED)
 
@@ -39,7 +45,7 @@ EACH = round(ROW / INTERPRETED)
 class ElementTrap(ProgramTrap):
     """A trap in one element of a batch; `machine` is that element's, and can run back to its start.
 
-    The other elements have been run all the same: `result` holds them, where a batch was run as one.
+    `result`: of `run_batch`, the BatchResult with all other elements, which have been run.
     """
 
     result: Any = None
@@ -50,21 +56,22 @@ class ElementTrap(ProgramTrap):
 
 
 @dataclass
-class Rows:
-    """A batch after the run. What trapped has its words as they were."""
+class BatchWords:
+    """The words and counts of a batch after the run. An element that trapped has the words that it was given."""
 
-    #: the words that are kept
-    after: Words
+    #: the kept words, one row for each element
+    after: Words = field(repr=False)
     #: instructions executed by each element
     steps: Counts
-    #: bits erased by each
+    #: bits erased by each element
     erased_bits: Counts
-    #: what ran most of it
+    #: the engine that ran most elements: reference, threaded, translated or cuda
     engine: str
-    #: the words that are summed, over all elements that came to the end
-    sums: list[int]
+    #: the summed words, over all elements that ended
+    sums: list[int] = field(repr=False)
+    #: the traps of elements that did not end
     traps: dict[int, ElementTrap] = field(default_factory=dict)
-    #: what each would take on the co-processor, if asked for
+    #: cycles of each element on the co-processor, by the cycle model (docs/reference/timing.md); None unless requested
     cycles: Counts | None = None
 
 
@@ -73,23 +80,20 @@ def run_rows(
     loaded: Loaded,
     kept: Sequence[Range],
     summed: Sequence[Range] = (),
+    settings: Settings = DEFAULT,
     *,
-    engine: str = "auto",
-    backward: bool = False,
-    overflow: bool = True,
-    checks: bool = True,
-    limit: int | None = None,
-    cycles: bool = False,
     progress: bool | None = None,
     counted: Callable[[int, Machine], object] | None = None,
-) -> Rows:
-    """Run the program for every row. Raises InputError RG1001, DeviceError; traps are in the result.
+) -> BatchWords:
+    """Run the program for every row. Raises InputError RG1001, DeviceError; traps are part of the result.
 
-    `kept`, `summed`: the memory that is handed back of each element, and that is added up over all. `limit`: steps for each row. `progress`: a bar, or none; None shows one where a terminal waits for more than a second.
-    `counted` is shown every row's machine as it has come to its end: rows are then run by machines, which keep all counts, one by one.
+    `kept`, `summed`: the memory that is returned of each element, and that is added up over all. `progress`: whether a bar is
+    shown; None shows one on a terminal after a second. `counted(i, machine)` is called with each element's machine at
+    its end: machines run the elements one after the other then, since only machines keep all counts.
     """
-    found, limit = engine_named(engine), limit_of(limit)
-    if not checks:
+    found = engine_named(settings.engine)
+    settings = replace(settings, max_steps=limit_of(settings.max_steps))
+    if not settings.checks:
         found = _unchecked(found, compiled)
     rows, columns = loaded.rows, BatchLayout(loaded.given, tuple(kept), tuple(summed))
     begin = np.array(compiled.program.data, dtype=np.uint64)
@@ -98,13 +102,13 @@ def run_rows(
     shared[: len(loaded.shared)] = loaded.shared
     steps, erased = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
     after = np.empty((len(rows), width(columns.kept)), dtype=np.uint64)
-    out = Rows(after, steps, erased, "reference", [0] * width(columns.summed))
-    if cycles:
+    out = BatchWords(after, steps, erased, "reference", [0] * width(columns.summed))
+    if settings.cycles:
         out.cycles = np.zeros(len(rows), dtype=np.int64)
-    alone = _Alone(compiled, out, rows, columns, shared, backward, overflow, checks, limit, counted)
+    alone = _SequentialRunner(compiled, out, rows, columns, shared, settings, counted)
     with Bar(len(rows), progress, "running") as bar:
         if found == "reference" or compiled.emitted.externals:
-            # What the host looks at on the way is shown by a machine that is looked at.
+            # Only a machine that stops at each mark can execute `rg.external` blocks.
             alone.run(range(len(rows)), "reference", bar)
             return out
         if counted is not None:
@@ -118,9 +122,9 @@ def run_rows(
     return out
 
 
-def _by_machines(program: Program, steps: Counts, alone: _Alone, bar: Callable[[int], object]) -> int:
-    """Run rows one by one until, with all batches of the program before, they have cost what a translation does; the row behind the last."""
-    cost = cost_of(program, kind="backward batch" if alone.backward else "batch")
+def _by_machines(program: Program, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]) -> int:
+    """Run rows one by one until all batches of the program have cost as much as its translation. Returns the first row that is left."""
+    cost = cost_of(program, kind="backward batch" if alone.settings.backward else "batch")
     first, every = 0, len(alone.rows)
     if left := cost.python_left(SHORT):
         first = alone.run(range(every), "reference", bar, budget=left)
@@ -129,7 +133,7 @@ def _by_machines(program: Program, steps: Counts, alone: _Alone, bar: Callable[[
     if first == every or cost.seconds >= worth:
         return first
     if cost.unlooked:
-        # Imported here: NumPy is there, but LLVM is for those who use it.
+        # Imported here, since LLVM takes long to import.
         from retrograd.simulator.engines.interpreter.handlers import passes_over_interpreter
 
         cost.unlooked = False
@@ -144,7 +148,7 @@ def _by_machines(program: Program, steps: Counts, alone: _Alone, bar: Callable[[
 
 
 def _unchecked(engine: str, compiled: Compiled) -> str:
-    """The engine that leaves checks out: machines, which can stop anywhere and go back, always make them."""
+    """The engine that leaves checks out. Machines always make them: they can stop anywhere and go back. Raises InputError."""
     if compiled.emitted.externals:
         raise InputError(
             Diagnostic("RG1001", "a function with `rg.external` is run by machines, which make every check")
@@ -156,7 +160,13 @@ def _unchecked(engine: str, compiled: Compiled) -> str:
 
 
 def _compiled(
-    compiled: Compiled, out: Rows, rows: Words, first: int, engine: str, alone: _Alone, bar: Callable[[int], object]
+    compiled: Compiled,
+    out: BatchWords,
+    rows: Words,
+    first: int,
+    engine: str,
+    alone: _SequentialRunner,
+    bar: Callable[[int], object],
 ) -> None:
     """The rows from `first` on by an engine that takes them as one."""
     if engine == "threaded":
@@ -177,11 +187,9 @@ def _compiled(
         rows[first:],
         columns=alone.columns,
         shared=alone.shared,
-        backward=alone.backward,
-        overflow=alone.overflow,
-        checks=alone.checks,
+        **alone.modes,
         cycles=out.cycles is not None,
-        limit=alone.limit,
+        limit=alone.settings.max_steps,
         progress=bar,
     )
     if first:
@@ -196,38 +204,41 @@ def _compiled(
     for counts in (out.steps, out.erased_bits, out.cycles):
         if counts is not None:
             counts[first + ran.failed] = 0
-    # Why a row failed, and whether a limit was met to the step, one machine at a time can tell.
+    # A machine gives the trap of each row that failed, and meets a limit to the step.
     if len(ran.failed):
         alone.run((first + int(i) for i in ran.failed), "auto", lambda _: None)
 
 
 @dataclass
-class _Alone:
-    """Rows one by one, on one machine that serves for all: to decode a program takes as long as a hundred steps."""
+class _SequentialRunner:
+    """Runs rows one after the other on one machine: to decode a program takes as long as a hundred steps."""
 
     compiled: Compiled
-    out: Rows
+    out: BatchWords
     rows: Words
     columns: BatchLayout
     shared: Words
-    backward: bool
-    overflow: bool
-    checks: bool
-    limit: int | None
+    settings: Settings
     counted: Callable[[int, Machine], object] | None = None
+
+    @property
+    def modes(self) -> dict[str, Any]:
+        """The settings by which compiled code differs."""
+        s = self.settings
+        return {"backward": s.backward, "overflow": s.overflow, "checks": s.checks}
 
     def at_hand(self) -> bool:
         """Whether compiled code for such rows is loaded already."""
         engine = sys.modules.get("retrograd.simulator.engines.batch.cpu")
-        modes = {"backward": self.backward, "overflow": self.overflow, "checks": self.checks}
-        return engine is not None and engine.at_hand(self.compiled.program, **modes, cycles=self.out.cycles is not None)
+        return engine is not None and engine.at_hand(
+            self.compiled.program, **self.modes, cycles=self.out.cycles is not None
+        )
 
     def on_disk(self) -> bool:
-        """Whether compiled code for such rows need not be made."""
+        """Whether compiled code for such rows is in the cache on disk."""
         from retrograd.simulator.engines.batch import cpu as batch
 
-        modes = {"backward": self.backward, "overflow": self.overflow, "checks": self.checks}
-        return batch.on_disk(self.compiled.program, **modes, cycles=self.out.cycles is not None)
+        return batch.on_disk(self.compiled.program, **self.modes, cycles=self.out.cycles is not None)
 
     def run(
         self,
@@ -237,8 +248,10 @@ class _Alone:
         budget: int | None = None,
         each: int = 0,
     ) -> int:
-        """Run these rows. Returns the index behind the last row that was run. `budget`: the steps after which no further row begins; a
-        row counts as `each` steps more."""
+        """Run these rows. Returns the index behind the last row that was run.
+
+        `budget`: the number of steps after which no further row begins; each row counts as `each` additional steps.
+        """
         machine: Machine | None = None
         blank = self.shared.tolist()
         given, kept, summed = (_places(r) for r in (self.columns.given, self.columns.kept, self.columns.summed))
@@ -246,25 +259,25 @@ class _Alone:
         i = -1
         for i in which:
             if machine is None:
-                modes: dict[str, Any] = {"backward": self.backward, "overflow": self.overflow}
-                machine = machine_for(self.compiled.program, engine, **modes)
+                s = self.settings
+                machine = machine_for(self.compiled.program, engine, backward=s.backward, overflow=s.overflow)
                 blank += [0] * (len(machine.memory) - len(blank))
                 origin = machine.pc
             begin = blank.copy()
             for place, word in zip(given, self.rows[i].tolist(), strict=True):
                 begin[place] = word
-            # Words already: not looked at once more.
+            # These are words already, so the checks of `machine.load` are left out.
             machine.memory.store[:] = begin
             machine.registers.store[:] = [0] * REGISTERS
-            machine.pc, machine.br, machine.direction = origin, 0, -1 if self.backward else 1
+            machine.pc, machine.br, machine.direction = origin, 0, -1 if self.settings.backward else 1
             for hits in machine.executed.values():
                 hits[:] = [0] * len(hits)
             try:
-                execute(self.compiled, machine, self.limit)
+                execute(self.compiled, machine, self.settings.max_steps)
             except ProgramTrap as trap:
                 self.out.traps[i] = ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i)
                 self.out.after[i] = [begin[place] for place in kept]
-                machine = None  # it stays as it is, for whoever wants to look
+                machine = None  # the machine that trapped belongs to the trap
                 continue
             finally:
                 bar(1)

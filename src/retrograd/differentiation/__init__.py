@@ -1,23 +1,25 @@
-"""Derivatives by running backward.
+"""Derivatives: Python functions made from a reversible one, which run the gradient program or the tangent program of that.
 
-    run forward;  L̄ := 1;  run back to `start` with cotangents;  the inputs' cotangents are ∂L/∂input
+    arguments             which arguments, of which types; cotangents and tangents as words and as Python values
+    programs              tangent, gradient and second-order programs of a compiled function
+    gradient_requests     a request for a gradient, and the program that answers it
+    gradients, batches    grad, value_and_grad; the same of a batch
+    pullbacks             vjp
+    jacobians             jacobian; rows that share no column run together
+    tangents              jvp, hvp, hessian
+    reversible_gradients  reversible_gradient: the gradient as a reversible function, to be called within others
+    reports               gradient_report: the cost of a gradient in differentiation mode
 
-Nothing is stored on the way there: on the way back the machine computes every operand again by undoing what followed. So the
-memory of a gradient is that of the program, twice, however long it runs.
-
-    arguments    which arguments, of which types; cotangents <-> Python values
-    course       one run, there and back as often as asked
-    gradients    grad, value_and_grad, vjp, gradient_report
-    jacobians    jacobian; rows that share no column go back together
-    tangents     jvp, hvp, hessian: derivatives that run forward, as programs of their own (programs)
-    functions    gradient: the gradient as a reversible function, to be called within others
+Order of imports: values → functions → batch → differentiation → pricing. Start with `gradients.py`.
 """
 
-from retrograd.differentiation.arguments import NotDifferentiable
-from retrograd.differentiation.functions import ReversibleGradient, reversible_gradient
-from retrograd.differentiation.gradients import GradientReport, grad, gradient_report, value_and_grad, vjp
+from retrograd.differentiation.gradients import grad, value_and_grad
 from retrograd.differentiation.jacobians import SparseJacobian, jacobian
+from retrograd.differentiation.pullbacks import vjp
+from retrograd.differentiation.reports import GradientReport, gradient_report
+from retrograd.differentiation.reversible_gradients import ReversibleGradient, reversible_gradient
 from retrograd.differentiation.tangents import hessian, hvp, jvp
+from retrograd.functions.derived import NotDifferentiable
 
 __all__ = [
     "GradientReport",

@@ -7,16 +7,16 @@ the machine keeps ∂L/∂ln|x|; what users see is ∂L/∂x, that over x.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
-from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.functions.derived import NotDifferentiable
+from retrograd.functions.reversible import Inverse, Reversible, oriented
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.values.exact import as_array, nearest_reals, plain, signed
@@ -26,92 +26,20 @@ Which = int | str | Sequence[int | str] | None
 Reals = NDArray[np.float64]
 
 
-class NotDifferentiable(InputError, TypeError):
-    """An argument that has no derivative, no loss, or cotangents that do not fit."""
-
-
 def refuse(message: str, hint: str | None = None) -> NoReturn:
     """Raise NotDifferentiable RG0603."""
     raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
 
 
-@dataclass(frozen=True)
-class Sought:
-    """A gradient of a reversible function: ∂(the argument `loss`)/∂(those that `argnums` names)."""
-
-    f: Reversible | Inverse
-    argnums: Which
-    loss: int | str
-    scale: int
-    #: the loss is wanted, too
-    value: bool
-
-
-@dataclass(frozen=True)
-class Batched:
-    """A function on each element of its arguments: `f` is a reversible one, or a gradient of one."""
-
-    f: Reversible | Inverse | Derived
-    in_axes: Any
-    engine: str
-    #: of a gradient by what all elements share, the sum
-    summed: bool
-
-
-class Derived:
-    """A function made of a reversible one, and called with its arguments."""
-
-    #: what it gives, where that is a gradient of the function itself
-    sought: Sought | None = None
-    #: what it does, where that is one run for each element
-    batched: Batched | None = None
-    #: what made it, and of what: so it is pickled
-    made: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None
-
-    def __init__(self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any]):
-        self.of = of
-        self.__name__ = f"{name}({of.__name__})"
-        self.__doc__ = f"{self.__name__}, called with the arguments of {of.__name__}."
-        self._call = call
-
-    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        return self._call(args, keywords)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        from retrograd.functions.pickling import again, refuse
-
-        if self.made is None:
-            refuse(
-                f"`{self.__name__}` is not made by a function of retrograd's, and another process could not make it again"
-            )
-        return again, self.made
-
-    def __deepcopy__(self, memo: Any) -> Derived:
-        return self  # as Python's own functions
-
-    def __copy__(self) -> Derived:
-        return self
-
-    def __repr__(self) -> str:
-        return f"<{self.__name__}>"
-
-
-# ---------------------------------------------------------------------- what is asked for
+# ---------------------------------------------------------------------- which arguments
 
 
 def direction_of(f: Any) -> tuple[Reversible, bool]:
-    """(the reversible function, whether it is to be run backward). Raises NotDifferentiable for anything else."""
-    if isinstance(f, Inverse):
-        return ~f, True
-    if isinstance(f, Reversible):
-        return f, False
-    name = getattr(f, "__name__", None) or f"{f!r:.40}"
-    refuse(
-        f"`{name}` is no reversible function", "Use @reversible: what is differentiated is a function of the language."
-    )
+    """(the reversible function, whether f is its inverse). Raises NotDifferentiable for any other object."""
+    return oriented(f, NotDifferentiable)
 
 
-def position(f: Reversible | Inverse, which: Any) -> int:
+def position(f: Any, which: Any) -> int:
     """The position of an argument given by position or name. Raises NotDifferentiable, listing the arguments."""
     function, _ = direction_of(f)
     names = [p.name for p in function.parameters]
@@ -358,3 +286,15 @@ def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
     return f"{'an' if name[0] in 'aeio' else 'a'} {name}"
+
+
+# ---------------------------------------------------------------------- unit vectors
+
+#: words of unit vectors that are made at a time
+PIECE = 1 << 22
+T = TypeVar("T")
+
+
+def pieces(of: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The sequence, `size` elements at a time."""
+    yield from (of[at : at + size] for at in range(0, len(of), size))

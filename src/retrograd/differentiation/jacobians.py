@@ -1,26 +1,47 @@
-"""Jacobians: one way back a row, or one for many rows where they are known to share no column.
+"""Jacobians: one run of the gradient program for each row, or one for several rows that share no column.
 
-    Rows i and k seeded together give ȳᵢJᵢ + ȳₖJₖ; where no column can be nonzero in both, both can be read off.
+    Rows i and k run together give ȳᵢJᵢ + ȳₖJₖ; where no column can be nonzero in both rows, both can be read from the sum.
 
 Source: Curtis, Powell, Reid, On the estimation of sparse Jacobian matrices, J. Inst. Maths Applics 13 (1974), 117.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retrograd.batch.arguments import Loaded
+from retrograd.batch.runs import run_rows
+from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, StructType, Type
 from retrograd.compiler.lower import Argument
-from retrograd.differentiation.arguments import Derived, Reals, Which, need_derivative, position, positions, refuse
-from retrograd.differentiation.course import Course
-from retrograd.differentiation.gradients import by_choice, choose
+from retrograd.differentiation.arguments import (
+    PIECE,
+    Reals,
+    Which,
+    direction_of,
+    from_words,
+    kinds,
+    logarithms,
+    need_derivative,
+    need_scale,
+    pieces,
+    position,
+    positions,
+    refuse,
+)
+from retrograd.differentiation.gradient_requests import by_choice, choose
+from retrograd.differentiation.pullbacks import pullback_program, pulled_back
+from retrograd.functions.derived import Derived
+from retrograd.functions.execution import argument_words, execute
+from retrograd.functions.requests import Request, Settings
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.words import Format
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +52,11 @@ class SparseJacobian:
     indices: NDArray[np.int64]
     indptr: NDArray[np.int64]
     shape: tuple[int, int]
-    #: how often the machine went back
+    #: runs of the gradient program
     runs: int
 
     def toarray(self) -> NDArray[np.float64]:
-        """All of it, zeros too."""
+        """The whole matrix, with its zeros."""
         out = np.zeros(self.shape)
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
         out[rows, self.indices] = self.data
@@ -60,34 +81,127 @@ def jacobian(
     *,
     pattern: Any = None,
     scale: int = 0,
+    engine: str = "auto",
+    format: Format | str | None = None,
 ) -> Callable[..., Any]:
     """g(*args) = ∂y/∂args, y being the value that the argument `outputs` has after f(*args).
 
     An array of shape y.shape + arg.shape; a struct counts as one more axis, of its numbers in order. `argnums`
     as in `grad`: one, a tuple of several, or None for all that have a derivative but the outputs, by name; the outputs may be
-    chosen too, for what they hold before. y: fixed or lognum, a number, an array or structs of these. One way back for each
-    number in y, with ȳ = 2^scale.
+    chosen too, for the values that they have before. y: fixed or lognum, a number, an array or structs of these. The gradient
+    program runs once for each number in y, with ȳ = 2^scale, all runs as one batch. `engine`, `format`: see `run_batch`.
 
-    `pattern`: a bool array or a sparse matrix of SciPy's that says which entries can be nonzero, of one row for each number in
-    y and one column for each number in the arguments, one after the other. Rows that share no column go back together, and
-    the result is one `SparseJacobian`. A derivative outside of the pattern raises InputError, where it can be told.
-    Trap: it cannot where the column belongs to another row that went back together with it: too small a pattern
+    `pattern`: a bool array or a sparse matrix of SciPy's whose true entries are those that can be nonzero, with one row for each
+    number in y and one column for each number in the arguments, one after the other. Rows that share no column run together, and
+    the result is one `SparseJacobian`. A derivative outside of the pattern raises InputError, where it can be detected.
+    Trap: it cannot where the column belongs to another row of the same run: too small a pattern
     may give wrong numbers. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
+    function, backward = direction_of(f)
+    request = Request(function, backward=backward, engine=engine, format=format)
     chosen, at = positions(f, argnums), position(f, outputs)
 
     def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        course = Course(f, args, keywords, scale)
-        y = course.arguments[at]
-        need_derivative(f, y.name, y.type)
-        wanted = choose(f, course.arguments, chosen, at)
-        if pattern is not None:
-            return _sparse(course, y, wanted, pattern)
-        return by_choice(argnums, _dense(course, y, wanted))
+        rows = _Rows(f, request, args, keywords, chosen, at, scale)
+        return by_choice(argnums, rows.dense()) if pattern is None else rows.sparse(pattern)
 
     derived = Derived("jacobian", f, whole)
-    derived.made = jacobian, (f, argnums, outputs), {"pattern": pattern, "scale": scale}
+    settings = {"pattern": pattern, "scale": scale, "engine": engine, "format": format}
+    derived.made = jacobian, (f, argnums, outputs), settings
     return derived
+
+
+class _Rows:
+    """The rows of a Jacobian at some arguments."""
+
+    def __init__(
+        self,
+        f: Reversible | Inverse,
+        request: Request,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        chosen: list[int] | None,
+        at: int,
+        scale: int,
+    ) -> None:
+        self.f, self.request = f, request
+        self.values = request.values(args, keywords)
+        self.compiled = request.compiled(self.values)
+        self.format = self.compiled.format
+        self.y = self.compiled.arguments[at]
+        need_derivative(f, self.y.name, self.y.type)
+        self.scale = need_scale(scale, self.format)
+        self.wanted = choose(f, self.compiled.arguments, chosen, at)
+        self.initial = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
+        final = self.initial
+        if Kind.LOGNUM in kinds(self.y.type) or self.compiled.emitted.externals:
+            machine = request.machine(self.compiled, self.values)
+            execute(self.compiled, machine)
+            final = np.array(machine.memory[: len(final)], dtype=np.uint64)
+        self.outputs = self._logarithms(self.y, final)
+
+    def _logarithms(self, a: Argument, words: NDArray[np.uint64]) -> tuple[Reals, Reals]:
+        return logarithms(a.type, words[a.address : a.address + a.type.size], self.format)
+
+    def back(self, groups: Sequence[Sequence[int]]) -> Iterator[Reals]:
+        """For each group of rows, Σ of these rows as the machine keeps them: by ln|x| for lognums x, by x for fixed x."""
+        y, program = self.y, pullback_program(self.compiled, self.request.backward)
+        ranges = {"seeds": (y.address + program.cotangents, y.type.size)}
+        kept = [(a.address + program.cotangents, a.type.size) for a in self.wanted]
+        one = 1 << (self.format.frac + self.scale)
+        settings = Settings(engine=self.request.engine)
+        for some in pieces(groups, max(1, PIECE // max(1, y.type.size))):
+            seeds = np.zeros((len(some), y.type.size), dtype=np.uint64)
+            for row, group in zip(seeds, some, strict=True):
+                row[list(group)] = one
+            ran = run_rows(program.compiled, Loaded(ranges, seeds, self.initial), kept, (), settings)
+            if ran.traps:
+                # The message is that of the single run.
+                group = some[min(ran.traps)]
+                given = {y.address + program.cotangents + i: one for i in group}
+                pulled_back(self.request, self.compiled, self.values, given)
+                raise ran.traps[min(ran.traps)]
+            for words in ran.after:
+                yield from_words(words, np.ones(len(words)), self.scale, self.format)
+
+    def dense(self) -> dict[str, Any]:
+        """∂y/∂x by the name of x."""
+        y = self.y
+        found = {a.name: np.zeros((y.type.size, a.type.size)) for a in self.wanted}
+        inputs = {a.name: self._logarithms(a, self.initial) for a in self.wanted}
+        ends = np.cumsum([a.type.size for a in self.wanted])[:-1]
+        for i, row in enumerate(self.back([[i] for i in range(y.type.size)])):
+            for a, inside in zip(self.wanted, np.split(row, ends), strict=True):
+                found[a.name][i] = _by_sizes(inside, [x[i] for x in self.outputs], inputs[a.name])
+        shapes = {a.name: (*_shape(y.type), *_shape(a.type)) for a in self.wanted}
+        return {
+            name: rows.reshape(shapes[name]) if shapes[name] else float(rows.reshape(()))
+            for name, rows in found.items()
+        }
+
+    def sparse(self, pattern: Any) -> SparseJacobian:
+        """The entries of the pattern. Raises InputError for an entry outside of it that is seen to be nonzero."""
+        y, wanted = self.y, self.wanted
+        shape = y.type.size, sum(a.type.size for a in wanted)
+        indptr, indices = _rows_of(pattern, shape, y, wanted)
+        rows = [indices[indptr[i] : indptr[i + 1]] for i in range(shape[0])]
+        groups = colour(rows, shape[1])
+        by = [self._logarithms(a, self.initial) for a in wanted]
+        inputs = [np.concatenate(part) for part in zip(*by, strict=True)] or [np.zeros(0), np.zeros(0)]
+        data = np.zeros(len(indices))
+        for group, inside in zip(groups, self.back(groups), strict=True):
+            for i in group:
+                own = rows[i]
+                data[indptr[i] : indptr[i + 1]] = _by_sizes(
+                    inside[own], [x[i] for x in self.outputs], [x[own] for x in inputs]
+                )
+                inside[own] = 0.0
+            stray = np.flatnonzero(inside)
+            if len(stray):
+                with np.errstate(over="ignore"):
+                    flat = inside / (inputs[0] * np.exp2(inputs[1]))
+                _refuse_stray(self.f, y, wanted, group, int(stray[0]), np.where(inside != 0, flat, 0.0))
+        return SparseJacobian(data, indices, indptr, shape, len(groups))
 
 
 def _shape(t: Type) -> tuple[int, ...]:
@@ -98,20 +212,6 @@ def _shape(t: Type) -> tuple[int, ...]:
         case StructType():
             return (t.size,)
     return ()
-
-
-def _dense(course: Course, y: Argument, wanted: list[Argument]) -> dict[str, Any]:
-    found = {a.name: np.zeros((y.type.size, a.type.size)) for a in wanted}
-    outputs = course.logarithms(y, final=True)
-    inputs = {a.name: course.logarithms(a, final=False) for a in wanted}
-    for i in range(y.type.size):
-        course.back(course.seeds([y.address + i]))
-        for a in wanted:
-            found[a.name][i] = _by_sizes(course.inside(a), [x[i] for x in outputs], inputs[a.name])
-    shapes = {a.name: (*_shape(y.type), *_shape(a.type)) for a in wanted}
-    return {
-        name: rows.reshape(shapes[name]) if shapes[name] else float(rows.reshape(())) for name, rows in found.items()
-    }
 
 
 def _by_sizes(inside: Reals, of: Sequence[Any], by: Sequence[Reals]) -> Reals:
@@ -127,30 +227,6 @@ def _by_sizes(inside: Reals, of: Sequence[Any], by: Sequence[Reals]) -> Reals:
 
 
 # ---------------------------------------------------------------------- sparse
-
-
-def _sparse(course: Course, y: Argument, wanted: list[Argument], pattern: Any) -> SparseJacobian:
-    shape = y.type.size, sum(a.type.size for a in wanted)
-    indptr, indices = _rows_of(pattern, shape, y, wanted)
-    rows = [indices[indptr[i] : indptr[i + 1]] for i in range(shape[0])]
-    groups = colour(rows, shape[1])
-    outputs = course.logarithms(y, final=True)
-    by = [course.logarithms(a, final=False) for a in wanted]
-    inputs = [np.concatenate(part) for part in zip(*by, strict=True)] or [np.zeros(0), np.zeros(0)]
-    data = np.zeros(len(indices))
-    for group in groups:
-        course.back(course.seeds(y.address + i for i in group))
-        parts = [course.inside(a) for a in wanted]
-        inside = np.concatenate(parts) if parts else np.zeros(0)
-        for i in group:
-            own = rows[i]
-            data[indptr[i] : indptr[i + 1]] = _by_sizes(inside[own], [x[i] for x in outputs], [x[own] for x in inputs])
-            inside[own] = 0.0
-        stray = np.flatnonzero(inside)
-        if len(stray):
-            flat = np.where(inside != 0, np.concatenate([course.gradient(a) for a in wanted]), 0.0)
-            _refuse_stray(course, y, wanted, group, int(stray[0]), flat)
-    return SparseJacobian(data, indices, indptr, shape, len(groups))
 
 
 def colour(rows: Sequence[NDArray[np.int64]], columns: int) -> list[list[int]]:
@@ -201,9 +277,14 @@ def _listed(wanted: list[Argument]) -> str:
 
 
 def _refuse_stray(
-    course: Course, y: Argument, wanted: list[Argument], group: list[int], column: int, flat: NDArray[np.float64]
+    f: Reversible | Inverse,
+    y: Argument,
+    wanted: list[Argument],
+    group: list[int],
+    column: int,
+    flat: NDArray[np.float64],
 ) -> None:
-    """What fell outside of the pattern, by the names of outputs and argument."""
+    """Raise InputError for the derivatives `flat` outside of the pattern, by the names of outputs and argument."""
     value, first = flat[column], 0
     for a in wanted:
         if column - first < a.type.size:
@@ -213,7 +294,7 @@ def _refuse_stray(
     which = shown if len(group) == 1 else f"one of {shown}"
     many = "" if np.count_nonzero(flat) == 1 else f", and there are {np.count_nonzero(flat) - 1} more"
     message = (
-        f"{which} of `{course.f.__name__}` depends on `{_element(a, column - first)}` (column {column}), "
+        f"{which} of `{f.__name__}` depends on `{_element(a, column - first)}` (column {column}), "
         f"which the pattern denies: the derivative is {value:.6g}{many}"
     )
     hint = "Let the pattern hold every entry that can be nonzero."

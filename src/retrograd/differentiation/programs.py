@@ -1,25 +1,31 @@
-"""Derivatives as programs of their own: the compiler's transformations, applied to a compiled function.
+"""Derivatives as programs: the compiler's transformations, applied to a compiled function.
 
-    dual program      (x, ẋ) -> (y, ẏ)                 runs forward, D = 0
-    gradient program  (x, ȳ) -> (x, x̄)                 forward and back in one run
-    second order      dual of the gradient program: (x, ẋ) -> (L, ∂L/∂x, H ẋ)
+    tangent program    (x, ẋ) -> (y, ẏ)                 runs forward
+    gradient program   (x, ȳ) -> (x, x̄)                 runs forward and back: P; L̄ += 1; lift(P⁻¹)
+    second order       tangents of the gradient program: (x, ẋ) -> (L, ∂L/∂x, H ẋ)
 
-They need no differentiation mode, so any machine that runs programs runs them.
+These programs need no differentiation mode, so every engine runs them, batches included. Differentiation mode of the machine and of
+the co-processor gives the same bits; tests compare the two.
+
+Trap: a derivative may not fit in a word where all numbers of the function do. `derivative_trap` tells the two cases apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Compiled, real_regions
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.lower import Argument
-from retrograd.functions.execution import execute, load
-from retrograd.simulator.machine import Machine
+from retrograd.functions.execution import ProgramTrap, load
+from retrograd.functions.traps import explain
+from retrograd.simulator.machine import Machine, Trap
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,33 +38,62 @@ class Program:
     #: the address of the loss's value
     value: int = 0
 
-    def run(self, values: list[Any], tangents: dict[int, int]) -> Machine:
-        """From start to finish, from these tangents, address -> word. Raises InputError, ProgramTrap."""
-        machine = load(self.compiled, values)
-        for address, word in tangents.items():
-            machine.load(address + self.tangents, [word])
-        execute(self.compiled, machine)
-        return machine
+    def run(self, values: list[Any], given: Mapping[int, int], engine: str = "auto") -> Machine:
+        """The machine after the run, from these arguments and words (address -> word). Raises InputError, ProgramTrap.
 
+        `rg.external` blocks are not executed.
+        """
+        machine = load(self.compiled, values, engine=engine)
+        for address, word in given.items():
+            machine.load(address, (word,))
+        return ended(self.compiled, machine)
+
+
+def ended(compiled: Compiled, machine: Machine) -> Machine:
+    """The machine, run to its end; `rg.external` blocks are not executed. Raises ProgramTrap."""
+    try:
+        machine.run()
+    except Trap as trap:
+        raise ProgramTrap(explain(compiled, machine, trap), machine, trap) from None
+    return machine
+
+
+def derivative_trap(
+    trap: ProgramTrap, compiled: Compiled, values: list[Any], backward: bool, message: str, hint: str
+) -> ProgramTrap:
+    """The trap of a derived program, with `message` and `hint` where a derivative does not fit in a word.
+
+    Raises ProgramTrap where the function itself traps on these arguments.
+    """
+    ended(compiled, load(compiled, values, backward=backward))
+    d = trap.diagnostics[0]
+    if d.code != "RG0404":
+        return trap
+    return ProgramTrap(replace(d, message=message, hint=hint), trap.machine, trap.trap)
+
+
+COTANGENT_HINT = "Take a smaller `scale`, scale the loss, or use a format with more bits before the point."
 
 #: derived programs that are kept
 _KEPT = 64
-_programs: dict[tuple[Any, ...], tuple[Compiled, Program]] = {}
+_programs: dict[tuple[Any, ...], tuple[Compiled, Any]] = {}
 
 
-def kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], Program]) -> Program:
-    """The program that a compiled function has under this key, made at most once."""
+def kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    """The object that was made for a compiled function under this key, made at most once."""
     full = (id(compiled), *key)
-    if full not in _programs:
+    found = _programs.get(full)
+    if found is None:
         if len(_programs) >= _KEPT:
             del _programs[next(iter(_programs))]
-        # The function is kept with its program, so that no other can have its identity.
-        _programs[full] = compiled, make()
-    return _programs[full][1]
+        # The function is kept beside the object, so that no other function has its identity.
+        found = _programs[full] = compiled, make()
+    made: T = found[1]
+    return made
 
 
 def gradient_program(compiled: Compiled, backward: bool) -> Program:
-    """(x, ȳ) -> (x, x̄) for all arguments; backward, of the inverse."""
+    """(x, ȳ) -> (x, x̄) for all arguments; with `backward`, of the inverse."""
     regions = real_regions(compiled.lowered)
     made = gradient(_oriented(compiled, backward), regions, regions)
     return replace(_program(compiled, made), tangents=0, cotangents=made.offset)
@@ -67,24 +102,23 @@ def gradient_program(compiled: Compiled, backward: bool) -> Program:
 def loss_gradient_program(
     compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int
 ) -> Program:
-    """x -> (x, ∂L/∂x of the arguments wanted, L): the cotangent of the loss begins as 2^scale."""
+    """x -> (x, ∂L/∂x of the arguments `wanted`, L): the cotangent of the loss begins as 2^scale."""
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
     outputs = real_regions(compiled.lowered, [loss.name])
     made = gradient(_oriented(compiled, backward), inputs, outputs, loss=loss.address, scale=scale)
     return replace(_program(compiled, made), tangents=0, cotangents=made.offset, value=made.value or 0)
 
 
-def dual_program(compiled: Compiled, backward: bool) -> Program:
-    """(x, ẋ) -> (y, ẏ) for all arguments; backward, of the inverse."""
+def tangent_program(compiled: Compiled, backward: bool) -> Program:
+    """(x, ẋ) -> (y, ẏ) for all arguments; with `backward`, of the inverse."""
     regions = real_regions(compiled.lowered)
-    module = _oriented(compiled, backward)
-    return _program(compiled, dual(module, regions, regions))
+    return _program(compiled, dual(_oriented(compiled, backward), regions, regions))
 
 
 def second_order_program(
     compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int
 ) -> Program:
-    """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments wanted: forward over adjoint."""
+    """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint."""
     module = _oriented(compiled, backward)
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
     outputs = real_regions(compiled.lowered, [loss.name])

@@ -1,13 +1,12 @@
 """Forward mode and second order: `jvp`, `hvp`, `hessian`.
 
-Tangents run along with the program, so what they cost does not depend on how many results there are, and nothing is
-kept either. A lognum x has the tangent dx/x inside, as its cotangent is x·∂L/∂x; what users give and see is dx.
+Tangents run along with the program: their cost does not depend on the number of results, and nothing is stored. Programs keep
+the tangent of a lognum x as dx/x, and its cotangent as x·∂L/∂x; users give and receive dx.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -21,7 +20,7 @@ from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import Type
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
-    Derived,
+    PIECE,
     Reals,
     Which,
     direction_of,
@@ -31,6 +30,7 @@ from retrograd.differentiation.arguments import (
     kinds,
     need_derivative,
     need_scale,
+    pieces,
     position,
     positions,
     refuse,
@@ -38,64 +38,78 @@ from retrograd.differentiation.arguments import (
     sizes,
     to_words,
 )
-from retrograd.differentiation.gradients import by_argument, by_choice, choose, need_loss
-from retrograd.differentiation.programs import Program, dual_program, kept, second_order_program
-from retrograd.functions.execution import ProgramTrap, execute, load, read
-from retrograd.functions.reversible import Inverse, Reversible, results
+from retrograd.differentiation.gradient_requests import by_choice, choose, need_loss
+from retrograd.differentiation.programs import Program, derivative_trap, kept, second_order_program, tangent_program
+from retrograd.differentiation.pullbacks import by_argument
+from retrograd.functions.derived import Derived
+from retrograd.functions.execution import ProgramTrap, argument_words, execute, read
+from retrograd.functions.requests import Request, Settings
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
-from retrograd.values.marshal import bind, types_of
 
 Words = Sequence[int] | NDArray[np.uint64]
 
-#: words of unit vectors that are made at a time
-PIECE = 1 << 22
-
 
 def jvp(
-    f: Reversible | Inverse, primals: Sequence[Any] | Mapping[str, Any], tangents: Any, *, scale: int = 0
+    f: Reversible | Inverse,
+    primals: Sequence[Any] | Mapping[str, Any],
+    tangents: Any,
+    *,
+    scale: int = 0,
+    engine: str = "auto",
+    format: Format | str | None = None,
 ) -> tuple[Any, Any]:
     """(values, J ẋ): values as f(*primals) gives them, J the Jacobian of all values by all arguments, ẋ the tangents.
 
     Tangents are given as `vjp` takes cotangents: a mapping by name, or a sequence with one for each argument, None for
     zero. Those of the values come back by name, for all arguments that have a derivative. `scale` = k runs with 2^k·ẋ:
-    k more binary places. f may be an inverse. Raises NotDifferentiable, CompileError, ProgramTrap.
-    Trap: where a variable is freed its tangent is dropped; it is zero unless the program frees by chance what is zero here only.
+    k more binary places. `engine`, `format`: see `run`. f may be an inverse. Raises NotDifferentiable, CompileError, ProgramTrap.
+    Trap: where a variable is freed its tangent is dropped. The tangent is zero, unless the variable is zero by chance, at these
+    arguments only.
     """
     function, backward = direction_of(f)
-    values, compiled = _compiled(function, primals)
+    request = Request(function, backward=backward, engine=engine, format=format)
+    values, compiled = _compiled(request, primals)
     k = need_scale(scale, compiled.format)
-    program = kept(compiled, ("jvp", backward), lambda: dual_program(compiled, backward))
+    program = kept(compiled, ("jvp", backward), lambda: tangent_program(compiled, backward))
     given: dict[int, int] = {}
     initial = _words(compiled, values)
     for a, value in by_argument(f, compiled.arguments, tangents, "tangent"):
         need_derivative(f, a.name, a.type)
         given |= _given(compiled, a, flattened(a.type, value, a.name, "tangent"), initial[a.name], k, "tangent")
-    machine = _run(compiled, program, values, given, backward)
+    machine = _run(request, compiled, program, values, given)
     out = {}
     for a in choose(f, compiled.arguments, None, None):
         size = sizes(a.type, _at(machine, a), compiled.format)
         inside = from_words(_at(machine, a, program.tangents), np.ones(a.type.size), k, compiled.format)
         # Zero stays zero even where a lognum is beyond the range of floats.
         out[a.name] = shaped(a.type, np.multiply(inside, size, out=np.zeros_like(inside), where=inside != 0))
-    return results(function, read(compiled, machine)), by_choice(None, out)
+    return function.results(*read(compiled, machine)), by_choice(None, out)
 
 
 def hvp(
-    f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, scale: int = 0
+    f: Reversible | Inverse,
+    argnums: Which = None,
+    loss: int | str = 0,
+    *,
+    scale: int = 0,
+    engine: str = "auto",
+    format: Format | str | None = None,
 ) -> Callable[[Any, Any], Any]:
     """h(args, vectors) = H v, H the second derivatives of the loss by the chosen arguments, v one vector for each of them.
 
     `args`: the arguments as a sequence or by name. `vectors`: for one argument of that argument's form, for several a sequence,
     for argnums = None by name. The result has the form of `grad`'s. Computed forward over adjoint: tangents run along with the
-    gradient program, at about twice its cost. `scale` as in `grad`. Raises NotDifferentiable, CompileError, ProgramTrap.
+    gradient program, at about twice its cost. `scale` as in `grad`; `engine`, `format`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
-    return _Product(_SecondOrder(f, argnums, loss, scale))
+    return _Product(SecondOrderRequest(f, argnums, loss, scale, engine, format))
 
 
 class _Product:
-    """What `hvp` gives: it takes the arguments together, and vectors."""
+    """The function that `hvp` returns: h(args, vectors)."""
 
-    def __init__(self, order: _SecondOrder) -> None:
+    def __init__(self, order: SecondOrderRequest) -> None:
         self._order = order
         self.__name__ = f"hvp({order.f.__name__})"
         self.__doc__ = f"Products of the Hessian of {order.f.__name__} with vectors, h(args, vectors)."
@@ -116,17 +130,24 @@ class _Product:
 
 
 def hessian(
-    f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, scale: int = 0
+    f: Reversible | Inverse,
+    argnums: Which = None,
+    loss: int | str = 0,
+    *,
+    scale: int = 0,
+    engine: str = "auto",
+    format: Format | str | None = None,
 ) -> Callable[..., Any]:
     """h(*args) = ∂²L/∂x∂z for the chosen arguments x, z; L is the value that the argument `loss` has after f(*args).
 
     For one argument an array of its shape twice over; for several a tuple of tuples; for argnums = None by name, twice.
-    Of numbers and arrays only. One run of the second-order program for each element, all as one batch; see `hvp`.
+    Of numbers and arrays only. The second-order program runs once for each element, all runs as one batch; see `hvp`.
+    `engine`, `format`: see `run_batch`.
     """
-    order = _SecondOrder(f, argnums, loss, scale)
+    order = SecondOrderRequest(f, argnums, loss, scale, engine, format)
 
     def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        at = order.at(bind(order.function, args, keywords))
+        at = order.at(order.run.values(args, keywords))
         for a in at.wanted:
             _need_numbers(f, a.name, a.type)
         columns = at.columns()
@@ -141,38 +162,49 @@ def hessian(
         return by_choice(argnums, rows)
 
     derived = Derived("hessian", f, whole)
-    derived.made = hessian, (f, argnums, loss), {"scale": scale}
+    derived.made = hessian, (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
     return derived
 
 
-class _SecondOrder:
-    """What is asked of a loss, before its arguments are known."""
+class SecondOrderRequest:
+    """A request for second derivatives of the argument `loss` by the arguments `argnums`."""
 
-    def __init__(self, f: Reversible | Inverse, argnums: Which, loss: int | str, scale: int) -> None:
+    def __init__(
+        self,
+        f: Reversible | Inverse,
+        argnums: Which,
+        loss: int | str,
+        scale: int,
+        engine: str,
+        format: Format | str | None,
+    ) -> None:
         self.f = f
-        self.function, self.backward = direction_of(f)
+        function, backward = direction_of(f)
+        self.run = Request(function, backward=backward, engine=engine, format=format)
         self.argnums = argnums
         self.chosen, self.loss = positions(f, argnums), position(f, loss)
         self.scale = scale
 
-    def at(self, args: Sequence[Any] | Mapping[str, Any]) -> _Point:
-        return _Point(self, args)
+    def at(self, args: Sequence[Any] | Mapping[str, Any]) -> _SecondOrder:
+        """The second derivatives at these arguments. Raises InputError, CompileError."""
+        return _SecondOrder(self, args)
 
 
-class _Point:
+class _SecondOrder:
     """The second derivatives at some arguments."""
 
-    def __init__(self, of: _SecondOrder, args: Sequence[Any] | Mapping[str, Any]) -> None:
+    def __init__(self, of: SecondOrderRequest, args: Sequence[Any] | Mapping[str, Any]) -> None:
         self.of = of
-        self.values, self.compiled = _compiled(of.function, args)
+        self.values, self.compiled = _compiled(of.run, args)
         self.format = self.compiled.format
         self.scale = need_scale(of.scale, self.format)
         loss = self.compiled.arguments[of.loss]
         need_loss(of.f, loss)
         self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
-        key = ("hvp", of.backward, loss.name, tuple(a.name for a in self.wanted), self.scale)
+        backward = of.run.backward
+        key = ("hvp", backward, loss.name, tuple(a.name for a in self.wanted), self.scale)
         self.program = kept(
-            self.compiled, key, lambda: second_order_program(self.compiled, of.backward, self.wanted, loss, self.scale)
+            self.compiled, key, lambda: second_order_program(self.compiled, backward, self.wanted, loss, self.scale)
         )
         words = _words(self.compiled, self.values)
         self.words = {a.name: words[a.name] for a in self.wanted}
@@ -205,7 +237,7 @@ class _Point:
             if a.name in vectors:
                 given |= _given(self.compiled, a, vectors[a.name], self.words[a.name], 0, "vector")
         self.vector = vectors
-        self.machine = _run(self.compiled, self.program, self.values, given, self.of.backward)
+        self.machine = _run(self.of.run, self.compiled, self.program, self.values, given)
 
     def product(self, a: Argument) -> Reals:
         """H v for the argument, flat."""
@@ -225,14 +257,14 @@ class _Point:
     def columns(self) -> dict[str, dict[str, Reals]]:
         """H times each unit vector, as rows: by argument, and by the argument of which the vector is an element."""
         p = self.program
-        memory = np.array(load(p.compiled, self.values).memory[:], dtype=np.uint64)
+        memory = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
         ranges = {z.name: (z.address + p.tangents, z.type.size) for z in self.wanted}
         kept = [(a.address + p.cotangents + offset, a.type.size) for offset in (p.tangents, 0) for a in self.wanted]
         width = sum(z.type.size for z in self.wanted)
         out = {a.name: {z.name: np.empty((z.type.size, a.type.size)) for z in self.wanted} for a in self.wanted}
         units = [(z, i) for z in self.wanted for i in range(z.type.size)]
         firsts = dict(zip(ranges, accumulate((n for _, n in ranges.values()), initial=0), strict=False))
-        for some in _pieces(units, max(1, PIECE // max(1, width))):
+        for some in pieces(units, max(1, PIECE // max(1, width))):
             rows = np.zeros((len(some), width), dtype=np.uint64)
             vectors = []
             for row, (z, i) in zip(rows, some, strict=True):
@@ -240,10 +272,10 @@ class _Point:
                 given = _given(self.compiled, z, vectors[-1], self.words[z.name], 0, "vector")
                 for address, word in given.items():
                     row[firsts[z.name] + address - z.address] = word
-            ran = run_rows(p.compiled, Loaded(ranges, rows, memory), kept)
+            ran = run_rows(p.compiled, Loaded(ranges, rows, memory), kept, (), Settings(engine=self.of.run.engine))
             if ran.traps:
                 z, i = some[min(ran.traps)]
-                self.run({z.name: np.eye(1, z.type.size, i)[0]})  # which says so in its own terms
+                self.run({z.name: np.eye(1, z.type.size, i)[0]})  # the message is that of the single run
                 raise ran.traps[min(ran.traps)]
             ends = np.cumsum([n for _, n in kept])[:-1]
             for after, (z, i), vector in zip(ran.after, some, vectors, strict=True):
@@ -254,12 +286,8 @@ class _Point:
         return out
 
 
-def _pieces(of: list[Any], size: int) -> Iterator[list[Any]]:
-    """The list, so many elements at a time."""
-    yield from (of[at : at + size] for at in range(0, len(of), size))
-
-
-def _compiled(function: Reversible, args: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], Compiled]:
+def _compiled(request: Request, args: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], Compiled]:
+    function = request.function
     if not isinstance(args, Mapping) and (isinstance(args, str) or not isinstance(args, Sequence)):
         refuse(
             f"the arguments of `{function.__name__}` are given as one {type(args).__name__}", "a sequence, or by name"
@@ -267,33 +295,32 @@ def _compiled(function: Reversible, args: Sequence[Any] | Mapping[str, Any]) -> 
     if isinstance(args, Mapping):
         for name in args:
             position(function, name if isinstance(name, str) else str(name))
-    values = bind(function, (), dict(args)) if isinstance(args, Mapping) else bind(function, tuple(args), {})
-    return values, function.compiled_for(types_of(function, values))
+    values = request.values((), dict(args)) if isinstance(args, Mapping) else request.values(tuple(args), {})
+    return values, request.compiled(values)
 
 
 def _words(compiled: Compiled, values: list[Any]) -> dict[str, list[int]]:
-    """The arguments' words as they are loaded."""
-    machine = load(compiled, values)
-    return {a.name: _at(machine, a) for a in compiled.arguments}
+    """The words of each argument."""
+    words = argument_words(compiled, values)
+    return {a.name: words[a.address : a.address + a.type.size] for a in compiled.arguments}
 
 
 def _at(machine: Machine, a: Argument, offset: int = 0) -> list[int]:
     return machine.memory[a.address + offset : a.address + offset + a.type.size]
 
 
-def _run(compiled: Compiled, program: Program, values: list[Any], tangents: dict[int, int], backward: bool) -> Machine:
-    """The program, run. Where a derivative is too large, and no number of the function's, ProgramTrap says so."""
+def _run(
+    request: Request, compiled: Compiled, program: Program, values: list[Any], tangents: dict[int, int]
+) -> Machine:
+    """The machine after the program has run from these tangents, address of the argument -> word. Raises ProgramTrap."""
+    if compiled.emitted.externals:
+        execute(compiled, request.machine(compiled, values))
     try:
-        return program.run(values, tangents)
+        return program.run(values, {at + program.tangents: word for at, word in tangents.items()}, request.engine)
     except ProgramTrap as trap:
-        d = trap.diagnostics[0]
-        if d.code != "RG0404":
-            raise
-        # Raises what it has to say itself, where the function does not come that far.
-        execute(compiled, load(compiled, values, backward=backward))
         message = f"a derivative does not fit in {compiled.format}"
         hint = "Take smaller vectors or a smaller `scale`, or use a format with more bits before the point."
-        raise ProgramTrap(replace(d, message=message, hint=hint), trap.machine, trap.trap) from None
+        raise derivative_trap(trap, compiled, values, request.backward, message, hint) from None
 
 
 def _given(compiled: Compiled, a: Argument, flat: Reals, words: Sequence[int], scale: int, what: str) -> dict[int, int]:

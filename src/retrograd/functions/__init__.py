@@ -1,6 +1,7 @@
-"""Reversible functions: the decorator, runs on machines, traps in the terms of the source, listings, pickles.
+"""Reversible functions: the decorator, compiled versions, requests and results of runs, traps in terms of the source, text, pickles.
 
-It imports all parts except `cli`. Start with `reversible.py`.
+Order of imports: values → functions → batch → differentiation → pricing; each folder imports only those on its left.
+Start with `requests.py`, then `reversible.py`.
 """
 
 from retrograd.functions import errors as errors

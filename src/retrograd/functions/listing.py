@@ -1,20 +1,41 @@
-"""Compiled functions to be read: assembly beside the source, and what a notebook shows."""
+"""Compiled functions as text: assembly with the source beside it, the IR, and the page that a notebook shows."""
 
 from __future__ import annotations
 
 import html as escape_html
+from typing import Any
 
 from retrograd.assembler.disassemble import disassemble
 from retrograd.compiler.compiled import Compiled, Options
-from retrograd.functions.reversible import Reversible
+from retrograd.compiler.ir.printer import as_text
+from retrograd.functions.compilation import Compilable
 from retrograd.isa.diagnostics import RetrogradError
 
-#: lines of IR that a notebook shows unfolded
+#: lines of IR up to which a notebook shows it unfolded
 _SHOWN = 60
 
 
+class Listing:
+    """A module of the IR as text: `str(listing)` is indented text, `~listing` the inverse module."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def as_text(self) -> str:
+        """The IR as indented text."""
+        return as_text(self.module)
+
+    def __invert__(self) -> Listing:
+        return Listing(~self.module)
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    __repr__ = __str__
+
+
 def assembly(compiled: Compiled) -> str:
-    """The program as assembly text that assembles to it; each new line of the source stands beside its first instruction."""
+    """The program as assembly text, which assembles to the same program. A comment at its first instruction shows each line of the source."""
     source = compiled.program.source
     previous: tuple[str, int] | None = None
 
@@ -30,15 +51,13 @@ def assembly(compiled: Compiled) -> str:
     return disassemble(compiled.program, comment=comment)
 
 
-def html(function: Reversible) -> str:
-    """Signature, documentation, and the IR that a call without options runs."""
+def html(function: Compilable) -> str:
+    """Signature, documentation, and the IR that a call of the function runs."""
     out = [f"<div><code><b>{escape_html.escape(function.signature)}</b></code>"]
     if function.__doc__:
         out.append(f"<p>{escape_html.escape(function.__doc__.strip())}</p>")
     compiled = _default(function)
     if compiled is not None:
-        from retrograd.compiler.ir.printer import as_text
-
         text = as_text(compiled.module)
         size = len(compiled.program.code)
         opened = " open" if text.count("\n") <= _SHOWN else ""
@@ -49,8 +68,8 @@ def html(function: Reversible) -> str:
     return "\n".join([*out, "</div>"])
 
 
-def _default(function: Reversible) -> Compiled | None:
-    """The function in its own format and options: for the types of its annotations, else for those that it was compiled for last."""
+def _default(function: Compilable) -> Compiled | None:
+    """The function in its own format and options, for the annotated types; where these are open, for the types that it was compiled for last."""
     try:
         return function.compiled()
     except RetrogradError:
@@ -63,7 +82,7 @@ def _default(function: Reversible) -> Compiled | None:
 
 
 def _shown(options: Options) -> str:
-    """Options in words, those that are as by default left out but the level."""
+    """The level in words, and each option that differs from its default."""
     out = [f"level {options.level}"]
     if options.erase:
         names = "" if options.erase is True else f" of {', '.join(sorted(options.erase))}"

@@ -1,11 +1,12 @@
-"""Functions of the language as pickles: by their names, as Python's own functions are.
+"""Pickles of functions of the language: by name, as Python's own functions are pickled.
 
-    pickle(f) = (module, qualified name)        loaded, it is the function of that name there: in the same process, f itself
+    pickle(f) = (module, qualified name)        in the same process it is loaded as f itself
 
-So a process pool finds `f` where it is defined, under fork and under spawn, and the other process compiles it for itself. What is made
-of f (`~f`, `f.with_options(…)`, `rg.grad(f)`, `rg.vmap(f)`, …) is made again of what f is there.
+A process pool, under fork or spawn, finds `f` where it is defined and compiles it in its own process. Objects made from f
+(`~f`, `f.with_options(…)`, `rg.grad(f)`, `rg.vmap(f)`, …) are pickled as the call that makes them.
 
-Trap: a function that its module does not name has no such pickle: one defined within a function, or one whose name now leads to another.
+Trap: a function defined within a function has no such name, and a name may have been bound to another object since;
+both raise NotPicklable.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ from __future__ import annotations
 import importlib
 import pickle
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
+from retrograd.functions.compilation import Compilable
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
-
-if TYPE_CHECKING:
-    from retrograd.functions.reversible import Reversible
 
 Reduced = tuple[Any, ...]
 
 
 class NotPicklable(RetrogradError, pickle.PicklingError):
-    """Something that another process could not find by its name."""
+    """The object has no name by which another process could find it."""
 
 
 def refuse(message: str, hint: str | None = None) -> NoReturn:
@@ -32,18 +32,16 @@ def refuse(message: str, hint: str | None = None) -> NoReturn:
     raise NotPicklable(Diagnostic("RG0605", message, hint=hint))
 
 
-def reduced_function(f: Reversible) -> Reduced:
-    """How a function of the language is found or made again. Raises NotPicklable."""
+def reduced_function(f: Compilable) -> Reduced:
+    """`f.__reduce__()`: f is found by its name, or made again from another object that has one. Raises NotPicklable."""
     found = _named(f.__module__, f.__qualname__)
     if found is f:
         return loaded, (f.__module__, f.__qualname__)
-    from retrograd.functions.reversible import Reversible
-
-    if isinstance(f.read_from, Reversible):
+    if isinstance(f.read_from, Compilable):
         return with_options, (f.read_from, f.format, f.options)
     if found is f.fn:
-        # `g = reversible(h)`: the name leads to what was decorated.
-        return decorated, (f.__module__, f.__qualname__, f.format, f.options)
+        # `g = reversible(h)`: the name leads to the Python function h.
+        return decorated, (type(f), f.__module__, f.__qualname__, f.format, f.options)
     if "<locals>" in f.__qualname__:
         refuse(
             f"`{f.__name__}` is defined within a function, where another process cannot find it",
@@ -71,36 +69,27 @@ def _named(module: str | None, name: str) -> Any:
 
 
 def loaded(module: str, name: str) -> Any:
-    """What a module has under a name, the module imported. Raises AttributeError, ImportError."""
+    """The object of this name in a module, the module imported. Raises AttributeError, ImportError."""
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
     return found
 
 
-def decorated(module: str, name: str, format: Any, options: Any) -> Reversible:
-    """A function of the language, of a Python function in a module."""
-    from retrograd.functions.reversible import Reversible
-
-    return Reversible(loaded(module, name), format, options)
+def decorated(made: Callable[..., Any], module: str, name: str, format: Any, options: Any) -> Any:
+    """The function of the language made from a Python function in a module."""
+    return made(loaded(module, name), format, options)
 
 
-def with_options(f: Reversible, format: Any, options: Any) -> Reversible:
+def with_options(f: Any, format: Any, options: Any) -> Any:
     """The function compiled otherwise."""
     return f.with_options(format=format, **vars(options))
 
 
-def inverse_of(f: Reversible) -> Any:
+def inverse_of(f: Any) -> Any:
     return ~f
 
 
-def gradient_of(f: Any, wanted: tuple[int, ...], loss: int, keep: int, format: Any, options: Any) -> Any:
-    """`rg.reversible_gradient(f, …)`, compiled so."""
-    from retrograd.differentiation import reversible_gradient
-
-    return with_options(reversible_gradient(f, wanted, loss, keep=keep), format, options)
-
-
 def again(make: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """make(*args, **keywords): what was made of a function, made again."""
+    """make(*args, **keywords): an object made from a function, made again."""
     return make(*args, **keywords)

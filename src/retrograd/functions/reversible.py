@@ -1,40 +1,29 @@
-"""`@reversible`: functions that run forward and backward, and show what they are compiled to."""
+"""`@reversible`: functions that run forward and backward, and show the code that they are compiled to."""
 
 from __future__ import annotations
 
 import inspect
-from collections import namedtuple
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from types import MethodType
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from retrograd.compiler.compiled import Compiled, Options, compile_function, discarding_cotangents
-from retrograd.compiler.frontends.python.sources.captures import static_key
-from retrograd.compiler.frontends.python.sources.source import SourceFunction
-from retrograd.compiler.language.types import StaticType, Type
-from retrograd.isa.words import Q32_32, Format, format_of
-from retrograd.values.marshal import bind, from_words, to_words, types_from_annotations, types_of
+from retrograd.compiler.compiled import Options
+from retrograd.compiler.language.intrinsics import Intrinsic
+from retrograd.functions.compilation import Compilable, use_format
+from retrograd.functions.listing import Listing, assembly, html
+from retrograd.functions.pickling import inverse_of, reduced_function
+from retrograd.functions.requests import Request, Result
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.words import Format
 
 if TYPE_CHECKING:
-    from retrograd.compiler.lower import Lowered
     from retrograd.isa.program import Program
 
-#: combinations of types, format and options that one function keeps compiled code for; versions of each, by what they captured
-_KEPT = 64
-_VARIANTS = 4
-_default_format = Q32_32
-
-
-def use_format(format: Format | str) -> Format:
-    """Make a format, or the one of that name, the format of all functions that name no other; the previous one is returned.
-
-    Raises InputError RG0604.
-    """
-    global _default_format
-    previous, _default_format = _default_format, format_of(format)
-    return previous
+__all__ = [
+    "Inverse", "Listing", "Reversible", "oriented", "request_of", "reversible", "run", "uncomputing_level", "use_format",
+]  # fmt: skip
 
 
 class _Signature:
@@ -59,11 +48,11 @@ def _documented(doc: str | None, inverse: str) -> str:
     return f"{inspect.cleandoc(doc)}\n\n{call}" if doc else call
 
 
-class Reversible(SourceFunction):
+class Reversible(Compilable):
     """A function of the language: `f(*args)` runs it, `(~f)(*args)` runs it backward; both return all arguments.
 
     `~~f is f`. The function is compiled when it is first called with arguments of these types and shapes, and kept
-    as long as what it captured is the same.
+    as long as the values that it captured are the same.
     """
 
     __signature__ = _Signature()
@@ -71,22 +60,17 @@ class Reversible(SourceFunction):
     def __init__(
         self, fn: Callable[..., Any], format: Format | str | None = None, options: Options | None = None
     ) -> None:
-        super().__init__(fn)
+        super().__init__(fn, format, options)
         #: `inspect.getsource` and IPython's `f??` find the source by it
         self.__wrapped__ = fn
         self.__doc__ = _documented(fn.__doc__, f"(~{self.__name__})")
-        self.format = None if format is None else format_of(format)
-        self.options = options or Options()
-        #: by types, format and options; several where what they captured differs, the newest first
-        self._compiled: dict[Any, tuple[Compiled, ...]] = {}
+        self._request = Request(self)
         self._inverse = Inverse(self)
 
     # ------------------------------------------------------------------ calls
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        from retrograd.functions.execution import call
-
-        return call(self, args, keywords, backward=False)
+        return self._request.called(args, keywords)
 
     def __invert__(self) -> Inverse:
         return self._inverse
@@ -98,52 +82,15 @@ class Reversible(SourceFunction):
 
     def each(self, *args: Any, **keywords: Any) -> Any:
         """Within reversible functions: the function on every element of its arrays' first axis."""
-        from retrograd.compiler.language.intrinsics import Intrinsic
-
         Intrinsic(f"{self.__name__}.each", "statement", "")(*args, **keywords)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
-    # ------------------------------------------------------------------ what it becomes
-
-    def compiled(self, *args: Any, **keywords: Any) -> Compiled:
-        """The program for arguments like these; without any, for what the annotations say. Raises CompileError, InputError."""
-        if args or keywords or not self.parameters:
-            types = types_of(self, bind(self, args, keywords))
-        else:
-            types = types_from_annotations(self)
-        return self.compiled_for(types)
-
-    def format_for(self, format: Format | str | None = None) -> Format:
-        """The format that it is compiled in: the one asked for, its own, or that of all functions. Raises InputError RG0604."""
-        return self.format or _default_format if format is None else format_of(format)
-
-    def compiled_for(
-        self, types: tuple[Type, ...], format: Format | str | None = None, options: Options | None = None
-    ) -> Compiled:
-        """The program for these types and for what is captured now, compiled at most once."""
-        w, chosen = self.format_for(format), options or self.options
-        key = (tuple(_key(t) for t in types), w, chosen)
-        kept = self._compiled.get(key, ())
-        for found in kept:
-            if found.lowered.captures.hold():
-                return found
-        if chosen.cotangents:
-            found = discarding_cotangents(self.compiled_for(types, w, replace(chosen, cotangents=False)))
-        else:
-            found = compile_function(self, types, w, chosen)
-        if key not in self._compiled and len(self._compiled) >= _KEPT:
-            del self._compiled[next(iter(self._compiled))]
-        self._compiled[key] = (found, *kept[: _VARIANTS - 1])
-        return found
-
-    def latest(self) -> Compiled | None:
-        """What was compiled last, of all types, formats and options that are kept."""
-        return next(reversed(self._compiled.values()))[0] if self._compiled else None
+    # ------------------------------------------------------------------ the compiled code
 
     def program(self, *args: Any, **keywords: Any) -> Program:
-        """What machines run."""
+        """The program that machines run, for arguments like these: see `compiled`."""
         return self.compiled(*args, **keywords).program
 
     def lower(self, *args: Any, **keywords: Any) -> Listing:
@@ -152,8 +99,6 @@ class Reversible(SourceFunction):
 
     def assembly(self, *args: Any, **keywords: Any) -> str:
         """The program as assembly text, with the user's lines as comments."""
-        from retrograd.functions.listing import assembly
-
         return assembly(self.compiled(*args, **keywords))
 
     def with_options(self, **changes: Any) -> Reversible:
@@ -164,8 +109,6 @@ class Reversible(SourceFunction):
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from retrograd.functions.pickling import reduced_function
-
         return reduced_function(self)
 
     def __deepcopy__(self, memo: Any) -> Reversible:
@@ -175,8 +118,6 @@ class Reversible(SourceFunction):
         return self
 
     def _repr_html_(self) -> str:
-        from retrograd.functions.listing import html
-
         return html(self)
 
 
@@ -192,11 +133,10 @@ class Inverse:
         self.__name__, self.__module__ = f"~{of.__name__}", of.__module__
         self.__wrapped__ = of.fn
         self.__doc__ = f"The inverse of {of.__name__}. {_documented(of.fn.__doc__, of.__name__)}"
+        self._request = Request(of, backward=True)
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        from retrograd.functions.execution import call
-
-        return call(self.__retrograd_inverse_of__, args, keywords, backward=True)
+        return self._request.called(args, keywords)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -210,8 +150,6 @@ class Inverse:
         return self.__retrograd_inverse_of__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from retrograd.functions.pickling import inverse_of
-
         return inverse_of, (self.__retrograd_inverse_of__,)
 
     def __deepcopy__(self, memo: Any) -> Inverse:
@@ -222,32 +160,6 @@ class Inverse:
 
     def __repr__(self) -> str:
         return f"<inverse of {self.__retrograd_inverse_of__!r}>"
-
-
-class Listing:
-    """A module of the IR, to be read."""
-
-    def __init__(self, module: Any) -> None:
-        self.module = module
-
-    def as_text(self) -> str:
-        """The IR as indented text."""
-        from retrograd.compiler.ir.printer import as_text
-
-        return as_text(self.module)
-
-    def __invert__(self) -> Listing:
-        return Listing(~self.module)
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    def __repr__(self) -> str:
-        return self.as_text()
-
-
-def _key(t: Type) -> Any:
-    return ("static", static_key(t.value)) if isinstance(t, StaticType) else t
 
 
 @overload
@@ -279,24 +191,56 @@ def reversible(
     return lambda f: Reversible(f, format, options)
 
 
-def results(function: Reversible, values: list[Any]) -> Any:
-    """All arguments after a run, by position and by name."""
-    names = [p.name for p in function.parameters]
-    return tuple_of(function.__name__, tuple(names))(*values)
+# ---------------------------------------------------------------------- runs
 
 
-@cache
-def tuple_of(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
-    """A class of named tuples: to make one takes as long as a short run."""
-    made = cast("Any", namedtuple)(name, fields, rename=True)
-    # No module names the class: another process makes it again.
-    made.__reduce__ = lambda self: (tuple_with, (name, fields, tuple(self)))
-    return cast("Callable[..., Any]", made)
+def oriented(f: Any, refused: type[InputError] = InputError) -> tuple[Reversible, bool]:
+    """(the reversible function, whether f is its inverse). Raises `refused` RG0603 for any other object."""
+    if isinstance(f, Reversible):
+        return f, False
+    if isinstance(f, Inverse):
+        return ~f, True
+    name = getattr(f, "__name__", None) or f"{f!r:.40}"
+    hint = "Use @reversible: only functions of the language run backward and have derivatives."
+    raise refused(Diagnostic("RG0603", f"`{name}` is no reversible function", hint=hint))
 
 
-def tuple_with(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    """A named tuple, out of a pickle."""
-    return tuple_of(name, fields)(*values)
+def request_of(f: Reversible | Inverse, *, backward: bool = False, **settings: Any) -> Request:
+    """The request that runs f, or with `backward` its inverse. Raises InputError."""
+    function, inverse = oriented(f)
+    return Request(function, backward=backward != inverse, **settings)
 
 
-__all__ = ["Inverse", "Listing", "Lowered", "Reversible", "from_words", "reversible", "to_words", "use_format"]
+def run(
+    function: Reversible | Inverse,
+    *args: Any,
+    engine: str = "auto",
+    backward: bool = False,
+    max_steps: int | None = None,
+    format: Format | str | None = None,
+    options: Options | None = None,
+    overflow: bool = True,
+    **keywords: Any,
+) -> Result:
+    """Run a reversible function on a machine, from `start` to `finish` or, backward, from `finish` to `start`.
+
+    `engine`: the engine that runs it (`retrograd.functions.execution.ENGINES`); all give the same bits. Raises CompileError for a
+    function that cannot be compiled, InputError for arguments that do not fit it and for an unknown engine, ProgramTrap for a
+    trap and for more than `max_steps` instructions.
+    """
+    request = request_of(
+        function, backward=backward, engine=engine, format=format, options=options, max_steps=max_steps, overflow=overflow
+    )  # fmt: skip
+    return request.run(args, keywords)
+
+
+def uncomputing_level(function: Reversible, *args: Any, **keywords: Any) -> float:
+    """log₂(N_reversible / N_erasing): the cost of uncomputing, in instructions executed on these arguments.
+
+    0: nothing is uncomputed; 1: uncomputing doubles the work. N_erasing is the count of the same source in erase mode.
+    Keywords are those of `run`.
+    Source: the uncomputing level of Liu and Zhao, Differentiate everything with a reversible embedded language, 2020.
+    """
+    reversible = run(function, *args, **keywords)
+    erasing = run(function.with_options(erase=True), *args, **keywords)
+    return math.log2(reversible.steps / erasing.steps)

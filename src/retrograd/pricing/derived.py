@@ -15,15 +15,18 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from retrograd.batch.arguments import Batch, Loaded
-from retrograd.batch.gradients import plan
+from retrograd.batch.batches import Mapped
 from retrograd.batch.runs import run_rows
 from retrograd.compiler.compiled import Compiled
-from retrograd.differentiation.arguments import Batched, Derived, Sought, direction_of, need_scale, position, positions
-from retrograd.differentiation.course import explained
-from retrograd.differentiation.gradients import Slope, choose, need_loss
-from retrograd.differentiation.programs import gradient_program, kept
+from retrograd.differentiation.arguments import need_scale
+from retrograd.differentiation.batches import BatchGradient
+from retrograd.differentiation.gradient_requests import GradientRequest, choose, need_loss
+from retrograd.differentiation.gradients import LossFunction
+from retrograd.differentiation.pullbacks import pullback_program
+from retrograd.differentiation.reports import explained
 from retrograd.functions.execution import ProgramTrap, execute, load
-from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.functions.requests import Request, Settings
+from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.pricing.context import EnergyRequest
@@ -32,56 +35,53 @@ from retrograd.simulator.energy.counting import CODE_BITS, Counts, Host, Site, c
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.engines.choice import engine_named, engine_of
 from retrograd.simulator.machine import Machine, Stop, Trap
-from retrograd.values.marshal import bind, types_of
 
 
 def energy_of(
     f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
 ) -> EnergyReport:
     """The report of a gradient or a batch: see `rg.energy`. Raises InputError RG0603 for anything else."""
-    if isinstance(f, Derived) and f.batched is not None:
-        return _batch(f, f.batched, args, keywords, how)
-    sought = _sought(f)
-    if sought is None:
+    if isinstance(f, Mapped):
+        return _batch(f, args, keywords, how)
+    if not isinstance(f, LossFunction):
         name = getattr(f, "__name__", None) or f"{f!r:.40}"
         _refuse(
             f"`{name}` has no energy report",
             "reversible functions have one, and what rg.grad, rg.value_and_grad and rg.vmap make of them",
         )
-    return _gradient(f.__name__, sought, args, {**keywords, **(f.zeros if isinstance(f, Slope) else {})}, how)
+    return _gradient(f.__name__, f.requested, args, {**keywords, **f.zeros}, how)
 
 
 def _refuse(message: str, hint: str | None = None) -> NoReturn:
     raise InputError(Diagnostic("RG0603", message, hint=hint))
 
 
-def _sought(f: Any) -> Sought | None:
-    """Which gradient it gives, if it gives one."""
-    if isinstance(f, Slope):
-        return Sought(f.function, f.argnums, f.loss, f.scale, value=False)
-    return f.sought if isinstance(f, Derived) else None
+def _requested(own: Request, how: EnergyRequest) -> Request:
+    """The request of a derived function, with the engine, format and options that `energy` is given."""
+    engine = own.engine if how.engine == "auto" else how.engine
+    format = own.format if how.format is None else how.format
+    return replace(own, engine=engine, format=format, options=how.options, max_steps=how.max_steps)
 
 
 # ---------------------------------------------------------------------- gradients
 
 
 def _gradient(
-    name: str, sought: Sought, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
+    name: str, requested: GradientRequest, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
 ) -> EnergyReport:
-    """There and back on one machine, whose program tests where it frees what has a cotangent."""
-    function, backward = direction_of(sought.f)
-    values = bind(function, args, keywords)
-    chosen, at = positions(sought.f, sought.argnums), position(sought.f, sought.loss)
-    types, options = types_of(function, values), how.options or function.options
-    compiled = function.compiled_for(types, how.format, replace(options, cotangents=True))
-    loss = compiled.arguments[at]
-    need_loss(sought.f, loss)
-    wanted = choose(sought.f, compiled.arguments, chosen, at)
-    one = 1 << (compiled.format.frac + need_scale(sought.scale, compiled.format))
+    """Forward and back on one machine in differentiation mode, as on the co-processor."""
+    run = _requested(requested.run, how)
+    values = run.values(args, keywords)
+    options = run.options or run.function.options
+    compiled = replace(run, options=replace(options, cotangents=True)).compiled(values)
+    loss = compiled.arguments[requested.loss]
+    need_loss(requested.f, loss)
+    wanted = choose(requested.f, compiled.arguments, requested.chosen, requested.loss)
+    one = 1 << (compiled.format.frac + need_scale(requested.scale, compiled.format))
     words = sum(a.type.size for a in compiled.arguments)
-    out = sum(a.type.size for a in wanted) + sought.value
+    out = sum(a.type.size for a in wanted) + requested.value
 
-    machine = load(compiled, values, backward=backward, engine=how.engine)
+    machine = run.machine(compiled, values)
     there = Ledger(machine, range(words)) if how.timeline else None
     execute(compiled, machine, how.max_steps, there)
     machine.differentiating = True
@@ -93,9 +93,8 @@ def _gradient(
     try:
         stop = machine.run(left, observe=back).stop
     except Trap as trap:
-        # As in rg.grad: cotangents of constants, which a machine has and nobody asks for, may outgrow the word.
-        plain = function.compiled_for(types, how.format, options)
-        other = _by_program(plain, backward, values, {loss.address: one}, how) if trap.code == "RG0404" else None
+        # A machine has cotangents of constants, too, and they may outgrow the word. The gradient program has none.
+        other = _by_program(run, values, {loss.address: one}) if trap.code == "RG0404" else None
         if other is None:
             raise ProgramTrap(explained(compiled, machine, trap), machine, trap) from None
         machine, there, back = other, None, None
@@ -112,16 +111,14 @@ def _gradient(
     return EnergyReport(name, how.context(compiled.format), counts, engine_of(machine), None, there, back)
 
 
-def _by_program(
-    compiled: Compiled, backward: bool, values: list[Any], seeds: Mapping[int, int], how: EnergyRequest
-) -> Machine | None:
-    """The gradient program, which has cotangents of what is active only; None if it traps, too."""
-    program = kept(compiled, ("gradient", backward), lambda: gradient_program(compiled, backward))
-    machine = load(program.compiled, values, engine=how.engine)
+def _by_program(run: Request, values: list[Any], seeds: Mapping[int, int]) -> Machine | None:
+    """The gradient program, which has cotangents of active variables only; None if it traps, too."""
+    program = pullback_program(run.compiled(values), run.backward)
+    machine = load(program.compiled, values, engine=run.engine)
     for address, word in seeds.items():
         machine.load(address + program.cotangents, [word])
     try:
-        execute(program.compiled, machine, how.max_steps)
+        execute(program.compiled, machine, run.max_steps)
     except ProgramTrap as trap:
         if trap.trap is None:
             raise
@@ -160,53 +157,60 @@ class _Counted:
         return Counts(program, dict(executed), 0, host)
 
 
-def _batch(
-    f: Derived, batched: Batched, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
-) -> EnergyReport:
+def _loss_function(f: Mapped) -> LossFunction:
+    assert isinstance(f.each, LossFunction)
+    return f.each
+
+
+def _batch(f: Mapped, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest) -> EnergyReport:
     if how.timeline:
         _refuse(
             f"`{f.__name__}` is a batch: `timeline` is for single runs",
             "look at one element: rg.energy of what is mapped",
         )
-    engine = batched.engine if how.engine == "auto" else how.engine
-    if engine_named(engine) == "cuda":
+    if f.engine != "auto" or f.format is not None:
+        how = how._replace(
+            engine=f.engine if how.engine == "auto" else how.engine,
+            format=f.format if how.format is None else how.format,
+        )
+    own = request_of(f.each) if isinstance(f.each, Reversible | Inverse) else _loss_function(f).requested.run
+    request = _requested(own, how)
+    if engine_named(request.engine) == "cuda":
         hint = "engine = auto, native, translated, threaded or reference: counts are the same on all"
         raise InputError(
             Diagnostic("RG1001", "the engine `cuda` keeps no counts of what was executed where", hint=hint)
         )
 
-    def run(compiled: Compiled, loaded: Loaded, out: int, backward: bool) -> _Counted:
+    def run(compiled: Compiled, loaded: Loaded, out: int, settings: Settings) -> _Counted:
         """`out`: words that are copied out of each element."""
         carried = sum(n for _, n in loaded.ranges.values()) + shared
         host = host_traffic(compiled.program, carried, out)._replace(code_bits=0)
         counted = _Counted(host)
-        modes: dict[str, Any] = {"engine": engine, "backward": backward, "limit": how.max_steps}
-        rows = run_rows(compiled, loaded, [], counted=counted, **modes)
+        rows = run_rows(compiled, loaded, [], (), settings, counted=counted)
         if rows.traps:
             raise rows.traps[min(rows.traps)]
         return counted
 
     beside = None
-    if isinstance(batched.f, Reversible | Inverse):
-        function, backward = (~batched.f, True) if isinstance(batched.f, Inverse) else (batched.f, False)
-        batch = Batch(function, args, keywords, batched.in_axes)
-        types = batch.types()
-        compiled = function.compiled_for(types, how.format, how.options)
+    if isinstance(f.each, Reversible | Inverse):
+        batch = Batch(request, args, keywords, f.in_axes)
+        compiled = batch.compiled()
         words = sum(a.type.size for a in compiled.arguments)
         shared = sum(a.type.size for a in compiled.arguments if a.name not in batch.columns)
-        counted = run(compiled, batch.words(compiled), words, backward)
-        if how.baseline and not backward and not compiled.options.erase:
-            erasing = function.compiled_for(types, how.format, replace(compiled.options, erase=True))
-            beside = run(erasing, batch.words(erasing), words, backward).total(erasing.program)
+        counted = run(compiled, batch.words(compiled), words, request)
+        if how.baseline and not request.backward and not compiled.options.erase:
+            options = replace(compiled.options, erase=True)
+            erasing = request.function.compiled_for(batch.types(), request.format, options)
+            beside = run(erasing, batch.words(erasing), words, request).total(erasing.program)
         program = compiled.program
     else:
-        sought = _sought(batched.f)
-        assert sought is not None
-        p = plan(sought, args, keywords, batched.in_axes, batched.summed, how.format, how.options)
-        shared = sum(a.type.size for a in p.compiled.arguments if a.name not in p.batch.columns)
-        out = sum(a.type.size for a in p.wanted) + sought.value
-        counted = run(p.program.compiled, p.loaded, out, False)
+        requested = _loss_function(f).requested
+        b = BatchGradient.of(requested, args, keywords, f.in_axes, f.summed, request)
+        p = b.plan
+        shared = sum(a.type.size for a in p.compiled.arguments if a.name not in b.batch.columns)
+        out = sum(a.type.size for a in p.wanted) + requested.value
+        counted = run(p.program.compiled, b.loaded, out, replace(request, backward=False))
         program = p.program.compiled.program
     each = tuple(counted.each[i] for i in sorted(counted.each))
     by = how.context(program.format)
-    return EnergyReport(f"vmap({batched.f.__name__})", by, counted.total(program), counted.engine, beside, each=each)
+    return EnergyReport(f"vmap({f.each.__name__})", by, counted.total(program), counted.engine, beside, each=each)

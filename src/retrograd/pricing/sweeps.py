@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from retrograd.compiler.compiled import Compiled
-from retrograd.functions.execution import ProgramTrap, execute, load, loaded_words
+from retrograd.functions.execution import ProgramTrap, argument_words, execute, load
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, RetrogradError, nearest
 from retrograd.isa.program import Program
@@ -271,7 +271,7 @@ def _runs(
                 try:
                     values = bind(function, args, keywords)
                     compiled = function.compiled_for(types_of(function, values), wanted)
-                    words = tuple((address, tuple(found)) for address, found in loaded_words(compiled, values))
+                    words = ((0, tuple(argument_words(compiled, values))),)
                 except (CompileError, InputError) as error:
                     if error.code not in NO_WORD:
                         raise _numbered(error, number, len(given)) from None

@@ -64,10 +64,13 @@ def bind(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]
     """The arguments in the order of the parameters, defaults filled in. Raises InputError RG0603."""
     if not isinstance(function, SourceFunction):
         name = getattr(function, "__name__", None) or _kind(function)
-        _fail(f"`{name}` is no reversible function", "Use @reversible: what runs here is a function of the language.")
-    names = [p.name for p in function.parameters]
-    if len(args) == len(names) and not keywords:
+        _fail(
+            f"`{name}` is no reversible function",
+            "Use @reversible: only functions of the language run backward and have derivatives.",
+        )
+    if len(args) == len(function.parameters) and not keywords:
         return list(args)
+    names = [p.name for p in function.parameters]
     of = f"It is declared as {function.signature}."
     called = f"`{function.__name__}`"
     if len(args) > len(names):

@@ -263,7 +263,7 @@ def test_versions_are_not_kept_without_end() -> None:
     for rate in range(20):
         names["rate"] = rate
         assert f(0.0, 0.5).y == rate / 2
-    assert sum(len(kept) for kept in f._compiled.values()) <= 4
+    assert sum(len(kept) for kept in f._versions.values()) <= 4
 
 
 def test_an_array_that_cannot_be_written_is_not_looked_at() -> None:

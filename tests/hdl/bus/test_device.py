@@ -20,7 +20,7 @@ from retrograd.isa.words import Format
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.functions.hardware import run_on_hardware
+from retrograd.hardware import run_on_hardware
 
 Q32, Q64 = Format(32, 16), Format(64, 32)
 #: M[1] += (M[0] · M[2])², both factors with cotangents

@@ -264,7 +264,8 @@ def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, boo
 
 def _run_once(options: argparse.Namespace) -> int:
     from retrograd.cli.report import engine_text, show_errors
-    from retrograd.functions.execution import ProgramTrap, run
+    from retrograd.functions.execution import ProgramTrap
+    from retrograd.functions.reversible import run
     from retrograd.values.marshal import bind
 
     function, backward = function_and_direction(options)
@@ -440,7 +441,7 @@ def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: s
 
     types = types_of(function, bind(function, args, keywords)) if args or keywords else types_from_annotations(function)
     seen: list[tuple[str, Any]] = []
-    compile_function(function, types, function.format or _default(), function.options, lambda n, m: seen.append((n, m)))
+    compile_function(function, types, function.format_for(), function.options, lambda n, m: seen.append((n, m)))
     names = [name for name, _ in seen]
     if wanted != "all" and wanted not in names:
         near = nearest(wanted, names) or f"passes: {', '.join(dict.fromkeys(names))}, all"
@@ -449,12 +450,6 @@ def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: s
         if wanted in ("all", name):
             print(f"; after {name}\n{as_text(module)}")
     return OK
-
-
-def _default() -> Any:
-    from retrograd.functions import reversible as functions
-
-    return functions._default_format
 
 
 def _summary(compiled: Compiled) -> str:

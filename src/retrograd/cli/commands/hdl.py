@@ -171,7 +171,7 @@ def _run_dict(run: SimulatedRun, program: Program) -> dict[str, Any]:
 
 
 def _run_function(options: argparse.Namespace) -> int:
-    from retrograd.functions.hardware import run_on_hardware
+    from retrograd.hardware import run_on_hardware
 
     for option, given in (
         ("--set", options.sets),

@@ -146,8 +146,9 @@ def compare(
 def program_of(function: Any, *args: Any, **options: Any) -> tuple[rg.Program, Any]:
     """A reversible function's program for arguments like those of a batch, and the batch as words."""
     from retrograd.batch.arguments import Batch
+    from retrograd.functions.requests import Request
 
-    batch = Batch(function, args, {}, options.pop("in_axes", 0))
+    batch = Batch(Request(function), args, {}, options.pop("in_axes", 0))
     compiled = function.compiled_for(batch.types(), **options)
     return compiled.program, batch.words(compiled).matrix
 

@@ -18,6 +18,7 @@ from retrograd.differentiation.arguments import (
     refuse,
     without_derivative,
 )
+from retrograd.functions.pickling import with_options
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.values.numbers import fixed
 
@@ -43,13 +44,11 @@ class ReversibleGradient(Reversible):
         self.__doc__ = f"{', '.join(gains)}; all else as it was."
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from retrograd.functions.pickling import gradient_of
-
         of = self.gradient_of
         assert of is not None
         function = cast("Reversible", of.function)  # as `reversible_gradient` was given it
         inner = ~function if of.backward else function
-        return gradient_of, (inner, of.wanted, of.loss, of.keep, self.format, self.options)
+        return _made_again, (inner, of.wanted, of.loss, of.keep, self.format, self.options)
 
     def with_options(self, **changes: Any) -> Reversible:
         """The same function compiled otherwise: see `Reversible.with_options`."""
@@ -103,6 +102,11 @@ def reversible_gradient(
         gains.append(Parameter(name, _gain(p.annotation)))
     of = GradientOf(function, backward, at, tuple(chosen), keep)
     return ReversibleGradient(function, of, (*function.parameters, *gains))
+
+
+def _made_again(f: Any, wanted: tuple[int, ...], loss: int, keep: int, format: Any, options: Any) -> Any:
+    """The function out of a pickle, with its options."""
+    return with_options(reversible_gradient(f, wanted, loss, keep=keep), format, options)
 
 
 def _words(keep: Any) -> int:

@@ -1,0 +1,116 @@
+"""Gradients of a batch, as one batch: the gradient program runs on all elements, on any engine.
+
+batch_gradient(grad(f), xs)[i] == grad(f)(xs[i]),  bit for bit
+for an argument x that all elements share, with shared="sum":  Σᵢ ∂Lᵢ/∂x,  an exact sum of integers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrograd.batch.arguments import Axes, Batch, Loaded, many, stacked_values
+from retrograd.batch.batches import Shared
+from retrograd.batch.runs import ElementTrap, run_rows
+from retrograd.compiler.language.types import FIXED
+from retrograd.compiler.lower import Argument
+from retrograd.differentiation.arguments import from_integers, from_words, shaped, sizes
+from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice
+from retrograd.functions.execution import ProgramTrap
+from retrograd.functions.requests import Request, Settings
+from retrograd.simulator.engines.batch.layout import Range
+
+
+def batch_gradient(
+    derived: Callable[..., Any],
+    requested: GradientRequest,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    in_axes: Axes,
+    shared: Shared,
+) -> Any:
+    """∂L/∂x for each element, stacked along axis 0; with `requested.value`, (L, ∂L/∂x). See `vmap`.
+
+    Raises CompileError, InputError, NotDifferentiable, ElementTrap with the trap that the element's own gradient gives.
+    """
+    b = BatchGradient.of(requested, args, keywords, in_axes, shared == "sum")
+    batch, loaded, scale, w = b.batch, b.loaded, b.plan.scale, b.plan.compiled.format
+    rows = run_rows(b.plan.program.compiled, loaded, b.kept, b.summed, Settings(engine=requested.run.engine))
+    for i in sorted(rows.traps):
+        # The message is that of the element's own gradient.
+        try:
+            derived(*batch.element(i)[: len(args)], **_named(batch, i, keywords))
+        except ProgramTrap as trap:
+            raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
+        raise rows.traps[i]
+    found: dict[str, Any] = {}
+    column = 1
+    for a in b.each:
+        words, column = rows.after[:, column : column + a.type.size], column + a.type.size
+        held = loaded.of(a.name) if a.name in batch.columns else np.tile(_words(loaded, a), (len(words), 1))
+        of_all = many(a.type, len(words))
+        found[a.name] = shaped(of_all, from_words(words.ravel(), sizes(of_all, held.ravel(), w), scale, w))
+    column = 0
+    for a in b.added:
+        totals, column = rows.sums[column : column + a.type.size], column + a.type.size
+        found[a.name] = shaped(a.type, from_integers(totals, sizes(a.type, _words(loaded, a), w), scale, w))
+    gradients = by_choice(requested.argnums, {a.name: found[a.name] for a in b.plan.wanted})
+    if not requested.value:
+        return gradients
+    return stacked_values(FIXED, rows.after[:, :1], w), gradients
+
+
+@dataclass(frozen=True)
+class BatchGradient:
+    """The gradient program of a batch, the words that it runs on, and the places of its results."""
+
+    batch: Batch
+    plan: GradientPlan
+    loaded: Loaded
+    #: of the arguments to differentiate by, those with a gradient for each element, and those with a sum over all
+    each: list[Argument]
+    added: list[Argument]
+
+    @classmethod
+    def of(
+        cls,
+        requested: GradientRequest,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        in_axes: Axes,
+        summed: bool,
+        run: Request | None = None,
+    ) -> BatchGradient:
+        """The gradients of a batch, run as requested or as `run`. Raises CompileError, InputError, NotDifferentiable."""
+        batch = Batch(run or requested.run, args, keywords, in_axes)
+        plan = requested.plan(batch.compiled())
+        added = [a for a in plan.wanted if summed and a.name not in batch.columns]
+        each = [a for a in plan.wanted if a not in added]
+        return cls(batch, plan, batch.words(plan.compiled), each, added)
+
+    @property
+    def kept(self) -> list[Range]:
+        """The value of the loss, and the cotangents of `each`."""
+        return [(self.plan.program.value, 1), *self._cotangents(self.each)]
+
+    @property
+    def summed(self) -> list[Range]:
+        """The cotangents of `added`."""
+        return self._cotangents(self.added)
+
+    def _cotangents(self, of: list[Argument]) -> list[Range]:
+        return [(a.address + self.plan.program.cotangents, a.type.size) for a in of]
+
+
+def _words(loaded: Loaded, a: Argument) -> NDArray[np.uint64]:
+    """The words of an argument that all elements share."""
+    return loaded.shared[a.address : a.address + a.type.size]
+
+
+def _named(batch: Batch, i: int, keywords: dict[str, Any]) -> dict[str, Any]:
+    names = [p.name for p in batch.function.parameters]
+    return {name: value for name, value in zip(names, batch.element(i), strict=True) if name in keywords}

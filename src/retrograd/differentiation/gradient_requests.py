@@ -1,0 +1,141 @@
+"""Requests for gradients of one number, and the gradient programs that answer them.
+
+    P; L̄ := 2^scale; lift(P⁻¹)          runs on x, and leaves ∂L/∂x beside x
+
+Nothing is stored for the way back: P⁻¹ computes every operand again. The memory of a gradient is twice that of the program,
+however long it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.language.types import FIXED
+from retrograd.compiler.lower import Argument
+from retrograd.differentiation.arguments import (
+    Which,
+    direction_of,
+    from_words,
+    is_one,
+    need_derivative,
+    need_scale,
+    position,
+    positions,
+    refuse,
+    shaped,
+    sizes,
+    without_derivative,
+)
+from retrograd.differentiation.programs import COTANGENT_HINT, Program, derivative_trap, kept, loss_gradient_program
+from retrograd.functions.execution import ProgramTrap, execute
+from retrograd.functions.requests import Request
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.words import Format
+from retrograd.simulator.machine import Machine
+from retrograd.values.exact import real_of
+from retrograd.values.named import named_tuple
+
+
+class GradientRequest:
+    """A request for ∂(the argument `loss`)/∂(the arguments `argnums`); with `value`, for the value of the loss too.
+
+    Raises NotDifferentiable for arguments that the function does not have.
+    """
+
+    def __init__(
+        self,
+        f: Reversible | Inverse,
+        argnums: Which,
+        loss: int | str,
+        scale: int,
+        engine: str = "auto",
+        format: Format | str | None = None,
+        value: bool = False,
+    ) -> None:
+        self.f = f
+        function, backward = direction_of(f)
+        self.run = Request(function, backward=backward, engine=engine, format=format)
+        self.argnums, self.scale, self.value = argnums, scale, value
+        self.chosen, self.loss = positions(f, argnums), position(f, loss)
+        chosen = None if self.chosen is None else tuple(self.chosen)
+        self._key = "loss gradient", backward, chosen, self.loss, scale
+
+    def plan(self, compiled: Compiled) -> GradientPlan:
+        """The gradient program of a compiled function, made once. Raises NotDifferentiable."""
+        return kept(compiled, self._key, lambda: self._plan(compiled))
+
+    def _plan(self, compiled: Compiled) -> GradientPlan:
+        loss = compiled.arguments[self.loss]
+        need_loss(self.f, loss)
+        wanted = choose(self.f, compiled.arguments, self.chosen, self.loss)
+        scale = need_scale(self.scale, compiled.format)
+        program = loss_gradient_program(compiled, self.run.backward, wanted, loss, scale)
+        return GradientPlan(compiled, program, scale, wanted)
+
+    def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """∂L/∂x, or (L, ∂L/∂x), at these arguments. Raises CompileError, InputError, ProgramTrap."""
+        values = self.run.values(args, keywords)
+        compiled = self.run.compiled(values)
+        plan = self.plan(compiled)
+        if compiled.emitted.externals:
+            # The gradient program would execute the blocks on its way back, too.
+            execute(compiled, self.run.machine(compiled, values))
+        try:
+            machine = plan.program.run(values, {}, self.run.engine)
+        except ProgramTrap as trap:
+            message = f"running back, cotangent overflow in {compiled.format}"
+            raise derivative_trap(trap, compiled, values, self.run.backward, message, COTANGENT_HINT) from None
+        gradients = by_choice(self.argnums, {a.name: plan.gradient(machine, a) for a in plan.wanted})
+        if not self.value:
+            return gradients
+        return real_of(machine.memory[plan.program.value], "fixed", compiled.format), gradients
+
+
+@dataclass(frozen=True)
+class GradientPlan:
+    """The gradient program of a compiled function, and the arguments `wanted` by which it differentiates."""
+
+    compiled: Compiled
+    program: Program
+    scale: int
+    wanted: list[Argument]
+
+    def gradient(self, machine: Machine, a: Argument) -> Any:
+        """∂L/∂(the argument) after the run, of the argument's form."""
+        w, memory = self.compiled.format, machine.memory
+        address = a.address + self.program.cotangents
+        if a.type == FIXED:
+            return w.signed(memory[address]) / (1 << (w.frac + self.scale))
+        size = sizes(a.type, memory[a.address : a.address + a.type.size], w)
+        return shaped(a.type, from_words(memory[address : address + a.type.size], size, self.scale, w))
+
+
+def need_loss(f: Reversible | Inverse, a: Argument) -> None:
+    """Raise NotDifferentiable unless the argument is one fixed number."""
+    if a.type == FIXED:
+        return
+    hint = "a loss is one fixed number"
+    if without_derivative(a.type) is None:
+        hint += "; rg.jacobian differentiates arrays, structs and lognums, rg.vjp takes cotangents of all results"
+    refuse(f"the loss `{a.name}` of `{f.__name__}` is {a.type}", hint)
+
+
+def choose(
+    f: Reversible | Inverse, arguments: Sequence[Argument], chosen: Sequence[int] | None, left_out: int | None
+) -> list[Argument]:
+    """The arguments at the chosen positions; for None, all that have a derivative except `left_out`."""
+    if chosen is None:
+        return [a for i, a in enumerate(arguments) if i != left_out and without_derivative(a.type) is None]
+    for i in chosen:
+        need_derivative(f, arguments[i].name, arguments[i].type)
+    return [arguments[i] for i in chosen]
+
+
+def by_choice(argnums: Which, found: Mapping[str, Any]) -> Any:
+    """The values in the form that `argnums` determines: one by itself, several as a tuple, all by name."""
+    if argnums is None:
+        return named_tuple("Gradients", tuple(found))(*found.values())
+    return next(iter(found.values())) if is_one(argnums) else tuple(found.values())

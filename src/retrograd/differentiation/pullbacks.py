@@ -1,0 +1,143 @@
+"""Cotangents of all results: `vjp`.
+
+pullback(ȳ) = Jᵀȳ:  the gradient program P; lift(P⁻¹) runs on x and ȳ, and leaves x̄ beside x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.lower import Argument
+from retrograd.differentiation.arguments import (
+    direction_of,
+    flattened,
+    from_words,
+    need_derivative,
+    need_scale,
+    refuse,
+    shaped,
+    sizes,
+    to_words,
+)
+from retrograd.differentiation.gradient_requests import by_choice, choose
+from retrograd.differentiation.programs import COTANGENT_HINT, Program, derivative_trap, gradient_program, kept
+from retrograd.functions.execution import ProgramTrap, execute, read
+from retrograd.functions.requests import Request
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.diagnostics import nearest
+from retrograd.isa.words import Format
+
+
+def vjp(
+    f: Reversible | Inverse,
+    /,
+    *args: Any,
+    scale: int = 0,
+    engine: str = "auto",
+    format: Format | str | None = None,
+    **keywords: Any,
+) -> tuple[Any, Pullback]:
+    """(values, pullback): values as f(*args) gives them, pullback(ȳ) = Jᵀȳ, J the Jacobian of all values by all arguments.
+
+    ȳ are cotangents ∂L/∂value: a mapping by name, or a sequence with one for each argument; None, and a name that the
+    mapping leaves out, is zero. A struct's is a struct, or a mapping of its fields; that of a complex number may be Python's,
+    ∂L/∂re + i·∂L/∂im. pullback returns the cotangents of all arguments that have a derivative, by name, each of
+    the form of its argument. It may be called again; each call runs forward and back once.
+    f may be an inverse, `~f`; `scale` as in `grad`; `engine`, `format`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
+    Trap: an argument that f leaves alone is a result too, and its cotangent adds to the cotangent that comes back for it.
+    """
+    function, backward = direction_of(f)
+    request = Request(function, backward=backward, engine=engine, format=format)
+    values = request.values(args, keywords)
+    compiled = request.compiled(values)
+    k = need_scale(scale, compiled.format)
+    machine = request.machine(compiled, values)
+    execute(compiled, machine, None)
+    results = function.results(*read(compiled, machine))
+    return results, Pullback(f, request, compiled, values, machine.memory[:], k)
+
+
+class Pullback:
+    """ȳ → Jᵀȳ at some arguments: see `vjp`."""
+
+    def __init__(
+        self,
+        f: Reversible | Inverse,
+        request: Request,
+        compiled: Compiled,
+        values: list[Any],
+        final: list[int],
+        scale: int,
+    ) -> None:
+        self._f, self._request, self._compiled, self._values = f, request, compiled, values
+        #: memory after the run: a cotangent of a lognum is scaled by its value there
+        self._final = final
+        self._scale = scale
+        self._wanted = choose(f, compiled.arguments, None, None)
+
+    def __call__(self, cotangents: Any) -> Any:
+        compiled, program, w = (
+            self._compiled,
+            pullback_program(self._compiled, self._request.backward),
+            self._compiled.format,
+        )
+        given: dict[int, int] = {}
+        for a, value in by_argument(self._f, compiled.arguments, cotangents):
+            need_derivative(self._f, a.name, a.type)
+            size = sizes(a.type, self._final[a.address : a.address + a.type.size], w)
+            words = to_words(flattened(a.type, value, a.name), size, self._scale, w, a.name)
+            given |= {a.address + program.cotangents + i: word for i, word in enumerate(words) if word}
+        memory = pulled_back(self._request, compiled, self._values, given)
+
+        def gradient(a: Argument) -> Any:
+            at = a.address + program.cotangents
+            size = sizes(a.type, memory[a.address : a.address + a.type.size], w)
+            return shaped(a.type, from_words(memory[at : at + a.type.size], size, self._scale, w))
+
+        return by_choice(None, {a.name: gradient(a) for a in self._wanted})
+
+    def __repr__(self) -> str:
+        return f"<pullback of {self._f.__name__}>"
+
+
+def pullback_program(compiled: Compiled, backward: bool) -> Program:
+    """The gradient program (x, ȳ) -> (x, x̄) of a compiled function, made once."""
+    return kept(compiled, ("gradient", backward), lambda: gradient_program(compiled, backward))
+
+
+def pulled_back(request: Request, compiled: Compiled, values: list[Any], given: Mapping[int, int]) -> list[int]:
+    """The memory after the gradient program has run from these cotangents, address -> word. Raises ProgramTrap."""
+    try:
+        machine = pullback_program(compiled, request.backward).run(values, given, request.engine)
+    except ProgramTrap as trap:
+        message = f"running back, cotangent overflow in {compiled.format}"
+        raise derivative_trap(trap, compiled, values, request.backward, message, COTANGENT_HINT) from None
+    return machine.memory[:]
+
+
+def by_argument(
+    f: Reversible | Inverse, arguments: Sequence[Argument], cotangents: Any, what: str = "cotangent"
+) -> list[tuple[Argument, Any]]:
+    """The given cotangents with their arguments; `what`: their name in messages."""
+    names = [a.name for a in arguments]
+    listed = f"the arguments of `{f.__name__}` are {', '.join(names)}"
+    if hasattr(cotangents, "_asdict") and len(cotangents) != len(names):
+        cotangents = cotangents._asdict()  # such as the result of a pullback, which has no integers
+    if isinstance(cotangents, Mapping):
+        for name in cotangents:
+            if name not in names:
+                near = nearest(str(name), names)
+                hint = f"{near}; {listed}" if near else listed
+                refuse(f"`{f.__name__}` has no argument {name!r:.40}, and no {what} of it", hint)
+        pairs = [(a, cotangents[a.name]) for a in arguments if a.name in cotangents]
+    elif isinstance(cotangents, Sequence) and not isinstance(cotangents, str | bytes):
+        if len(cotangents) != len(names):
+            counted = f"{len(cotangents)} {what}{'s are' if len(cotangents) != 1 else ' is'} given"
+            refuse(f"{counted} for the {len(names)} arguments of `{f.__name__}`", f"write None for zero; {listed}")
+        pairs = list(zip(arguments, cotangents, strict=True))
+    else:
+        found = type(cotangents).__name__
+        refuse(f"{what}s are a mapping by name or a sequence by position, not of type {found}", listed)
+    return [(a, value) for a, value in pairs if value is not None]

@@ -1,0 +1,153 @@
+"""`gradient_report`: a gradient in differentiation mode, and its cost.
+
+    forward, D = 0;  L̄ := 2^scale;  back to `start`, D = 1;  the inputs' cotangents are ∂L/∂input
+
+This is the run of the machine and of the co-processor. Its way back is that of the same program, with a test where an active
+variable is freed, so that its cotangent is dropped there as in gradient programs. Both give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from retrograd.compiler.compiled import Compiled
+from retrograd.differentiation.arguments import Which, from_words, need_scale, shaped, sizes
+from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, need_loss
+from retrograd.differentiation.programs import COTANGENT_HINT
+from retrograd.differentiation.pullbacks import pullback_program
+from retrograd.functions.derived import Derived
+from retrograd.functions.execution import ProgramTrap, execute, load, read
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.functions.traps import explain
+from retrograd.isa.diagnostics import Diagnostic
+from retrograd.isa.words import Format
+from retrograd.simulator.cotangents import Store
+from retrograd.simulator.engines.choice import engine_named, machine_for
+from retrograd.simulator.machine import Machine, Trap
+
+
+class _Watched(list[int]):
+    """Memory that remembers the highest address written: the extent of the stack of calls."""
+
+    highest = -1
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, int) and index > self.highest:
+            self.highest = index
+        super().__setitem__(index, value)
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """A gradient, and its cost in differentiation mode."""
+
+    #: the loss
+    value: float
+    #: in the form of `grad`
+    gradients: Any
+    forward_steps: int
+    backward_steps: int
+    #: the largest number of words of memory in use, the stack of calls included; beside each lies a cotangent
+    memory_words: int
+    #: bits of cotangents that were not zero where their ancillas were freed
+    dropped_bits: int
+    #: whether, back at the start, every word of the arguments was as loaded
+    inputs_restored: bool
+
+    @property
+    def ratio(self) -> float:
+        """Steps back over steps forward."""
+        return self.backward_steps / self.forward_steps
+
+
+def gradient_report(
+    f: Reversible | Inverse,
+    argnums: Which = None,
+    loss: int | str = 0,
+    *,
+    scale: int = 0,
+    engine: str = "auto",
+    format: Format | str | None = None,
+) -> Callable[..., GradientReport]:
+    """g(*args) = a GradientReport of ∂L/∂args: see `grad`.
+
+    It runs in differentiation mode, as the co-processor does, since it reports the steps and the dropped bits of that mode; the
+    gradient is that of `grad`, bit for bit. `engine`: "auto" stands for the reference machine, the only one that measures the
+    extent of the stack.
+    """
+    requested = GradientRequest(f, argnums, loss, scale, engine, format)
+    derived = Derived("gradient_report", f, lambda args, keywords: _report(requested, args, keywords))
+    derived.made = gradient_report, (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
+    return derived
+
+
+def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[str, Any]) -> GradientReport:
+    run = requested.run
+    engine = "reference" if engine_named(run.engine) == "auto" else run.engine
+    values = run.values(args, keywords)
+    plain = run.compiled(values)
+    need_loss(requested.f, plain.arguments[requested.loss])
+    wanted = choose(requested.f, plain.arguments, requested.chosen, requested.loss)
+    scale = need_scale(requested.scale, plain.format)
+    compiled = run.function.compiled_for(
+        tuple(a.type for a in plain.arguments), run.format, replace(plain.options, cotangents=True)
+    )
+    size = sum(a.type.size for a in plain.arguments)
+
+    there = _watched(load(plain, values, backward=run.backward, engine=engine))
+    initial = there.memory[:size]
+    execute(plain, there)
+    value = read(plain, there)[requested.loss]
+    back = _watched(machine_for(compiled.program, engine, backward=not run.backward))
+    back.load(0, there.memory[: plain.module.memory])
+    back.differentiating = True
+    seed = plain.arguments[requested.loss].address, 1 << (plain.format.frac + scale)
+    back.memory_cotangents[seed[0]] = seed[1]
+    try:
+        back.run()
+        cotangents, restored = back.memory_cotangents[:size], back.memory[:size] == initial
+        steps, dropped = back.retired, back.dropped_bits
+    except Trap as trap:
+        # A machine has cotangents of constants, too, and in a long loop they may outgrow the word. The gradient program has none.
+        program = pullback_program(plain, run.backward)
+        try:
+            if trap.code != "RG0404":
+                raise trap
+            ran = program.run(values, {seed[0] + program.cotangents: seed[1]}, engine)
+        except (Trap, ProgramTrap):
+            raise ProgramTrap(explained(compiled, back, trap), back, trap) from None
+        cotangents = ran.memory[program.cotangents : program.cotangents + size]
+        restored = ran.memory[:size] == initial
+        steps, dropped = ran.retired - there.retired, ran.erased_bits
+
+    def gradient(address: int, n: int, t: Any) -> Any:
+        words = slice(address, address + n)
+        return shaped(t, from_words(cotangents[words], sizes(t, initial[words], plain.format), scale, plain.format))
+
+    found = by_choice(requested.argnums, {a.name: gradient(a.address, a.type.size, a.type) for a in wanted})
+    memory = max(compiled.module.memory, _reached(there._memory), _reached(back._memory))
+    return GradientReport(value, found, there.retired, steps, memory, dropped, restored)
+
+
+def explained(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
+    """The diagnostic of a trap on the way back: of a cotangent, or of the function's own numbers."""
+    d = explain(compiled, machine, trap)
+    plain = trap.diagnostics[0].message.partition(" (at pc")[0]
+    if "cotangent" not in plain:
+        return d
+    hint = COTANGENT_HINT if trap.code == "RG0404" else None
+    return replace(d, code=trap.code, message=f"running back, {plain}", hint=hint)
+
+
+def _watched(machine: Machine) -> Machine:
+    """The machine, with the extent of its memory recorded where it is a list."""
+    if type(machine) is Machine:
+        machine._memory = _Watched(machine._memory)
+    return machine
+
+
+def _reached(memory: Store) -> int:
+    """The words from the first to the last that was written, where that is recorded."""
+    return memory.highest + 1 if isinstance(memory, _Watched) else 0

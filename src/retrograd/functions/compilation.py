@@ -1,0 +1,106 @@
+"""The compiled versions of a function of the language.
+
+    compiled_for(types, format, options)        compiled at most once for each combination
+
+A version is used again as long as the values that the function captured are the same (`Captures.hold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from retrograd.compiler.compiled import Compiled, Options, compile_function, discarding_cotangents
+from retrograd.compiler.frontends.python.sources.captures import static_key
+from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.language.types import StaticType, Type
+from retrograd.isa.words import Q32_32, Format, format_of
+from retrograd.values.marshal import bind, types_from_annotations, types_of
+from retrograd.values.named import named_tuple
+
+#: combinations of types, format and options for which a function keeps compiled code; versions of each, by captured values
+_KEPT = 64
+_VARIANTS = 4
+#: the types of these Python numbers do not depend on their values
+_NUMBERS = frozenset({bool, int, float})
+_default_format = Q32_32
+
+
+def use_format(format: Format | str) -> Format:
+    """Set the number format of all functions that name none. Returns the previous one. Raises InputError RG0604."""
+    global _default_format
+    previous, _default_format = _default_format, format_of(format)
+    return previous
+
+
+class Compilable(SourceFunction):
+    """A function of the language with its compiled versions."""
+
+    def __init__(
+        self, fn: Callable[..., Any], format: Format | str | None = None, options: Options | None = None
+    ) -> None:
+        super().__init__(fn)
+        self.format = None if format is None else format_of(format)
+        self.options = options or Options()
+        #: by types, format and options; several where captured values differ, the newest first
+        self._versions: dict[Any, tuple[Compiled, ...]] = {}
+        #: Python types of all arguments -> their types in the language, where one determines the other
+        self._types: dict[tuple[type, ...], tuple[Type, ...]] = {}
+
+    def compiled(self, *args: Any, **keywords: Any) -> Compiled:
+        """The program for arguments like these; without any, for the annotated types. Raises CompileError, InputError."""
+        if args or keywords or not self.parameters:
+            types = self.types_of(bind(self, args, keywords))
+        else:
+            types = types_from_annotations(self)
+        return self.compiled_for(types)
+
+    def types_of(self, values: Sequence[Any]) -> tuple[Type, ...]:
+        """The types of the arguments, given in the order of the parameters. Raises InputError RG0603."""
+        given = tuple(map(type, values))
+        found = self._types.get(given)
+        if found is None:
+            found = types_of(self, values)
+            if _NUMBERS.issuperset(given) and StaticType not in map(type, found):
+                self._types[given] = found
+        return found
+
+    def format_for(self, format: Format | str | None = None) -> Format:
+        """The number format: the given one, else the function's own, else that of all functions. Raises InputError RG0604."""
+        return self.format or _default_format if format is None else format_of(format)
+
+    def compiled_for(
+        self, types: tuple[Type, ...], format: Format | str | None = None, options: Options | None = None
+    ) -> Compiled:
+        """The program for these types and for the values captured now. Raises CompileError."""
+        w = self.format or _default_format if format is None else format_of(format)
+        chosen = options or self.options
+        key = (types if StaticType not in map(type, types) else tuple(map(_hashable, types)), w, chosen)
+        kept = self._versions.get(key, ())
+        for found in kept:
+            if found.lowered.captures.hold():
+                return found
+        if chosen.cotangents:
+            found = discarding_cotangents(self.compiled_for(types, w, replace(chosen, cotangents=False)))
+        else:
+            found = compile_function(self, types, w, chosen)
+        if key not in self._versions and len(self._versions) >= _KEPT:
+            del self._versions[next(iter(self._versions))]
+        self._versions[key] = (found, *kept[: _VARIANTS - 1])
+        return found
+
+    @cached_property
+    def results(self) -> Callable[..., Any]:
+        """The class of named tuples that a run of the function returns."""
+        return named_tuple(self.__name__, tuple(p.name for p in self.parameters))
+
+    def latest(self) -> Compiled | None:
+        """The version that was compiled last, of all that are kept."""
+        return next(reversed(self._versions.values()))[0] if self._versions else None
+
+
+def _hashable(t: Type) -> Any:
+    """A type as part of a key: a static value may have no hash."""
+    return ("static", static_key(t.value)) if isinstance(t, StaticType) else t

@@ -1,0 +1,63 @@
+"""Python functions made from a reversible one, such as `rg.grad(f)` and `rg.vmap(f)`, called with its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd.functions.pickling import again, refuse
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.diagnostics import InputError
+
+
+class NotDifferentiable(InputError, TypeError):
+    """An argument without a derivative, an argument that cannot be the loss, or cotangents that do not fit."""
+
+
+class Derived:
+    """A Python function made from a reversible function `of`, and called with the arguments of that."""
+
+    #: the call that makes the object again from a pickle: function, arguments, keywords
+    made: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None
+
+    def __init__(
+        self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any]
+    ) -> None:
+        self.of = of
+        self.__name__ = f"{name}({of.__name__})"
+        self.__doc__ = f"{self.__name__}, called with the arguments of {of.__name__}."
+        self._call = call
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        return self._call(args, keywords)
+
+    def with_settings(self, engine: str, format: Any) -> Derived:
+        """The same function on another engine or in another format; "auto" and None leave its own."""
+        changed = {
+            name: value for name, value in (("engine", engine), ("format", format)) if value not in ("auto", None)
+        }
+        if not changed or self.made is None:
+            return self
+        make, args, keywords = self.made
+        made: Derived = make(*args, **{**keywords, **changed})
+        return made
+
+    def mapped(self, in_axes: Any, engine: str, format: Any, shared: Any) -> Derived | None:
+        """The function on each element of a batch, run as one batch; None where it has no such form. See `rg.vmap`."""
+        return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.made is None:
+            refuse(
+                f"`{self.__name__}` is not made by a function of retrograd's, and another process could not make it again"
+            )
+        return again, self.made
+
+    def __deepcopy__(self, memo: Any) -> Derived:
+        return self  # as Python's own functions
+
+    def __copy__(self) -> Derived:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__}>"

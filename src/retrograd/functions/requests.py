@@ -1,0 +1,109 @@
+"""A request describes a run; a result is what the run gives.
+
+    Request(f, engine=…, format=…, max_steps=…).run(args, keywords)  =  Result(values, steps, erased_bits, …)
+
+`rg.run`, `f(…)`, `rg.run_batch`, `rg.vmap`, all derivatives, `rg.energy` and the co-processor describe their runs by the
+same request, so `engine`, `format`, `options` and limits mean the same in each. A request is made once, and used for many
+arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from retrograd.compiler.compiled import Compiled, Options
+from retrograd.functions.compilation import Compilable
+from retrograd.functions.execution import execute, load, read
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.choice import engine_of
+from retrograd.simulator.machine import Machine
+from retrograd.values.marshal import bind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a program is run.
+
+    `backward`: from `finish` to `start`. `engine`: a name of `retrograd.functions.execution.ENGINES`; all engines give the
+    same bits. `max_steps`: a limit of instructions, for each element of a batch. `overflow`: trap on overflow. `checks`: only
+    engines that run a batch as one can leave checks out. `cycles`: count the cycles of the co-processor.
+    """
+
+    backward: bool = False
+    engine: str = "auto"
+    max_steps: int | None = None
+    overflow: bool = True
+    checks: bool = True
+    cycles: bool = False
+
+
+@dataclass(frozen=True)
+class Request(Settings):
+    """How a reversible function is compiled and run; its arguments follow with each run.
+
+    `backward`: run the inverse. `format`, `options`: how the function is compiled; None stands for the function's own.
+    """
+
+    function: Compilable
+    format: Format | str | None = None
+    options: Options | None = None
+
+    def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+        """The arguments in the order of the parameters. Raises InputError."""
+        return bind(self.function, args, keywords)
+
+    def compiled(self, values: Sequence[Any]) -> Compiled:
+        """The program for arguments of these types. Raises CompileError, InputError."""
+        return self.function.compiled_for(self.function.types_of(values), self.format, self.options)
+
+    def machine(self, compiled: Compiled, values: list[Any]) -> Machine:
+        """A machine of the engine at the start of the program, the arguments loaded. Raises InputError."""
+        return load(compiled, values, backward=self.backward, overflow=self.overflow, engine=self.engine)
+
+    def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """All arguments after the run, by position and by name. Raises as `run`."""
+        compiled, machine = self._ended(args, keywords)
+        return self.function.results(*read(compiled, machine))
+
+    def run(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Result:
+        """Run the function on these arguments. Raises CompileError, InputError, ProgramTrap."""
+        compiled, machine = self._ended(args, keywords)
+        values = self.function.results(*read(compiled, machine))
+        return Result(values, machine.retired, machine.erased_bits, machine, compiled)
+
+    def _ended(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Compiled, Machine]:
+        values = bind(self.function, args, keywords)
+        compiled = self.compiled(values)
+        machine = self.machine(compiled, values)
+        execute(compiled, machine, self.max_steps)
+        return compiled, machine
+
+
+@dataclass
+class Result:
+    """A finished run on a machine.
+
+    A batch has a `BatchResult`: its counts are arrays, and there is no single machine. The co-processor has a
+    `HardwareResult`, which counts clock cycles and toggled bits instead of showing a machine.
+    """
+
+    #: all arguments after the run, by position and by name
+    values: Any
+    #: instructions executed
+    steps: int
+    erased_bits: int
+    machine: Machine = field(repr=False)
+    compiled: Compiled = field(repr=False)
+
+    @property
+    def engine(self) -> str:
+        """The engine that ran: reference, threaded or translated."""
+        return engine_of(self.machine)
+
+    @property
+    def words(self) -> dict[str, list[int]]:
+        """The words of the arguments after the run, by name: exact, where a float64 has only 53 bits."""
+        memory = self.machine.memory
+        return {a.name: memory[a.address : a.address + a.type.size] for a in self.compiled.arguments}

@@ -1,0 +1,26 @@
+"""Named tuples of results: all arguments of a function after a run, by position and by name.
+
+    named_tuple("f", ("y", "x"))(1.0, 2.0)  =  f(y=1.0, x=2.0)
+
+A class is made once for each name and fields: to make it takes as long as a short run.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from functools import cache
+from typing import Any, cast
+
+
+@cache
+def named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
+    """The class of named tuples with this name and these fields."""
+    made = cast("Any", namedtuple)(name, fields, rename=True)
+    # No module names the class, so a pickle holds its name and fields.
+    made.__reduce__ = lambda self: (_restored, (name, fields, tuple(self)))
+    return cast("Callable[..., Any]", made)
+
+
+def _restored(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return named_tuple(name, fields)(*values)

@@ -1,0 +1,144 @@
+"""One description of a run for all public functions: `engine=` and `format=` mean the same in each; warm calls are short."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.isa.words import Format
+
+import retrograd as rg
+from retrograd import differentiation, fixed, reversible
+
+ROOT = Path(rg.__file__).resolve().parents[2]
+#: its powers are rounded in NARROW, and exact in Q32.32
+X = 1 + 2.0**-14
+NARROW = Format(32, 16)
+ZEROS, XS = np.zeros(2), np.array([X, 2 * X])
+
+
+@reversible
+def quartic(y: fixed, x: fixed):
+    y += x * x * x * x
+
+
+def learnt(f: Any, **how: Any) -> Any:
+    return rg.learn_by_consistency(f, (0.0, X), {"y": 1.0}, "x", steps=1, **how).history["y"]
+
+
+#: public functions that run a program; each call gives numbers that depend on the format
+CALLS: dict[str, Callable[..., Any]] = {
+    "run": lambda f, **how: rg.run(f, 0.0, X, **how).values.y,
+    "run_batch": lambda f, **how: rg.run_batch(f, ZEROS, XS, **how).values.y,
+    "vmap": lambda f, **how: rg.vmap(f, **how)(ZEROS, XS).y,
+    "grad": lambda f, **how: rg.grad(f, "x", **how)(0.0, X),
+    "value_and_grad": lambda f, **how: rg.value_and_grad(f, "x", **how)(0.0, X),
+    "gradient_report": lambda f, **how: rg.gradient_report(f, "x", **how)(0.0, X).gradients,
+    "vjp": lambda f, **how: rg.vjp(f, 0.0, X, **how)[1]({"y": 1.0}).x,
+    "jacobian": lambda f, **how: rg.jacobian(f, "x", "y", **how)(0.0, X),
+    "jvp": lambda f, **how: rg.jvp(f, (0.0, X), {"x": 1.0}, **how)[1].y,
+    "hvp": lambda f, **how: rg.hvp(f, "x", **how)((0.0, X), 1.0),
+    "hessian": lambda f, **how: rg.hessian(f, "x", **how)(0.0, X),
+    "learn_by_consistency": learnt,
+    "energy": lambda f, **how: rg.energy(f, 0.0, X, **how).counts.program.format.frac,
+}
+#: functions made from others: the settings of the inner and of the outer function
+COMPOSED: dict[str, Callable[..., Any]] = {
+    "grad of grad": lambda f, **how: rg.grad(rg.grad(f, "x"), "x", **how)(0.0, X),
+    "grad of grad, inside": lambda f, **how: rg.grad(rg.grad(f, "x", **how), "x")(0.0, X),
+    "vmap of grad": lambda f, **how: rg.vmap(rg.grad(f, "x"), **how)(ZEROS, XS),
+    "vmap of grad, inside": lambda f, **how: rg.vmap(rg.grad(f, "x", **how))(ZEROS, XS),
+    "vmap of jacobian": lambda f, **how: rg.vmap(rg.jacobian(f, "x", "y"), **how)(ZEROS, XS),
+    "vmap of vmap": lambda f, **how: rg.vmap(rg.vmap(f), **how)(ZEROS[None], XS[None]).y,
+    "energy of grad, inside": lambda f, **how: rg.energy(rg.grad(f, "x", **how), 0.0, X).counts.program.format.frac,
+    "energy of vmap": lambda f, **how: rg.energy(rg.vmap(f), ZEROS, XS, **how).counts.program.format.frac,
+    "energy of vmap, inside": lambda f, **how: rg.energy(rg.vmap(f, **how), ZEROS, XS).counts.program.format.frac,
+    "energy of vmap of grad, inside": lambda f, **how: (
+        rg.energy(rg.vmap(rg.grad(f, "x", **how)), ZEROS, XS).counts.program.format.frac
+    ),
+}
+ALL = CALLS | COMPOSED
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_format_is_that_of_the_run(name: str) -> None:
+    """As if the function had been declared in it."""
+    call = ALL[name]
+    found, declared = call(quartic, format=NARROW), call(quartic.with_options(format=NARROW))
+    assert np.array_equal(np.asarray(found), np.asarray(declared))
+    assert not np.array_equal(np.asarray(found), np.asarray(call(quartic)))
+    assert np.array_equal(np.asarray(call(quartic, format="Q16.16")), np.asarray(found))
+    with pytest.raises(rg.InputError) as caught:
+        call(quartic, format="Q99")
+    assert caught.value.code == "RG0604"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_engine_gives_the_same_bits(name: str) -> None:
+    call = ALL[name]
+    expected = np.asarray(call(quartic))
+    for engine in ("reference", "threaded"):
+        assert np.array_equal(np.asarray(call(quartic, engine=engine)), expected)
+    with pytest.raises(rg.InputError) as caught:
+        call(quartic, engine="threadde")
+    assert caught.value.code == "RG1001"
+    assert "threaded" in str(caught.value)
+
+
+def test_no_public_function_is_left_out() -> None:
+    """Each public function that takes an engine takes a format too, and is in the table; so is each derivative."""
+    taking = {
+        name
+        for name in rg.__all__
+        if inspect.isfunction(getattr(rg, name)) and "engine" in inspect.signature(getattr(rg, name)).parameters
+    }
+    # A sweep and advice run a function in several formats, and name them in the plural.
+    assert taking - {"energy_sweep", "advise"} == set(CALLS)
+    derivatives = set(differentiation.__all__) - {"reversible_gradient"}
+    assert {name for name in derivatives if name.islower()} <= set(CALLS)
+
+
+# ---------------------------------------------------------------------- warm calls
+
+
+def passed(call: Callable[[], object]) -> tuple[int, int, int]:
+    """(different functions of ours, files in which they lie, changes from one file to another) of a warm call."""
+    frames: list[tuple[str, str]] = []
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(ROOT)) and code.co_filename != __file__:
+            frames.append((code.co_filename, code.co_qualname))
+
+    call()
+    sys.setprofile(look)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(set(frames)), len({file for file, _ in frames}), sum(a[0] != b[0] for a, b in pairwise(frames))
+
+
+def test_a_warm_call_passes_few_functions() -> None:
+    """A gradient passed 102 functions in 20 files, with 171 changes of file, before the gradient program computed it."""
+    slope = rg.grad(quartic, "x")
+    for call, most in ((lambda: quartic(0.0, X), (62, 19, 60)), (lambda: slope(0.0, X), (65, 21, 60))):
+        assert all(found <= bound for found, bound in zip(passed(call), most, strict=True)), passed(call)
+
+
+def test_a_warm_call_compiles_nothing_and_makes_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    slope, report = rg.grad(quartic, "x"), []
+    slope(0.0, X)
+    monkeypatch.setattr("retrograd.functions.compilation.compile_function", lambda *given: report.append(given))
+    monkeypatch.setattr("retrograd.differentiation.gradient_requests.loss_gradient_program", report.append)
+    monkeypatch.setattr("retrograd.differentiation.programs.emit", report.append)
+    monkeypatch.setattr("retrograd.functions.execution.explain", report.append)
+    assert slope(0.0, X) == slope(0.0, X)
+    assert report == []
