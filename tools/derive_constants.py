@@ -2,8 +2,8 @@
 
     python tools/derive_constants.py [--check] isa/constants.py
 
-The tables are exact function values rounded once (mpmath, 300 bits); everything else that the functions need
-(series coefficients, splits into words) is rational arithmetic done where it is used.
+The tables are exact function values, computed with mpmath at 300 bits and rounded once. Other constants (series
+coefficients, splits into words) are rational numbers, computed where they are used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BITS = {bits}
 
 
 def derive() -> str:
-    """The text of `constants.py`. Needs mpmath, which the functions themselves do not."""
+    """The text of `constants.py`. Only this script needs mpmath."""
     import mpmath as mp
 
     n = 1 << BITS
@@ -55,7 +55,7 @@ def derive() -> str:
                 [mp.tan(mp.pi * j / (4 * n)) for j in range(n // 2 + 1)],
             ),
             "ATAN": (f"atan(j/{n}), both ends", [mp.atan(mp.mpf(j) / n) for j in range(n + 1)]),
-            # 1/m at the middle of each segment of [1, 2), kept to few bits: only log2 of what is kept must be exact.
+            # 1/m at the middle of each segment of [1, 2), rounded to few bits: only log2 of the rounded value must be exact.
             "RECIPROCAL": (f"1/(1 + (j + ½)/{n}) to 12 places", []),
             "LOG2_RECIPROCAL": ("−log2 of RECIPROCAL", []),
         }

@@ -3,10 +3,10 @@
     python tools/measure_numbers.py [--quick | --check | --page] docs/reference
 
 The expression trees are folded into C, compiled with `cc` and run over all arguments of Q16.16, or over tens of
-millions of Q32.32, against the C library (float64) and libquadmath (113 bits). These screen: the worst points of
-every block are then measured again with mpmath at 200 bits, and only that is reported. `--quick` takes samples
-and writes nothing; `--check` tells whether the page is what the JSON says, and `--page` writes it from there. The full
-run takes some seven minutes of two cores.
+millions of Q32.32, against the C library (float64) and libquadmath (113 bits). This is a filter: the worst points of
+every block are then measured again with mpmath at 200 bits, and only that error is reported. `--quick` takes samples
+and writes nothing. `--check` compares the page with the JSON, and `--page` writes it from the JSON. The full run takes
+about seven minutes on two cores.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 Q16, Q32 = Format(32, 16), Format(64, 32)
-#: of vectors shorter than this share of the largest word, no sum within a rotation overflows
+#: no sum within a rotation overflows for vectors shorter than this share of the largest word
 SHARE = 0.92
 REACH = 64
 BLOCK = 1 << 22
@@ -139,7 +139,7 @@ static inline S logarithm(U x) { return (S)(x << 1) >> 1; }
 static inline R real(U x) { return (R)(S)x / ONE; }
 static inline R size(R x) { return x < 0 ? -x : x; }
 
-/* log2 |2^x ± 2^y|, in units: the larger, and what the smaller adds */
+/* log2 |2^x ± 2^y|, in units: the larger logarithm, and the increment by the smaller */
 static inline R log_sum(U x, U y) {
     S p = logarithm(x), q = logarithm(y);
     R d = -(R)size((R)p - (R)q) / ONE * F(log)((R)2);
@@ -182,15 +182,15 @@ int64_t measure(const U *ds, const U *as, const U *bs, U first, int64_t n, doubl
 a, b, d = place("a"), place("b"), place("d")
 
 
-# ------------------------------------------------------------------ what is measured
+# ------------------------------------------------------------------ cases
 
 
 @dataclass(frozen=True)
 class Case:
-    """A value that an instruction computes, and the true one: in C, and for mpmath from words."""
+    """A value that an instruction computes, and the true value: in C, and by mpmath."""
 
     name: str
-    #: what is shown of it
+    #: column of the page
     title: str
     #: operands, in the order d, a, b
     operands: str
@@ -213,7 +213,7 @@ class Case:
 
 
 def _roots(name: str) -> Callable[[Format], list[Expr]]:
-    """The word that the opcode leaves in a target of 0, and whether its overflow guards let it pass."""
+    """The word that the opcode leaves in a target of 0, and whether all overflow guards hold."""
 
     def roots(w: Format) -> list[Expr]:
         opcode = TABLE[name]
@@ -239,7 +239,7 @@ def _shear(part: str) -> Callable[[Format], list[Expr]]:
 
 
 _SHORT = "F(sqrt)((R)(S)d * (S)d + (R)(S)a * (S)a) <= SHARE * LIMIT"
-#: sine and cosine of what is left of the angle a after its quarter turns
+#: sine and cosine of the rest of the angle a after its quarter turns
 _LEFT_SIN = "(out[2] == 0 ? F(sin)(real(a)) : out[2] == 1 ? -F(cos)(real(a)) : out[2] == 2 ? -F(sin)(real(a)) : F(cos)(real(a)))"
 _LEFT_COS = "(out[2] == 0 ? F(cos)(real(a)) : out[2] == 1 ? F(sin)(real(a)) : out[2] == 2 ? -F(cos)(real(a)) : -F(sin)(real(a)))"
 
@@ -331,7 +331,7 @@ def python(case: Case, w: Format) -> Callable[..., tuple[int, ...]]:
 
 
 def error(case: Case, w: Format, words: dict[str, int], run: Callable[..., tuple[int, ...]]) -> Any:
-    """In units; where overflow is reported, how far inside the format the true value lies."""
+    """The error in units; if overflow is reported, the distance of the true value from the end of the format."""
     import mpmath as mp
 
     with mp.workprec(200 + w.width):
@@ -353,7 +353,7 @@ class Compiled:
         macros = [f"#define W {w.width}", f"#define FRAC {w.frac}", f"#define SHARE ((R){SHARE})"]
         macros.append(f"#define MIRRORED {int(case.mirrored)}")
         pieces = {"DOMAIN": case.domain, "VALUE": case.value, "SOUND": case.sound, "LIMIT_PARTS": str(case.limit_parts)}
-        # The truth's text has brackets and commas of its own, which a macro takes as they are.
+        # A macro without parameters may contain brackets and commas, as the text of the truth does.
         macros += [f"#define {name} {text}" for name, text in {**pieces, "TRUTH": case.truth}.items()]
         text = "\n".join([*macros, _PRELUDE, c_source(case.roots(w), w), _KERNEL])
         write_file(path, text)
@@ -386,7 +386,7 @@ class Points:
     columns: tuple[WORDS | None, WORDS | None, WORDS | None]
     first: int
     count: int
-    #: the first of them was the last of the block before
+    #: the first point is also the last of the block before
     overlap: bool = False
 
 
@@ -399,7 +399,7 @@ class Found:
 
 
 def counting(first: int, end: int, block: int = BLOCK) -> Iterator[Points]:
-    """first … end − 1, in blocks that overlap by one so that no step between neighbours is missed."""
+    """first … end − 1, in blocks that overlap by one point, so that each step between neighbours is within a block."""
     for start in range(first, end, block):
         yield Points((None, None, None), start, min(block + 1, end - start), start > first)
 
@@ -408,7 +408,7 @@ def counting(first: int, end: int, block: int = BLOCK) -> Iterator[Points]:
 
 
 def any_words(rng: np.random.Generator, w: Format, n: int) -> WORDS:
-    """Half uniform, half of every length alike."""
+    """Half of the words uniform, half with uniform lengths."""
     x: WORDS = rng.integers(-w.sign, w.sign - 1, n, np.int64, endpoint=True)
     return x >> (rng.integers(0, w.width, n) * rng.integers(0, 2, n))
 
@@ -458,7 +458,7 @@ def samples(case: Case, w: Format, rng: np.random.Generator, n: int) -> Points:
 
 
 def edges(case: Case, w: Format) -> list[int]:
-    """Arguments (of sums: differences) at which a table hands over from one entry to the next, and ends of the domain."""
+    """Arguments (differences for sums) between two entries of a table, and ends of the domain."""
     import mpmath as mp
 
     k, one = 1 << functions.index_bits(w), 1 << w.frac
@@ -504,27 +504,19 @@ def around_edges(case: Case, w: Format, rng: np.random.Generator) -> Iterator[Po
 
 def corners(case: Case, w: Format) -> Iterator[Points]:
     """All combinations of end words and powers of two."""
-    ends = [
-        -w.sign,
-        1 - w.sign,
-        -1,
-        0,
-        1,
-        w.sign - 1,
-        w.sign // 2,
-        *(s << n for n in range(0, w.width - 1, 3) for s in (1, -1)),
-    ]
+    powers = [s << n for n in range(0, w.width - 1, 3) for s in (1, -1)]
+    ends = [-w.sign, 1 - w.sign, -1, 0, 1, w.sign - 1, w.sign // 2, *powers]
     if len(case.operands) > 1:
         grid = np.meshgrid(*[np.array(ends)] * len(case.operands))
         columns = dict(zip(case.operands, (x.ravel() for x in grid), strict=True))
         yield Points((columns.get("d"), columns["a"], columns["b"]), 0, len(columns["a"]))
 
 
-# ------------------------------------------------------------------ points of the narrow format: all of them
+# ------------------------------------------------------------------ points of the narrow format: all
 
 
 def everything(case: Case, w: Format) -> tuple[str, list[Points]] | None:
-    """(what "all" means, the points) where the arguments can be tried one and all."""
+    """(the meaning of "all", the points), if the arguments are few enough to try them all."""
     one = 1 << w.frac
     match case.name:
         case "fexp":
@@ -560,7 +552,7 @@ def everything(case: Case, w: Format) -> tuple[str, list[Points]] | None:
 
 
 def cut(worst: Any) -> float:
-    """To nine places, cut: an error that is less than its bound stays so, however near it comes."""
+    """Cut off after nine places, so that an error below its bound stays below it."""
     import mpmath as mp
 
     with mp.workprec(300):
@@ -590,7 +582,7 @@ def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolE
         edge_results = list(pool.map(compiled, around_edges(case, w, rng)))
         extra = list(map(compiled, corners(case, w)))
         results = edge_results + extra
-        # Drawn a few at a time: all at once would fill the memory.
+        # A few blocks at a time, to bound the memory.
         for _ in range(0, blocks, 20):
             results += pool.map(compiled, [samples(case, w, rng, size) for _ in range(20)])
 
@@ -600,7 +592,7 @@ def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolE
     worst, at = mp.mpf(-1), {}
     for found in sorted((r for r in results + others if r.measured), key=lambda r: -r.worst)[:1000]:
         e = error(case, w, found.words, run)
-        # Two implementations of the tree and of the function: they must agree on how wrong it is.
+        # Two implementations of the tree and of the function must agree on the error.
         if abs(e - found.worst) > 2.0**-10:
             raise AssertionError(f"{case.name} in {w} at {found.words}: {found.worst} by C, {float(e)} by mpmath")
         if e > worst:
@@ -625,7 +617,7 @@ def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolE
 
 
 def run_all(quick: bool, only: Collection[str] = ()) -> dict[str, Any]:
-    """Every case in both formats, or those of some functions."""
+    """The results of every case, or of the cases named in `only`, in both formats."""
     started = time.monotonic()
     results = []
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -650,61 +642,61 @@ _HEADER = "<!-- Generated by python tools/measure_numbers.py docs/reference; do 
 
 _TEXT = """# Numbers
 
-How exact the functions on numbers are, and how that was measured. What each of them does is in
-[the instruction set](isa.md).
+Look up how exact each function on numbers is, and how its error was measured. [The instruction set](isa.md) defines the functions.
 
 ## Conventions
 - A format Q*I*.*F* has words of W = *I* + *F* bits; a fixed-point number is its word divided by 2^F. A **unit** is the
-  last place of the format, 2^-F. Of a lognum, it is the last place of log2|x|.
-- A float64 has 53 bits, and a word may have 64. `rg.fixed.to_words` rounds a float to the nearest word, ties to even; numbers that a
-  run or `to_reals` returned [remember their word](../language.md#what-a-call-returns), and are that word.
-- `fmul`, `fdiv` and `fsqrt` are exact, then rounded to nearest: their error is at most ½ unit. Of two words that are
-  equally near, the greater is taken (ties up): the result is ⌊z + ½⌋. A root is never half way. `ftoi` rounds in the same way
-  to an integer, and `itof` and `fmov` are exact; `rg.floor` is no conversion but the function ⌊x⌋.
+  last place of the format, 2^-F. For a lognum it is the last place of log2|x|.
+- A float64 has 53 bits, and a word may have 64. `rg.fixed.to_words` rounds a float to the nearest word, ties to even. Numbers that a
+  run or `to_reals` returned [keep their word](../language.md#what-a-call-returns), and are converted to that word.
+- `fmul`, `fdiv` and `fsqrt` are exact, then rounded to nearest, so their error is at most ½ unit. At a tie the greater word is taken (ties
+  up): the result is ⌊z + ½⌋. A root is never half way. `ftoi` rounds in the same way to an integer. `itof` and `fmov` are exact; `rg.floor` is no
+  conversion but the function ⌊x⌋.
 - Cotangents are rounded in the same way: each product or quotient with a derivative is one of these.
-- The other functions round once, at the end, to nearest. What they lose before that is a small part of a unit, except in `fexp`
-  and `ltof`: their error is relative to the power, and reaches a quarter of a unit more where the power fills the word.
-- Whole numbers have no place to round to: `div` floors, and `mod` is what remains, as `//` and `%` do in Python; shifts to the
-  right floor.
-- Rounding to nearest has no bias but that of ties, which are one in 2^F of random products. The floor is ½ unit too low on average,
+- The other functions round once, at the end, to nearest. Their error before that is a small part of a unit, except in `fexp` and `ltof`. There it is
+  relative to the power, and reaches a quarter of a unit more where the power fills the word.
+- Integers are not rounded: `div` floors, and `mod` is the remainder, as `//` and `%` do in Python; shifts to the right floor.
+- Rounding to nearest has no bias except that of ties, which are one in 2^F of random products. The floor is ½ unit too low on average,
   and a sum of n floored products n/2 units.
-- An argument without a value (the logarithm of 0 or less, the root of less than 0, the angle of the zero vector, a
-  quotient by 0, the lognum of 0) traps before anything is written, and the trap holds the operand.
-- A value outside the format traps on a machine that checks overflow. On one that does not, the result is the low word of the value:
-  sums, products, quotients and `itof` wrap. So do the powers `fexp` and `ltof` below 2^W units; from 2^W units on they are 0.
-- The functions exist in formats with 2 ≤ F ≤ W − 2; in others they trap. The bound of 1 unit is for Q16.16 and Q32.32,
-  and holds wherever F ≥ 5 and F ≤ W − 10. With fewer bits before the point, logarithms (`flog`, `ftol`, `ladd`, `lsub`)
-  have no room for their last places, and are wrong by up to 2^(F − W + 10) units; `fatan2` by up to 2^(F − W + 5) from
-  F = W − 5 on. The other functions keep the bound there too.
-- `rot` is undone exactly by `irot`, whatever the operands and the angle. Its result is within 2 units of the true
-  rotation in either component for vectors shorter than {share} · 2^(W−1); no sum within its shears overflows for these.
-  (For F ≥ 8. The tables of shorter formats are coarser: there the vectors must be shorter than 0.9 · 2^(W−1) at F = 5, and 0.7 · 2^(W−1) at F = 2.)
+- An argument without a value (the logarithm of 0 or less, the root of less than 0, the angle of the zero vector, a quotient by 0, the lognum
+  of 0) traps before anything is written, and the trap holds the operand.
+- A value outside the format traps on a machine that checks overflow. Without the check, the result is the low word of the value: sums, products,
+  quotients and `itof` wrap. The powers `fexp` and `ltof` wrap below 2^W units; from 2^W units on they are 0.
+- The functions exist in formats with 2 ≤ F ≤ W − 2; in others they trap. The bound of 1 unit is for Q16.16 and Q32.32, and holds wherever F ≥ 5 and
+  F ≤ W − 10.
+- With fewer bits before the point, logarithms (`flog`, `ftol`, `ladd`, `lsub`) have no room for their last places, and are wrong by up to
+  2^(F − W + 10) units. `fatan2` is wrong by up to 2^(F − W + 5) from F = W − 5 on. The other functions keep the bound.
+- `irot` undoes `rot` exactly, for all operands and angles. The result of `rot` is within 2 units of the true rotation in either component for vectors
+  shorter than {share} · 2^(W−1); no sum within its shears overflows for these. This holds for F ≥ 8. The tables of shorter formats are
+  coarser: there the vectors must be shorter than 0.9 · 2^(W−1) at F = 5, and 0.7 · 2^(W−1) at F = 2.
 
 ## Method
-Every function reduces its argument, to more bits than a word holds, to an entry of a table and a small remainder; a
-Taylor series in the remainder corrects the entry. Products within a function are taken whole and then floored, beyond the last place of its result; there is no floating point.
-The tables are exact values, rounded once (`tools/derive_constants.py`), the series rational numbers. `isa/functions.py` is
-the definition; every backend computes the same bits, because it folds the same trees.
-`rot` makes quarter turns by exchange and negation, and turns what is left, about an eighth of a turn at most to either side, by three shears.
+Each function reduces its argument to an entry of a table and a small remainder, with more bits than a word holds. A Taylor series in the remainder
+corrects the entry. Products within a function are taken whole and then floored, beyond the last place of the result; there is no floating point. The tables
+are exact values, rounded once (`tools/derive_constants.py`); the coefficients of the series are rational numbers. `isa/functions.py` is the definition. Every backend computes the
+same bits, because it folds the same trees.
+
+`rot` makes quarter turns by exchange and negation. Three shears turn the rest of the angle, at most about an eighth of a turn to either side.
 """
 
 _MEASURED = """
 ## How it was measured
-The trees were folded into C. In Q16.16 every argument of a function with one operand was tried, against the float64
-functions of the C library; sums of lognums, whose result is the larger logarithm plus a function of the difference, at every
-difference. In Q32.32, random points (uniform, of every length, and near the slopes of tables), all words within 64 of
-every edge at which a table hands over from one entry to the next, and the ends of the domain, against libquadmath (113 bits).
-The worst thousand blocks of each were then measured again by another fold of the trees (into Python) against mpmath at 200
-bits and more; the two must agree. Where a function reports overflow, the error is how far inside the format the true value lies.
+The trees were folded into C. In Q16.16 every argument of a function with one operand was tried, against the float64 functions of the C library. Sums of
+lognums were tried at every difference, since the result is the larger logarithm plus a function of the difference.
 
-`tests/isa/numbers/` repeats this on samples with every change, and at length in the long tier; there too are the proofs that
-`rot` is a bijection (every state of 8 bits; by SMT at 16 bits, for any tables) and that derivatives are what they should be.
-Run `python tools/measure_numbers.py docs/reference` to measure again.
+In Q32.32, three kinds of arguments were tried against libquadmath (113 bits): random points (uniform, of every length, and near the slopes of tables), all words
+within 64 of every edge between two entries of a table, and the ends of the domain.
+
+The worst thousand blocks of each function were measured again by another fold of the trees (into Python) against mpmath at 200 bits and more; the two must
+agree. Where a function reports overflow, the error is the distance of the true value from the end of the format.
+
+`tests/isa/numbers/` repeats this on samples with every change, and at length in the long tier. It also has the proofs that `rot` is a bijection (every state
+of 8 bits; by SMT at 16 bits, for any tables), and tests of derivatives. Run `python tools/measure_numbers.py docs/reference` to measure again.
 """
 
 
 def shown(worst: float) -> str:
-    """To four places; 1.0000 or 0.5000 only where it is not less."""
+    """The error to four places; 1.0000 or 0.5000 only if it is not less."""
     text = f"{worst:.4f}"
     return {"1.0000": "0.9999…", "0.5000": "0.4999…"}.get(text, text) if worst < float(text) else text
 
@@ -732,7 +724,7 @@ def render(data: dict[str, Any]) -> str:
         out = out if scopes else [*out[:-1], "\nOperands are words, signed; a lognum's has its sign in the top bit.\n"]
         out += [f"- {', '.join(names)}: {scope}.\n" for scope, names in scopes.items()]
     out.append(
-        "\n## Monotone\nConsecutive words, and those among them at which the value fell though the function grows.\n\n"
+        "\n## Monotone\nThe table counts consecutive words, and the steps at which the computed value falls although the function grows.\n\n"
     )
     out.append("| function | format | where | words | falls |\n|---|---|---|---|---|\n")
     for r in data["results"]:
@@ -743,10 +735,10 @@ def render(data: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and write, or --check; returns the exit code."""
+    """Measure and write, or check the page; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python tools/measure_numbers.py", description=main.__doc__)
     parser.add_argument("--quick", action="store_true", help="samples only; writes nothing")
-    parser.add_argument("--check", action="store_true", help="measure nothing; say whether the page is stale")
+    parser.add_argument("--check", action="store_true", help="measure nothing; exit with 1 if the page is stale")
     parser.add_argument("--page", action="store_true", help="measure nothing; write the page from the JSON anew")
     parser.add_argument("--only", metavar="NAME", nargs="+", default=[], help="measure these functions, keep the rest")
     parser.add_argument("docs", type=Path, nargs="?", default=Path("docs"))

@@ -1,4 +1,4 @@
-"""Mutation testing: plants small faults in the product and runs the default tests that execute the faulty line.
+"""Mutation testing: plant small faults in the product, and run the default tests that execute the faulty line.
 
     python tools/mutants.py --count 100 --seed 0      (make mutants)
 
@@ -7,10 +7,10 @@ loop of no pass. A seeded sample of them is planted, one at a time, in copies of
 default test executes which line; those tests run, the shortest first, until one fails.
 
 A mutant that survives needs a verdict in tests/mutants.toml, under its key `file: line → mutated line`: `equivalent` (it
-changes no behaviour) or `missed` (it does), with the reason. The command fails where a survivor has no verdict, or where
-the tests kill less than 97 % of the mutants that change behaviour.
+changes no behaviour) or `missed` (it does), with the reason. The command fails if a survivor has no verdict, or if the
+tests kill less than 97 % of the mutants that change behaviour.
 
-Coverage and results are kept in build/mutants/ under a digest of the tree: a run that was broken off goes on.
+Coverage and results are kept in build/mutants/ under a digest of the tree: an interrupted run is resumed.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "mutants"
 VERDICTS = ROOT / "tests" / "mutants.toml"
 FOLDERS = ("isa", "assembler", "compiler", "simulator", "hdl", "src/retrograd")
-#: Python never executes the library: it is source of the compiler, and its lines have no coverage
+#: Python never executes the library, which is compiled; its lines have no coverage
 COMPILED = "src/retrograd/library"
 #: generated, and compared with their generator by `make docs`
 GENERATED = ("isa/constants.py",)
 #: share of the mutants that change behaviour which the default tests must kill
 BAR = 0.97
-#: of pytest, for one mutant: in one process, to the first failure
+#: options of pytest for a mutant: one process, to the first failure
 OPTIONS = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header")
-#: a mutated loop may not end: tests count as failed after LIMIT seconds and SLOWER times what they took without a fault
+#: a mutated loop may not end: tests count as failed after LIMIT seconds and SLOWER times their time without a fault
 LIMIT, SLOWER = 120.0, 10.0
 #: operators left out: `is` in place of `==` for singletons changes nothing, nor does a removed cache; variables are
 #: replaced by numbers drawn without a seed
@@ -77,7 +77,7 @@ class Mutant:
 
 
 def not_executed(tree: ast.Module) -> Iterator[tuple[Place, Place]]:
-    """Where annotations, and imports for type checkers, begin and end."""
+    """The ranges of annotations, and of imports for type checkers."""
     for node in ast.walk(tree):
         parts: list[ast.AST | None] = []
         match node:
@@ -113,7 +113,7 @@ def faults(file: str) -> dict[Place, list[tuple[str, int]]]:
 
 
 def rank(*parts: object) -> str:
-    """A digest to sort by: what is drawn at one place does not depend on the code elsewhere."""
+    """A digest to sort by: the draw at one place does not depend on the code elsewhere."""
     return sha256("\0".join(map(str, parts)).encode()).hexdigest()
 
 
@@ -152,7 +152,7 @@ def mutated(source: str, operator: str, occurrence: int) -> str | None:
 
 
 def planted(file: str, operator: str, occurrence: int) -> Mutant | None:
-    """The mutant; None where the operator leaves the code as it is, or makes no Python of it."""
+    """The mutant; None if the operator leaves the code unchanged, or if the result is not Python."""
     source = (ROOT / file).read_text()
     changed = mutated(source, operator, occurrence)
     if changed is None or changed == source:
@@ -213,10 +213,10 @@ class Coverage:
             raise SystemExit(f"the tests fail without a fault:\n{run.stdout[-4000:]}")
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests to run: of those that execute the line the shortest first.
+        """The tests that execute the line, the shortest first.
 
-        All tests are run, those of the mirrored folder first, where this is not known: of lines that run when a module is
-        imported or tests are collected, or in processes of tests only.
+        All tests, those of the mirrored folder first, for a line whose tests are not known: it runs at import, during
+        collection, or in a process that a test starts.
         """
         contexts = self.data.contexts_by_lineno(str(ROOT / mutant.file)).get(mutant.line, [])
         tests = {context.rsplit("|", 1)[0] for context in contexts if context}
@@ -257,7 +257,7 @@ class Copy:
         )  # fmt: skip
 
     def verdict(self, mutant: Mutant, tests: list[str], limit: float) -> dict[str, object]:
-        """Plants the fault, runs the tests until one fails, and takes the fault out again."""
+        """Plant the fault, run the tests until one fails, and remove the fault."""
         path = self.folder / mutant.file
         source = path.read_text()
         changed = mutated(source, mutant.operator, mutant.occurrence)
@@ -273,7 +273,7 @@ class Copy:
         finally:
             write_file(path, source)
             shutil.rmtree(self.code, ignore_errors=True)
-        # A fault may keep the tests from being collected. That is no other mistake only if they are collected without it.
+        # A fault may prevent collection. It counts as found only if the tests are collected without it.
         if "no tests ran" in output and self._pytest(names, limit, "--collect-only").returncode:
             raise SystemExit(f"the tests of {mutant.key} cannot be collected")
         by = re.search(r"^(?:FAILED|ERROR) (.*)$", output, re.MULTILINE)
@@ -284,7 +284,7 @@ class Copy:
 
 
 def run_all(mutants: list[Mutant], covered: Coverage, kept: Path, jobs: int) -> list[dict[str, object]]:
-    """The result of each mutant, those that have one already left as they are."""
+    """The result of each mutant; results in `kept` are used again."""
     results: dict[str, dict[str, object]] = json.loads(kept.read_text()) if kept.is_file() else {}
     left = [mutant for mutant in mutants if mutant.key not in results]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
@@ -313,7 +313,7 @@ def run_all(mutants: list[Mutant], covered: Coverage, kept: Path, jobs: int) -> 
 
 
 def summary(results: list[dict[str, object]], verdicts: dict[str, dict[str, str]]) -> tuple[list[str], bool]:
-    """Lines to print, and whether the bar is met and each survivor has its verdict."""
+    """Lines to print; whether the bar is met and each survivor has a verdict."""
     survivors = [f"{r['file']}: {r['before']} → {r['after']}" for r in results if r["outcome"] == "survived"]
     unknown = [key for key in survivors if key not in verdicts]
     equivalent = [key for key in survivors if verdicts.get(key, {}).get("verdict") == "equivalent"]
@@ -328,7 +328,7 @@ def summary(results: list[dict[str, object]], verdicts: dict[str, dict[str, str]
 
 
 def tree_digest() -> str:
-    """The digest of the product and its tests: what coverage and results hold for."""
+    """The digest of the product and its tests, for which coverage and results are valid."""
     digest = sha256()
     for folder in (*FOLDERS, "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -337,7 +337,7 @@ def tree_digest() -> str:
 
 
 def main() -> int:
-    """Exit status 0 where the bar is met."""
+    """Run the sample; returns 0 if the bar is met and each survivor has a verdict."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100, help="mutants in the sample (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="which sample (%(default)s)")

@@ -1,9 +1,9 @@
-"""Run the examples in Markdown files and compare what they print.
+"""Run the examples in Markdown files, and compare their output with the page.
 
 A block marked `console` holds commands after `$ ` and their output; a block marked `python` is a session with
 `>>> ` prompts. In output, a line `…` stands for any lines, and `…` within a line for any text.
-Commands run in a temporary copy of examples/, in order, so that later ones see the files of earlier ones. A block marked `python slow`
-takes minutes, and is run with --slow only.
+Commands run in order in a temporary copy of examples/, so later commands can use the files of earlier commands. A block
+marked `python slow` takes minutes, and is run with --slow only.
 
     python tools/run_examples.py [--slow] README.md docs/*.md
 """
@@ -24,15 +24,15 @@ _BLOCK = re.compile(r"^```(console|python|python slow)\n(.*?)^```", re.MULTILINE
 
 
 def matches(expected: str, got: str) -> bool:
-    """Whether the output is as written, `…` standing for anything."""
+    """Whether the output matches, where `…` stands for any text."""
     pattern = ".*?".join(re.escape(piece) for piece in expected.rstrip().split("…"))
-    # A table's columns line up with what is in it; how many blanks they take is not the example's point.
+    # The width of a table's columns depends on their contents, so runs of blanks match each other.
     pattern = re.sub(r"(\\ )+", r"\\s+", pattern)
     return re.fullmatch(pattern, got.rstrip(), re.DOTALL) is not None
 
 
 def run_console(block: str, folder: Path) -> list[str]:
-    """What the commands of a block print that is not written there."""
+    """A report for each command of a block with another output than the page."""
     wrong = []
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
@@ -48,7 +48,7 @@ def run_console(block: str, folder: Path) -> list[str]:
 
 
 def run_python(block: str, name: str, scope: dict[str, object]) -> list[str]:
-    """What a session prints that is not written there."""
+    """A report for the examples of a session with another output than the page."""
     test = doctest.DocTestParser().get_doctest(block, scope, name, name, 0)
     out: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
@@ -58,7 +58,7 @@ def run_python(block: str, name: str, scope: dict[str, object]) -> list[str]:
 
 
 def main(names: list[str]) -> int:
-    """Run every block of the files, those that take long with --slow; returns 1 if any printed something else."""
+    """Run every block of the files, slow blocks with --slow; returns 1 if an output differs from the page."""
     failures = blocks = left_out = 0
     slow = "--slow" in names
     for name in (name for name in names if name != "--slow"):
