@@ -7,7 +7,16 @@ Nodes are interned, so a name that occurs twice in the pattern must match one ob
 
 from __future__ import annotations
 
-from retrograd.isa.expr import Expr
+from retrograd.isa.effects import UPDATE_OPERATORS
+from retrograd.isa.expr import Expr, place
+from retrograd.isa.words import Format
+
+#: operation -> the pattern of the test that the sum x + y, or the difference x − y, fits its word
+FITTING = {
+    name: operator.fits(Format(), place("x"), place("y"))
+    for name, operator in UPDATE_OPERATORS.items()
+    if operator.fits is not None
+}
 
 
 def match(pattern: Expr, tree: Expr) -> dict[str, Expr] | None:
@@ -38,3 +47,12 @@ def is_truth(tree: Expr) -> bool:
         case "select":
             return all(map(is_truth, tree.args[1:]))
     return False
+
+
+def sum_tested_by(tree: Expr) -> Expr | None:
+    """The sum or difference for which the tree tests that it fits; None where the tree is no such test."""
+    for operation, pattern in FITTING.items():
+        found = match(pattern, tree)
+        if found is not None:
+            return Expr(operation, (found["x"], found["y"]))
+    return None

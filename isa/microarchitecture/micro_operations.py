@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 
-from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.expr import Expr, apply_operation, evaluate, half, place
+from retrograd.isa.folds.matching import FITTING
 from retrograd.isa.words import Format
 
 # ---------------------------------------------------------------- the units
@@ -31,17 +31,11 @@ class Unit(Enum):
 _x, _y = place("x"), place("y")
 
 
-def _fits(operator: str) -> Expr:
-    fits = UPDATE_OPERATORS[operator].fits
-    assert fits is not None
-    return fits(Format(), _x, _y)
-
-
 #: What the logic unit can do besides the operations of trees: its name, and the tree over x and y that it stands for. An adder
 #: knows whether it overflowed, and a comparison has its opposite at hand. Where several match, the first is meant.
 FUSED: dict[str, Expr] = {
-    "addfits": _fits("add"),
-    "subfits": _fits("sub"),
+    "addfits": FITTING["add"],
+    "subfits": FITTING["sub"],
     "ne": _x.ne(_y),
     "ge": _x.ge(_y),
     "geu": _x.geu(_y),

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from retrograd.isa.expr import ZERO, Expr, const, half, nodes
+from retrograd.isa.folds.matching import is_truth, sum_tested_by
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder, Value
 from retrograd.simulator.engines.llvm.functions import (
@@ -67,11 +68,11 @@ class Trees:
         self.unsound: list[Value] = []
         self._checked: set[Expr] = set()
         #: sums whose overflow is a deferred check
-        self._deferred = {_checked_sum(part) for tree in deferred for part in _conjuncts(tree)}
+        self._deferred = {sum_tested_by(part) for tree in deferred for part in _conjuncts(tree)}
         self._shift: dict[tuple[Expr, Expr], int] = {}
         self._all_flat: dict[tuple[Expr, Expr], bool] = {}
         for node in nodes(*roots):
-            sum_ = _checked_sum(node)
+            sum_ = sum_tested_by(node)
             if sum_ is not None:
                 self._checked.add(sum_)
             if node.op in ("divround", "divshift"):
@@ -89,7 +90,7 @@ class Trees:
         found = self._values.get(root)
         if found is None:
             for node in nodes(root):
-                if node not in self._values and not _is_truth(node):
+                if node not in self._values and not is_truth(node):
                     self._values[node] = self._emit(node)
             found = self._values.get(root)
         if found is None:
@@ -101,7 +102,7 @@ class Trees:
         found = self._truths.get(root)
         if found is None:
             for node in nodes(root):
-                if node not in self._truths and _is_truth(node):
+                if node not in self._truths and is_truth(node):
                     self._truths[node] = self._emit_truth(node)
             found = self._truths.get(root)
             if found is None:
@@ -111,13 +112,13 @@ class Trees:
     # ------------------------------------------------------------------ one node
 
     def _emit_truth(self, node: Expr) -> Value:
-        sum_ = _checked_sum(node)
+        sum_ = sum_tested_by(node)
         if sum_ is not None:
             self.value(sum_)
             return ~self._wrapped[sum_]
         x, y = node.args[0], node.args[1]
         match node.op:
-            case "eq" if y is ZERO and _is_truth(x):
+            case "eq" if y is ZERO and is_truth(x):
                 return ~self.truth(x)
             case "eq" if _fits_word(x, y, self._w):
                 return self._product_fits(y.args[0])
@@ -330,37 +331,10 @@ def _fits_word(high: Expr, sign: Expr, w: Format) -> bool:
     return (low.op, low.args) == (high.op, high.args) and 0 < s < w.width and _parameter(high) == s + w.width
 
 
-def _is_truth(node: Expr) -> bool:
-    """Whether the node's word is 0 or 1 by its operation."""
-    match node.op:
-        case "eq" | "lt" | "ltu":
-            return True
-        case "and" | "or":
-            return _is_truth(node.args[0]) and _is_truth(node.args[1])
-        case "select":
-            return _is_truth(node.args[1]) and _is_truth(node.args[2])
-    return False
-
-
 def _conjuncts(node: Expr) -> Iterator[Expr]:
     """The truths that all hold where the truth holds."""
-    if node.op == "and" and _is_truth(node):
+    if node.op == "and" and is_truth(node):
         yield from _conjuncts(node.args[0])
         yield from _conjuncts(node.args[1])
     else:
         yield node
-
-
-def _checked_sum(node: Expr) -> Expr | None:
-    """The sum x ± v for which the node, [((x ⊕ t) ∧ (v ⊕ t)) ≥ 0] or its like, tests that it fits."""
-    if node.op != "eq" or node.args[1] is not ZERO or node.args[0].op != "lt" or node.args[0].args[1] is not ZERO:
-        return None
-    both = node.args[0].args[0]
-    if both.op != "and" or both.args[0].op != "xor" or both.args[1].op != "xor":
-        return None
-    (x, one), (z, t) = both.args[0].args, both.args[1].args
-    if t.op == "add" and one is t and t.args == (x, z):
-        return t
-    if t.op == "sub" and z is x and t.args == (x, one):
-        return t
-    return None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.isa.expr import ONE, ZERO, Expr, const, div_round, evaluate, mul_shift, place, select, substitute
-from retrograd.isa.folds.matching import is_truth, match
+from retrograd.isa.folds.matching import FITTING, is_truth, match, sum_tested_by
 from retrograd.isa.folds.simplification import negated, simplify
 from retrograd.isa.words import Format
 
@@ -91,3 +91,9 @@ def test_a_truth_is_zero_or_one(tree: Expr, env: dict[str, int]) -> None:
 def test_truths_are_seen_by_their_operations() -> None:
     assert is_truth(x.lt(y) & select(z, x.eq(y), x.ne(z)))
     assert not is_truth(x & x.lt(y))
+
+
+def test_the_test_that_a_sum_fits_is_recognised() -> None:
+    assert {name: sum_tested_by(test) for name, test in FITTING.items()} == {"add": x + y, "sub": x - y}
+    assert sum_tested_by(substitute(FITTING["sub"], {"x": z, "y": x & z})) is z - (x & z)
+    assert sum_tested_by(((x ^ (x + y)) & (y ^ (x + z))).ge(0)) is None
