@@ -17,7 +17,7 @@ from retrograd.compiler.derivatives.activity import Storage, active_storage
 from retrograd.compiler.derivatives.gradients import with_region, with_shadow_memory
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
 from retrograd.compiler.ir.call_graph import calls
-from retrograd.compiler.ir.instruction_selection import Place, Word, updates
+from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
 from retrograd.compiler.ir.statements import (
     ZERO,
     Block,
@@ -182,7 +182,7 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
     return (Within(tuple(compute), tuple(body), None, outer.span),)
 
 
-def _gain(target: Place, shadow: Place, x: Place, kind: Kind, w: Format) -> Block:
+def _gain(target: Location, shadow: Location, x: Location, kind: Kind, w: Format) -> Block:
     """target += ∂L/∂x; of a lognum the shadow is ∂L/∂ln|x|."""
     value: Expr = place("c")
     if kind is Kind.LOGNUM:
@@ -205,8 +205,8 @@ def _gains(source: Cells, target: Cells, offset: int, w: Format) -> Block:
     body: list[Node] = []
     for k, kind in enumerate(source.kinds):
         if kind in (Kind.FIXED, Kind.LOGNUM):
-            x, shadow = Word(where[0], k, source.region), Word(where[0], k + offset, None)
-            body += _gain(Word(where[1], k, target.region), shadow, x, kind, w)
+            x, shadow = MemoryWord(where[0], k, source.region), MemoryWord(where[0], k + offset, None)
+            body += _gain(MemoryWord(where[1], k, target.region), shadow, x, kind, w)
     block: Block = (Within(tuple(made), tuple(body)),)
     for i, length in zip(reversed(indices), reversed(source.shape), strict=True):
         block = (For(i, ZERO, Const(length), 1, block, False, length > 0),)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from retrograd.compiler.derivatives.activity import Storage
-from retrograd.compiler.ir.instruction_selection import Place, Word, updates
+from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
 from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.statements import (
     ZERO,
@@ -245,7 +245,7 @@ class Lifting:
     def _gains(self, op: Op, gains: Sequence[tuple[LinearUpdate, Expr]], zero: set[Var]) -> list[Node]:
         if not gains:
             return []
-        places: dict[str, Place] = {"imm": Const(self.w.wrap(op.imm))}
+        places: dict[str, Location] = {"imm": Const(self.w.wrap(op.imm))}
         for p in ("d", "a", "b"):
             x = operand(op, p)
             if x is not None:
@@ -254,7 +254,7 @@ class Lifting:
                 if shadow is not None:
                     places[bar(p)] = shadow
         if facts(op.opcode).memory:
-            places[bar("m")] = Word(op.a or ZERO, op.imm + self.offset, self._in_region(op.region))
+            places[bar("m")] = MemoryWord(op.a or ZERO, op.imm + self.offset, self._in_region(op.region))
         wanted = [(places[bar(step.place)], step.operator, value) for step, value in gains]
         for target, _, _ in wanted:
             if isinstance(target, Var):

@@ -1,7 +1,7 @@
-"""Pure expressions over variables and memory: what stands to the right of `+=`.
+"""Pure expressions over variables and memory: the right side of `+=`.
 
-An expression is a tree of typed nodes, equal if built alike, so that what occurs twice in a statement is computed
-once. It says what is to be computed; `flatten` chooses instructions and temporaries.
+An expression is a tree of typed nodes. Trees that are built alike are equal, so that a common subexpression of a statement is
+computed once. `flatten` chooses instructions and temporaries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retrograd.isa.words import Format, brief
 
 
 class E:
-    """One node: an operation, the kind of its value, operands, and what else it needs to know.
+    """One node: an operation, the kind of its value, operands, and a parameter.
 
     | op | operands | param |
     |---|---|---|
@@ -219,7 +219,7 @@ def loads(e: E) -> list[Address]:
 
 
 def lazy(e: E) -> bool:
-    """Whether computing it may trap or is dear, so that it must not be computed where its value is not used."""
+    """Whether computing it may trap or is expensive, so that it must not be computed where its value is not used."""
     return any(
         (node.op == "load" and node.param.checks)
         or node.op in ("total", "choose", "power")
@@ -229,7 +229,7 @@ def lazy(e: E) -> bool:
 
 
 class Ranges(dict[Var, tuple[int, int]]):
-    """(lowest, highest) value that variables can take, where known; for indices of loops also as expressions."""
+    """variable -> (lowest, highest) value, where known; for indices of loops also as expressions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -251,7 +251,7 @@ def _bound(atoms: dict[E, int], constant: int, ranges: Ranges, side: int) -> int
     """The least (side −1) or greatest (+1) value of Σ factor · atom + constant; None where it has no bound that is known."""
     inner = next((a for a in reversed(atoms) if a.op == "read" and a.param in ranges.between), None)
     if inner is not None:
-        # The index is replaced by its own bound, which speaks of outer variables only: so this ends.
+        # The index is replaced by its own bound, which reads outer variables only: so this ends.
         rest = dict(atoms)
         factor = rest.pop(inner)
         more, shift = linear(ranges.between[inner.param][1 if (factor > 0) == (side > 0) else 0])

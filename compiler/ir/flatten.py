@@ -1,9 +1,9 @@
-"""Expressions → instructions: temporaries are computed, used, uncomputed; sums need none.
+"""Expression lowering to three-address code: temporaries are computed, used, uncomputed; sums need no temporary.
 
     y += e  →  within (temporaries of e) do (y ⊕= f(…))
 
-All temporaries of a statement are computed once, in one flat block, and uncomputed after its last use: the cost is twice
-their number, not twice to the power of their depth.
+All temporaries of a statement are computed once, in one flat block, and uncomputed after its last use.
+Cost: twice the number of temporaries, not twice to the power of their depth.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from retrograd.compiler.ir.statements import (
     Test,
     Var,
     Within,
+    invert,
 )
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
@@ -39,9 +40,9 @@ PowerOf = Callable[[Kind, Span | None], str]
 
 
 class Temporaries:
-    """The temporaries of one statement, or of one branch within it, which also sees those around it.
+    """The temporaries of one statement, or of one branch in it, which also uses the temporaries around it.
 
-    `wrap(body)` is the body within the computation of the temporaries that it asked for.
+    `wrap(body)` is the body within the computation of its temporaries.
     """
 
     def __init__(self, w: Format, span: Span | None, power: PowerOf, outer: Temporaries | None = None) -> None:
@@ -54,7 +55,7 @@ class Temporaries:
         self._checked: set[tuple[E, int]] = set()
 
     def inner(self) -> Temporaries:
-        """Temporaries for what is not always executed, or more than once."""
+        """Temporaries for a block that is not executed exactly once, such as a branch."""
         return Temporaries(self.w, self.span, self.power, self)
 
     def wrap(self, body: Block, checked: bool = False) -> Block:
@@ -150,7 +151,7 @@ class Temporaries:
         self.compute.append(Check(Test("ltu", x, Const(length)), "RG0801", message, span))
 
     def test(self, e: E) -> Test:
-        """A condition as what a branch can test."""
+        """A condition as the test of a branch."""
         match e.op:
             case "const":
                 return Test("ne" if e.param else "eq", Const(1), ZERO)
@@ -175,9 +176,9 @@ class Temporaries:
         return Op(TABLE[opcode], register, a, None, imm, self.span, at.region)
 
     def into(self, out: list[Node], d: Var, update: str, e: E, fresh: bool = False) -> None:
-        """Append to `out` what does `d update= e`. fresh: d is zero, so that nothing can overflow.
+        """Append to `out` the statements for `d update= e`. fresh: d is zero, so that nothing can overflow.
 
-        Temporaries go to `self.compute`: `out` is that list itself, or is put within it by `wrap`.
+        Temporaries go to `self.compute`: `out` is that list, or becomes the body of `wrap`.
         """
         if d.kind is Kind.LOGNUM:
             self._logarithmic(out, d, update, e, fresh)
@@ -252,18 +253,18 @@ class Temporaries:
         out.extend(block)
 
     def hoist(self, e: E, indices: frozenset[Var]) -> None:
-        """Compute now, before a loop over the indices, what of e does not depend on them."""
+        """Compute the parts of e that do not depend on the indices, before a loop over these."""
         if self._hoist(e, indices):
             self.operand(e)
 
     def _hoist(self, e: E, indices: frozenset[Var]) -> bool:
-        """Whether e does not depend on the indices; where it does, its parts that do not are computed."""
+        """Whether e is independent of the indices; if it is not, its independent parts are computed."""
         if e.op in ("const", "read"):
             return e.param not in indices
         if e.op == "total":
             return variables(e).isdisjoint(indices)
         if e.op == "choose":
-            # Of a choice only one side is computed: the condition alone is sure to be.
+            # Only one side of a choice is computed; the condition always is.
             self._hoist(e.args[0], indices)
             return False
         invariant = [self._hoist(x, indices) for x in e.args]
@@ -304,26 +305,24 @@ def _is_zero(e: E) -> bool:
 
 
 def _name(e: E) -> str:
-    """What a temporary is called in listings."""
+    """The name of a temporary in listings."""
     if e.op == "load":
         return e.param.region.name.rpartition(".")[2] or "m"
     return "t"
 
 
 def allocate(t: Temporaries, var: Var, e: E) -> Block:
-    """`var = e`: the nodes that make a fresh variable and give it its value."""
+    """`var = e`: the statements that make a fresh variable and set it."""
     body: list[Node] = []
     t.into(body, var, _set(var.kind), e, fresh=True)
     return (Local(var, False, t.span), *t.wrap(tuple(body)))
 
 
 def release(t: Temporaries, var: Var, e: E | None, checked: bool) -> Block:
-    """`free(var, e)`: the nodes that take its value from a variable, and free it."""
+    """`free(var, e)`: the statements that clear a variable, and free it."""
     body: list[Node] = []
     if e is not None:
-        # As it was given, backward: the inverse of what `allocate` makes.
-        from retrograd.compiler.ir.statements import invert
-
+        # The inverse of `allocate`.
         t.into(body, var, _set(var.kind), e, fresh=True)
         body = list(invert(body))
     return (*t.wrap(tuple(body)), Delocal(var, checked, t.span))

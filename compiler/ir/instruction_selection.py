@@ -1,10 +1,10 @@
-"""Instruction selection: a tree over words as the instructions of the table that compute it.
+"""Instruction selection: a tree over words becomes the instructions of the table that compute it.
 
     x ⊕= tree   →   within (operands computed) do (x ⊕= f(a, b))        f(a, b) the tree, by the table's own trees
 
-A tree is covered from its root down by the trees of the functions; nodes are interned, so a match is a walk. What no
-function computes are choices, which become branches, and quotients with fewer places, whose divisor is doubled.
-Trap: of a choice only one side is computed, so a side that has no value on the other's arguments does no harm.
+A tree is covered from its root down by the trees of the functions. Nodes are interned, so a match is one walk. A choice that no
+function computes becomes a branch; a quotient with fewer binary places becomes a quotient by twice the divisor.
+Traps: of a choice only one side is computed, so a side without a value for the other side's operands cannot trap.
 Source: tree pattern matching, A. V. Aho, M. Ganapathi, S. W. K. Tjiang, ACM TOPLAS 11 (1989), here without costs.
 """
 
@@ -40,7 +40,7 @@ from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
 
 
-class Word(NamedTuple):
+class MemoryWord(NamedTuple):
     """A word of memory: M[a + imm]."""
 
     a: Operand
@@ -48,7 +48,7 @@ class Word(NamedTuple):
     region: Region | None
 
 
-Place = Operand | Word
+Location = Operand | MemoryWord
 
 
 class NoInstruction(Exception):
@@ -56,16 +56,16 @@ class NoInstruction(Exception):
 
 
 def updates(
-    wanted: Sequence[tuple[Place, str, Expr]], places: Mapping[str, Place], w: Format, span: Span | None = None
+    wanted: Sequence[tuple[Location, str, Expr]], places: Mapping[str, Location], w: Format, span: Span | None = None
 ) -> Block:
-    """What does `target ⊕= tree` for each of (target, ⊕, tree); no tree may read a target. The trees' inputs are `places`.
+    """The statements for `target ⊕= tree`, for each (target, ⊕, tree). No tree may read a target; `places` are the trees' inputs.
 
-    What the trees have in common is computed once. A sum that overflows traps, in memory too. Raises NoInstruction.
+    Common subtrees are computed once. A sum that overflows traps, in memory too. Raises NoInstruction.
     """
-    scope = _Scope(places, w, span)
+    scope = _SelectionScope(places, w, span)
     body: list[Node] = []
     for target, operator, tree in wanted:
-        if isinstance(target, Word):
+        if isinstance(target, MemoryWord):
             t = Var("t", Kind.FIXED, span)
             exchange = Op(TABLE["exch"], t, target.a, None, target.imm, span, target.region)
             body += [Local(t, False, span), exchange]
@@ -77,10 +77,12 @@ def updates(
     return scope.wrap(body)
 
 
-class _Scope:
-    """Operands that are computed once, for all that is executed with them."""
+class _SelectionScope:
+    """The operands computed for one block, or for one side of a choice in it."""
 
-    def __init__(self, places: Mapping[str, Place], w: Format, span: Span | None, outer: _Scope | None = None) -> None:
+    def __init__(
+        self, places: Mapping[str, Location], w: Format, span: Span | None, outer: _SelectionScope | None = None
+    ) -> None:
         self.places = places
         self.w = w
         self.span = span
@@ -92,7 +94,7 @@ class _Scope:
         return (Within(tuple(self.compute), tuple(body), None, self.span),) if self.compute else tuple(body)
 
     def update(self, out: list[Node], d: Var, operator: str, tree: Expr) -> None:
-        """Append what does `d ⊕= tree`."""
+        """Append the statements for `d ⊕= tree`."""
         found = _cover(tree, operator, self.w)
         if found is not None:
             f, given = found
@@ -111,7 +113,7 @@ class _Scope:
                 test = self.test(tree.args[0])
                 blocks: list[Block] = []
                 for side in tree.args[1:]:
-                    inner, body = _Scope(self.places, self.w, self.span, self), list[Node]()
+                    inner, body = _SelectionScope(self.places, self.w, self.span, self), list[Node]()
                     if side is not ZERO:
                         inner.update(body, d, operator, side)
                     blocks.append(inner.wrap(body))
@@ -137,9 +139,9 @@ class _Scope:
             return Const(self.w.wrap(_constant(tree)))
         if tree.op == "input":
             where = self.places[str(tree.param)]
-            if not isinstance(where, Word):
+            if not isinstance(where, MemoryWord):
                 return where
-        scope: _Scope | None = self
+        scope: _SelectionScope | None = self
         while scope is not None:
             if tree in scope.known:
                 return scope.known[tree]
@@ -149,7 +151,7 @@ class _Scope:
         made: list[Node] = [Local(t, False, self.span)]
         if tree.op == "input":
             where = self.places[str(tree.param)]
-            assert isinstance(where, Word)
+            assert isinstance(where, MemoryWord)
             made.append(Op(TABLE["ld.add"], t, where.a, None, where.imm, self.span, where.region))
         elif tree.op == "xor":
             self.update(made, t, "add", tree.args[0])
@@ -162,7 +164,7 @@ class _Scope:
         return t
 
     def test(self, condition: Expr) -> Test:
-        """Whether the condition's word is not zero, as what a branch can test."""
+        """The test of a branch for: the condition's word is not zero."""
         match condition.op:
             case "lt" | "ltu" | "eq":
                 x, y = condition.args
@@ -180,7 +182,7 @@ def _functions(w: Format) -> tuple[tuple[Function, Expr], ...]:
         for f in ENTRIES
         if isinstance(f, Function) and f.target == "d" and inputs(f.value(w)) <= {"a", "b", "imm"}
     ]
-    # A move would match everything; what it moves is an operand already.
+    # A move would match everything; its operand is computed already.
     found = [(f, tree) for f, tree in found if tree.op not in ("input", "shl") or "imm" not in inputs(tree)]
     found = [(f, tree) for f, tree in found if tree.op != "input"]
     return tuple(sorted(found, key=lambda pair: (not pair[0].checked, "imm" not in inputs(pair[1]))))

@@ -1,4 +1,4 @@
-"""The IR as text, for people: one statement a line, what is inside indented.
+"""The IR as text, for people: one statement a line, inner blocks indented.
 
     procedure complex_log(re: fixed, im: fixed, x: fixed, y: fixed)
       within r

@@ -1,8 +1,8 @@
 """The reversible IR: structured statements over virtual registers, each with an inverse.
 
 A data statement is an instruction of the table, `Op(opcode, d, a, b, imm)`, whose registers are variables or
-constants. So the IR has no semantics of its own for data: what an Op does, what undoes it and what its adjoint
-is are the table's. Control is structured, and every structure is inverted by exchanging what guards its ends:
+constants. So the IR has no data semantics of its own: effect, inverse and adjoint of an Op are those of the table.
+Control is structured, and a structure is inverted by exchanging the tests at its ends:
 
     (s₁ s₂ … sₙ)⁻¹ = sₙ⁻¹ … s₂⁻¹ s₁⁻¹
 
@@ -12,7 +12,7 @@ Source: the shape of Janus (Yokoyama and Glück 2007, §2), with locals, and com
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from retrograd.isa.words import Q32_32, Format
 
 
 class Kind(Enum):
-    """What the words of a variable mean."""
+    """The type of the words of a variable."""
 
     INT = "int"
     FIXED = "fixed"
@@ -48,10 +48,10 @@ class Var:
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """A stretch of memory that is accessed through one name: an array of the user's, or one inside a frame.
+    """A stretch of memory that is accessed through one name: an array of the user's, or an array in a frame.
 
-    Accesses to different regions never meet; `None` in place of a region means any. `address` is known for what is laid out
-    statically, None for the array parameters of a procedure.
+    Accesses to different regions never alias; `None` in place of a region means any memory. `address` is None for the array
+    parameters of a procedure, and for arrays in frames.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Region:
 
 
 class Const(NamedTuple):
-    """A word known at compile time, in a place that reads a register. Masked to the format's width."""
+    """A word known at compile time, as an operand that is only read. Masked to the format's width."""
 
     word: int
 
@@ -95,7 +95,7 @@ class Test(NamedTuple):
 class Op(NamedTuple):
     """An instruction of the table. `d` is a variable; `a`, `b` may be constants where the instruction only reads them.
 
-    For memory instructions `a` is the address to which `imm` is added, and `region` says which stretch it lies in.
+    For memory instructions `a` is the address to which `imm` is added, and `region` is the stretch that holds it.
     """
 
     opcode: Opcode
@@ -130,8 +130,7 @@ class Within(NamedTuple):
     """compute; body; compute⁻¹. Inverse: compute; body⁻¹; compute⁻¹.
 
     Variables local to `compute` and not freed by it are live in `body`. `name` is that of a routine of the user's, None for the
-    temporaries of an expression. In erase mode compute⁻¹ gives way to `erase` of those variables, where
-    compute writes nothing else.
+    temporaries of an expression. In erase mode `erase` of these variables replaces compute⁻¹, where compute writes nothing else.
     """
 
     compute: Block
@@ -141,7 +140,7 @@ class Within(NamedTuple):
 
 
 class If(NamedTuple):
-    """if test: then else: orelse, with `post` true exactly where control came from `then`. Inverse: test and post exchanged."""
+    """if test: then else: orelse, where `post` is true after `then` and false after `orelse`. Inverse: test and post exchanged."""
 
     test: Test
     then: Block
@@ -180,7 +179,7 @@ class Call(NamedTuple):
     """Run a procedure, or with `backward` its inverse, on variables in place of its parameters.
 
     A variable is passed itself, never a copy; a constant may be passed where the procedure does not write the parameter.
-    No variable is passed twice if it is written. `regions` are those that stand for the procedure's.
+    No variable is passed twice if it is written. `regions` take the place of the procedure's regions.
     """
 
     procedure: str
@@ -191,7 +190,7 @@ class Call(NamedTuple):
 
 
 class Check(NamedTuple):
-    """`test` must hold, else the program traps and `code` and `message` say why. Its own inverse."""
+    """A trap with `code` and `message` unless `test` holds. Its own inverse."""
 
     test: Test
     code: str
@@ -200,7 +199,7 @@ class Check(NamedTuple):
 
 
 class External(NamedTuple):
-    """A point where the host may look at these variables, to run the module's external of this number. Its own inverse."""
+    """A point where the host reads these variables, and runs the module's external of this number. Its own inverse."""
 
     number: int
     span: Span | None = None
@@ -212,12 +211,12 @@ Block = tuple[Node, ...]
 
 
 def invert(block: Iterable[Node]) -> Block:
-    """The block that undoes this one: invert(invert(b)) == b."""
+    """The inverse of a block: invert(invert(b)) == b."""
     return tuple(invert_node(node) for node in reversed(tuple(block)))
 
 
 def invert_node(node: Node) -> Node:
-    """The statement that undoes this one. Every kind of statement is listed: there is no default."""
+    """The inverse of a statement."""
     match node:
         case Op(opcode):
             return node._replace(opcode=TABLE.inverse(opcode))
@@ -264,11 +263,10 @@ class Procedure:
 class Module:
     """A whole program: `entry` runs between `start` and `finish`, on memory that holds the arguments.
 
-    `memory` words are laid out statically (the regions with an address); the stack follows them, and `above` it may be more
-    words (shadows of these all, where words of the stack have shadows). `arguments`: the regions
-    that the host reads and writes. Where these are told, the others without data belong each to the bodies that access it,
-    and are zero whenever such a body begins or ends; None says nothing of any. `discarded`: variables whose cotangents a
-    machine in differentiation mode is to drop, where they die on the way back.
+    `memory` words are laid out statically (the regions with an address). The stack follows, and `above` more words follow the
+    stack (shadows of all words, where words of the stack have shadows). `arguments`: the regions that the host reads and
+    writes. Other regions without data are then zero whenever a body that accesses them begins or ends; with None, nothing is known of
+    any region. `discarded`: variables whose cotangents a machine in differentiation mode discards where they die on the way back.
     """
 
     entry: Block
@@ -285,12 +283,10 @@ class Module:
     discarded: frozenset[Var] = frozenset()
 
     def __invert__(self) -> Module:
-        """The program that undoes this one. Arguments lie where they lay."""
+        """The inverse program. Arguments keep their addresses."""
         return self.with_entry(invert(self.entry))
 
     def with_entry(self, entry: Block) -> Module:
-        from dataclasses import replace
-
         return replace(self, entry=entry)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.compiler.backend.emission import emit
-from retrograd.compiler.ir.instruction_selection import NoInstruction, Place, Word, updates
+from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, NoInstruction, updates
 from retrograd.compiler.ir.statements import Block, Const, Delocal, Kind, Local, Module, Node, Op, Region, Var
 from retrograd.compiler.ir.traversal import walk
 from retrograd.isa.derivatives.shadows import LinearUpdate, cotangents, tangents
@@ -31,7 +31,7 @@ MOVING = [o for o in TABLE if any(isinstance(s, LinearUpdate) for s in cotangent
 Wanted = Sequence[tuple[str, str, Expr]]
 
 
-def ported(body: Block, places: Mapping[str, Place], w: Format) -> tuple[Module, dict[str, int]]:
+def ported(body: Block, places: Mapping[str, Location], w: Format) -> tuple[Module, dict[str, int]]:
     """A module that runs the block on words of its memory, and where each place's word lies."""
     variables = {p: x for p, x in places.items() if isinstance(x, Var)}
     where = {p: i for i, p in enumerate(variables)}
@@ -42,18 +42,18 @@ def ported(body: Block, places: Mapping[str, Place], w: Format) -> tuple[Module,
         start += [Local(x), exchange]
         end = [exchange, Delocal(x), *end]
     for p, x in places.items():
-        if isinstance(x, Word):
+        if isinstance(x, MemoryWord):
             assert isinstance(x.a, Const)
             where[p] = x.a.word + x.imm
     return Module((*start, *body, *end), {}, memory=len(places) + 1, format=w), where
 
 
-def places_for(wanted: Wanted, w: Format, imm: int) -> dict[str, Place]:
+def places_for(wanted: Wanted, w: Format, imm: int) -> dict[str, Location]:
     """A variable for each word, a word of memory for that of memory."""
     names = {n for where, _, tree in wanted for n in (where, *inputs(tree))}
-    places: dict[str, Place] = {p: Var(p, Kind.FIXED) for p in sorted(names) if not p.startswith("m")}
+    places: dict[str, Location] = {p: Var(p, Kind.FIXED) for p in sorted(names) if not p.startswith("m")}
     for p in names - {*places}:
-        places[p] = Word(Const(len(places)), 1, Region("memory", 1, len(places) + 1))
+        places[p] = MemoryWord(Const(len(places)), 1, Region("memory", 1, len(places) + 1))
     return places | {"imm": Const(w.wrap(imm))}
 
 
@@ -72,7 +72,7 @@ class Selected:
         self.wanted, self.w = wanted, w
         self.interpret = interpreter.interpret
         self.places = places_for(wanted, w, 3)
-        targets: list[tuple[Place, str, Expr]] = [(self.places[p], o, tree) for p, o, tree in wanted]
+        targets: list[tuple[Location, str, Expr]] = [(self.places[p], o, tree) for p, o, tree in wanted]
         self.module, self.where = ported(updates(targets, self.places, w), self.places, w)
         self.machine = Machine(emit(self.module).program)
 
@@ -161,7 +161,7 @@ def test_what_is_common_is_computed_once() -> None:
     a, b, c = place("a"), place("b"), place(bar("d"))
     root = sqrt_round(mul_round(a, b, 32), 32)
     x, y = Var("x"), Var("y")
-    places: dict[str, Place] = {"a": Var("a"), "b": Var("b"), bar("d"): Var("c")}
+    places: dict[str, Location] = {"a": Var("a"), "b": Var("b"), bar("d"): Var("c")}
     block = updates([(x, "sub", mul_round(c, root, 32)), (y, "add", div_round(c, root, 32))], places, w)
     assert operations(block) == {"fmul.add": 1, "fsqrt.add": 1, "fmul.sub": 1, "fdiv.add": 1}
 
@@ -169,7 +169,7 @@ def test_what_is_common_is_computed_once() -> None:
 def test_a_word_of_memory_is_changed_where_it_lies() -> None:
     w, x = FORMATS[0], Var("x")
     region = Region("r", 4, 8)
-    block = updates([(Word(x, 5, region), "sub", place("c"))], {"c": Var("c")}, w)
+    block = updates([(MemoryWord(x, 5, region), "sub", place("c"))], {"c": Var("c")}, w)
     assert [type(node) for node in block] == [Local, Op, Op, Op, Delocal]
     first, middle, last = block[1:4]
     assert isinstance(middle, Op)
@@ -264,7 +264,7 @@ def test_lognums_are_combined_by_their_own_instructions(interpreter: ModuleType)
     ids=str,
 )
 def test_a_tree_that_nothing_computes_is_refused(tree: Expr) -> None:
-    places: dict[str, Place] = {p: Var(p) for p in "abc"}
+    places: dict[str, Location] = {p: Var(p) for p in "abc"}
     with pytest.raises(NoInstruction, match="no instruction computes"):
         updates([(Var("x"), "add", tree)], places, FORMATS[0])
 
