@@ -131,8 +131,9 @@ class Machine:
         c = self._companions
         return {
             **vars(self),
-            "registers": list(self.registers),
-            "memory": list(self.memory),
+            "_registers": list(self._registers),
+            "_memory": list(self._memory),
+            "_views": {},
             "executed": {way: list(hits) for way, hits in self.executed.items()},
             "_companions": None if c is None else c.copy(),
             "_code": {},
@@ -160,6 +161,11 @@ class Machine:
         return _decode(p, self._modes, cotangents)
 
     # ---------------------------------------------------------------- state
+
+    @property
+    def engine(self) -> str:
+        """The fastest engine that has run so far: "reference", "threaded" or "translated"."""
+        return "reference"
 
     @property
     def registers(self) -> Words:

@@ -151,3 +151,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
         gone = set(left)
         items[:] = [item for item in items if item not in gone]
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `auto` change engines in the midst of short runs: Python takes 12 steps, the interpreter the 6 after it.
+
+    Each run decides anew, whatever other runs and tests have left.
+    """
+    # Imported here, since few tests need the engines.
+    from retrograd.simulator.engines import native, tiering
+
+    costs = tiering.Costs(python_step=1.0, python_lifted_step=1.0, interpreter_step=1.0, enter=0.0, share=2.0)
+    monkeypatch.setattr(tiering, "policy", tiering.Policy(costs))
+    monkeypatch.setattr(tiering.Policy, "account", lambda *_, **__: tiering.Account())
+    monkeypatch.setattr(tiering.Policy, "to_import", lambda _: 0.0)
+    monkeypatch.setattr(native, "ready", lambda *_: tiering.Ready(interpreter=6.0, translation=18.0))

@@ -14,14 +14,14 @@ import numpy as np
 from retrograd.assembler.assemble import assemble
 from retrograd.benchmarks.measure import Row, seconds
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.machine import Machine
 
 #: machines: classes that take a program and have `run`, `run_back`, registers and memory
 MACHINES: dict[str, Callable[[Program], Any]] = {
     "reference": Machine,
-    "threaded": functools.partial(NativeMachine, tier="threaded"),
-    "translated": functools.partial(NativeMachine, tier="translated"),
+    "threaded": functools.partial(TieredMachine, engine="threaded"),
+    "translated": functools.partial(TieredMachine, engine="translated"),
 }
 #: bar: million instructions a second of the assembly loops
 BARS = {"threaded": 500.0, "translated": 3000.0}
@@ -184,9 +184,7 @@ def measure(quick: bool, machines: Mapping[str, Callable[[Program], Any]] = MACH
             tasks[f"{engine} adjoint"] = _adjoint(factory(assemble(loop.text.format(rounds=rounds))))
         if "translated" in machines:
             rounds = round(steps["translated"] / loop.instructions)
-            unchecked = NativeMachine(
-                assemble(loop.text.format(rounds=rounds)), tier="translated", at_once=True, overflow=False
-            )
+            unchecked = TieredMachine(assemble(loop.text.format(rounds=rounds)), engine="translated", overflow=False)
             tasks["unchecked forward"], tasks["unchecked backward"] = unchecked.run, unchecked.run_back
         first = next(iter(states))
         for engine, state in states.items():

@@ -17,10 +17,9 @@ import pytest
 from retrograd.assembler.verify import findings
 from retrograd.isa.encoding import inverse
 from retrograd.isa.entries import Function, a, b
-from retrograd.simulator.engines import native
-from retrograd.simulator.engines.costs import Cost
+from retrograd.simulator.engines import tiered_machine
 from retrograd.simulator.engines.llvm.instructions import step
-from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.semantics import Handler
 from retrograd.simulator.semantics import handler as machine_handler
 
@@ -54,9 +53,9 @@ def is_short(opcode: Any) -> bool:
 SHORT_ONES = {"allow": is_short, "sizes": (10, 50)}
 MACHINES: dict[str, Candidate] = {
     "reference": Candidate(rg.Machine, 48, 100_000, 48, 2000),
-    "threaded": Candidate(partial(NativeMachine, tier="threaded"), 8, 4000, 8, 500),
-    "translated": Candidate(partial(NativeMachine, tier="translated", level=0), 4, 100, 4, 10, SHORT_ONES),
-    "auto": Candidate(partial(NativeMachine, level=0), 4, 100, 4, 10, SHORT_ONES),
+    "threaded": Candidate(partial(TieredMachine, engine="threaded"), 8, 4000, 8, 500),
+    "translated": Candidate(partial(TieredMachine, engine="translated", level=0), 4, 100, 4, 10, SHORT_ONES),
+    "auto": Candidate(partial(TieredMachine, level=0), 4, 100, 4, 10, SHORT_ONES),
 }
 PIECES = [(name, first) for name, m in MACHINES.items() for first in range(0, m.quick, m.chunk)]
 SLOW_PIECES = [(name, first) for name, m in MACHINES.items() for first in range(0, m.slow, m.slow_chunk)]
@@ -67,14 +66,9 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """The machine under test."""
     if request.param == "threaded":
         # Single steps are taken by compiled code too.
-        monkeypatch.setattr(native, "FEW", 1)
+        monkeypatch.setattr(tiered_machine, "FEW", 1)
     if request.param == "auto":
-        # It hands over in mid-run: from Python to the interpreter, and to translated code, translated before or not.
-        monkeypatch.setattr(native, "SHORT", 12)
-        monkeypatch.setattr(native, "SPEED", 100)
-        monkeypatch.setattr(native, "is_translated", lambda *asked: False)
-        monkeypatch.setattr(native, "translation_is_loaded", lambda *asked: False)
-        monkeypatch.setattr(native, "cost_of", lambda *asked: Cost(unlooked=False))
+        request.getfixturevalue("soon")
     return MACHINES[request.param]
 
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from retrograd.simulator.engines import native
-from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines import tiered_machine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 
 #: name -> a machine with the interface of the reference machine
 MACHINES: dict[str, Callable[..., rg.Machine]] = {
     "reference": rg.Machine,
-    "threaded": partial(NativeMachine, tier="threaded"),
-    "translated": partial(NativeMachine, tier="translated", level=0),
+    "threaded": partial(TieredMachine, engine="threaded"),
+    "translated": partial(TieredMachine, engine="translated", level=0),
 }
 
 
@@ -23,5 +23,5 @@ MACHINES: dict[str, Callable[..., rg.Machine]] = {
 def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., rg.Machine]:
     """Makes the machine under test."""
     # What they are told to run they run in compiled code, however short it is.
-    monkeypatch.setattr(native, "FEW", 1)
+    monkeypatch.setattr(tiered_machine, "FEW", 1)
     return MACHINES[request.param]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
+from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT, emit_loop
 from retrograd.simulator.engines.batch.lane_loop import REGISTERS, emit_lane_loop
 from retrograd.simulator.engines.batch.lanes import translate_lanes
@@ -43,10 +44,6 @@ PIECES = 16
 PROBE = 1 << 22
 #: how many times the steps of those before it an instance may take before it is left to a thread
 FAR = 16
-#: seconds in which nobody presses Ctrl-C, and threads gain nothing
-BRIEF = 0.01
-#: seconds that batches of a program take, one instance after the other, from which on it is translated for lanes
-WORTH = 0.2
 #: words of a line of the cache
 LINE = 8
 #: seconds between two looks at how far the threads are
@@ -154,10 +151,12 @@ def _name(key: Key) -> str:
     return f"{definition()} batch {w} {variant} {lanes} {sha256(repr(code).encode()).hexdigest()}"
 
 
-def on_disk(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
-    """Whether the code of such a batch need not be compiled."""
+def price(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> float:
+    """Seconds until the code of such a batch is loaded."""
+    costs, n = tiering.policy.costs, len(program.code)
     key = _key(program, _variant(program, backward, overflow, checks, cycles), 1)
-    return program.table is TABLE and host().has(_name(key), level_for(len(program.code)))
+    kept = program.table is TABLE and host().has(_name(key), level_for(n))
+    return costs.load_translation if kept else costs.translation(n)
 
 
 def at_hand(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
@@ -236,17 +235,18 @@ def run_batch(
         return sums
 
     given_up: list[int] = []
+    costs = tiering.policy.costs
     lanes = host().lanes if count >= host().lanes else 1
     key = _key(program, variant, lanes)
     spent, began = _seconds.get(key, 0.0), time.process_time()
-    wide = _code(program, variant, lanes) if lanes > 1 and (key in _loops or spent >= WORTH) else 0
+    wide = _code(program, variant, lanes) if lanes > 1 and (key in _loops or spent >= costs.lanes) else 0
     if longest <= most:
         ended = _alone(side_by_side if wide else work, total, status, report[:, 0], most, longest)
         if progress is not None and ended:
             progress(ended)
         if ended < count:
             to_come = (time.process_time() - began) * (count - ended) / max(ended, 1)
-            if lanes > 1 and spent + to_come > WORTH:
+            if lanes > 1 and spent + to_come > costs.lanes:
                 wide = _code(program, variant, lanes)
             _in_threads(side_by_side if wide else work, total, status, threads or cores(), stop, progress)
     if lanes > 1 and not wide:
@@ -299,7 +299,7 @@ def _alone(
     """
     began = time.perf_counter()
     count, done, steps = len(status), 0, PROBE
-    while done < count and time.perf_counter() - began < BRIEF:
+    while done < count and time.perf_counter() - began < tiering.policy.costs.threads:
         more = min(3 * done + 1, count - done)
         bound = min(most, max(longest, steps))
         total += work(done, done + more, bound)

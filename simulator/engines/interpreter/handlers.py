@@ -42,8 +42,6 @@ def entry() -> tuple[Any, int]:
     return _Run(found["run_threaded"]), found["sentinel"]
 
 
-#: seconds that the handlers of an entry take to compile, and to be read from disk
-COMPILED, ON_DISK = 0.01, 0.001
 #: what this process has loaded
 _loaded: set[tuple[Entry, Format, bool, bool]] = set()
 
@@ -76,21 +74,15 @@ def handler_of(opcode: Opcode, w: Format, differentiating: bool, same: bool) -> 
     return _handlers(opcode.entry, w, differentiating, same and differentiating)[opcode.name]
 
 
-def seconds_to_decode(program: Program, differentiating: bool) -> float:
-    """About how long the handlers take that are not loaded yet: compiled, or read from disk."""
-    out = 0.0
+def handlers_to_load(program: Program, differentiating: bool) -> tuple[int, int]:
+    """How many entries' handlers are not loaded: (to compile, to read from the disk)."""
+    to_compile = to_read = 0
     w = program.format
     for instruction, same in {(i.opcode.entry, i.ra == i.rb and differentiating) for i in program.instructions}:
         if (instruction, w, differentiating, same) not in _loaded:
-            out += ON_DISK if host().has(_key(instruction, w, differentiating, same), level=1) else COMPILED
-    return out
-
-
-def passes_over_interpreter(program: Program, differentiating: bool, worth: float) -> bool:
-    """Whether to translate a program without interpreting it first: if decoding it takes more than half of `worth`, the seconds of
-    its translation.
-    """
-    return worth < 2 * seconds_to_decode(program, differentiating)
+            kept = host().has(_key(instruction, w, differentiating, same), level=1)
+            to_read, to_compile = to_read + kept, to_compile + (not kept)
+    return to_compile, to_read
 
 
 def decode(program: Program, differentiating: bool) -> NDArray[Any]:

@@ -51,7 +51,7 @@ class Words(MutableSequence[int]):
     @overload
     def __setitem__(self, index: slice, value: Iterable[int]) -> None: ...
     def __setitem__(self, index: int | slice, value: int | Iterable[int]) -> None:
-        if isinstance(index, slice) and not isinstance(value, int):
+        if isinstance(index, slice) and not isinstance(value, int | np.ndarray):
             value = np.fromiter(value, dtype=self.array.dtype)
             if len(value) != len(range(*index.indices(len(self.array)))):
                 raise TypeError("words cannot be inserted or deleted")
@@ -62,6 +62,10 @@ class Words(MutableSequence[int]):
 
     def insert(self, index: int, value: int) -> None:
         raise TypeError("words cannot be inserted")
+
+    def copy(self) -> NDArray[Any]:
+        """The words in an array of their own, which can be assigned to `words[:]`."""
+        return self.array.copy()
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.array.tolist())

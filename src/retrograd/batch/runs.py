@@ -22,11 +22,11 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.functions.execution import ProgramTrap, execute
 from retrograd.functions.requests import Settings
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.program import Program
 from retrograd.presentation.progress import Bar
+from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.layout import BatchLayout, Range, width
-from retrograd.simulator.engines.choice import engine_named, engine_of, machine_for
-from retrograd.simulator.engines.costs import ROW, cost_of, translation_seconds
+from retrograd.simulator.engines.tiered_machine import machine_for
+from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 from retrograd.simulator.stores import limit_of
 
@@ -34,12 +34,6 @@ Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 DEFAULT = Settings()
-
-#: steps of Python, in all batches of a program, before code is compiled for them
-SHORT = 10_000
-#: seconds that the interpreter takes for a step, and the steps that take as long as the overhead of a row
-INTERPRETED = 3e-9
-EACH = round(ROW / INTERPRETED)
 
 
 class ElementTrap(ProgramTrap):
@@ -115,36 +109,26 @@ def run_rows(
             alone.run(range(len(rows)), found, bar)
             return out
         first = 0
-        if found == "auto" and not alone.at_hand():
-            first = _by_machines(compiled.program, steps, alone, bar)
+        if found == "auto":
+            first = _by_machines(compiled, steps, alone, bar)
         if first < len(rows):
             _compiled(compiled, out, rows, first, found, alone, bar)
     return out
 
 
-def _by_machines(program: Program, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]) -> int:
-    """Run rows one by one until all batches of the program have cost as much as its translation. Returns the first row that is left."""
-    cost = cost_of(program, kind="backward batch" if alone.settings.backward else "batch")
+def _by_machines(compiled: Compiled, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]) -> int:
+    """Run rows on one machine, until a loop over the others pays (`Policy.decide_rows`). Returns the first row that is left."""
     first, every = 0, len(alone.rows)
-    if left := cost.python_left(SHORT):
-        first = alone.run(range(every), "reference", bar, budget=left)
-        cost.python += int(steps[:first].sum())
-    worth = translation_seconds(len(program.code))
-    if first == every or cost.seconds >= worth:
-        return first
-    if cost.unlooked:
-        # Imported here, since LLVM takes long to import.
-        from retrograd.simulator.engines.interpreter.handlers import passes_over_interpreter
-
-        cost.unlooked = False
-        if alone.on_disk() or passes_over_interpreter(program, False, worth):
-            cost.threaded = worth
-            return first
-    last = alone.run(
-        range(first, every), "threaded", bar, budget=round((worth - cost.seconds) / INTERPRETED), each=EACH
-    )
-    cost.threaded += (last - first) * ROW + int(steps[first:last].sum()) * INTERPRETED
-    return last
+    account = tiering.policy.account(compiled.program, kind="backward batch" if alone.settings.backward else "batch")
+    while first < every:
+        decision = tiering.policy.decide_rows(account, every - first, alone.at_hand(), alone.price)
+        if decision.engine != "auto":
+            break
+        # In portions that double, since the first rows may be no measure of the others.
+        last = alone.run(range(first, min(every, first + max(first, 1))), "auto", bar)
+        tiering.policy.count_rows(account, last - first, int(steps[first:last].sum()), alone.out.engine)
+        first = last
+    return first
 
 
 def _unchecked(engine: str, compiled: Compiled) -> str:
@@ -170,18 +154,17 @@ def _compiled(
 ) -> None:
     """The rows from `first` on by an engine that takes them as one."""
     if engine == "threaded":
-        out.engine = "threaded"
         alone.run(range(first, len(rows)), "threaded", bar)
         return
     run: Callable[..., Any]
     if engine == "cuda":
         from retrograd.simulator.engines.cuda import batch as on_gpus
 
-        out.engine, run = "cuda", on_gpus.run_batch
+        name, run = "cuda", on_gpus.run_batch
     else:
         from retrograd.simulator.engines.batch import cpu as on_cores
 
-        out.engine, run = "translated", on_cores.run_batch
+        name, run = "translated", on_cores.run_batch
     ran = run(
         compiled.program,
         rows[first:],
@@ -207,6 +190,7 @@ def _compiled(
     # A machine gives the trap of each row that failed, and meets a limit to the step.
     if len(ran.failed):
         alone.run((first + int(i) for i in ran.failed), "auto", lambda _: None)
+    out.engine = name
 
 
 @dataclass
@@ -234,24 +218,14 @@ class _SequentialRunner:
             self.compiled.program, **self.modes, cycles=self.out.cycles is not None
         )
 
-    def on_disk(self) -> bool:
-        """Whether compiled code for such rows is in the cache on disk."""
+    def price(self) -> float:
+        """Seconds until compiled code for such rows is loaded."""
         from retrograd.simulator.engines.batch import cpu as batch
 
-        return batch.on_disk(self.compiled.program, **self.modes, cycles=self.out.cycles is not None)
+        return batch.price(self.compiled.program, **self.modes, cycles=self.out.cycles is not None)
 
-    def run(
-        self,
-        which: Iterable[int],
-        engine: str,
-        bar: Callable[[int], object],
-        budget: int | None = None,
-        each: int = 0,
-    ) -> int:
-        """Run these rows. Returns the index behind the last row that was run.
-
-        `budget`: the number of steps after which no further row begins; each row counts as `each` additional steps.
-        """
+    def run(self, which: Iterable[int], engine: str, bar: Callable[[int], object]) -> int:
+        """Run these rows. Returns the index behind the last row that was run."""
         machine: Machine | None = None
         blank = self.shared.tolist()
         given, kept, summed = (_places(r) for r in (self.columns.given, self.columns.kept, self.columns.summed))
@@ -283,17 +257,13 @@ class _SequentialRunner:
                 bar(1)
             if self.counted is not None:
                 self.counted(i, machine)
-                self.out.engine = engine_of(machine)
+            self.out.engine = machine.engine
             words = list(machine.memory)
             self.out.after[i] = [words[place] for place in kept]
             self.out.sums = [a + signed(words[place]) for a, place in zip(self.out.sums, summed, strict=True)]
             self.out.steps[i], self.out.erased_bits[i] = machine.retired, machine.erased_bits
             if self.out.cycles is not None:
                 self.out.cycles[i] = machine.cycles
-            if budget is not None:
-                budget -= int(self.out.steps[i]) + each
-                if budget <= 0:
-                    break
         return i + 1
 
 

@@ -10,7 +10,6 @@ from retrograd.cli.main import BAD_INPUT, TRAPPED
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.syntax import write
 from retrograd.presentation.tables import columns
-from retrograd.simulator.engines.choice import engine_of
 from retrograd.simulator.machine import Machine, Trap
 
 _ROWS = 16
@@ -69,7 +68,7 @@ def memory_table(machine: Machine) -> str:
 
 def engine_text(machine: Machine, *, asked: bool) -> str:
     """What ran, for the end of a line: where it was asked for, or where it is not the reference machine."""
-    engine = engine_of(machine)
+    engine = machine.engine
     return f"; engine: {engine}" if asked or engine != "reference" else ""
 
 
@@ -112,7 +111,7 @@ def outcome_dict(machine: Machine, stop: str, steps: int, trap: Trap | None) -> 
         "format": {"width": w.width, "frac": w.frac},
         "stop": stop,
         "steps": steps,
-        "engine": engine_of(machine),
+        "engine": machine.engine,
         "pc": machine.pc,
         "br": machine.br,
         "direction": machine.direction,

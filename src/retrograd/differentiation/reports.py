@@ -24,7 +24,8 @@ from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Store
-from retrograd.simulator.engines.choice import engine_named, machine_for
+from retrograd.simulator.engines.tiered_machine import machine_for
+from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Trap
 
 

@@ -17,7 +17,6 @@ from retrograd.compiler.compiled import Compiled, Options
 from retrograd.functions.compilation import Compilable
 from retrograd.functions.execution import execute, load, read
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.choice import engine_of
 from retrograd.simulator.machine import Machine
 from retrograd.values.marshal import bind
 
@@ -100,7 +99,7 @@ class Result:
     @property
     def engine(self) -> str:
         """The engine that ran: reference, threaded or translated."""
-        return engine_of(self.machine)
+        return self.machine.engine
 
     @property
     def words(self) -> dict[str, list[int]]:

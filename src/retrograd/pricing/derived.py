@@ -33,7 +33,7 @@ from retrograd.pricing.context import EnergyRequest
 from retrograd.pricing.report import EnergyReport
 from retrograd.simulator.energy.counting import CODE_BITS, Counts, Host, Site, counts_of, host_traffic
 from retrograd.simulator.energy.ledger import Ledger
-from retrograd.simulator.engines.choice import engine_named, engine_of
+from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Stop, Trap
 
 
@@ -108,7 +108,7 @@ def _gradient(
         toggled = Counter(there.toggled)
         toggled.update(back.toggled)
         counts = replace(counts, toggled_at=dict(toggled), dropped_at=dict(back.dropped))
-    return EnergyReport(name, how.context(compiled.format), counts, engine_of(machine), None, there, back)
+    return EnergyReport(name, how.context(compiled.format), counts, machine.engine, None, there, back)
 
 
 def _by_program(run: Request, values: list[Any], seeds: Mapping[int, int]) -> Machine | None:
@@ -143,7 +143,7 @@ class _Counted:
         if hits not in self._known:
             self._known[hits] = counts_of(machine, self._host)
         self.each[i] = self._known[hits]
-        self.engine = engine_of(machine)
+        self.engine = machine.engine
 
     def total(self, program: Program) -> Counts:
         """The sum over all elements, and the code, which is loaded once."""

@@ -20,7 +20,6 @@ from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, told
 from retrograd.simulator.energy.sweeping import Point, Sensitivity, optimum_frequency, sensitivities
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technology
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
-from retrograd.simulator.engines.choice import engine_of
 from retrograd.simulator.machine import Machine
 
 #: what is told of lines and functions, the dearest first
@@ -39,7 +38,7 @@ def report_of(
     counts = counts_of(machine, host)
     if ledger is not None:
         counts = ledger.counted(counts)
-    return EnergyReport(name, by, counts, engine_of(machine), baseline, ledger)
+    return EnergyReport(name, by, counts, machine.engine, baseline, ledger)
 
 
 def with_way_back(report: EnergyReport, machine: Machine, ledger: Ledger) -> EnergyReport:

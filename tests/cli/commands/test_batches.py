@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from retrograd.simulator.engines.choice import VARIABLE
 from retrograd.simulator.engines.cuda import driver as drivers
+from retrograd.simulator.engines.tiering import VARIABLE
 
 import retrograd as rg
 from retrograd.cli.arrays import write_arrays

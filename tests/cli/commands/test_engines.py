@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.assembler.assemble import assemble
-from retrograd.isa.program import Program
-from retrograd.simulator.engines import choice
-from retrograd.simulator.engines.choice import StartingMachine, engine_of
-from retrograd.simulator.engines.costs import FREE
-from retrograd.simulator.engines.native import NativeMachine
-from retrograd.simulator.machine import Machine, Trap
+from retrograd.simulator.engines.tiering import VARIABLE
 
 from retrograd.cli.commands import run as command
 
@@ -44,7 +38,7 @@ def divide(y: int, x: int, z: int):
 @pytest.fixture(autouse=True)
 def source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "roots.py").write_text(FUNCTIONS)
-    monkeypatch.delenv(choice.VARIABLE, raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
 
 
 RUNS: dict[str, tuple[str, ...]] = {
@@ -189,7 +183,7 @@ def test_one_run_is_not_for_a_gpu(cli: Cli, program: tuple[str, ...], monkeypatc
     assert (code, out) == (BAD_INPUT, "")
     assert err.startswith("error[RG1001]: the engine `cuda` runs batches")
     assert "--batch" in err
-    monkeypatch.setenv(choice.VARIABLE, "cuda")
+    monkeypatch.setenv(VARIABLE, "cuda")
     assert "RETROGRAD_ENGINE in the environment" in cli("run", *program)[2]
     assert cli("run", *program, "--engine", "native")[0] == OK
 
@@ -198,13 +192,13 @@ def test_the_environment_says_what_auto_is(cli: Cli, monkeypatch: pytest.MonkeyP
     def engine(*options: str) -> str:
         return str(json.loads(cli("run", "fib.rga", "--set", "r3=12", "--json", *options)[1])["engine"])
 
-    monkeypatch.setenv(choice.VARIABLE, "threaded")
+    monkeypatch.setenv(VARIABLE, "threaded")
     assert engine() == engine("--engine", "auto") == "threaded"
     assert engine("--engine", "reference") == "reference"
     assert cli("run", "fib.rga", "--set", "r3=12")[1].split("\n")[0].endswith("; engine: threaded")
-    monkeypatch.setenv(choice.VARIABLE, "")
+    monkeypatch.setenv(VARIABLE, "")
     assert engine() != "threaded"
-    monkeypatch.setenv(choice.VARIABLE, "quick")
+    monkeypatch.setenv(VARIABLE, "quick")
     assert "no engine `quick` (RETROGRAD_ENGINE in the environment)" in cli("run", "fib.rga")[2]
 
 
@@ -290,177 +284,6 @@ def test_long_runs_import_what_they_need() -> None:
 
 def test_short_functions_are_not_compiled_to_machine_code() -> None:
     assert imported_by("run", "roots.py:add_roots", "0.0", "3") == {"numpy"}
-
-
-# ---------------------------------------------------------------------------------------- StartingMachine
-
-LOOP = """\
-.memory 4
-        start
-loop:   from.ne r1, r0, again
-        mul.add r3, r1, r1
-        exch r3, [r0 + 1]
-        add r1, 1
-again:  goto.ne r1, r2, loop
-        {last}
-        finish
-"""
-N = 40_000  # passes of five steps: more than SHORT
-
-
-def machines(last: str = "add r4, 1", passes: int = N, **modes: Any) -> tuple[StartingMachine, Machine]:
-    program = assemble(LOOP.format(last=last))
-    pair = StartingMachine(program, **modes), Machine(program, **modes)
-    for machine in pair:
-        machine.registers[2] = passes
-    return pair
-
-
-def same(left: Machine, right: Machine) -> bool:
-    executed = {way: list(hits) for way, hits in left.executed.items()}
-    return (left.state(), executed) == (right.state(), right.executed)
-
-
-def test_it_starts_in_python_and_goes_on_compiled() -> None:
-    machine, reference = machines(passes=1000)
-    assert machine.run() == reference.run()
-    assert (type(machine), engine_of(machine)) == (StartingMachine, "reference")
-    machine, reference = machines()
-    assert machine.run() == reference.run()
-    assert isinstance(machine, NativeMachine)
-    assert engine_of(machine) in ("threaded", "translated")
-    assert same(machine, reference)
-    assert machine.run_back() == reference.run_back()
-    assert same(machine, reference)
-
-
-@pytest.mark.parametrize("piece", [1, 7, 30_000, choice.SHORT - 1, choice.SHORT, choice.SHORT + 1])
-def test_runs_in_pieces(piece: int) -> None:
-    machine, reference = machines()
-    for _ in range(8):
-        assert machine.run(piece) == reference.run(piece)
-        assert same(machine, reference)
-    assert isinstance(machine, NativeMachine) == (8 * piece > choice.SHORT)
-    assert machine.run() == reference.run()
-    assert same(machine, reference)
-    for _ in range(3):
-        assert machine.step_back() == reference.step_back()
-    assert same(machine, reference)
-
-
-def test_it_ends_with_its_last_step_of_python() -> None:
-    steps = choice.SHORT // 5
-    program = assemble(LOOP.format(last="neg r4"))
-    probe = Machine(program)
-    probe.registers[2] = steps
-    probe.run()
-    machine, reference = machines("neg r4", steps)
-    for m in (machine, reference):
-        m.run(probe.retired - choice.SHORT)
-    assert machine.run(choice.SHORT) == reference.run(choice.SHORT)
-    assert same(machine, reference)
-    assert machine.run() == reference.run()
-
-
-@pytest.mark.parametrize("passes", [10, N])
-def test_traps_are_those_of_the_reference_machine(passes: int) -> None:
-    machine, reference = machines("assertz r1", passes)
-    found = []
-    for m in (machine, reference):
-        with pytest.raises(Trap) as trap:
-            m.run()
-        found.append(str(trap.value))
-    assert found[0] == found[1]
-    assert same(machine, reference)
-    assert machine.run_back() == reference.run_back()
-    assert same(machine, reference)
-
-
-@pytest.mark.parametrize("modes", [{"strict": True}, {"overflow": False}, {"memory": 50}, {"backward": True}])
-def test_modes_stay_as_they_were(modes: dict[str, Any]) -> None:
-    machine, reference = machines("fmul.add r5, r3, r3", **modes)
-    ends = []
-    for m in (machine, reference):
-        try:
-            ends.append(str(m.run()))
-        except Trap as trap:
-            ends.append(str(trap))
-    assert ends[0] == ends[1]
-    assert same(machine, reference)
-
-
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("passes", [10, N])
-def test_cotangents_go_with_it(passes: int, keep: bool) -> None:
-    program = assemble(LOOP.format(last="fmul.add r5, r4, r4\n assertz r6"))
-    pair = StartingMachine(program, keep_dropped=keep), Machine(program, keep_dropped=keep)
-    for m in pair:
-        m.registers[2], m.registers[4] = passes, 3 << 32
-        m.run()
-        m.differentiating = True
-        m.cotangents[5], m.cotangents[6] = 1 << 32, 5
-        m.turn()
-        m.run()
-        assert m.cotangents[4] == 6 << 32
-    assert same(*pair)
-    assert pair[0].dropped_bits == pair[1].dropped_bits == (0 if keep else 64)
-
-
-@pytest.mark.parametrize("keep", [False, True])
-def test_cotangents_from_the_first_step(keep: bool) -> None:
-    """What was dropped before compiled code took over is known to it."""
-    machine, reference = machines("fmul.add r5, r4, r4\n assertz r6", keep_dropped=keep)
-    for m in (machine, reference):
-        m.registers[4] = 3 << 32
-        m.differentiating = True
-        m.cotangents[5], m.cotangents[6] = 1 << 32, 5
-        m.run()
-    assert isinstance(machine, NativeMachine)
-    assert same(machine, reference)
-    assert machine.dropped_bits == reference.dropped_bits
-    for m in (machine, reference):
-        m.turn()
-        if keep:
-            m.run()
-            assert m.cotangents[6] == 5
-        else:
-            with pytest.raises(Trap, match="RG0409"):
-                m.run()
-    assert same(machine, reference)
-
-
-def test_a_condition_is_looked_at_after_every_step() -> None:
-    machine, reference = machines()
-    for m in (machine, reference):
-        m.run(choice.SHORT + 5)
-        m.run(until=lambda m: m.registers[1] % 97 == 5)
-    assert same(machine, reference)
-    assert machine.registers[1] % 97 == 5
-
-
-def test_where_compiled_code_is_at_hand_nothing_starts_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    program: Program = assemble(LOOP.format(last="neg r4"))
-    assert isinstance(choice.machine_for(program), NativeMachine)  # this file has imported it
-    monkeypatch.delitem(sys.modules, choice._NATIVE)
-    monkeypatch.setattr(StartingMachine, "all_taken", 0)
-    assert isinstance(choice.machine_for(program), StartingMachine)
-
-
-def test_many_short_runs_are_worth_the_engines(monkeypatch: pytest.MonkeyPatch) -> None:
-    program: Program = assemble(LOOP.format(last="neg r4"))
-    monkeypatch.delitem(sys.modules, choice._NATIVE)
-    monkeypatch.setattr(StartingMachine, "all_taken", 0)
-    monkeypatch.setattr(choice, "MANY", 1000)
-    for _ in range(4):
-        machine = choice.machine_for(program)
-        assert isinstance(machine, StartingMachine)
-        assert machine.run(FREE + 190).steps == FREE + 190
-        assert isinstance(machine, StartingMachine)
-    # Of the last, some steps are left: it begins anew. Imported anew, it is a class of its own.
-    machine = choice.machine_for(program)
-    assert isinstance(machine, StartingMachine)
-    assert machine.run(FREE + 190).steps == FREE + 190
-    assert type(machine).__name__ == type(choice.machine_for(program)).__name__ == NativeMachine.__name__
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners and modes")

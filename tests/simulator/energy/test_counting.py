@@ -14,7 +14,7 @@ from retrograd.isa.microarchitecture.timing import Execution
 from retrograd.isa.program import SourceMap
 from retrograd.simulator.energy.attribution import FRAME, TOP, by_function, by_line
 from retrograd.simulator.energy.counting import Access, Counts, Host, counts_of, host_traffic, operations_of
-from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
@@ -23,8 +23,8 @@ from retrograd.functions.reversible import Reversible
 from retrograd.values.marshal import bind, types_of
 
 ENGINES: dict[str, Callable[..., rg.Machine]] = {
-    "threaded": partial(NativeMachine, tier="threaded"),
-    "translated": partial(NativeMachine, tier="translated", level=0),
+    "threaded": partial(TieredMachine, engine="threaded"),
+    "translated": partial(TieredMachine, engine="translated", level=0),
 }
 
 #: three passes of a loop, with memory, an erase and a test of an ancilla

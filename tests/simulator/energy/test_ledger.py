@@ -8,7 +8,7 @@ import pytest
 from retrograd.simulator.energy.attribution import by_line
 from retrograd.simulator.energy.counting import counts_of
 from retrograd.simulator.energy.ledger import Ledger, Sample
-from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 from retrograd import library
@@ -40,7 +40,7 @@ def test_words_of_ones_own_are_not_live() -> None:
     assert ledger.toggled_bits == 9
 
 
-@pytest.mark.parametrize("make", [rg.Machine, NativeMachine])
+@pytest.mark.parametrize("make", [rg.Machine, TieredMachine])
 def test_there_and_back(make: type[rg.Machine]) -> None:
     values = bind(library.norm, (0.0, [3.0, 4.0]), {})
     compiled = library.norm.compiled_for(types_of(library.norm, values))

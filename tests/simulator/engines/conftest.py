@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 
@@ -15,8 +15,8 @@ Make = Callable[..., rg.Machine]
 
 #: the tiers, translated without LLVM's optimiser: it costs more than all that short runs could gain
 MAKERS: dict[str, Make] = {
-    "threaded": partial(NativeMachine, tier="threaded"),
-    "translated": partial(NativeMachine, tier="translated", level=0),
+    "threaded": partial(TieredMachine, engine="threaded"),
+    "translated": partial(TieredMachine, engine="translated", level=0),
 }
 
 

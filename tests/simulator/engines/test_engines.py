@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from retrograd.isa.entries import Function, Guard, a, b
 from retrograd.isa.expr import mul_shift
-from retrograd.simulator.engines import native
-from retrograd.simulator.engines.costs import Cost
+from retrograd.simulator.engines import native, tiered_machine
 from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.llvm.jit import Host
-from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.native import NativeEngine
 from retrograd.simulator.engines.state.control_block import ACCOUNT
 from retrograd.simulator.engines.state.words import zeros
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translations
 
 import retrograd as rg
@@ -177,13 +177,13 @@ def quick(opcode: Any) -> bool:
 def undone(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Steps that went on after a failed guard and were undone, each time."""
     out: list[int] = []
-    undo = NativeMachine._undo
+    undo = NativeEngine._undo
 
-    def counted(machine: NativeMachine, steps: int) -> None:
+    def counted(engine: NativeEngine, machine: TieredMachine, steps: int) -> None:
         out.append(steps)
-        undo(machine, steps)
+        undo(engine, machine, steps)
 
-    monkeypatch.setattr(NativeMachine, "_undo", counted)
+    monkeypatch.setattr(NativeEngine, "_undo", counted)
     return out
 
 
@@ -219,23 +219,10 @@ def test_translated(lockstep: Any, translated: Make, generator: ModuleType, undo
 
 @pytest.mark.parametrize("level", [0, None])
 def test_translated_with_long_functions(lockstep: Any, level: int | None, generator: ModuleType) -> None:
-    make = partial(NativeMachine, tier="translated", level=level)
+    make = partial(TieredMachine, engine="translated", level=level)
     for seed in range(2000, 2000 + WHOLE):
         with told(seed):
             play(lockstep, make, generator.generate(seed, sizes=(10, 40)), LIFTED)
-
-
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `auto` hand over in the midst of short runs: Python's part after 12 steps, the interpreter's after some 5 more.
-
-    Whether a program was translated before, by another test, must not matter.
-    """
-    monkeypatch.setattr(native, "SHORT", 12)
-    monkeypatch.setattr(native, "SPEED", 100)
-    monkeypatch.setattr(native, "is_translated", lambda *asked: False)
-    monkeypatch.setattr(native, "translation_is_loaded", lambda *asked: False)
-    monkeypatch.setattr(native, "cost_of", lambda *asked: Cost(unlooked=False))
 
 
 @pytest.mark.usefixtures("soon")
@@ -244,7 +231,7 @@ def test_auto(lockstep: Any, generator: ModuleType) -> None:
     for seed in range(3000, 3000 + HANDED_OVER):
         case = generator.generate(seed, allow=quick, sizes=(10, 50))
         with told(seed):
-            both = play(lockstep, partial(NativeMachine, level=0), case, LIFTED)
+            both = play(lockstep, partial(TieredMachine, level=0), case, LIFTED)
         engines.add(both.tested.engine)
     assert engines == {"reference", "threaded", "translated"}
 
@@ -279,7 +266,7 @@ def test_many(lockstep: Any, threaded: Make, first: int, generator: ModuleType) 
 @pytest.mark.parametrize("first", range(0, SLOW_TRANSLATED, SLOW_CHUNK // 8))
 @pytest.mark.parametrize("tier", ["translated", "auto"])
 def test_many_translated(lockstep: Any, tier: str, first: int, generator: ModuleType, soon: None) -> None:
-    make = partial(NativeMachine, tier=tier, level=0)
+    make = partial(TieredMachine, engine=tier, level=0)
     for seed in range(first + 50_000, first + 50_000 + SLOW_CHUNK // 8):
         case = generator.generate(seed, allow=quick if seed % 8 else None, sizes=(10, 60))
         with told(seed):
@@ -356,7 +343,7 @@ def test_a_run_that_turns_out_to_be_long(monkeypatch: pytest.MonkeyPatch, lockst
 def test_a_long_run(lockstep: Any, make: Make) -> None:
     """As many steps as make `auto` hand over by itself, and both ways."""
     program = rg.assemble(LOOP.format(12_000))
-    others = [NativeMachine(program), NativeMachine(program, at_once=True)]
+    others = [TieredMachine(program), TieredMachine(program, engine="native")]
     both = lockstep(make, program)
     for act in (lambda m: m.run(), lambda m: m.run_back(), lambda m: m.run(30_001), lambda m: (m.turn(), m.run())[1]):
         outcome = both.do(act)
@@ -416,7 +403,7 @@ def test_guards_noticed_late(
     expected = "RG0408" if modes.get("strict") and name == "erased before it" else code
     for _ in range(2):
         assert both.run()[0] in (expected, "RG0408", "RG0407")
-    if both.tested.tier == "translated" and not (lifted and modes):
+    if both.tested.named == "translated" and not (lifted and modes):
         assert undone
     both.run_back()
     both.run(3)
@@ -446,7 +433,7 @@ def check_loop(lockstep: Any, make: Make) -> Any:
 
 def test_a_guard_that_fails_as_a_loop_goes_on(lockstep: Any, make: Make, undone: list[int]) -> None:
     both = check_loop(lockstep, make)
-    assert bool(undone) == (both.tested.tier == "translated")
+    assert bool(undone) == (both.tested.named == "translated")
 
 
 @pytest.mark.parametrize("lifted", [False, True])
@@ -528,68 +515,60 @@ def test_the_same_code_means_what_its_table_says(make: Make) -> None:
 # ---------------------------------------------------------------- the checks can fail
 
 
-class ForgetsToUndo(NativeMachine):
+class ForgetsToUndo(NativeEngine):
     """What went on after a failed guard stays."""
 
-    def _undo(self, steps: int) -> None:
+    def _undo(self, machine: TieredMachine, steps: int) -> None:
         pass
 
 
-class UndoesTooLittle(NativeMachine):
+class UndoesTooLittle(NativeEngine):
     """Only the last steps are taken back."""
 
-    def _undo(self, steps: int) -> None:
-        super()._undo((steps + 1) // 2)
+    def _undo(self, machine: TieredMachine, steps: int) -> None:
+        super()._undo(machine, (steps + 1) // 2)
 
 
-class CountsWhatWasUndone(NativeMachine):
+class CountsWhatWasUndone(NativeEngine):
     """Undone steps count as taken, and as taken back."""
 
-    def _undo(self, steps: int) -> None:
-        before = self._hits.copy()
-        super()._undo(steps)
-        self._hits[:] = before
+    def _undo(self, machine: TieredMachine, steps: int) -> None:
+        before = self.hits.copy()
+        super()._undo(machine, steps)
+        self.hits[:] = before
 
 
-class LosesAccount(NativeMachine):
+class LosesAccount(NativeEngine):
     """Undone, what was dropped stays dropped."""
 
-    def _undo(self, steps: int) -> None:
-        assert self._control is not None
-        before = [int(self._control[slot]) for slot in ACCOUNT]
-        super()._undo(steps)
+    def _undo(self, machine: TieredMachine, steps: int) -> None:
+        before = [int(self.control[slot]) for slot in ACCOUNT]
+        super()._undo(machine, steps)
         for slot, value in zip(ACCOUNT, before, strict=True):
-            self._control[slot] = value
+            self.control[slot] = value
 
 
-class Careless(NativeMachine):
-    """Its translated code does not look at guards."""
-
-    def _variant(self) -> Any:
-        return replace(super()._variant(), checks=False)
-
-
-class OneStepMore(NativeMachine):
+class OneStepMore(NativeEngine):
     """Runs a step too far."""
 
-    def _run_threaded(self, steps: int) -> tuple[int, int]:
-        why, taken = super()._run_threaded(steps + 1)
+    def _run_threaded(self, machine: TieredMachine, steps: int) -> tuple[int, int]:
+        why, taken = super()._run_threaded(machine, steps + 1)
         return why, min(taken, steps)
 
 
-class ForgetsWhatWasDropped(NativeMachine):
+class ForgetsWhatWasDropped(NativeEngine):
     """Dropped cotangents are not counted."""
 
-    def _run_threaded(self, steps: int) -> tuple[int, int]:
-        before = None if self._companions is None else self._companions.dropped
+    def _run_threaded(self, machine: TieredMachine, steps: int) -> tuple[int, int]:
+        before = None if machine._companions is None else machine._companions.dropped
         try:
-            return super()._run_threaded(steps)
+            return super()._run_threaded(machine, steps)
         finally:
-            if before is not None and self._companions is not None:
-                self._companions.dropped = before
+            if before is not None and machine._companions is not None:
+                machine._companions.dropped = before
 
 
-class CountsOneWay(NativeMachine):
+class CountsOneWay(NativeEngine):
     """What the interpreter executes backward is not counted."""
 
     def _collect(self, entries: Any, n: int) -> None:
@@ -597,11 +576,8 @@ class CountsOneWay(NativeMachine):
         super()._collect(entries, n)
 
 
-class BeginsAnewFromTheMiddle(NativeMachine):
-    """Handing over, it leaves memory and registers as they have become."""
-
-    def _restore(self, before: Any) -> None:
-        self.pc, self.br, self.direction, *_ = before
+def stand_at(machine: rg.Machine, before: Any) -> None:
+    machine.pc, machine.br, machine.direction = before[:3]
 
 
 def every_limit(lockstep: Any, make: Make) -> None:
@@ -612,20 +588,29 @@ def every_limit(lockstep: Any, make: Make) -> None:
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize(
-    ("fault", "tier", "check"),
+    ("fault", "engine", "check"),
     [
         (ForgetsToUndo, "translated", check_loop),
         (UndoesTooLittle, "translated", check_loop),
         (CountsWhatWasUndone, "translated", check_loop),
         (LosesAccount, "translated", check_loop),
-        (Careless, "translated", check_loop),
+        ("careless", "translated", check_loop),
         (OneStepMore, "threaded", every_limit),
         (OneStepMore, "translated", every_limit),
         (ForgetsWhatWasDropped, "threaded", every_limit),
         (CountsOneWay, "threaded", every_limit),
-        (BeginsAnewFromTheMiddle, "auto", check_loop),
+        ("begins anew from the middle", "auto", check_loop),
     ],
 )
-def test_a_planted_fault_is_found(lockstep: Any, fault: Any, tier: str, check: Callable[..., Any]) -> None:
+def test_a_planted_fault_is_found(
+    lockstep: Any, fault: Any, engine: str, check: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if fault == "careless":  # translated code that leaves its guards out
+        variant_of = native.variant_of
+        monkeypatch.setattr(native, "variant_of", lambda m: replace(variant_of(m), checks=False))
+    elif fault == "begins anew from the middle":  # memory and registers stay as they have become
+        monkeypatch.setattr(tiered_machine, "restore", stand_at)
+    else:
+        monkeypatch.setattr(native, "NativeEngine", fault)
     with pytest.raises(AssertionError):
-        check(lockstep, partial(fault, tier=tier, level=0))
+        check(lockstep, partial(TieredMachine, engine=engine, level=0))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from retrograd.simulator.engines import native
-from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 
@@ -69,7 +69,7 @@ def test_interrupted_runs_can_go_back(
     tier: Any, interrupt: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "SLICE", 1 << 20)
-    machine = NativeMachine(rg.assemble(ENDLESS), tier=tier)
+    machine = TieredMachine(rg.assemble(ENDLESS), engine=tier)
     before = machine.state()
     machine.run(1000)
     interrupt()
@@ -95,8 +95,8 @@ def test_a_run_interrupted_from_its_start(
     monkeypatch.setattr(native, "SLICE", 1 << 20)
     program = rg.assemble(ENDLESS)
     # Compiled beforehand, that it is not the compiler which is interrupted.
-    NativeMachine(program, tier=tier).run(100)
-    machine = NativeMachine(program, tier=tier)
+    TieredMachine(program, engine=tier).run(100)
+    machine = TieredMachine(program, engine=tier)
     interrupt()
     with pytest.raises(KeyboardInterrupt):
         machine.run()
@@ -120,7 +120,7 @@ def test_interrupted_as_compiled_code_returns(
         **ASTRAY,
     }[which]
     program = rg.assemble(text, check=False)
-    both = lockstep(partial(NativeMachine, tier="threaded"), program)
+    both = lockstep(partial(TieredMachine, engine="threaded"), program)
     both.set(lambda m: m.registers.__setitem__(9, 1000 * (which == "far outside")))
     run, sentinel = native.entry()
 
@@ -144,7 +144,7 @@ def test_machines_in_threads_of_their_own() -> None:
     program = rg.assemble(text)
     reference = rg.Machine(program)
     reference.run()
-    machines = [NativeMachine(program, tier=tier, level=0) for tier in ("threaded", "translated") for _ in range(2)]
+    machines = [TieredMachine(program, engine=tier, level=0) for tier in ("threaded", "translated") for _ in range(2)]
     threads = [threading.Thread(target=machine.run) for machine in machines]
     for thread in threads:
         thread.start()

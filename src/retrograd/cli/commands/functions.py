@@ -234,7 +234,7 @@ _DESTINATIONS = {"--set": "sets", "--break": "breaks"}
 
 def run_function(options: argparse.Namespace) -> int:
     """Run a function on arguments, or on each element of a batch, and show them afterwards; returns the exit code."""
-    from retrograd.simulator.engines.choice import engine_named
+    from retrograd.simulator.engines.tiering import engine_named
 
     if (alone := _file_alone(options.program)) is not None:
         raise _no_function(alone)

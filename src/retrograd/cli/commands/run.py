@@ -16,7 +16,8 @@ from retrograd.cli.report import Tracer, engine_text, memory_table, outcome_dict
 from retrograd.isa.diagnostics import Diagnostic, nearest
 from retrograd.isa.files import check_output
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.choice import engine_named, machine_for
+from retrograd.simulator.engines.tiered_machine import machine_for
+from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import MEMORY_LIMIT, Machine, Stop, Trap
 
 #: seconds of a run before its progress is shown, and between two looks at it

@@ -47,7 +47,7 @@ bottom: goto.ne r1, r0, top
 def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Instances one by one, and side by side; the latter by whatever instructions the processor has."""
     monkeypatch.setattr(host(), "lanes", request.param)
-    monkeypatch.setattr("retrograd.simulator.engines.batch.cpu.WORTH", 0.0)
+    monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.lanes", 0.0)
     return int(request.param)
 
 
@@ -90,7 +90,7 @@ def expected(
 def test_rows_are_as_the_machine_runs_them(
     threads: int, limit: int | None, lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrograd.simulator.engines.batch.cpu.BRIEF", 0.0)
+    monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.threads", 0.0)
     program = rg.assemble(COUNTDOWN)
     rows = np.array([[1 + i * 7 % 23, i, 5] for i in range(100)], dtype=np.uint64)
     told: list[int] = []
@@ -289,7 +289,7 @@ def test_an_endless_batch_is_interrupted(threads: int, stopped: Callable[[], Non
 
 
 def test_an_error_of_who_is_told_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.simulator.engines.batch.cpu.BRIEF", 0.0)
+    monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.threads", 0.0)
 
     def refuse(ended: int) -> Any:
         raise ValueError("enough")
@@ -364,7 +364,7 @@ def one_by_one(program: rg.Program, columns: BatchLayout, rows: Any, shared: Any
 def test_columns(batch: tuple[rg.Program, BatchLayout, Any, Any], threads: int) -> None:
     program, columns, rows, shared = batch
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retrograd.simulator.engines.batch.cpu.BRIEF", 0.0)
+        patch.setattr("retrograd.simulator.engines.tiering.policy.costs.threads", 0.0)
         ran = run_batch(program, rows, columns=columns, shared=shared, threads=threads)
     kept, sums, failed = one_by_one(program, columns, rows, shared)
     assert (ran.rows.tolist(), ran.sums, ran.failed.tolist()) == (kept, sums, failed)
@@ -396,7 +396,7 @@ def test_a_program_too_long_to_keep_registers_at_hand() -> None:
 
 
 def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.simulator.engines.batch.cpu.WORTH", 3600.0)
+    monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.lanes", 3600.0)
     monkeypatch.setattr(batch, "_loops", {})
     monkeypatch.setattr(batch, "_seconds", {})
     program = rg.assemble(COUNTDOWN)

@@ -19,7 +19,7 @@ from retrograd.simulator.engines.llvm import jit as host
 from retrograd.simulator.engines.llvm import object_cache as code_cache
 from retrograd.simulator.engines.llvm.jit import Host, definition
 from retrograd.simulator.engines.llvm.object_cache import cache_folder
-from retrograd.simulator.engines.native import NativeMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translations
 
 import retrograd as rg
@@ -371,7 +371,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_machines_with_a_damaged_cache(
     lockstep: Any, tier: str, damage: str, forget: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = partial(NativeMachine, tier=tier, level=0)
+    make = partial(TieredMachine, engine=tier, level=0)
     monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path / "cache"))
     forget()
     both = lockstep(make, rg.assemble(PROGRAM))

@@ -1,0 +1,325 @@
+"""Tiered execution: which engine runs a program, and why.
+
+    Python ──► interpreter in machine code ──► translation into machine code
+
+Each tier is faster than the one before it and takes longer to make ready. The policy is that of the ski-rental problem: a tier
+is left once it has cost a fixed share of the price of the next one. Costs are counted for each program over all its runs in the
+process, so that many short runs move on as one long run does. Where earlier runs of the program give the number of steps to
+expect, a tier is left before the run that would exceed its share.
+
+A decision depends on the table of costs, on the account of the program and on which code is ready. It reads no clock: a busy
+machine decides as an idle machine does. An account counts only time that compiled code would have saved, so the time that it
+takes to enter compiled code (`Costs.enter`) is subtracted from each run.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.isa.program import Program
+
+#: `native`: an engine of machine code from the first step, chosen as `auto` does; `cuda`: batches on a GPU
+ENGINES = ("auto", "reference", "native", "threaded", "translated", "cuda")
+
+#: the variable of the environment that names the engine for `auto`
+VARIABLE = "RETROGRAD_ENGINE"
+FROM_VARIABLE = f" ({VARIABLE} in the environment)"
+
+_COMPILER = "retrograd.simulator.engines.native"
+#: programs that have an account
+_MOST = 4096
+
+
+def engine_named(name: str) -> str:
+    """The engine of that name; for `auto`, the engine that the environment names. Raises InputError RG1001."""
+    chosen, where = name, ""
+    if name == "auto" and os.environ.get(VARIABLE):
+        chosen, where = os.environ[VARIABLE], FROM_VARIABLE
+    if chosen not in ENGINES:
+        message = f"there is no engine `{chosen:.40}`{where}"
+        hint = nearest(chosen, ENGINES) or f"engines: {', '.join(ENGINES)}"
+        raise InputError(Diagnostic("RG1001", message, hint=hint))
+    return chosen
+
+
+# ------------------------------------------------------------------ the table
+
+
+@dataclass
+class Costs:
+    """The table: seconds on a common processor. Decisions depend on their ratios, which vary less than the seconds do."""
+
+    #: to import NumPy; to import LLVM and the engines
+    import_numpy: float = 0.1
+    import_compiler: float = 0.04
+    #: a step of Python, and a step that moves cotangents too; a step of the interpreter
+    python_step: float = 0.6e-6
+    python_lifted_step: float = 0.9e-6
+    interpreter_step: float = 3e-9
+    #: to enter compiled code, with the state of a machine
+    enter: float = 60e-6
+    #: a row of a batch on a machine, whatever its steps
+    python_row: float = 30e-6
+    interpreter_row: float = 100e-6
+    #: to compile the interpreter's handlers of one entry of the table; to load them from the disk
+    compile_handler: float = 0.01
+    load_handler: float = 0.001
+    #: to load a translation from the disk
+    load_translation: float = 0.002
+    #: to translate: once, for each instruction, and for each instruction that LLVM does not optimise
+    translate: float = 0.02
+    translate_instruction: float = 0.0019
+    translate_plainly: float = 0.001
+    #: batches of this much processor time are translated once more, for the lanes of the vector unit
+    lanes: float = 0.2
+    #: a batch of less time gains nothing by threads, and need not be interruptible
+    threads: float = 0.01
+    #: the part of the price of a faster tier that Python may take before it is left. A series that ends right after the change
+    #: has then cost (1 + share) / share times its time in Python, a long one `share` of the price more than the best engine.
+    share: float = 0.4
+    #: instructions up to which LLVM optimises a program
+    optimised: int = 3000
+
+    def python(self, differentiating: bool) -> float:
+        """A step of Python."""
+        return self.python_lifted_step if differentiating else self.python_step
+
+    def translation(self, instructions: int, differentiating: bool = False) -> float:
+        """To translate a program. While LLVM optimises, an instruction costs more in a longer program, and more with cotangents."""
+        if instructions <= self.optimised:
+            each = self.translate_instruction * (1 + instructions / 500)
+        else:
+            each = self.translate_plainly
+        lifted = 1 + 3 * min(1.0, instructions / 200) if differentiating else 1
+        return self.translate + each * instructions * lifted
+
+
+@dataclass(slots=True)
+class Account:
+    """The cost of a program so far, in seconds."""
+
+    #: time of Python that compiled code would have saved; time of the interpreter
+    python: float = 0.0
+    interpreter: float = 0.0
+    #: steps of the last run from one end of the program to the other
+    steps: int | None = None
+    #: of a batch: a row on a machine, when it was last run so
+    row: float | None = None
+    #: the prices of the interpreter and of the translation, by the translation's variant; looked up once
+    prices: dict[Any, Ready] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> float:
+        return self.python + self.interpreter
+
+
+class Ready(NamedTuple):
+    """The prices of a program's compiled code, in seconds; 0 for code that is loaded."""
+
+    interpreter: float
+    translation: float
+    #: the translation lies on the disk
+    kept: bool = False
+
+
+# ------------------------------------------------------------------ decisions
+
+
+class Reason(Enum):
+    """Why an engine was chosen: a text with the figures of the decision."""
+
+    NAMED = "the engine was named"
+    OBSERVED = "every step is observed, or values are shown on the way"
+    NATIVE = "compiled code was asked for"
+    IMPORT = "Python has taken {spent} of the {limit} that it may take before the compiler is imported ({price})"
+    CHEAP = "Python has taken {spent} of the {limit} that it may take before compiled code is made ready ({price})"
+    LOADED = "its translation is loaded"
+    KEPT = "its translation is on the disk; Python has taken {spent}"
+    PAID = "Python and the interpreter have taken {spent}, and its translation takes {price}"
+    NO_INTERPRETER = "its translation takes {price}, and the handlers of the interpreter take more than half of that"
+    INTERPRETER = "Python and the interpreter have taken {spent} of the {price} that its translation takes"
+    INSIDE = "the run begins inside the program, or leaves state that only the interpreter keeps"
+    ROWS_IMPORT = "Python has taken {spent} of the {limit} that it may take before the compiler is imported ({price}); one machine runs the rows"
+    ROWS = "the rows have taken {spent} of the {limit} that they may take before a loop over them is made ready ({price}); one machine runs them"
+    BATCH = "rows on one machine take {spent}, and may take {limit} before a loop over them is made ready ({price})"
+
+
+class Decision(NamedTuple):
+    """The engine of a run or of a part of it, with the figures, in seconds, that the choice depended on."""
+
+    engine: str
+    reason: Reason
+    spent: float = 0.0
+    limit: float = 0.0
+    price: float = 0.0
+    #: steps after which to decide again
+    steps: int | None = None
+
+    def __str__(self) -> str:
+        figures = {name: _milliseconds(getattr(self, name)) for name in ("spent", "limit", "price")}
+        return f"{self.engine}: {self.reason.value.format(**figures)}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.1f} ms"
+
+
+class Record(dict[tuple[str, Reason], tuple[Decision, int]]):
+    """(engine, reason) -> the last decision for that engine and reason, and how many there were; in the order of the first ones."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"{decision}{f' ({n} times)' * (n > 1)}" for decision, n in self.values())
+
+
+_records: list[Record] = []
+
+
+@contextmanager
+def recorded() -> Iterator[Record]:
+    """The decisions of all runs within."""
+    found = Record()
+    _records.append(found)
+    try:
+        yield found
+    finally:
+        _records[:] = [other for other in _records if other is not found]
+
+
+def record(decision: Decision) -> Decision:
+    """Add the decision to all records, and return it."""
+    for found in _records:
+        key = decision.engine, decision.reason
+        found[key] = decision, found[key][1] + 1 if key in found else 1
+    return decision
+
+
+class Policy:
+    """The table of costs, and the accounts of the process."""
+
+    def __init__(self, costs: Costs | None = None) -> None:
+        self.costs = costs or Costs()
+        #: seconds of Python, of all programs, that compiled code would have saved
+        self.python = 0.0
+        self._accounts: dict[tuple[Any, ...], Account] = {}
+
+    def account(self, program: Program, differentiating: bool = False, kind: str = "") -> Account:
+        """The account of a program that runs with or without D; the same object each time. `kind` separates batches."""
+        key = program.code, program.format, differentiating, kind
+        found = self._accounts.get(key)
+        if found is None:
+            if len(self._accounts) >= _MOST:
+                del self._accounts[next(iter(self._accounts))]
+            found = self._accounts[key] = Account()
+        return found
+
+    def to_import(self) -> float:
+        """The price of importing the engines; 0 where they are imported."""
+        if _COMPILER in sys.modules and "llvmlite.binding" in sys.modules:
+            return 0.0
+        return self.costs.import_compiler + self.costs.import_numpy * ("numpy" not in sys.modules)
+
+    # ------------------------------------------------------------------ runs
+
+    def decide(
+        self,
+        program: Program,
+        account: Account,
+        ready: Callable[[], Ready],
+        *,
+        differentiating: bool = False,
+        python: bool = True,
+        whole: bool = True,
+    ) -> Decision:
+        """The engine for the next steps of a run. `ready` imports the compiler; it is called when that is worth its price.
+
+        `python`: the run may take steps in Python. `whole`: it begins at an end of the program, so that a translation can run it.
+        """
+        costs = self.costs
+        if python and (price := self.to_import()):
+            found = self._in_python(account, self.python, price, Reason.IMPORT, differentiating)
+            if found is not None:
+                return record(found)
+        code = ready()
+        if whole and not code.translation:
+            return record(Decision("translated", Reason.LOADED))
+        price = min(code.interpreter, code.translation) if whole else code.interpreter
+        if python:
+            found = self._in_python(account, account.python, price, Reason.CHEAP, differentiating)
+            if found is not None:
+                return record(found)
+        if not whole:
+            return record(Decision("threaded", Reason.INSIDE))
+        spent, price = account.spent, code.translation
+        if code.kept:
+            return record(Decision("translated", Reason.KEPT, spent, 0.0, price))
+        if spent >= price:
+            return record(Decision("translated", Reason.PAID, spent, price, price))
+        if price < 2 * code.interpreter:
+            return record(Decision("translated", Reason.NO_INTERPRETER, spent, price, price))
+        steps = 1 + round((price - spent) / costs.interpreter_step)
+        return record(Decision("threaded", Reason.INTERPRETER, spent, price, price, steps))
+
+    def _in_python(
+        self, account: Account, spent: float, price: float, reason: Reason, differentiating: bool
+    ) -> Decision | None:
+        """The decision for Python; None where it has taken its share of the price, or would in this run."""
+        costs = self.costs
+        limit, step = costs.share * price, costs.python(differentiating)
+        expected = 0.0 if account.steps is None else step * account.steps - costs.enter
+        # A run that ends before compiled code is entered is no reason to make such code ready.
+        if (spent >= limit or spent + expected > limit) and (account.steps is None or expected > 0):
+            return None
+        steps = math.ceil((max(limit - spent, 0.0) + costs.enter) / step)
+        return Decision("reference", reason, spent, limit, price, steps)
+
+    def count_python(self, account: Account, steps: int, differentiating: bool) -> None:
+        """Add steps of a run that Python took."""
+        seconds = max(0.0, steps * self.costs.python(differentiating) - self.costs.enter)
+        account.python += seconds
+        self.python += seconds
+
+    def count_interpreted(self, account: Account, steps: int) -> None:
+        """Add steps of a run that the interpreter took. Its handlers are loaded now."""
+        account.interpreter += steps * self.costs.interpreter_step
+        account.prices = {variant: found._replace(interpreter=0.0) for variant, found in account.prices.items()}
+
+    # ------------------------------------------------------------------ batches
+
+    def decide_rows(self, account: Account, rows: int, loaded: bool, price: Callable[[], float]) -> Decision:
+        """The engine for the rows of a batch that are left: `auto`, a machine for one row after the other, or `translated`, a loop
+        over all of them. `loaded`: the loop is; `price` imports the compiler, and returns the seconds until the loop is loaded.
+        """
+        if loaded:
+            return record(Decision("translated", Reason.LOADED))
+        expected = 0.0 if account.row is None else rows * account.row
+        if to_import := self.to_import():
+            limit = self.costs.share * to_import
+            if self.python + expected <= limit:
+                return record(Decision("auto", Reason.ROWS_IMPORT, self.python, limit, to_import))
+        found = price()
+        limit = self.costs.share * found
+        if account.spent + expected <= limit:
+            return record(Decision("auto", Reason.ROWS, account.spent, limit, found))
+        return record(Decision("translated", Reason.BATCH, account.spent + expected, limit, found))
+
+    def count_rows(self, account: Account, rows: int, steps: int, engine: str) -> None:
+        """Add rows that a machine ran, on this engine."""
+        if engine == "reference":
+            seconds = rows * self.costs.python_row + steps * self.costs.python_step
+            account.python += seconds
+        else:
+            seconds = rows * self.costs.interpreter_row + steps * self.costs.interpreter_step
+            account.interpreter += seconds
+        account.row = seconds / rows
+
+
+#: the policy of this process
+policy = Policy()
