@@ -551,8 +551,8 @@ def faults() -> Iterator[tuple[str, Any]]:
     # Truncated, not floored.
     yield "integer_quotient", lambda m, w: _spoil(m, quotient(m, w))
     yield "wide_quotient", lambda m, w, s: _spoil(m, wide(m, w, s))
-    yield "_checked_sum", lambda node: None if node.op != "eq" or node.args[0].op != "lt" else _any_sum(node)
-    yield "_is_truth", lambda node: node.op in ("eq", "lt", "ltu", "and")
+    yield "sum_tested_by", lambda node: None if node.op != "eq" or node.args[0].op != "lt" else _any_sum(node)
+    yield "is_truth", lambda node: node.op in ("eq", "lt", "ltu", "and")
 
 
 def _spoil(module: ModuleBuilder, callee: Callee) -> Callee:
