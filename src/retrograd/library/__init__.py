@@ -1,7 +1,7 @@
-"""The library, written in the language itself: what one reads to learn it.
+"""The library: reversible functions, written in the language, that serve as examples of it.
 
-A function adds its result to its first arguments and leaves the others as they are, unless it says that it works in
-place; `~f` takes the result away again. Nothing else is left behind.
+A function adds its result to its first arguments and does not change the others, unless it works in place; `~f`
+subtracts the result. No garbage is left.
 
     complex          Complex, complex_abs, complex_arg
     vectors          Vector3, Quaternion, scalar_product, vector_norm, rotate

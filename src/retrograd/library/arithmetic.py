@@ -1,8 +1,8 @@
 """Products in place, powers, factorials, a series, and Fibonacci numbers.
 
-What these have in common: a factor that is multiplied away can be found again only by a division, so something must
-make that division exact. Four ways are shown: an ancilla that keeps the remainder (`imul`), integers, whose products
-divide without one (`scale`), lognums, where a product is a sum (`power`), and recursion (`fibonacci`).
+A product in place is undone by a division, so the division must be exact. There are three ways: an ancilla that keeps the
+remainder (`imul`), integers, whose products divide without a remainder (`scale`), and lognums, whose products are sums of
+logarithms (`power`). `fibonacci` shows recursion.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def imul(y: fixed, x: fixed, ancilla: fixed) -> None:
 
     Inverse: (y, ancilla) := (ancilla + y/x, y − (ancilla + y/x)·x).
 
-    Trap: the ancilla comes back dirty, though small: it holds what rounding left of y, some last places over x. The
-    call may be repeated with this ancilla, and `~imul` in the opposite order restores all. x ≠ 0.
+    Trap: the ancilla comes back dirty. It holds the remainder of rounding, some last places over x. The call may be
+    repeated with this ancilla, and `~imul` in the opposite order restores both. x ≠ 0.
     Source: Liu and Zhao, arXiv 2003.04617 (NiLang).
     """
     ancilla += y * x
@@ -32,7 +32,7 @@ def idiv(y: fixed, x: fixed, ancilla: fixed) -> None:
 
     Inverse: (y, ancilla) := (ancilla + y·x, y − (ancilla + y·x)/x).
 
-    The partner of `imul`: it divides forward. Trap: its ancilla comes back dirty likewise. x ≠ 0.
+    The partner of `imul`: it divides forward. Trap: its ancilla comes back dirty, too. x ≠ 0.
     """
     ancilla += y / x
     y -= ancilla * x
@@ -65,7 +65,7 @@ def factorial(out: int, n: int) -> None:
 
 @reversible
 def log_factorial(f: lognum, n: int) -> None:
-    """f *= n!, n ≥ 0. Inverse: f /= n!. A lognum reaches far: log2 n! has to fit, not n!."""
+    """f *= n!, n ≥ 0. Inverse: f /= n!. Only log2 n! has to fit into a word, not n!."""
     for i in range(2, n + 1):
         f *= lognum(i)
 
@@ -74,7 +74,7 @@ def log_factorial(f: lognum, n: int) -> None:
 def power(out: fixed, x: fixed, n: int) -> None:
     """out += xⁿ, n of either sign. Inverse: out −= xⁿ. Traps where x = 0.
 
-    n products of lognums, each of them exact; only the conversions to and fro round, to about n last places of log2 x.
+    n products of lognums, all exact. Only the two conversions round, to about n last places of log2 x.
     Source: Liu and Zhao, arXiv 2003.04617.
     """
     with rg.routine() as r:
@@ -93,9 +93,9 @@ def power(out: fixed, x: fixed, n: int) -> None:
 def iexp(out: fixed, x: fixed) -> None:
     """out += Σₖ xᵏ/k! = eˣ, until a term is below 2⁻²⁸. Inverse: out −= eˣ.
 
-    `rg.exp` is nearer and faster; this is how a loop that ends by a test is written. The terms are a lognum that is
-    multiplied by x/k in each pass; k = 1 tells, running backward, where the loop began. The first two terms stand outside of
-    the branch, so that the gradient at x = 0 is right, too.
+    `rg.exp` is more exact and faster; this function shows a loop that ends by a test. The term is a lognum that is multiplied
+    by x/k in each pass; k = 1 marks the start of the loop for a run backward. The first two terms are outside of the branch, so that
+    the gradient at x = 0 is right, too.
     """
     out += 1 + x
     if x != 0:
@@ -116,7 +116,7 @@ def iexp(out: fixed, x: fixed) -> None:
 def fibonacci(out: int, n: int) -> None:
     """out += F(n), where F(1) = F(2) = 1 and F(n) = F(n − 1) + F(n − 2). Inverse: out −= F(n).
 
-    Two calls of itself for n > 2, about 2 F(n) in all; 1 for every n below 3. Source: arXiv 2003.04617.
+    Recursive: two calls for n > 2, about 2 F(n) in all. The result is 1 for every n below 3. Source: arXiv 2003.04617.
     """
     if n <= 2:
         out += 1
@@ -129,7 +129,7 @@ def fibonacci(out: int, n: int) -> None:
 def first_fibonacci(n: int, z: int) -> None:
     """n := the least n with F(n) ≥ z, from n = 0. Inverse: n := 0. Traps where n is not 0 before, or z ≤ 1.
 
-    The number is uncomputed in every pass, and computed for the next n. Source: arXiv 2003.04617.
+    Each pass uncomputes F(n) and computes the next number. Source: arXiv 2003.04617.
     """
     f = 0
     fibonacci(f, n)

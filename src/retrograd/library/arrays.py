@@ -1,6 +1,6 @@
 """Sums, products and orders of arrays.
 
-A function adds its result to its first argument; where it works in place, it says so.
+A function adds its result to its first argument, unless its docstring states that it works in place.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def mapfold(function: Reversible, fold: Reversible, out: fixed, xs: Array[fixed,
 def filter_into(
     predicate: Reversible, kept: Array[fixed, "m"], position: Array[int, "m"], count: int, xs: Array[fixed, "n"]
 ) -> None:
-    """kept[count…] += those x that satisfy the predicate, position[count…] += their indices, count += their number.
+    """kept[count…] += the x that satisfy the predicate, position[count…] += their indices, count += their number.
 
-    Inverse: takes them away again, the last first. predicate(b, x) flips the bool b exactly if x is wanted. The
-    rejected stay where they are, in xs. Traps where more are kept than there is room for.
+    Inverse: subtracts them, the last first. predicate(b, x) flips the bool b exactly if x is to be kept. xs does not change.
+    Traps if more elements are kept than there is room for.
     """
     for i in range(len(xs)):
         with rg.routine() as r:
@@ -90,11 +90,11 @@ def filter_into(
 
 @reversible
 def sort(x: Array[fixed, "n"], permutation: Array[int, "n"]) -> None:
-    """x := x in ascending order, in place, equal elements in their order; permutation[i] := where x[i] was.
+    """x := x in ascending order, in place, equal elements in their order; permutation[i] := the former index of x[i].
 
-    Inverse: x as it was, permutation := 0. Traps where the permutation is not zero before: it is what tells, running
-    backward, which exchanges were made, n(n − 1)/2 comparisons each way. Insertion sort: element i goes down from its
-    place as long as its neighbour is larger, and was exchanged at j exactly if i then stands there.
+    Inverse: x as before, permutation := 0. Traps unless the permutation is zero before. Insertion sort, with n(n − 1)/2
+    comparisons in each direction: element i moves down as long as its neighbour is larger. Running backward, the
+    permutation determines the exchanges: there was an exchange at j exactly if i stands there.
     """
     for i in range(len(x)):
         permutation[i] += i

@@ -1,8 +1,8 @@
-"""Complex numbers: a pair of fixed-point numbers, and what is done to it in place.
+"""Complex numbers as pairs of fixed-point numbers, with updates in place.
 
     z += a,  z += a·b,  z += a/b,  z += eᵃ,  z += ln a,  z := z·e^{iθ}
 
-Every method changes the number it is called on and nothing else; `~z.add(a)` within reversible functions subtracts.
+Every method changes only the number on which it is called; `~z.add(a)` within reversible functions subtracts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from retrograd import fixed, reversible
 
 @rg.struct
 class Complex:
-    """x + iy, as two fixed-point numbers. Python's own complex numbers are accepted where one is wanted."""
+    """x + iy, as two fixed-point numbers. Arguments may be Python's own complex numbers."""
 
     re: fixed
     im: fixed
@@ -35,7 +35,7 @@ class Complex:
 
     @reversible
     def add_product(self, a: Complex, b: Complex) -> None:
-        """z += a·b. Inverse: z −= a·b. Trap: z is neither a nor b; a product forgets its factors."""
+        """z += a·b. Inverse: z −= a·b. Trap: z is neither a nor b, since the product would overwrite a factor."""
         self.re += a.re * b.re
         self.re -= a.im * b.im
         self.im += a.re * b.im
@@ -53,8 +53,8 @@ class Complex:
     def add_quotient(self, a: Complex, b: Complex) -> None:
         """z += a/b. Inverse: z −= a/b. Traps where b = 0.
 
-        By Smith's method, since |b|² leaves the range of a word long before b does: with q the smaller part of b over
-        the larger, a/b = (a.re + a.im·q + i(a.im − a.re·q)) / (b.re + b.im·q) where |b.re| ≥ |b.im|.
+        By Smith's method, since |b|² overflows long before b does. With q the smaller part of b over the larger,
+        a/b = (a.re + a.im·q + i(a.im − a.re·q)) / (b.re + b.im·q) where |b.re| ≥ |b.im|.
         Source: Smith, Communications of the ACM 5 (1962), 435.
         """
         with rg.routine() as r:
@@ -90,7 +90,7 @@ class Complex:
 
     @reversible
     def rotate(self, angle: fixed) -> None:
-        """z := z·e^{iθ}, in place. Inverse: z := z·e^{−iθ}, bit for bit, whatever was rounded. θ in radians."""
+        """z := z·e^{iθ}, in place. Inverse: z := z·e^{−iθ}, bit for bit in spite of rounding. θ in radians."""
         rg.rot(self.re, self.im, angle)
 
     @reversible
@@ -103,7 +103,7 @@ class Complex:
 def complex_abs(out: fixed, a: Complex) -> None:
     """out += |a|. Inverse: out −= |a|.
 
-    The vector is turned onto the real axis and turned back: nothing is squared, so nothing overflows and small numbers
+    The vector is turned onto the real axis and turned back. It is not squared, so there is no overflow, and small numbers
     keep all their digits.
     """
     with rg.routine() as r:

@@ -1,4 +1,4 @@
-"""Equations of motion in discrete time: bodies that attract each other, and a wave that is carried along."""
+"""Equations of motion in discrete time: bodies that attract each other, and a travelling wave."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def leapfrog(
 
     Inverse: back in time, bit for bit.
 
-    Of second order and symplectic; every line is exact to undo, so after any number of steps out and back each bit is
-    as it was, and nothing is kept meanwhile. mass: G times the masses. In years and astronomical units the sun's is
-    4π². Traps where two bodies meet. Source: Verlet, Physical Review 159 (1967), 98.
+    Of second order and symplectic. The inverse of every line is exact, so any number of steps out and back restores each
+    bit, without memory for the steps. mass: G times the masses; 4π² for the sun, in years and astronomical units.
+    Traps where two bodies meet. Source: Verlet, Physical Review 159 (1967), 98.
     """
     for _ in range(steps):
         x += v * dt / 2
@@ -28,7 +28,7 @@ def leapfrog(
 def kick(v: Array[fixed, "n", "d"], x: Array[fixed, "n", "d"], mass: Array[fixed, "n"], dt: fixed) -> None:
     """vᵢ += dt Σⱼ mⱼ (xⱼ − xᵢ)/|xⱼ − xᵢ|³. Inverse: −= the same.
 
-    The unit vector first, then m dt/r², factor by factor: 1/r³ of far bodies would have few places left.
+    The unit vector first, then m dt/r², factor by factor: 1/r³ of distant bodies would have few significant places.
     """
     for i in range(len(x)):
         for j in range(i):
@@ -47,8 +47,8 @@ def kick(v: Array[fixed, "n", "d"], x: Array[fixed, "n", "d"], mass: Array[fixed
 def lax_wendroff_step(out: Array[fixed, "n"], u: Array[fixed, "n"], courant: fixed) -> None:
     """outᵢ += uᵢ − ½c (uᵢ₊₁ − uᵢ₋₁) + ½c² (uᵢ₊₁ − 2uᵢ + uᵢ₋₁), indices modulo n. Inverse: out −= the same.
 
-    One step of ∂u/∂t + a ∂u/∂x = 0; c = a Δt/Δx, stable for |c| ≤ 1, exact for c = 1. Shortest waves fade: u cannot be
-    found from out, and has to be kept, or computed again by `bennett`. Source: Lax and Wendroff, Communications on Pure
+    One step of ∂u/∂t + a ∂u/∂x = 0; c = a Δt/Δx, stable for |c| ≤ 1, exact for c = 1. The shortest waves fade, so u
+    cannot be computed from out; it must be kept, or computed again by `bennett`. Source: Lax and Wendroff, Communications on Pure
     and Applied Mathematics 13 (1960), 217.
     """
     n = len(u)
@@ -67,7 +67,7 @@ def lax_wendroff_step(out: Array[fixed, "n"], u: Array[fixed, "n"], courant: fix
 def lax_wendroff(u: Array[fixed, "t", "n"], courant: fixed) -> None:
     """u[t] += one step from u[t − 1], for all t from 1 on. Inverse: u[t] −= the same, the last first.
 
-    The rows from 1 on are zero before: the history is what makes the scheme reversible.
+    The rows from 1 on must be zero before. The scheme is reversible because it keeps the history.
     """
     for t in range(1, len(u)):
         lax_wendroff_step(u[t], u[t - 1], courant)

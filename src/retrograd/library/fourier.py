@@ -2,8 +2,8 @@
 
     x̂ₖ = n^(−½) Σⱼ xⱼ e^(−2πijk/n)
 
-Scaled by n^(−½) it is unitary, and a unitary transform is a product of rotations. A rotation by lifting (`rg.rot`) is
-exact to undo however its sine was rounded: so the inverse gives back every bit.
+Scaled by n^(−½) the transform is unitary, and so a product of rotations. The inverse of a rotation by lifting (`rg.rot`) is
+exact although its sine is rounded. The inverse transform therefore restores every bit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def fft(x: Array[Complex, "n"]) -> None:
     """x̂ₖ = n^(−½) Σⱼ xⱼ e^(−2πijk/n), in place, n a power of two. Inverse: the inverse transform, bit for bit.
 
     NumPy's fft(x, norm="ortho"), to some last places per stage; 3 rotations for each of the ½ n log₂ n butterflies.
-    Trap: no plain sums of butterflies, x ± y, are taken: their inverse halves, and a half does not fit into a last
+    Trap: a butterfly x ± y without scaling would have an inverse that halves, and a half does not fit into a last
     place.
     Source: Cooley and Tukey, Mathematics of Computation 19 (1965), 297; lifting: Oraintara, Chen and Nguyen,
     IEEE Transactions on Signal Processing 50 (2002), 607.

@@ -1,4 +1,4 @@
-"""Layers that run backward."""
+"""Layers of neural networks with an exact inverse: a perceptron, and coupling layers (NICE)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def nice(
 
     Inverse: the same with −, from the last layer to the first.
 
-    y is the first half of x, z the second; n is even. Whatever m is, the layer is exact to undo and leaves volumes as
-    they are: the likelihood of data is that of what they are mapped to. Source: Dinh, Krueger and Bengio, arXiv
+    y is the first half of x, z the second; n is even. For any m, the inverse of the layer is exact, and the layer
+    preserves volume: the likelihood of data is that of their image. Source: Dinh, Krueger and Bengio, arXiv
     1410.8516.
     """
     half = len(x) // 2

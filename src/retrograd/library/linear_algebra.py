@@ -1,6 +1,6 @@
 """Matrices: products, factorisations, determinants, inverses, and products of plane rotations.
 
-Results are added to the first arguments, which a factorisation wants to be zero; what it needs meanwhile is uncomputed.
+Results are added to the first arguments; those of a factorisation must be zero before. Temporaries are uncomputed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def matmul(c: Array[fixed, "n", "m"], a: Array[fixed, "n", "k"], b: Array[fixed,
 def pick_pivot(pivot: int, column: Array[fixed, "n"], k: int) -> None:
     """pivot += the index of the element of largest size from k on, the first of these. Inverse: pivot −= it.
 
-    As with every maximum, the candidates are kept until the last is found.
+    The candidates are kept until the last is found, as for every maximum.
     """
     with rg.routine() as r:
         best = rg.zeros(len(column), dtype=int)
@@ -44,12 +44,12 @@ def pick_pivot(pivot: int, column: Array[fixed, "n"], k: int) -> None:
 
 @reversible
 def eliminate(u: Array[fixed, "n", "n"], factors: Array[fixed, "n", "n"], pivots: Array[int, "n"]) -> None:
-    """U := the upper triangle that Gauss's elimination makes of it, L += the factors, pivots += the rows exchanged.
+    """U := its upper triangle by Gauss's elimination, L += the factors, pivots += the rows exchanged.
 
-    Inverse: U as it was, L and pivots zero again. In step k the row pivots[k] of the largest element on and below the
-    diagonal is exchanged with row k, then row i −= L[i, k]·row k for each i below. The exchanges, made in their order
-    to the original matrix, make it (L + 1) U.
-    Trap: below the diagonal U keeps the last places that the factors left; they are what makes the way back exact.
+    Inverse: U as before, L and pivots zero. In step k the row pivots[k] of the largest element on and below the
+    diagonal is exchanged with row k, then row i −= L[i, k]·row k for each i below. The original matrix, with its
+    rows exchanged in this order, is (L + 1) U.
+    Trap: below the diagonal U keeps the last places of the remainders; they make the inverse exact.
     """
     n = len(u)
     for k in range(n):
@@ -67,7 +67,7 @@ def eliminate(u: Array[fixed, "n", "n"], factors: Array[fixed, "n", "n"], pivots
 
 @reversible
 def add_scaled(y: Any, a: fixed, x: Any) -> None:
-    """y += a·x, of numbers, rows or whole arrays: as a call, two rows of one matrix may be given. Inverse: y −= a·x."""
+    """y += a·x for numbers, rows or arrays. Inverse: y −= a·x. As arguments of a call, x and y may be rows of one matrix."""
     y += a * x
 
 
@@ -149,11 +149,11 @@ def determinant(out: fixed, a: Array[fixed, "n", "n"]) -> None:
 
 @reversible
 def qr(q: Array[fixed, "n", "m"], r: Array[fixed, "m", "m"], a: Array[fixed, "n", "m"]) -> None:
-    """Q += the orthonormal columns, R += the upper triangle, where A = Q R. Inverse: −=, so that both are zero again.
+    """Q += the orthonormal columns, R += the upper triangle, where A = Q R. Inverse: −=; both are zero.
 
-    The modified method of Gram and Schmidt, n ≥ m; Q and R are zero before. From each column its parts along those
-    before are taken, one by one, and what is left is scaled to length 1. Traps where the columns are dependent; of
-    lengths below 10⁻³ the squares have few digits left, and so have Q and R.
+    The modified method of Gram and Schmidt, n ≥ m; Q and R are zero before. The components along earlier columns
+    are subtracted from each column, one by one, and the rest is scaled to length 1. Traps if the columns are dependent. For
+    lengths below 10⁻³ the squares have few digits, and so have Q and R.
     """
     m = a.shape[1]
     for k in range(m):
@@ -176,8 +176,8 @@ def rotate_planes(x: Array[fixed, "n", "m"], angles: Array[fixed, "k"]) -> None:
 
     Inverse: x := Uᵀ x, bit for bit.
 
-    Any orthogonal U of determinant 1 is such a product; its angles are parameters that leave it orthogonal while they
-    are trained. Source: arXiv 2003.04617, umm! of NiLang; Jing et al., arXiv 1612.05231.
+    Any orthogonal U of determinant 1 is such a product. U stays orthogonal while its angles are trained as
+    parameters. Source: arXiv 2003.04617, umm! of NiLang; Jing et al., arXiv 1612.05231.
     """
     n = len(x)
     k = 0

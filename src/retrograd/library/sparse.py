@@ -1,4 +1,4 @@
-"""Sparse matrices, in compressed columns: `starts`, `rows` and `values`, as SciPy's csc_array has them.
+"""Sparse matrices, in compressed columns: `starts`, `rows` and `values`, as in SciPy's csc_array.
 
 Column j holds values[starts[j]:starts[j + 1]] in the rows rows[starts[j]:starts[j + 1]], which ascend without
 repetition (SciPy: `sum_duplicates`, after which `has_canonical_format`).
@@ -23,9 +23,9 @@ def sparse_dot(
 ) -> None:
     """out += trace(AᵀB) = Σᵢⱼ AᵢⱼBᵢⱼ. Inverse: out −= trace(AᵀB). A and B have the same shape.
 
-    Two columns are merged: of the two next entries the one in the upper row is passed, of equal rows that of A. Which
-    of them it was needs no memory: running backward it is the one in the lower row of the two last passed, of equal
-    rows that of B. Source of the problem: arXiv 2003.04617, which keeps a bit for each step.
+    Two columns are merged: each step passes the next entry with the smaller row, at equal rows the entry of A. The
+    decision needs no memory. Running backward, it is the entry with the greater row of the two that were passed last, at
+    equal rows the entry of B. Source of the problem: arXiv 2003.04617, which keeps a bit for each step.
     """
     for j in range(len(a_starts) - 1):
         with rg.routine() as r:
@@ -59,10 +59,10 @@ def sparse_dot_scattered(
     b_rows: Array[int, "q"],
     b_values: Array[fixed, "q"],
 ) -> None:
-    """out += trace(AᵀB), as `sparse_dot` has it, through a dense column of `height` words. Inverse: out −= trace(AᵀB).
+    """out += trace(AᵀB), as in `sparse_dot`, through a dense column of `height` words. Inverse: out −= trace(AᵀB).
 
-    A column of A is scattered into zeros, met by that of B, and gathered again: no branches, about half the
-    instructions. Rows need not ascend, but must not repeat.
+    A column of A is scattered into zeros, multiplied with the column of B, and gathered again. There are no branches, and about
+    half the instructions. Rows need not ascend, but must not repeat.
     """
     column = rg.zeros(height)
     for j in range(len(a_starts) - 1):

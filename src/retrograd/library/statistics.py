@@ -1,4 +1,4 @@
-"""Moments, densities, and the functions that learning machines end with."""
+"""Moments, densities, and the last layers of learning machines."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def mean(out: fixed, x: Array[fixed, "n"]) -> None:
 def variance(out: fixed, x: Array[fixed, "n"], ddof: rg.static = 0) -> None:
     """out += Σᵢ (xᵢ − x̄)² / (n − ddof). Inverse: out −= the same.
 
-    ddof = 1 makes it the unbiased estimate of a sample. In two passes: differences first, so that large means take no
-    digits away.
+    ddof = 1 gives the unbiased estimate of a sample. Two passes, with the differences first, so that a large mean costs no
+    digits.
     """
     with rg.routine() as r:
         centre = rg.mean(x)
@@ -45,7 +45,7 @@ def covariance(out: fixed, x: Array[fixed, "n"], y: Array[fixed, "n"], ddof: rg.
 def largest(out: fixed, x: Array[fixed, "n"]) -> None:
     """out += max(x₀, …, xₙ₋₁). Inverse: out −= the same. n ≥ 1.
 
-    A maximum forgets its other argument: each is kept in an ancilla until the last is found.
+    A maximum loses its other argument, so each candidate is kept in an ancilla until the last is found.
     """
     with rg.routine() as r:
         most = rg.zeros(len(x))
@@ -58,7 +58,7 @@ def largest(out: fixed, x: Array[fixed, "n"]) -> None:
 
 @reversible
 def logsumexp(out: fixed, x: Array[fixed, "n"]) -> None:
-    """out += ln Σᵢ e^{xᵢ} = m + ln Σᵢ e^{xᵢ − m}, m = max x. Inverse: out −= the same. Nothing overflows."""
+    """out += ln Σᵢ e^{xᵢ} = m + ln Σᵢ e^{xᵢ − m}, m = max x. Inverse: out −= the same. Does not overflow."""
     with rg.routine() as r:
         m = fixed(0)
         largest(m, x)
@@ -69,7 +69,7 @@ def logsumexp(out: fixed, x: Array[fixed, "n"]) -> None:
 
 @reversible
 def softmax(out: Array[fixed, "n"], x: Array[fixed, "n"]) -> None:
-    """outᵢ += e^{xᵢ − m} / Σⱼ e^{xⱼ − m}, m = max x. Inverse: out −= the same. Nothing overflows."""
+    """outᵢ += e^{xᵢ − m} / Σⱼ e^{xⱼ − m}, m = max x. Inverse: out −= the same. Does not overflow."""
     with rg.routine() as r:
         m = fixed(0)
         largest(m, x)
@@ -91,7 +91,7 @@ def cross_entropy(out: fixed, x: Array[fixed, "n"], p: Array[fixed, "n"]) -> Non
 
 @reversible
 def relu(out: fixed, x: fixed) -> None:
-    """out += max(x, 0). Inverse: out −= max(x, 0). `relu.each(ys, xs)` does so for arrays."""
+    """out += max(x, 0). Inverse: out −= max(x, 0). `relu.each(ys, xs)` applies it to arrays."""
     if x > 0:
         out += x
 
@@ -100,7 +100,7 @@ def relu(out: fixed, x: fixed) -> None:
 def normal_logpdf(out: fixed, x: fixed, centre: fixed, deviation: fixed) -> None:
     """out += −((x − µ)/σ)²/2 − ln σ − ln(2π)/2. Inverse: out −= the same. Traps unless σ > 0.
 
-    `centre` is µ, `deviation` σ; `normal_logpdf.each(out, xs, centre, deviation)` does so for arrays.
+    `centre` is µ, `deviation` σ; `normal_logpdf.each(out, xs, centre, deviation)` applies it to arrays.
     """
     with rg.routine() as r:
         z = (x - centre) / deviation

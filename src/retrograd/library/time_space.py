@@ -1,8 +1,8 @@
-"""Bennett's trade of time for space: a long chain of steps that do not undo themselves, and few states at a time.
+"""Bennett's method, a time–space trade-off: a long chain of steps that have no inverse in place, with few states at a time.
 
     state 1 += F(F(… F(state 0) …)),  kⁿ steps F,  by (2k − 1)ⁿ calls and n(k − 1) + 2 states
 
-Kept one by one, kⁿ steps would need kⁿ + 1 states. Source: Bennett, SIAM Journal on Computing 18 (1989), 766.
+Without it, kⁿ steps would keep kⁿ + 1 states. Source: Bennett, SIAM Journal on Computing 18 (1989), 766.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ def bennett_steps(k: int, levels: int) -> int:
 
 @rg.pure
 def bennett_calls(k: int, levels: int) -> int:
-    """(2k − 1)ⁿ: the calls of the step, forward and backward together. k are made, k − 1 taken back, on each level."""
+    """(2k − 1)ⁿ: the calls of the step, forward and backward together. k are made and k − 1 undone on each level."""
     return int((2 * k - 1) ** levels)
 
 
 @rg.pure
 def bennett_states(k: int, levels: int) -> int:
-    """n(k − 1) + 2: the states that exist at most at one time, the first and the last among them."""
+    """n(k − 1) + 2: the greatest number of states at one time, the first and the last included."""
     return levels * (k - 1) + 2
 
 
@@ -33,8 +33,8 @@ def bennett_states(k: int, levels: int) -> int:
 def bennett(step: Reversible, k: rg.static, levels: rg.static, states: Array[fixed, ...]) -> None:
     """states[1] += F^(kⁿ)(states[0]), n = `levels`. Inverse: states[1] −= the same.
 
-    step(y, x) adds F(x) to y. `states` has `bennett_states(k, levels)` rows (or numbers), of which all from row 1 on
-    are zero before; those from row 2 on are zero again afterwards.
+    step(y, x) adds F(x) to y. `states` has `bennett_states(k, levels)` rows (or numbers). Rows from 1 on must be zero
+    before; rows from 2 on are zero afterwards.
     """
     assert len(states) == bennett_states(k, levels)
     pebble(step, k, levels, states, 0, 1)
@@ -42,13 +42,13 @@ def bennett(step: Reversible, k: rg.static, levels: rg.static, states: Array[fix
 
 @reversible
 def pebble(step: Reversible, k: rg.static, level: rg.static, states: Array[fixed, ...], a: int, b: int) -> None:
-    """states[b] += F^(k^level)(states[a]): k stretches of the level below, of which all but the last are taken back."""
+    """states[b] += F^(k^level)(states[a]): k stretches of the level below; all but the last are undone."""
     if level == 0:
         step(states[b], states[a])
     elif k == 1:
         pebble(step, k, level - 1, states, a, b)
     else:
-        # The states in between, of this level only: those below it are zero before and after each of its stretches.
+        # Only the states of this level: the states of the levels below are zero before and after each stretch.
         first = 2 + (level - 1) * (k - 1)
         last = first + k - 2
         pebble(step, k, level - 1, states, a, first)
