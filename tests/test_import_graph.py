@@ -39,7 +39,6 @@ CIRCLES: tuple[frozenset[str], ...] = (
             "retrograd.cli.report",
         }
     ),
-    frozenset({"retrograd.values.exact", "retrograd.values.lossless", "retrograd.values.numbers"}),
 )
 
 Graph = Mapping[str, Iterable[str]]

@@ -43,7 +43,7 @@ from retrograd.pricing import plots as energy_plots
 from retrograd.pricing.advice import break_even, break_even_per_memory_unit
 from retrograd.pricing.context import pricing_context
 from retrograd.pricing.report import EnergyReport, program_text, report_of, total_text
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 #: a format for which the cells of the datapath have been counted
 SMALL = rg.Format(32, 16)

@@ -28,7 +28,8 @@ import retrograd as rg
 from retrograd import Format
 from retrograd.functions.reversible import Reversible
 from retrograd.presentation.tables import markdown
-from retrograd.values.marshal import bind, to_words, types_of
+from retrograd.values.binding import bind, types_of
+from retrograd.values.marshal import to_words
 
 SMALL, LARGE = Format(32, 16), Format(64, 32)
 #: clocks in MHz, as placed and routed: `retrograd hdl synth --format W,F`

@@ -21,7 +21,8 @@ from retrograd.functions.execution import ProgramTrap, execute, read
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.values.marshal import located, to_words, types_of
+from retrograd.values.binding import located, types_of
+from retrograd.values.marshal import to_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,7 +23,8 @@ from retrograd.isa.diagnostics import RetrogradError
 
 from retrograd.functions.requests import Result
 from retrograd.functions.reversible import Reversible, run
-from retrograd.values.marshal import to_words, types_of
+from retrograd.values.binding import types_of
+from retrograd.values.marshal import to_words
 
 WORKING = sorted((Path(__file__).resolve().parent / "working").glob("*.py"))
 STEPS = 5000

@@ -18,7 +18,7 @@ import retrograd as rg
 from retrograd import library
 from retrograd.functions.execution import execute, load
 from retrograd.library import Complex, Quaternion, Vector3
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 
 @dataclass

@@ -15,7 +15,7 @@ from retrograd.simulator.machine import Machine
 
 from retrograd.functions.execution import execute, load, read
 from retrograd.functions.reversible import Reversible
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 #: steps of a run that is differentiated
 SHORT = 3000

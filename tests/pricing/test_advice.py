@@ -20,7 +20,7 @@ from retrograd import Array, fixed, library, reversible
 from retrograd.functions.execution import load
 from retrograd.library import bennett, bennett_calls, bennett_states, bennett_steps
 from retrograd.pricing.advice import EXPRESSIONS, _uncomputing, break_even, break_even_per_memory_unit, erasing_wins
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)

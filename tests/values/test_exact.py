@@ -21,7 +21,8 @@ from retrograd.isa.words import Format
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
 from retrograd.library import Complex
-from retrograd.values.exact import WordArray, WordFloat, WordFloat64, plain, with_words
+from retrograd.values.arrays import WordArray, plain, with_words
+from retrograd.values.exact import WordFloat, WordFloat64
 from retrograd.values.lossless import join_words, split_words
 from retrograd.values.marshal import from_words, to_words
 

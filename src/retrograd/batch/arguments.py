@@ -25,8 +25,9 @@ from retrograd.functions.requests import Request
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.layout import Range
-from retrograd.values.exact import as_array
-from retrograd.values.marshal import from_words, located, types_of, word_array
+from retrograd.values.arrays import as_array
+from retrograd.values.binding import located, types_of
+from retrograd.values.marshal import from_words, word_array
 
 Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
 Words = NDArray[np.uint64]

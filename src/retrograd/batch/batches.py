@@ -24,8 +24,8 @@ from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
-from retrograd.values.exact import as_array
-from retrograd.values.marshal import bind
+from retrograd.values.arrays import as_array
+from retrograd.values.binding import bind
 
 Traps = Literal["raise", "return"]
 #: whether the gradients by an argument that all elements share are returned for each element, or added up

@@ -19,7 +19,8 @@ from retrograd.functions.derived import NotDifferentiable
 from retrograd.functions.reversible import Inverse, Reversible, oriented
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.values.exact import as_array, nearest_reals, plain, signed
+from retrograd.values.arrays import as_array, plain
+from retrograd.values.conversions import nearest_reals, signed
 from retrograd.values.numbers import fixed
 
 Which = int | str | Sequence[int | str] | None

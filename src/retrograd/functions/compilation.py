@@ -17,7 +17,7 @@ from retrograd.compiler.frontends.python.sources.captures import static_key
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.language.types import StaticType, Type
 from retrograd.isa.words import Q32_32, Format, format_of
-from retrograd.values.marshal import bind, types_from_annotations, types_of
+from retrograd.values.binding import bind, types_from_annotations, types_of
 from retrograd.values.named import named_tuple
 
 #: combinations of types, format and options for which a function keeps compiled code; versions of each, by captured values

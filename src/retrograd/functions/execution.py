@@ -18,7 +18,8 @@ from retrograd.simulator.engines.tiered_machine import machine_for
 from retrograd.simulator.engines.tiering import ENGINES
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.stores import limit_of
-from retrograd.values.marshal import from_words, located, to_words
+from retrograd.values.binding import located
+from retrograd.values.marshal import from_words, to_words
 
 __all__ = ["ENGINES", "ProgramTrap", "argument_words", "execute", "load", "read"]
 

@@ -18,7 +18,7 @@ from retrograd.functions.compilation import Compilable
 from retrograd.functions.execution import execute, load, read
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
-from retrograd.values.marshal import bind
+from retrograd.values.binding import bind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.pricing import NotModelled, Price
 from retrograd.simulator.energy.technology import CAUSES
 from retrograd.simulator.energy.units import with_prefix
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 #: the temporaries of expressions, which have no name
 EXPRESSIONS = "(expressions)"

@@ -18,7 +18,7 @@ from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 
 def energy(

@@ -35,7 +35,7 @@ from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.engines.tiered_machine import machine_for
 from retrograd.simulator.machine import Stop, Trap
 from retrograd.simulator.stores import limit_of
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 from retrograd.version import __version__
 
 Function = Reversible | Inverse

@@ -16,7 +16,8 @@ from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.words import Q32_32, Format
 from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Trap
-from retrograd.values.marshal import bind, from_words, types_of
+from retrograd.values.binding import bind, types_of
+from retrograd.values.marshal import from_words
 
 #: words that are named one by one where many differ
 _NAMED = 4

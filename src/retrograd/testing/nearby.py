@@ -15,7 +15,7 @@ from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Subject, cells
 from retrograd.testing.slopes import Slopes, noise_of, slopes
-from retrograd.values.marshal import types_of
+from retrograd.values.binding import types_of
 
 #: places that differences are given beyond those of the format
 _FINER = 16

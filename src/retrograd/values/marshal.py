@@ -1,224 +1,33 @@
-"""Python and NumPy values <-> words in memory, by the types of the language."""
+"""Python and NumPy values <-> words in memory, by the types of the language.
+
+from_words(t, to_words(t, value, w, name), w) = value,  rounded to the words of its type
+to_words(t, from_words(t, words, w), w, name) = words,  bit for bit
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.compiler.frontends.python.sources.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
-    BOOL,
-    FIXED,
-    INT,
-    ArrayAnnotation,
     ArrayType,
     ScalarType,
-    StackAnnotation,
     StackType,
     StaticType,
     StructType,
     Type,
-    complete,
-    element_of,
-    mismatch,
-    scalar_of,
-    static,
-    struct_of,
 )
-from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
+from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format, brief
-from retrograd.values.exact import as_array, real_of, reals_of, word_of
+from retrograd.values.arrays import as_array, reals_of
+from retrograd.values.binding import described, refuse_argument
+from retrograd.values.exact import real_of, word_of
 from retrograd.values.numbers import fixed, lognum
-
-
-def _fail(
-    message: str, hint: str | None = None, function: SourceFunction | None = None, parameter: str = ""
-) -> NoReturn:
-    """Refuse an argument, pointing at its parameter."""
-    raise InputError(located(Diagnostic("RG0603", message, hint=hint), function, parameter))
-
-
-def located(d: Diagnostic, function: SourceFunction | None, parameter: str) -> Diagnostic:
-    """The diagnostic pointing at a parameter in the function's head, where its source is at hand."""
-    try:
-        node = None if function is None else function.argument(parameter)
-    except CompileError:
-        return d
-    if function is None or node is None:
-        return d
-    span = function.source.span(node)
-    return replace(d, span=span, line=function.source.text(span.line))
-
-
-_TYPES = "Use int, bool, rg.fixed, rg.lognum, rg.Array[…], rg.Stack[…] or a class made by rg.struct."
-_RAGGED = "Make the rows equally long, or pass them one after the other in one row, with their lengths."
-
-
-def bind(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:
-    """The arguments in the order of the parameters, defaults filled in. Raises InputError RG0603."""
-    if not isinstance(function, SourceFunction):
-        name = getattr(function, "__name__", None) or _kind(function)
-        _fail(
-            f"`{name}` is no reversible function",
-            "Use @reversible: only functions of the language run backward and have derivatives.",
-        )
-    if len(args) == len(function.parameters) and not keywords:
-        return list(args)
-    names = [p.name for p in function.parameters]
-    of = f"It is declared as {function.signature}."
-    called = f"`{function.__name__}`"
-    if len(args) > len(names):
-        _fail(f"{called} takes {len(names)} argument{'s' * (len(names) != 1)}, and is given {len(args)}", of)
-    found = dict(zip(names, args, strict=False))
-    for name, value in keywords.items():
-        if name not in names:
-            _fail(f"{called} has no parameter `{name}`", nearest(name, names) or of)
-        if name in found:
-            _fail(f"`{name}` of {called} is given twice, by position and by name", None, function, name)
-        found[name] = value
-    for p in function.parameters:
-        if p.name not in found:
-            if p.default is NOTHING:
-                _fail(f"{called} is called without `{p.name}`", of, function, p.name)
-            found[p.name] = p.default
-    return [found[name] for name in names]
-
-
-def types_of(function: SourceFunction, values: Sequence[Any]) -> tuple[Type, ...]:
-    """The types that the function is compiled for, from its annotations and the arguments. Raises InputError RG0603."""
-    sizes: dict[str, int] = {}
-    return tuple(_type_of(function, p, value, sizes) for p, value in zip(function.parameters, values, strict=True))
-
-
-def types_from_annotations(function: SourceFunction) -> tuple[Type, ...]:
-    """The types, where annotations say all. Raises InputError RG0603 naming the parameter that is left open."""
-    out: list[Type] = []
-    for p in function.parameters:
-        try:
-            out.append(complete(p.annotation))
-        except TypeError:
-            hint = f"Give examples of the arguments, as in a call of `{function.__name__}`, or annotate the whole type."
-            _fail(f"the type of `{p.name}` is open", hint, function, p.name)
-    return tuple(out)
-
-
-def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str, int]) -> Type:
-    where = f"`{p.name}` of `{function.__name__}`"
-    wanted = p.annotation
-
-    def refuse(message: str, hint: str | None = None) -> NoReturn:
-        _fail(message, hint, function, p.name)
-
-    if wanted is static or isinstance(value, SourceFunction) or hasattr(value, "__retrograd_inverse_of__"):
-        return StaticType(value)
-    if isinstance(wanted, StackAnnotation):
-        try:
-            t = complete(wanted)
-        except TypeError:
-            refuse(f"{where} is annotated {wanted}, and a stack holds int, bool, fixed or lognum")
-        if not isinstance(value, list | tuple) or len(value) > wanted.capacity:
-            given = f"a list of {len(value)}" if isinstance(value, list | tuple) else _kind(value)
-            refuse(f"{where} is a list of up to {wanted.capacity} values, not {given}")
-        wrong = next((v for v in value if not _number(v)), None)
-        if wrong is not None:
-            refuse(f"{where} is a list of numbers, and holds {_kind(wrong)}")
-        return t
-    if isinstance(wanted, ArrayAnnotation):
-        element = element_of(wanted.element)
-        if element is None:
-            refuse(f"{where} is annotated {wanted}, which is no type of the language", _TYPES)
-        found = ArrayType(element, _shape(value, element, where, refuse))
-        problem = mismatch(wanted, found, sizes)
-        if problem is not None:
-            refuse(f"{where} is {wanted}, and {_kind(value)} is not: {problem}")
-        return found
-    scalar = scalar_of(wanted) if wanted is not NOTHING else None
-    if scalar is not None:
-        if not _number(value):
-            refuse(f"{where} is one {scalar}, not {_kind(value)}")
-        return scalar
-    struct = struct_of(wanted) if wanted is not NOTHING else struct_of(type(value))
-    if struct is not None:
-        is_complex = isinstance(value, complex | np.complexfloating) and struct.fields == (("re", FIXED), ("im", FIXED))
-        if not isinstance(value, struct.cls) and not is_complex:
-            refuse(f"{where} is one {struct}, not {_kind(value)}")
-        return struct
-    if wanted is not NOTHING:
-        annotation = getattr(wanted, "__name__", wanted)
-        refuse(f"{where} is annotated {annotation}, which is no type of the language", _TYPES)
-    if isinstance(value, bool | np.bool_):
-        return BOOL
-    if isinstance(value, int | np.integer):
-        return INT
-    if isinstance(value, float | np.floating):
-        return FIXED
-    if isinstance(value, list | tuple) and value and struct_of(type(value[0])) is not None:
-        inner = struct_of(type(value[0]))
-        assert inner is not None
-        return ArrayType(inner, (len(value),))
-    if isinstance(value, np.ndarray | list | tuple):
-        array = _given(value, where, refuse)
-        by_kind = {"f": FIXED, "i": INT, "u": INT, "b": BOOL}
-        if array.dtype.kind not in by_kind:
-            refuse(f"{where} is given an array of {_dtype(array)}", "Arrays hold real numbers, integers or bools.")
-        return ArrayType(by_kind[array.dtype.kind], array.shape)
-    refuse(f"{where} is given {_kind(value)}", "Arguments are numbers, NumPy arrays, structs and reversible functions.")
-
-
-def _number(value: Any) -> bool:
-    return (
-        isinstance(value, bool | int | float | np.number | np.bool_) and not isinstance(value, np.complexfloating)
-    ) or (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iufb")
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "None"
-    if isinstance(value, np.ndarray):
-        return f"an array of shape {value.shape}"
-    name = type(value).__name__
-    article = "an" if name[0] in "aeio" else "a"
-    if isinstance(value, str | complex | float | int | np.generic):
-        return f"the {name} {value!r:.40}"
-    return f"{article} {name}"
-
-
-def _dtype(array: np.ndarray[Any, Any]) -> str:
-    """What an array holds, in words."""
-    return {"U": "texts", "S": "bytes", "O": "objects", "c": "complex numbers"}.get(array.dtype.kind, str(array.dtype))
-
-
-def _shape(
-    value: Any, element: ScalarType | StructType, where: str, refuse: Callable[[str, str | None], NoReturn]
-) -> tuple[int, ...]:
-    if isinstance(element, StructType):
-        if isinstance(value, np.ndarray) and value.dtype.kind == "c" and len(element.fields) == 2:
-            return tuple(value.shape)
-        try:
-            return np.asarray(value, dtype=object).shape
-        except (TypeError, ValueError):
-            refuse(f"{where} is an array of {element}, not {_kind(value)}", None)
-    array = _given(value, where, refuse)
-    if array.dtype.kind not in "iufb":
-        refuse(f"{where} is an array of {element}, not of {_dtype(array)}", None)
-    return array.shape
-
-
-def _given(value: Any, where: str, refuse: Callable[[str, str | None], NoReturn]) -> NDArray[Any]:
-    """The value as an array, refused where its rows differ in length or its elements are masked."""
-    try:
-        return as_array(value)
-    except InputError as error:
-        refuse(f"{where}: {error.diagnostics[0].message}", error.diagnostics[0].hint)
-    except ValueError:
-        refuse(f"{where} is given {_kind(value)}, whose rows have different lengths", _RAGGED)
-
 
 # ---------------------------------------------------------------------- values to words
 
@@ -300,7 +109,7 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
             if isinstance(value, complex | np.complexfloating) and len(fields) == 2:
                 return _array_words(Kind.FIXED, np.asarray([value.real, value.imag]), w)
             if not isinstance(value, cls):
-                _fail(f"`{name}` takes a {cls.__name__}, not {_kind(value)}")
+                refuse_argument(f"`{name}` takes a {cls.__name__}, not {described(value)}")
             return _joined([word_array(inner, getattr(value, field), w, f"{name}.{field}") for field, inner in fields])
         case StackType(element, capacity):
             out = np.zeros(1 + capacity, dtype=np.uint64)
@@ -324,7 +133,7 @@ def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
 def _of_shape(array: np.ndarray[Any, Any], shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
     """The array; a struct's field may be given any, and must not run over its neighbours."""
     if array.shape != shape:
-        _fail(f"`{name}` is an array of shape {array.shape}; its type has shape {shape}")
+        refuse_argument(f"`{name}` is an array of shape {array.shape}; its type has shape {shape}")
     return array
 
 

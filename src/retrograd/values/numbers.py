@@ -6,30 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Q32_32, Format, format_of
-from retrograd.values.exact import RealKind, as_array, plain, reals_of, remembered
+from retrograd.values.arrays import as_array, plain, reals_of, remembered
+from retrograd.values.conversions import RealKind, Rounding, fail, fixed_words, integer_words, lognum_words
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-Rounding = Literal["nearest", "floor"]
-
-
-def _fail(code: str, what: str, index: tuple[int, ...]) -> InputError:
-    where = "" if not index else f"element {index[0] if len(index) == 1 else index}: "
-    return InputError(Diagnostic(code, where + what))
 
 
 def _reals(array: NDArray[Any]) -> NDArray[Any]:
     """The array's values as floats: float64s, or longer ones as they are."""
     array = plain(array)
     if array.dtype.kind not in "iufb":
-        raise _fail("RG0602", f"{array.dtype} is no type of real numbers", ())
+        raise fail("RG0602", f"{array.dtype} is no type of real numbers", ())
     longer = array.dtype.kind == "f" and array.dtype.itemsize > 8
     return array if longer else array.astype(np.float64, copy=False)
 
@@ -50,20 +44,6 @@ def _by_memory(
         return words.copy()
     # `convert` has words for `blank`, which stands where it need not look.
     return np.where(valid, words, convert(np.where(valid, blank, plain(array))))
-
-
-def _first(wrong: NDArray[np.bool_]) -> tuple[int, ...] | None:
-    """The index of the first True."""
-    if not wrong.any():
-        return None
-    return tuple(int(i) for i in np.argwhere(wrong)[0])
-
-
-def _words(scaled: NDArray[np.float64], low: float, high: float) -> NDArray[np.uint64]:
-    """Integral floats in [low, high) as two's complement, masked to the width that `high` tells."""
-    words = scaled.astype(np.int64).view(np.uint64)
-    mask = int(high) - int(low) - 1
-    return words if mask == (1 << 64) - 1 else words & np.uint64(mask)
 
 
 class _NumberType(type):
@@ -128,42 +108,14 @@ class fixed(_Declared, metaclass=_NumberType):
         """
         w, array = format_of(format), as_array(values)
         if array.dtype.kind in "iu":
-            return _shifted(array, w)
+            return integer_words(array, w)
 
-        def convert(reals: NDArray[Any]) -> NDArray[np.uint64]:
-            # Scaling by a power of two is exact, or overflows to an infinity that the range check finds.
-            with np.errstate(over="ignore"):
-                scaled = np.asarray(reals * reals.dtype.type(2.0**w.frac))
-            (np.rint if rounding == "nearest" else np.floor)(scaled, out=scaled)
-            low, high = -float(w.sign), float(w.sign)
-            # Two passes, not four: a NaN is neither at least one nor less than the other.
-            if scaled.size and not (scaled.min() >= low and scaled.max() < high):
-                at = _first(np.isnan(reals))
-                if at is not None:
-                    raise _fail("RG0602", "NaN is not a number", at)
-                at = _first((scaled < low) | (scaled >= high))
-                raise _fail("RG0601", f"{reals[at]!s} does not fit {w}", at or ())
-            return _words(scaled, low, high)
-
-        return _by_memory(array, "fixed", w, convert, 0.0)
+        return _by_memory(array, "fixed", w, lambda reals: fixed_words(reals, w, rounding), 0.0)
 
     @staticmethod
     def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
         """word / 2^F, as near as a float64 comes; an array that remembers its words where that is not exact."""
         return reals_of(words, "fixed", format_of(format))
-
-
-def _shifted(integers: NDArray[Any], format: Format) -> NDArray[np.uint64]:
-    """integer * 2^F, exactly. Raises InputError RG0601."""
-    most = (format.sign - 1) >> format.frac
-    # Of either sign: compared as Python's integers, since NumPy has no type that holds both int64 and uint64.
-    if integers.size and not (-most - 1 <= int(integers.min()) and int(integers.max()) <= most):
-        outside = (integers > most) if int(integers.max()) > most else np.zeros(integers.shape, dtype=bool)
-        if int(integers.min()) < -most - 1:
-            outside = outside | (integers < -most - 1)
-        at = _first(outside) or ()
-        raise _fail("RG0601", f"{integers[at]!s} does not fit {format}", at)
-    return (integers.astype(np.int64) << np.int64(format.frac)).view(np.uint64) & np.uint64(format.mask)
 
 
 class lognum(_Declared, metaclass=_NumberType):
@@ -182,22 +134,7 @@ class lognum(_Declared, metaclass=_NumberType):
 
         w = format_of(format)
 
-        def convert(reals: NDArray[Any]) -> NDArray[np.uint64]:
-            at = _first(np.isnan(reals))
-            if at is not None:
-                raise _fail("RG0602", "NaN is not a number", at)
-            at = _first(reals == 0)
-            if at is not None:
-                raise _fail("RG0411", "zero has no lognum", at)
-            scaled = np.rint(np.log2(np.abs(reals)) * 2.0**w.frac)
-            high = float(w.sign // 2)
-            at = _first((scaled < -high) | (scaled >= high))
-            if at is not None:
-                raise _fail("RG0601", f"{reals[at]!s} does not fit a lognum of {w}", at)
-            sign = np.where(reals < 0, np.uint64(w.sign), np.uint64(0))
-            return _words(scaled, -high, high) | sign
-
-        return _by_memory(as_array(values), "lognum", w, convert, 1.0)
+        return _by_memory(as_array(values), "lognum", w, lambda reals: lognum_words(reals, w), 1.0)
 
     @staticmethod
     def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from retrograd.examples.hypot import hypot
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
 from retrograd.functions.execution import execute, load
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 
 def executed(f: rg.Reversible, args: tuple[Any, ...], without: Collection[str] = ()) -> int:

@@ -20,7 +20,8 @@ from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
 import retrograd as rg
-from retrograd.values.marshal import from_words, to_words, types_from_annotations
+from retrograd.values.binding import types_from_annotations
+from retrograd.values.marshal import from_words, to_words
 
 from .model import Model
 from .values import Many, Pile, Record, Scalar, Type, cells, make

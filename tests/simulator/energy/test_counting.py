@@ -20,7 +20,7 @@ import retrograd as rg
 from retrograd import Array, fixed, library, reversible
 from retrograd.functions.execution import execute, load
 from retrograd.functions.reversible import Reversible
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 ENGINES: dict[str, Callable[..., rg.Machine]] = {
     "threaded": partial(TieredMachine, engine="threaded"),

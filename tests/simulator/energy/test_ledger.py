@@ -13,7 +13,7 @@ from retrograd.simulator.engines.tiered_machine import TieredMachine
 import retrograd as rg
 from retrograd import library
 from retrograd.functions.execution import load
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 TEXT = ".format 32, 16\n.memory 2\nstart\nadd r1, 7\nst.add [r0 + 1], r1\nsub r1, 4\nerase r1\nfinish\n"
 

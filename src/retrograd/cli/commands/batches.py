@@ -75,8 +75,8 @@ def run_batch_command(options: argparse.Namespace) -> int:
 
 def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[list[Any], list[int | None]]:
     """(the arguments of a batch, which of them have an element for each run): of --batch, --shared and the command line."""
+    from retrograd.values.binding import bind
     from retrograd.values.lossless import join_words
-    from retrograd.values.marshal import bind
 
     found = {name: array for name, array in read_arrays(options.batch).items() if not name.startswith(_OURS)}
     try:
@@ -221,7 +221,7 @@ def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
     import numpy as np
 
     from retrograd.compiler.language.types import ArrayType, StackType, StaticType, StructType
-    from retrograd.values.exact import as_array
+    from retrograd.values.arrays import as_array
 
     match t:
         case StackType():

@@ -128,7 +128,7 @@ def _look(options: argparse.Namespace) -> bool:
 def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
     from retrograd.functions.execution import ProgramTrap
     from retrograd.pricing.runs import energy
-    from retrograd.values.marshal import bind
+    from retrograd.values.binding import bind
 
     for option, given in (("--set", options.sets), ("--mem", options.mem), ("--out", options.out)):
         if given:
@@ -193,7 +193,7 @@ def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any])
 def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:
     from retrograd.functions.execution import ProgramTrap
     from retrograd.pricing.advice import advise
-    from retrograd.values.marshal import bind
+    from retrograd.values.binding import bind
 
     function, backward = function_and_direction(options)
     if backward:

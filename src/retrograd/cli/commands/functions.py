@@ -170,7 +170,7 @@ def _literal(text: str, whole: str, number: Callable[[int], float]) -> Any:
         hint = "write numbers such as 1.5, lists such as [1.0, 2.0], or @FILE.npy"
         raise fail("RG0510", f"`{whole[:60]}` is no value", hint) from None
     if isinstance(value, list | tuple):
-        from retrograd.values.exact import as_array
+        from retrograd.values.arrays import as_array
 
         try:
             array = as_array(value)
@@ -266,7 +266,7 @@ def _run_once(options: argparse.Namespace) -> int:
     from retrograd.cli.report import engine_text, show_errors
     from retrograd.functions.execution import ProgramTrap
     from retrograd.functions.reversible import run
-    from retrograd.values.marshal import bind
+    from retrograd.values.binding import bind
 
     function, backward = function_and_direction(options)
     args, keywords = parse_arguments(options.args, function)
@@ -417,7 +417,7 @@ def _by_energy(
 ) -> dict[str, Any]:
     """The options with which the function costs least on these arguments."""
     from retrograd.pricing.advice import advise
-    from retrograd.values.marshal import bind
+    from retrograd.values.binding import bind
 
     if options.erase is not None or inverse:
         what = "~FUNCTION, which cannot erase" if inverse else "--erase, which says already what is erased"
@@ -437,7 +437,7 @@ def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: s
     """Print the IR after one pass, or after each."""
     from retrograd.compiler.compiled import compile_function
     from retrograd.compiler.ir.printer import as_text
-    from retrograd.values.marshal import bind, types_from_annotations, types_of
+    from retrograd.values.binding import bind, types_from_annotations, types_of
 
     types = types_of(function, bind(function, args, keywords)) if args or keywords else types_from_annotations(function)
     seen: list[tuple[str, Any]] = []

@@ -32,7 +32,7 @@ from retrograd.simulator.engines.cuda.kernels import Kernel
 from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
 
 import retrograd as rg
-from retrograd.values.marshal import bind, types_of
+from retrograd.values.binding import bind, types_of
 
 ARCHITECTURES = ("sm_80", "sm_90")
 FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))
