@@ -34,7 +34,7 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.diagnostics import CompileError
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+INT, BOOL = Kind.INT, Kind.BOOL
 
 
 @dataclass(eq=False)

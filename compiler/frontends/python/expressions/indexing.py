@@ -17,7 +17,7 @@ from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.purity import need_container, need_plain
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+INT = Kind.INT
 
 
 @dataclass(eq=False)

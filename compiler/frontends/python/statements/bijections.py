@@ -1,4 +1,8 @@
-"""Bijections"""
+"""Bijections: exchanges, rotations, negations, stacks.
+
+swap, cswap, neg, flip: their own inverses      rot ↔ irot, rol ↔ ror, push ↔ pop
+erase: x := 0, which has no inverse
+"""
 
 from __future__ import annotations
 
@@ -34,12 +38,12 @@ from retrograd.compiler.language.arithmetic import element
 from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StackValue, StructValue, Value, describe
 from retrograd.isa.table import TABLE
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+INT, FIXED = Kind.INT, Kind.FIXED
 
 
 @dataclass(eq=False)
 class Bijections:
-    """Lowers calls of bijections."""
+    """Lowers calls of intrinsics that map words to words one to one. Methods take the name of the intrinsic and its call."""
 
     errors: Errors
     expressions: ExpressionLowering
@@ -51,16 +55,16 @@ class Bijections:
     def permute(self, targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> None:
         """`x, y, z = y, z, x`, as exchanges."""
         wanted = [ast.unparse(v) for v in values]
-        now = [ast.unparse(x) for x in targets]
-        if len(set(now)) != len(now):
-            self.errors.fail("RG0704", "the same variable is written twice", targets[0])
         nodes = {ast.unparse(x): x for x in targets}
-        # now[i]: whose old value lies at target i
-        holds = list(now)
-        for i in range(len(now)):
+        if len(nodes) != len(targets):
+            self.errors.fail("RG0704", "the same variable is written twice", targets[0])
+        names = list(nodes)
+        #: the variable whose former value is at each target
+        holds = list(names)
+        for i, name in enumerate(names):
             j = holds.index(wanted[i])
             if i != j:
-                self._swap(nodes[now[i]], nodes[now[j]])
+                self._swap(nodes[name], nodes[names[j]])
                 holds[i], holds[j] = holds[j], holds[i]
 
     def swap(self, name: str, call: ast.Call) -> None:
@@ -73,14 +77,10 @@ class Bijections:
     def _exchange(self, x: Value, y: Value, node: ast.AST) -> None:
         """x, y = y, x."""
         match x, y:
-            case Scalar(_, Var() as a), Scalar(_, Var() as b):
-                if x.kind is not y.kind:
-                    self.errors.fail("RG0703", f"{describe(x)} and {describe(y)} are exchanged", node)
+            case Scalar(_, Var() as a), Scalar(_, Var() as b) if x.kind is y.kind:
                 if a is not b:
                     self.builder.emit((Op(TABLE["swap"], a, b, None, 0, self.errors.span(node)),))
-            case Scalar(_, place_a), Scalar(_, place_b):
-                if x.kind is not y.kind:
-                    self.errors.fail("RG0703", f"{describe(x)} and {describe(y)} are exchanged", node)
+            case Scalar(_, place_a), Scalar(_, place_b) if x.kind is y.kind:
                 t = self.builder.temporaries()
                 assert place_a is not None
                 assert place_b is not None
@@ -89,27 +89,24 @@ class Bijections:
                     place_a, place_b = place_b, place_a
                 assert isinstance(place_b, Address)
                 if isinstance(place_a, Var):
-                    op = t.memory("exch", place_a, place_b)
-                    self.builder.emit(t.wrap((op,)))
+                    self.builder.emit(t.wrap((t.memory("exch", place_a, place_b),)))
                     return
-                assert isinstance(place_a, Address)
                 held = t.fresh("held", x.kind)
                 first, second = t.memory("exch", held, place_a), t.memory("exch", held, place_b)
                 self._exchange_words(t, place_a, place_b, (first, second, first), node)
             case StructValue(t1, fields), StructValue(t2, others) if t1 == t2:
                 for name in fields:
                     self._exchange(fields[name], others[name], node)
-            case ArrayView(), ArrayView():
-                if x.shape != y.shape or x.element != y.element:
-                    self.errors.fail("RG0712", f"{describe(x)} and {describe(y)} are exchanged", node)
+            case ArrayView(), ArrayView() if x.shape == y.shape and x.element == y.element:
                 self.blocks.over_elements(
                     x.shape, lambda index: self._exchange(element(x, index), element(y, index), node)
                 )
             case _:
-                self.errors.fail("RG0703", f"{describe(x)} and {describe(y)} are exchanged", node)
+                code = "RG0712" if isinstance(x, ArrayView) and isinstance(y, ArrayView) else "RG0703"
+                self.errors.fail(code, f"{describe(x)} and {describe(y)} are exchanged", node)
 
     def _exchange_words(self, t: Temporaries, x: Address, y: Address, nodes: Block, node: ast.AST) -> None:
-        """Exchange two words of memory, which are left alone where they are one: three exchanges would lose it."""
+        """Exchange two words of memory by three exchanges, which would lose the word where both are the same."""
         if x.region is y.region:
             distance = x.minus(y)
             if distance == 0:
@@ -172,9 +169,8 @@ class Bijections:
             )
             return
         if not (isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind is y.kind is FIXED):
-            self.errors.fail(
-                "RG0703", f"rg.{name} of {describe(x)} and {describe(y)}: it turns two fixed numbers", call
-            )
+            message = f"rg.{name} of {describe(x)} and {describe(y)}: it turns two fixed numbers"
+            self.errors.fail("RG0703", message, call)
         e = self.errors.guarded(call, self.expressions.arithmetic.expression, angle, FIXED)
         t = self.builder.temporaries()
         assert x.place is not None
@@ -207,7 +203,7 @@ class Bijections:
 
     def _cswap_op(self, x: Var, y: Var, bit: Operand) -> Op:
         opcode = TABLE["cswap"]
-        # Which operand is the control follows from what the instruction only reads.
+        # The control is the operand that the instruction only reads.
         written = [p for p in ("d", "a", "b") if p in opcode.writes]
         control = next(p for p in ("d", "a", "b") if p not in written)
         places: dict[str, Operand] = {written[0]: x, written[1]: y, control: bit}
@@ -227,13 +223,12 @@ class Bijections:
         self.builder.emit(t.wrap((Op(TABLE[name], d, amount, None, 0, self.errors.span(call)),)))
 
     def push(self, name: str, call: ast.Call) -> None:
-        """push: S[count], x = x, S[count]; count += 1, where S is zero from count on."""
+        """`rg.push(S, x)`: S[count], x = x, S[count]; count += 1, where S is zero from count on. `rg.pop` is the inverse."""
         args = call.args
         s, x = self.locations.location(args[0]), self.locations.location(args[1])
         if not isinstance(s, StackValue):
-            self.errors.fail(
-                "RG0703", f"rg.{name} on {describe(s)}, which is no stack", call, "make one with rg.stack(fixed, 100)"
-            )
+            hint = "make one with rg.stack(fixed, 100)"
+            self.errors.fail("RG0703", f"rg.{name} on {describe(s)}, which is no stack", call, hint)
         if not isinstance(x, Scalar) or x.place is None or x.kind is not s.type.element.kind:
             self.errors.fail("RG0703", f"rg.{name} of {describe(x)} on a stack of {s.type.element}", call)
         span = self.errors.span(call)
@@ -243,21 +238,17 @@ class Bijections:
             self.errors.fail("RG0705", f"`{shortened(args[1])}` lies in the stack itself", call)
         held = self.locations.register(t, x.place, x.kind)
         count = Var("count", INT, span)
-        inner = Temporaries(self.builder.w, span, self.builder.module.powers)
+        inner, outer = self.builder.temporaries(), self.builder.temporaries()
         top = s.address.moved(1).shifted(read(count), 1)
         move = inner.wrap((inner.memory("exch", held, top),))
-        room = Check(
-            Test("ltu", count, Const(s.type.capacity)), "RG0806", f"the stack `{shortened(args[0])}` is {{full}}", span
-        )
-        outer = Temporaries(self.builder.w, span, self.builder.module.powers)
+        full = f"the stack `{shortened(args[0])}` is {{full}}"
+        room = Check(Test("ltu", count, Const(s.type.capacity)), "RG0806", full, span)
         take = outer.memory("exch", count, s.address)
-        # The word above the top is zero, and so x is when it was pushed, and must be before it is popped.
-        empty = Check(
-            Test("eq", held, ZERO),
-            "RG0802",
-            f"`{shortened(args[1])}` is {{a}}, and must be zero to take the top of the stack `{shortened(args[0])}`",
-            span,
+        # The word above the top is zero. So x is zero after a push, and must be zero before a pop.
+        message = (
+            f"`{shortened(args[1])}` is {{a}}, and must be zero to take the top of the stack `{shortened(args[0])}`"
         )
+        empty = Check(Test("eq", held, ZERO), "RG0802", message, span)
         sequence: Block = (take, room, *move, empty, outer.op("mov", "add", count, Const(1)), take)
         nodes = outer.wrap((Local(count, False, span), *sequence, Delocal(count, False, span)))
         self.builder.emit(t.wrap(nodes if name == "push" else invert(nodes)))

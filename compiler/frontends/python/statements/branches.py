@@ -16,7 +16,7 @@ from retrograd.compiler.ir.expressions import E, loads, variables
 from retrograd.compiler.ir.statements import ZERO, Block, Check, Delocal, If, Kind, Local, Node, Test, Var, While
 from retrograd.compiler.language.values import Constant
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+BOOL = Kind.BOOL
 
 
 @dataclass(eq=False)

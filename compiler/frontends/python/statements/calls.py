@@ -1,4 +1,9 @@
-"""Calls"""
+"""Calls of reversible functions: `f(x)`, `~f(x)`, `f.each(xs)`.
+
+A call passes variables, and never copies: a variable of the caller is the parameter of the callee while it runs. A word in memory is
+exchanged into a variable for the time of the call. The value of an expression is passed as a temporary, which the callee may
+not change.
+"""
 
 from __future__ import annotations
 
@@ -46,15 +51,13 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.diagnostics import nearest
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
-
-
+#: (function, shapes of its arguments, raises errors at the call) → the function for these shapes
 Specialise = Callable[[SourceFunction, tuple[Shape, ...], Refuse | None], Specialisation]
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One parameter of a procedure, on the caller's side."""
+    """An argument for one parameter of a procedure. `name`: of the parameter."""
 
     value: Scalar | ArrayView | StackValue
     where: ast.AST
@@ -77,28 +80,25 @@ class Calls:
         self._call(f.function, f.backward != backward, self._arguments(f, call), call)
 
     def _arguments(self, f: FunctionValue, call: ast.Call) -> dict[str, tuple[Value, ast.AST]]:
-        """Parameter name -> argument."""
+        """Parameter name → argument and its place."""
         function: SourceFunction = f.function
         names = [p.name for p in function.parameters]
         found: dict[str, tuple[Value, ast.AST]] = {}
-        positional: list[tuple[Value, ast.AST]] = (
-            [] if f.receiver is None else [(f.receiver, getattr(call.func, "value", call.func))]
-        )
+        positional: list[tuple[Value, ast.AST]] = []
+        if f.receiver is not None:
+            positional.append((f.receiver, getattr(call.func, "value", call.func)))
         for a in call.args:
             if isinstance(a, ast.Starred):
-                self.errors.fail(
-                    "RG0701", "`*` in a call is not in the language", a, "Pass each argument, or the array as one."
-                )
+                hint = "Pass each argument, or the array as one."
+                self.errors.fail("RG0701", "`*` in a call is not in the language", a, hint)
             positional.append((self.expressions.value(a), a))
         of = f"It is declared as {function.signature}."
         called = f"`{function.__name__}`"
         if len(positional) > len(names):
             count = f"{len(names)} argument{'s' * (len(names) != 1)}"
-            self.errors.fail(
-                "RG0715", f"{called} takes {count}, and is given {len(positional)}", positional[len(names)][1], of
-            )
-        for name, given in zip(names, positional, strict=False):
-            found[name] = given
+            message = f"{called} takes {count}, and is given {len(positional)}"
+            self.errors.fail("RG0715", message, positional[len(names)][1], of)
+        found.update(zip(names, positional, strict=False))
         for k in call.keywords:
             if k.arg not in names:
                 if k.arg is None:
@@ -120,30 +120,17 @@ class Calls:
         arguments = self._arguments(f, call)
         lengths = {v.shape[0] for v, _ in arguments.values() if isinstance(v, ArrayView | Lazy) and v.shape}
         if len(lengths) != 1:
-            self.errors.fail(
-                "RG0712", f"`{shortened(call)}` goes through arrays of the lengths {sorted(lengths)}", call
-            )
-        (length,) = lengths
-        flip = f.backward != backward
+            message = f"`{shortened(call)}` goes through arrays of the lengths {sorted(lengths)}"
+            self.errors.fail("RG0712", message, call)
 
         def one(index: tuple[E, ...]) -> None:
-            inner = {
-                name: (
-                    first_axis(v, index[0]) if isinstance(v, ArrayView | Lazy) and v.shape else v,
-                    where,
-                )
-                for name, (v, where) in arguments.items()
-            }
-            self._call(f.function, flip, inner, call)
+            inner = {name: (first_axis(v, index[0]), where) for name, (v, where) in arguments.items()}
+            self._call(f.function, f.backward != backward, inner, call)
 
-        self.blocks.over_elements((length,), one)
+        self.blocks.over_elements(tuple(lengths), one)
 
     def _call(
-        self,
-        function: SourceFunction,
-        backward: bool,
-        arguments: dict[str, tuple[Value, ast.AST]],
-        node: ast.Call,
+        self, function: SourceFunction, backward: bool, arguments: dict[str, tuple[Value, ast.AST]], node: ast.Call
     ) -> None:
         """Emit the call of a function on the caller's values."""
         shapes: list[Shape] = []
@@ -162,32 +149,24 @@ class Calls:
         self._refuse_aliases(t, callee, found, node)
         args: list[Operand] = []
         regions: list[Region] = []
-        #: temporaries that memory words are exchanged into come last: addresses are computed before
+        #: words that are exchanged into temporaries, after all addresses are computed
         late: list[tuple[int, Scalar]] = []
         for i, leaf in enumerate(found):
-            value = leaf.value
-            changes = i in callee.written
+            value, changes = leaf.value, i in callee.written
+            why_not = value.why_not
+            if isinstance(value, Scalar) and value.place is None:
+                why_not = why_not or "it is the value of an expression"
+            if changes and why_not is not None:
+                called = f"`{function.__name__}` changes `{leaf.name}`"
+                message = f"{called}, and `{shortened(leaf.where)}` cannot be changed: {why_not}"
+                self.errors.fail("RG0709", message, leaf.where)
             match value:
-                case Scalar(e, place, why_not):
-                    if changes and (place is None or why_not is not None):
-                        reason = why_not or "it is the value of an expression"
-                        self.errors.fail(
-                            "RG0709",
-                            f"`{callee.function.__name__}` changes `{leaf.name}`, and {describe_argument(leaf)} cannot be changed: {reason}",
-                            leaf.where,
-                        )
-                    if changes and isinstance(place, Address):
-                        late.append((i, value))
-                        args.append(Var("later"))
-                    else:
-                        args.append(t.operand(e))
+                case Scalar(_, Address()) if changes:
+                    late.append((i, value))
+                    args.append(Var("later"))
+                case Scalar(e):
+                    args.append(t.operand(e))
                 case ArrayView() | StackValue():
-                    if changes and value.why_not is not None:
-                        self.errors.fail(
-                            "RG0709",
-                            f"`{callee.function.__name__}` changes `{leaf.name}`, and {describe_argument(leaf)} cannot be changed: {value.why_not}",
-                            leaf.where,
-                        )
                     args.append(t.location(value.address))
                     regions.append(value.address.region)
         for i, value in late:
@@ -197,14 +176,9 @@ class Calls:
         self.builder.emit(t.wrap((call,)))
 
     def _fitted(
-        self,
-        p: Parameter,
-        value: Value,
-        where: ast.AST,
-        function: SourceFunction,
-        sizes: dict[str, int],
+        self, p: Parameter, value: Value, where: ast.AST, function: SourceFunction, sizes: dict[str, int]
     ) -> Value:
-        """The argument as the parameter's annotation wants it."""
+        """The argument, converted to the type that the parameter is annotated with. `sizes`: lengths of named dimensions."""
         wanted = p.annotation
         shown = f"`{p.name}` of `{function.__name__}`"
         of = f"It is declared as {function.signature}."
@@ -212,9 +186,8 @@ class Calls:
             if isinstance(value, Scalar) and isinstance(where, ast.expr):
                 value = Constant(self.expressions.static(where, shown))
             if not isinstance(value, Constant | FunctionValue | StructValue):
-                self.errors.fail(
-                    "RG0717", f"{shown} must be known when the program is compiled; it is {describe(value)}", where
-                )
+                message = f"{shown} must be known when the program is compiled; it is {describe(value)}"
+                self.errors.fail("RG0717", message, where)
             return value
         scalar = scalar_of(wanted) if wanted is not NOTHING else None
         if scalar is not None:
@@ -232,12 +205,10 @@ class Calls:
                 value = self.expressions.constant_array(value.value, where)
             if isinstance(wanted, ArrayAnnotation):
                 if not isinstance(value, ArrayView):
-                    hint = (
-                        f"give it a name first, `t = {shortened(where)}`, which makes an array of it"
-                        if isinstance(value, Lazy)
-                        else of
-                    )
-                    what = "an array that is not stored anywhere" if isinstance(value, Lazy) else describe(value)
+                    what, hint = describe(value), of
+                    if isinstance(value, Lazy):
+                        what = "an array that is not stored anywhere"
+                        hint = f"give it a name first, `t = {shortened(where)}`, which makes an array of it"
                     self.errors.fail("RG0715", f"{shown} is {wanted}, not {what}", where, hint)
                 problem = mismatch(wanted, value.type, sizes)
                 if problem is not None:
@@ -247,7 +218,11 @@ class Calls:
         elif isinstance(wanted, StackAnnotation):
             if not isinstance(value, StackValue):
                 self.errors.fail("RG0715", f"{shown} is a stack, not {describe(value)}", where, of)
-        elif wanted is not NOTHING and struct_of(wanted) is not None and not _is_struct(value, wanted):
+        elif (
+            wanted is not NOTHING
+            and struct_of(wanted) is not None
+            and not (isinstance(value, StructValue) and value.type.cls is wanted)
+        ):
             self.errors.fail("RG0715", f"{shown} is a {wanted.__name__}, not {describe(value)}", where, of)
         if isinstance(value, Constant) and number_kind(value.value) is not None:
             e = self.errors.guarded(where, self.expressions.arithmetic.expression, value)
@@ -255,6 +230,7 @@ class Calls:
         return value
 
     def _shape(self, name: str, value: Value, where: ast.AST, found: list[Leaf]) -> Shape:
+        """The shape of an argument, whose leaves are added to `found`."""
         match value:
             case Scalar():
                 found.append(Leaf(value, where, name))
@@ -276,9 +252,8 @@ class Calls:
                 return StructShape(t, tuple(inner))
             case FunctionValue(f, backward, receiver):
                 if receiver is not None:
-                    self.errors.fail(
-                        "RG0703", "a method of an object is no argument; pass the object and the function", where
-                    )
+                    message = "a method of an object is no argument; pass the object and the function"
+                    self.errors.fail("RG0703", message, where)
                 return StaticShape((id(f), backward), value)
             case Constant(v):
                 return StaticShape(static_key(v), v)
@@ -289,15 +264,16 @@ class Calls:
                 self.errors.fail("RG0715", f"{describe(value)} is no argument", where)
 
     def _refuse_aliases(self, t: Temporaries, callee: Specialisation, found: Sequence[Leaf], node: ast.Call) -> None:
-        """No two arguments may overlap if one of them is changed."""
+        """Refuse or test that two arguments overlap, one of which is changed."""
         f = callee.function.__name__
         for j, y in enumerate(found):
             for i, x in enumerate(found[:j]):
                 if i not in callee.written and j not in callee.written:
                     continue
-                message = f"`{f}` is given {describe_argument(x)} as `{x.name}` and {describe_argument(y)} as `{y.name}`, which overlap"
-                self._disjoint(t, x, y, message, node)
-        # What locates an argument, or computes it, must not read what the call changes: it is needed again afterwards.
+                given = (f"`{shortened(leaf.where)}` as `{leaf.name}`" for leaf in (x, y))
+                message = f"`{f}` is given {' and '.join(given)}, which overlap"
+                self._disjoint(t, x, y, message)
+        # Addresses and values of arguments are computed again after the call, so they may not read what it changes.
         sources: list[E] = []
         for leaf in found:
             match leaf.value:
@@ -318,10 +294,11 @@ class Calls:
             for e in sources:
                 for at in loads(e):
                     if at.region is view.address.region:
-                        message = f"`{f}` changes {describe_argument(leaf)}, and an argument is computed from it"
+                        message = f"`{f}` changes `{shortened(leaf.where)}`, and an argument is computed from it"
                         self.locations.differ(t, at, view.address, 1, _extent(view), "RG0705", message, node, e)
 
-    def _disjoint(self, t: Temporaries, x: Leaf, y: Leaf, message: str, node: ast.AST) -> None:
+    def _disjoint(self, t: Temporaries, x: Leaf, y: Leaf, message: str) -> None:
+        """Refuse or test that two arguments overlap."""
         a, b = x.value, y.value
         if isinstance(a, Scalar) and isinstance(b, Scalar):
             if isinstance(a.place, Var) or isinstance(b.place, Var) or a.place is None or b.place is None:
@@ -331,40 +308,27 @@ class Calls:
             if a.place.region is b.place.region:
                 self.locations.differ(t, a.place, b.place, 1, 1, "RG0705", message, y.where)
             return
-        regions = []
-        for v in (a, b):
-            if isinstance(v, Scalar):
-                # A word that is only read is loaded; one that is computed from the array is looked at below.
-                regions.append({v.place.region} if isinstance(v.place, Address) else set())
-            else:
-                regions.append({v.address.region})
-        if regions[0].isdisjoint(regions[1]):
+        # A scalar without a place is loaded: its expression is tested against the array by the caller.
+        at_x, at_y = (v.place if isinstance(v, Scalar) else v.address for v in (a, b))
+        if not (isinstance(at_x, Address) and isinstance(at_y, Address) and at_x.region is at_y.region):
             return
         if isinstance(a, Scalar) or isinstance(b, Scalar):
-            scalar, view = (a, b) if isinstance(a, Scalar) else (b, a)
-            assert isinstance(scalar, Scalar)
+            word, view = (at_x, b) if isinstance(a, Scalar) else (at_y, a)
             assert not isinstance(view, Scalar)
-            if isinstance(scalar.place, Address) and scalar.place.minus(view.address) is not None:
-                distance = scalar.place.minus(view.address)
-                assert distance is not None
-                if not 0 <= distance < _extent(view):
-                    return
-            self.errors.fail("RG0705", message, y.where)
-        assert isinstance(a, ArrayView | StackValue)
-        assert isinstance(b, ArrayView | StackValue)
+            distance = word.minus(view.address)
+            if distance is None or 0 <= distance < _extent(view):
+                self.errors.fail("RG0705", message, y.where)
+            return
+        assert not isinstance(b, Scalar)
         if isinstance(a, ArrayView) and isinstance(b, ArrayView) and a.strides == b.strides and _interleave(a, b):
-            # Two columns, say: apart by less than a stride, they meet only if they are the same.
+            # Two columns, for example, that are less than a stride apart: they overlap only if they are the same.
             self.locations.differ(t, a.address, b.address, 1, 1, "RG0705", message, y.where)
             return
         self.locations.differ(t, a.address, b.address, _extent(a), _extent(b), "RG0705", message, y.where)
 
 
-def _is_struct(value: Value, cls: type) -> bool:
-    return isinstance(value, StructValue) and value.type.cls is cls
-
-
 def _extent(view: ArrayView | StackValue) -> int:
-    """Words from the first to the last, of a view with positive strides."""
+    """The number of words from the first to the last of a view with positive strides."""
     if isinstance(view, StackValue):
         return view.type.size
     return sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)) + view.element.size
@@ -373,9 +337,5 @@ def _extent(view: ArrayView | StackValue) -> int:
 def _interleave(a: ArrayView, b: ArrayView) -> bool:
     """Whether two views of the same strides, both cut out by indices below those, overlap only if they begin together."""
     least = min(a.strides, default=0)
-    spans = {n for e, k in (*a.address.terms, *b.address.terms) for n in (abs(k),)}
+    spans = {abs(k) for _, k in (*a.address.terms, *b.address.terms)}
     return least > a.element.size and bool(spans) and all(k < least for k in spans)
-
-
-def describe_argument(leaf: Leaf) -> str:
-    return f"`{shortened(leaf.where)}`"

@@ -20,7 +20,7 @@ from retrograd.compiler.language.purity import need_iterable, need_plain
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
 from retrograd.isa.words import Format
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+INT, BOOL = Kind.INT, Kind.BOOL
 
 #: constants that a loop may go through, with a copy of its body for each
 MOST_COPIES = 10_000
@@ -222,11 +222,11 @@ class Iterables:
 
 
 def first_axis(v: Value, index: E) -> Value:
-    """v[index], the index being in range."""
-    if isinstance(v, ArrayView):
+    """v[index], the index being in range; a value without axes is itself."""
+    if isinstance(v, ArrayView) and v.shape:
         inner = v.without(0, v.at(index))
         return inner if inner.shape else inner.item()
-    if isinstance(v, Lazy):
+    if isinstance(v, Lazy) and v.shape:
         rest = v.shape[1:]
         return Lazy(rest, lambda more: v.element((index, *more))) if rest else v.element((index,))
     return v

@@ -1,4 +1,8 @@
-"""Locations"""
+"""Alias analysis: a statement may not read a location that it changes.
+
+A program is reversible because an update reads nothing that it writes. An overlap that the compiler can see is refused; where an
+index decides, the program tests it.
+"""
 
 from __future__ import annotations
 
@@ -28,43 +32,40 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.words import Format
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+INT = Kind.INT
 
 
 @dataclass(eq=False)
 class Locations:
-    """Locations that statements change."""
+    """Finds the locations that statements change, and tests that they are disjoint from others."""
 
     errors: Errors
     expressions: ExpressionLowering
     builder: IRBuilder
 
     def location(self, node: ast.expr) -> Value:
-        """What an update or a bijection changes."""
+        """The location that an expression names. Raises RG0709 if it cannot be changed."""
         value = self.expressions.value(node)
         self._require_writable(value, node)
         return value
 
     def _require_writable(self, value: Value, node: ast.AST) -> None:
         match value:
-            case Constant():
-                self.errors.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
             case Scalar(_, place, why_not) if place is None or why_not is not None:
-                self.errors.fail(
-                    "RG0709", f"`{shortened(node)}` cannot be changed: {why_not or 'it is an expression'}", node
-                )
+                reason = why_not or "it is an expression"
+                self.errors.fail("RG0709", f"`{shortened(node)}` cannot be changed: {reason}", node)
             case ArrayView(why_not=why_not) | StackValue(why_not=why_not) if why_not is not None:
                 self.errors.fail("RG0709", f"`{shortened(node)}` cannot be changed: {why_not}", node)
             case StructValue(_, fields):
                 for inner in fields.values():
                     self._require_writable(inner, node)
-            case Lazy() | FunctionValue() | RoutineValue():
+            case Constant() | Lazy() | FunctionValue() | RoutineValue():
                 self.errors.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
             case _:
                 pass
 
     def register(self, t: Temporaries, place: Var | Address, kind: Kind, name: str = "") -> Var:
-        """A variable that stands for the place: itself, or one that a memory word is exchanged into meanwhile."""
+        """A variable with the value of the place: itself, or one that a memory word is exchanged into for the statement."""
         if isinstance(place, Var):
             return place
         held = t.fresh(name or place.region.name, kind)
@@ -72,34 +73,20 @@ class Locations:
         return held
 
     def refuse_overlap(self, t: Temporaries, e: E, where: Var | Address, node: ast.AST, target: ast.AST) -> None:
-        """An update may not read what it writes: refused where it does, tested when the program runs where it might."""
+        """Refuse an expression that reads a location, or test that it does not. The statement `node` changes `target`."""
+        message = f"`{shortened(node)}` reads `{shortened(target)}`, which it changes"
         if isinstance(where, Var):
             if where in variables(e):
-                name = shortened(target)
-                message = f"`{shortened(node)}` reads `{name}`, which it changes"
                 self.errors.fail("RG0704", message, _reading(node, target), _new_variable(node))
             return
-        seen: set[Address] = set()
-        for other in loads(e):
-            if other.region is not where.region or other in seen:
-                continue
-            seen.add(other)
-            self.differ(
-                t,
-                where,
-                other,
-                1,
-                1,
-                "RG0704",
-                f"`{shortened(node)}` reads `{shortened(target)}`, which it changes",
-                node,
-                e,
-            )
+        for other in dict.fromkeys(loads(e)):
+            if other.region is where.region:
+                self.differ(t, where, other, 1, 1, "RG0704", message, node, e)
 
     def independent(
         self, t: Temporaries, places: Sequence[tuple[Var | Address, ast.AST]], expressions: Sequence[E], node: ast.AST
     ) -> None:
-        """Neither the expressions nor the indices of any of the places may read one of the places, all of which are changed."""
+        """Refuse or test that the expressions, or the indices of the places, read one of the places, which are changed."""
         indices = [term for place, _ in places if isinstance(place, Address) for term, _ in place.terms]
         for place, target in places:
             for e in (*expressions, *indices):
@@ -117,14 +104,13 @@ class Locations:
         node: ast.AST,
         within: E | None = None,
     ) -> None:
-        """The words [x, x + size_x) and [y, y + size_y) are disjoint: decided now, or tested when the program runs."""
+        """Refuse or test that the words [x, x + size_x) and [y, y + size_y) overlap."""
         distance = x.minus(y)
         if distance is not None:
             if -size_x < distance < size_y:
-                if code == "RG0704":
-                    where = _reading(node, node.target) if isinstance(node, ast.AugAssign) else node
-                    self.errors.fail(code, message, where, _new_variable(node))
-                self.errors.fail(code, message, node)
+                update = isinstance(node, ast.AugAssign) and code == "RG0704"
+                where = _reading(node, node.target) if isinstance(node, ast.AugAssign) and update else node
+                self.errors.fail(code, message, where, _new_variable(node) if update else None)
             return
         difference = difference_of(x, y, self.builder.w)
         bounds = interval(difference, self.builder.ranges)
@@ -133,9 +119,8 @@ class Locations:
         free = variables(difference)
         summed = {v for n in (walk(within) if within is not None else ()) if n.op == "total" for v in n.param[0]}
         if free & summed:
-            # An index that runs over the array: the sum reads the word itself at some point, unless ranges say no.
+            # The index of a sum runs over the array, and the ranges do not exclude the word itself.
             self.errors.fail(code, message, node, "sum into a variable of its own first")
-        span = self.errors.span(node)
         if size_x == size_y == 1:
             a, b = sides(difference)
             test = Test("ne", t.operand(a), t.operand(b))
@@ -146,10 +131,10 @@ class Locations:
             # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1
             shifted = add(difference, const(size_x - 1, INT), self.builder.w)
             test = Test("geu", t.operand(shifted), Const(size_x + size_y - 1))
-        t.compute.append(Check(test, "RG0805", message, span))
+        t.compute.append(Check(test, "RG0805", message, self.errors.span(node)))
 
     def distinct(self, t: Temporaries, x: Scalar, y: Scalar, call: ast.Call) -> None:
-        """Two places that an instruction changes must not be one."""
+        """Refuse or test that two places of one instruction are the same word."""
         message = f"`{shortened(call.args[0])}` and `{shortened(call.args[1])}` are the same word"
         if isinstance(x.place, Var) or isinstance(y.place, Var):
             if x.place is y.place:
@@ -162,7 +147,7 @@ class Locations:
 
 
 def _reading(node: ast.AST, target: ast.AST) -> ast.AST:
-    """Where an update reads what it writes, if that is to be seen; else the whole statement."""
+    """The part of an update that reads its target, or the whole statement."""
     if not isinstance(node, ast.AugAssign):
         return node
     text = ast.unparse(target)
@@ -170,7 +155,7 @@ def _reading(node: ast.AST, target: ast.AST) -> ast.AST:
 
 
 def _new_variable(node: ast.AST) -> str | None:
-    """What to write in place of an update that reads what it writes."""
+    """What to write in place of an update that reads its target."""
     if not isinstance(node, ast.AugAssign):
         return None
     target, value, sign = ast.unparse(node.target), ast.unparse(node.value), OPERATORS[type(node.op)]
@@ -202,7 +187,7 @@ def difference_of(x: Address, y: Address, w: Format) -> E:
 
 
 def sides(difference: E) -> tuple[E, E]:
-    """(a, b) with a − b the difference, so that a test for equality needs no temporary where both are at hand."""
+    """(a, b) with a − b the difference: a test of a = b needs no temporary for the difference."""
     if difference.op == "sub":
         return difference.args[0], difference.args[1]
     return difference, const(0, INT)

@@ -20,7 +20,7 @@ from retrograd.compiler.ir.expressions import E, add, apply, const, interval, lo
 from retrograd.compiler.ir.statements import For, Kind, Var
 from retrograd.compiler.language.values import Constant, Scalar, describe, variable
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+INT = Kind.INT
 
 
 @dataclass(eq=False)
