@@ -106,22 +106,16 @@ class CallValues:
                 self.errors.fail("RG0723", f"{error}", node)
             except (Exception, SystemExit) as error:
                 self.errors.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node)
-        self.errors.fail(
-            "RG0701",
-            f"`{shortened(node.func)}` is a Python function, which cannot run on a machine",
-            node,
-            _instead_of(callee, node),
-        )
+        message = f"`{shortened(node.func)}` is a Python function, which cannot run on a machine"
+        hint = _instead_of(callee, node)
+        self.errors.fail("RG0701", message, node, hint)
 
     def _arguments(self, node: ast.Call, count: int | None) -> list[Value]:
         if any(isinstance(a, ast.Starred) for a in node.args):
             self.errors.fail("RG0701", "`*` in a call is not in the language", node)
         if count is not None and len(node.args) != count:
-            self.errors.fail(
-                "RG0715",
-                f"`{shortened(node.func)}` takes {count} argument{'s' * (count != 1)}, not {len(node.args)}",
-                node,
-            )
+            message = f"`{shortened(node.func)}` takes {count} argument{'s' * (count != 1)}, not {len(node.args)}"
+            self.errors.fail("RG0715", message, node)
         return [self.expressions.value(a) for a in node.args]
 
     def _intrinsic(self, f: Intrinsic, node: ast.Call) -> Value:
@@ -129,9 +123,8 @@ class CallValues:
         if f.role != intrinsics.EXPRESSION:
             shown = ", ".join(map(ast.unparse, node.args))
             line = f"t = rg.{name}({shown})" if f.role == intrinsics.CONSTRUCTOR else f"rg.{name}({shown})"
-            self.errors.fail(
-                "RG0701", f"rg.{name} has no value in an expression", node, f"write `{line}` on a line of its own"
-            )
+            hint = f"write `{line}` on a line of its own"
+            self.errors.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)
         if node.keywords:
             self.errors.fail("RG0715", f"rg.{name} takes no keywords", node)
         if name in ("sum", "mean"):
@@ -150,12 +143,8 @@ class CallValues:
                 if error.code != "RG0714" or name == "floor":
                     raise
             shown = ", ".join(map(str, values))
-            self.errors.fail(
-                "RG0714",
-                f"rg.{name} has no value that fits at {shown}",
-                node,
-                "Choose an argument where the function has a value.",
-            )
+            hint = "Choose an argument where the function has a value."
+            self.errors.fail("RG0714", f"rg.{name} has no value that fits at {shown}", node, hint)
         return self.errors.guarded(node, self.expressions.arithmetic.function, name, args)
 
     def _reduction(self, name: str, node: ast.Call) -> Value:

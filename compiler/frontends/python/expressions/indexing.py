@@ -84,11 +84,8 @@ class Indexing:
             else:
                 index, check = self._index(key, length, node, None if len(x.shape) == 1 else axis)
                 if check is not None:
-                    self.errors.fail(
-                        "RG0717",
-                        "an element of an array expression is picked by an index that is known to be in range",
-                        node,
-                    )
+                    message = "an element of an array expression is picked by an index that is known to be in range"
+                    self.errors.fail("RG0717", message, node)
                 picks.append(index)
 
         def pick(index: tuple[E, ...]) -> Value:
@@ -150,9 +147,8 @@ class Indexing:
         bounds = interval(start_e, self.builder.ranges)
         if bounds is None or bounds[0] < 0 or bounds[1] + span > length:
             where = "" if bounds is None else f": it begins from {bounds[0]} to {bounds[1]}"
-            self.errors.fail(
-                "RG0713", f"a slice of {span} elements is not certain to lie in an axis of length {length}{where}", key
-            )
+            message = f"a slice of {span} elements is not certain to lie in an axis of length {length}{where}"
+            self.errors.fail("RG0713", message, key)
         return start_e, max(0, -(-span // step)), step
 
     def _constant_item(self, array: Any, keys: Sequence[ast.expr], node: ast.AST) -> Value | None:

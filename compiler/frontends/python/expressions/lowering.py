@@ -93,11 +93,8 @@ class ExpressionLowering:
         if known is not None:
             return known
         if not isinstance(value, Constant):
-            self.errors.fail(
-                "RG0717",
-                f"{what} must be known when the program is compiled; `{shortened(node)}` is {describe(value)}",
-                node,
-            )
+            message = f"{what} must be known when the program is compiled; `{shortened(node)}` is {describe(value)}"
+            self.errors.fail("RG0717", message, node)
         self.errors.guarded(node, need_operators, value.value)
         return value.value
 
@@ -126,16 +123,11 @@ class ExpressionLowering:
         try:
             values = np.asarray(array)
         except ValueError:
-            self.errors.fail(
-                "RG0703",
-                f"the rows of {describe(Constant(array))} have different lengths",
-                node,
-                "Make the rows equally long.",
-            )
+            hint = "Make the rows equally long."
+            self.errors.fail("RG0703", f"the rows of {describe(Constant(array))} have different lengths", node, hint)
         if values.dtype.kind not in "iufb":
-            self.errors.fail(
-                "RG0703", f"a constant array holds numbers, and {describe(Constant(array))} does not", node
-            )
+            message = f"a constant array holds numbers, and {describe(Constant(array))} does not"
+            self.errors.fail("RG0703", message, node)
         return values
 
     def constant_array(self, array: Any, node: ast.AST) -> ArrayView:

@@ -46,12 +46,8 @@ class Names:
         if made is not None:
             line = self.errors.span(made).line
             if line >= self.errors.span(node).line:
-                self.errors.fail(
-                    "RG0702",
-                    f"`{name}` has no value yet: it is made in line {line}",
-                    node,
-                    f"Make `{name}` before this line.",
-                )
+                hint = f"Make `{name}` before this line."
+                self.errors.fail("RG0702", f"`{name}` has no value yet: it is made in line {line}", node, hint)
             message = f"`{name}` is made in line {line}, and freed at the end of the block there"
             self.errors.fail("RG0702", message, node, f"Make `{name}` before that block.")
         known = [n for n in (*self.scope.names, *self.function.names()) if n != name and n not in _UNLIKELY]
@@ -80,9 +76,8 @@ class Names:
                 try:
                     return self._read(v, name, node)
                 except AttributeError:
-                    self.errors.fail(
-                        "RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, nearest(name, dir(v))
-                    )
+                    hint = nearest(name, dir(v))
+                    self.errors.fail("RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, hint)
             case FunctionValue(f, backward, receiver) if name == "inverse":
                 return FunctionValue(f, not backward, receiver)
         self.errors.fail("RG0702", f"{describe(x)} has no attribute `{name}`", node)

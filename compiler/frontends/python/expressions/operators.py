@@ -106,9 +106,5 @@ class Operators:
             return Constant(tuple(v.value for v in values if isinstance(v, Constant)))
         if all(isinstance(v, FunctionValue) for v in values):
             return Constant(tuple(v.function for v in values if isinstance(v, FunctionValue)))
-        self.errors.fail(
-            "RG0701",
-            "a tuple of variables is no value of the language",
-            node,
-            "Use each variable by its own name, or make a class of them with @rg.struct.",
-        )
+        hint = "Use each variable by its own name, or make a class of them with @rg.struct."
+        self.errors.fail("RG0701", "a tuple of variables is no value of the language", node, hint)

@@ -265,9 +265,8 @@ class Allocation:
         if isinstance(value, StructValue):
             return StructValue(value.type, {f: self._copy(f"{name}.{f}", v, node) for f, v in value.fields.items()})
         if isinstance(value, ArrayView | StackValue):
-            self.errors.fail(
-                "RG0703", f"{describe(value)} cannot be copied whole", node, "Copy its fields or elements."
-            )
+            hint = "Copy its fields or elements."
+            self.errors.fail("RG0703", f"{describe(value)} cannot be copied whole", node, hint)
         return self.allocate(name, value, None, node)
 
 

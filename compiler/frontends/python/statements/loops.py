@@ -134,9 +134,8 @@ class Loops:
         if clobbered:
             changed = min(v.name for v in clobbered)
             where = where_changed(self.errors, node.body, changed)
-            self.errors.fail(
-                "RG0708", f"the body changes `{changed}`{where}, on which the loop's bounds depend", node.iter
-            )
+            message = f"the body changes `{changed}`{where}, on which the loop's bounds depend"
+            self.errors.fail("RG0708", message, node.iter)
         if through.bounds is None and any(loads_clobbered(e, changes) for e in through.reads):
             self.errors.fail("RG0708", "the body changes an array on which the loop's bounds depend", node.iter)
         checked = loads_clobbered(start, changes) or loads_clobbered(stop, changes)

@@ -152,9 +152,8 @@ class Updates:
                 continue
             if bounds is not None and not _disjoint_by_stride(at, place):
                 hint = "write a loop over the elements, in the order that you mean"
-                self.errors.fail(
-                    "RG0704", f"`{shortened(node)}` reads elements of the array that it changes", node, hint
-                )
+                message = f"`{shortened(node)}` reads elements of the array that it changes"
+                self.errors.fail("RG0704", message, node, hint)
 
 
 def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
