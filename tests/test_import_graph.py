@@ -18,28 +18,7 @@ MOST_FILES = 15
 #: floors of the graph of folders: the longest chain of imports, in folders
 MOST_FLOORS = 12
 #: modules that still import each other, to be emptied; a circle that is gone must leave this list
-CIRCLES: tuple[frozenset[str], ...] = (
-    frozenset(
-        {
-            "retrograd.cli.commands.batches",
-            "retrograd.cli.commands.bench",
-            "retrograd.cli.commands.demo",
-            "retrograd.cli.commands.devices",
-            "retrograd.cli.commands.energy",
-            "retrograd.cli.commands.formal",
-            "retrograd.cli.commands.functions",
-            "retrograd.cli.commands.gradients",
-            "retrograd.cli.commands.hdl",
-            "retrograd.cli.commands.reference",
-            "retrograd.cli.commands.run",
-            "retrograd.cli.commands.sweep",
-            "retrograd.cli.commands.translate",
-            "retrograd.cli.emit",
-            "retrograd.cli.main",
-            "retrograd.cli.report",
-        }
-    ),
-)
+CIRCLES: tuple[frozenset[str], ...] = ()
 
 Graph = Mapping[str, Iterable[str]]
 

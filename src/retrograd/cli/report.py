@@ -1,19 +1,33 @@
-"""What people and programs see: tables, traces, errors."""
+"""Output of commands: JSON documents, tables of registers and memory, traces, errors."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.main import BAD_INPUT, TRAPPED
+from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, TRAPPED
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.syntax import write
 from retrograd.presentation.tables import columns
 from retrograd.simulator.machine import Machine, Trap
 
+if TYPE_CHECKING:
+    from retrograd.functions.execution import ProgramTrap
+
 _ROWS = 16
 _WORDS = 8
+
+
+def print_json(schema: str, document: Mapping[str, Any], indent: int | None = 2) -> None:
+    """Print a document with its schema first, as each `--json` does."""
+    print(json.dumps({"schema": schema, **document}, indent=indent))
+
+
+def print_findings(found: Sequence[Diagnostic]) -> None:
+    """Print errors and warnings as JSON."""
+    print_json("retrograd.findings/1", {"findings": [as_dict(d) for d in found]}, indent=None)
 
 
 def as_dict(d: Diagnostic) -> dict[str, Any]:
@@ -29,12 +43,25 @@ def show_errors(error: RetrogradError, *, as_json: bool) -> int:
     """Print an error's findings; returns the exit code that goes with it."""
     code = TRAPPED if isinstance(error, Trap) else BAD_INPUT
     if as_json:
-        print(json.dumps({"schema": "retrograd.findings/1", "findings": [as_dict(d) for d in error.diagnostics]}))
+        print_findings(error.diagnostics)
     else:
         print("\n\n".join(d.render() for d in error.diagnostics), file=sys.stderr)
         if len(error.diagnostics) > 1:
             print(f"\n{len(error.diagnostics)} errors", file=sys.stderr)
     return code
+
+
+def print_trap(trap: ProgramTrap, *, as_json: bool = False) -> int:
+    """Print the trap or the step limit that ended a function; returns the exit code."""
+    if trap.trap is None:
+        print(trap, file=sys.stderr)
+        return LIMIT
+    if as_json:
+        print_findings(trap.diagnostics)
+        return TRAPPED
+    print(trap, file=sys.stderr)
+    print(f"the machine trapped after {trap.machine.retired} steps, and can run back from there", file=sys.stderr)
+    return TRAPPED
 
 
 def registers_table(machine: Machine) -> str:
@@ -67,13 +94,13 @@ def memory_table(machine: Machine) -> str:
 
 
 def engine_text(machine: Machine, *, asked: bool) -> str:
-    """What ran, for the end of a line: where it was asked for, or where it is not the reference machine."""
+    """The engine, for the end of a line: where the user named one, or where it is not the reference machine."""
     engine = machine.engine
     return f"; engine: {engine}" if asked or engine != "reference" else ""
 
 
 class Tracer:
-    """Prints every step and what it changed; the `observe` of a run."""
+    """Prints every step and its changes of registers and memory; the `observe` of a run."""
 
     def __init__(self, machine: Machine) -> None:
         self.registers = list(machine.registers)
@@ -104,10 +131,9 @@ class Tracer:
 
 
 def outcome_dict(machine: Machine, stop: str, steps: int, trap: Trap | None) -> dict[str, Any]:
-    """The outcome of a run for programs: schema retrograd.run/1; words as signed integers."""
+    """The outcome of a run, without its schema retrograd.run/1; words as signed integers."""
     w = machine.format
     return {
-        "schema": "retrograd.run/1",
         "format": {"width": w.width, "frac": w.frac},
         "stop": stop,
         "steps": steps,

@@ -23,7 +23,7 @@ from retrograd.simulator.engines.tiering import VARIABLE
 
 import retrograd as rg
 from retrograd.cli.arrays import write_arrays
-from retrograd.cli.commands.functions import load_function
+from retrograd.cli.functions import load_function
 from retrograd.presentation import progress
 from retrograd.values.lossless import join_words
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from retrograd.simulator.energy.units import BOLTZMANN
 
-from retrograd.cli.main import LIMIT, OK, TRAPPED
+from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.presentation import progress
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from retrograd.assembler.image import from_image
 
-from retrograd.cli.main import BAD_INPUT, LIMIT, OK, TRAPPED
+from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -66,6 +66,19 @@ def test_json(cli: Cli) -> None:
     assert report["schema"] == "retrograd.call/1"
     assert report["values"] == {"r": 6.0, "xs": [3.0, 4.0]}
     assert (report["function"], report["backward"], report["erased_bits"]) == ("norm", False, 0)
+
+
+def test_formats_of_functions(cli: Cli) -> None:
+    """`run` and `energy` take a format of functions, and refuse it of programs."""
+    code, out, _ = cli("run", "norm.py:norm", "0", "[3, 4]", "--format", "Q16.16")
+    assert (code, out.splitlines()[0]) == (OK, "r  = 5.0")
+    assert cli("run", "norm.py:~norm", "5", "[3, 4]", "--format", "16,8")[1].startswith("r  = 0.0\n")
+    assert cli("run", "norm.py:norm", "0", "[30, 40]", "--format", "16,8")[0] == TRAPPED
+    report = json.loads(cli("energy", "norm.py:norm", "0", "[3, 4]", "--format", "Q16.16", "--json")[1])
+    assert report["format"] == {"width": 32, "frac": 16}
+    for command in ("run", "energy"):
+        assert "--format is for functions" in cli(command, "add.rga", "--format", "32,16")[2]
+        assert "RG0604" in cli(command, "norm.py:norm", "0", "[3, 4]", "--format", "33,1")[2]
 
 
 def test_arrays_from_files(cli: Cli) -> None:

@@ -105,7 +105,7 @@ def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
         (["run", "p.rga", "--set", "x"], "RG0502", "`=` is missing"),
         (["run", "p.rga", "--set", "x=a"], "RG0502", "a"),
         (["run", "p.rga", "--max-steps", "many"], "RG0507", "`many` is no integer"),
-        (["run", "p.rga", "--scale", "-1", "--grad", "y"], "RG0507", "less than 0"),
+        (["run", "p.rga", "--scale", "-1", "--grad", "y"], "RG0507", "-1 is negative"),
         (["run", "p.rga", "--vcd", "none/p.vcd"], "RG0501", "none"),
         (["run", "p.rga", "--vcd", "p.vcd", "--verilator"], "RG0512", "Amaranth's simulator"),
         (["run", "f.py:square", "0", "1", "--strict"], "RG0512", "--strict is for assembly"),

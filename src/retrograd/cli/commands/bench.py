@@ -10,13 +10,39 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from retrograd.cli.files import fail
-from retrograd.cli.main import OK, WRONG
+from retrograd.cli.exit_codes import OK, WRONG
+from retrograd.cli.options import Parser, fail, size_options
+from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output, write_file
 
 
-def bench_command(options: argparse.Namespace) -> int:
+def arguments(p: Parser) -> None:
+    """Options of `retrograd bench`."""
+    p.add_argument(
+        "workloads", nargs="*", metavar="WORKLOAD", help="those that are run (default: all, and the toolchain)"
+    )
+    p.add_argument("--quick", action="store_true", help="small sizes, few repeats: a minute or two")
+    p.add_argument(
+        "--peers", metavar="A,B", default="",
+        help="other systems: numba, enzyme, casadi, warp, jax, torch, autograd, or all; pip install 'retrograd[bench]'",
+    )  # fmt: skip
+    p.add_argument("--data", metavar="FOLDER", help="ADBench's files, with folders ba and gmm: larger sizes")
+    p.add_argument("--full", action="store_true", help="bundle adjustment at all sizes of --data, piece by piece: long")
+    p.add_argument("--json", metavar="FILE", help="write all that was found (schema retrograd.bench/2); - prints it")
+    p.add_argument(
+        "--from", dest="from_", metavar="FILE", help="take the figures from such a file: nothing is measured"
+    )
+    p.add_argument(
+        "--report", metavar="FOLDER", help="write benchmarks.md there, and its pictures and figures to benchmarks/"
+    )
+    p.add_argument(
+        "--check", metavar="FILE", help="compare ratios and counts with such a file; exit code 1 if any is worse"
+    )
+    size_options(p)
+
+
+def execute(options: argparse.Namespace) -> int:
     """Measure or read, show, write, compare; returns the exit code."""
     _check(options)
     from retrograd.benchmarks.reporting import check
@@ -32,7 +58,7 @@ def bench_command(options: argparse.Namespace) -> int:
         check_output(options.json)
     document = check.read(Path(options.from_)) if options.from_ is not None else _measured(options)
     if options.json == "-":
-        print(json.dumps(document, indent=1))
+        print_json(document["schema"], document, indent=1)
     else:
         if options.json is not None:
             write_file(options.json, json.dumps(document, indent=1) + "\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from importlib.resources import files
 
 from retrograd.assembler.assemble import assemble
-from retrograd.cli.main import OK
+from retrograd.cli.exit_codes import OK
+from retrograd.cli.options import Parser
 from retrograd.simulator.machine import Machine
 
 _KEY = (0x00010203, 0x04050607, 0x08090A0B, 0x0C0D0E0F)
@@ -28,7 +30,11 @@ def _excerpt(text: str, label: str, lines: int) -> str:
     return "\n".join(found[at : at + lines])
 
 
-def demo() -> int:
+def arguments(p: Parser) -> None:
+    """`retrograd demo` has no options."""
+
+
+def execute(options: argparse.Namespace) -> int:
     """Assemble, verify, run forward, run backward, and show that every bit is back."""
     folder = files("retrograd.examples")
     source = folder.joinpath("xtea.rga").read_text("utf-8")

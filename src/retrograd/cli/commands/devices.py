@@ -1,23 +1,28 @@
-"""`retrograd devices`: what there is to run on."""
+"""`retrograd devices`: the processor and the CUDA devices."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 from pathlib import Path
 from typing import Any
 
-from retrograd.cli.main import OK
-from retrograd.cli.report import as_dict
+from retrograd.cli.exit_codes import OK
+from retrograd.cli.options import Parser, json_option
+from retrograd.cli.report import as_dict, print_json
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.presentation.tables import columns
 from retrograd.simulator.engines.cuda.driver import Device, driver, size_text, version_text
 
 
-def devices(options: argparse.Namespace) -> int:
-    """The processor, and the CUDA devices, or why there are none. Nothing is allocated or compiled to find out."""
+def arguments(p: Parser) -> None:
+    """Options of `retrograd devices`."""
+    json_option(p, "retrograd.devices/1")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print the processor and the CUDA devices, or the reason for their absence. Nothing is allocated or compiled."""
     version: str | None = None
     found: tuple[Device, ...] = ()
     missing: DeviceError | None = None
@@ -27,7 +32,7 @@ def devices(options: argparse.Namespace) -> int:
     except DeviceError as error:
         missing = error
     if options.json:
-        print(json.dumps(_as_json(version, found, missing), indent=2))
+        print_json("retrograd.devices/1", _as_json(version, found, missing))
     else:
         print(_as_text(version, found, missing))
     return OK
@@ -59,10 +64,9 @@ def _as_text(version: str | None, found: tuple[Device, ...], missing: DeviceErro
 
 
 def _as_json(version: str | None, found: tuple[Device, ...], missing: DeviceError | None) -> dict[str, Any]:
-    """Schema retrograd.devices/1: memory in bytes, the clock in kHz; `unavailable` is a finding, as of `retrograd verify`."""
+    """Memory in bytes, the clock in kHz; `unavailable` is a finding, as of `retrograd verify`."""
     folder = compiled_code()
     return {
-        "schema": "retrograd.devices/1",
         "cpu": {
             "name": processor(),
             "architecture": platform.machine(),
@@ -96,7 +100,7 @@ def usable_cores() -> int:
 
 
 def processor() -> str:
-    """The processor's name, as far as the system tells it without being asked at length."""
+    """The processor's name, from /proc/cpuinfo or the platform."""
     try:
         for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
             key, _, value = line.partition(":")
@@ -108,7 +112,7 @@ def processor() -> str:
 
 
 def compiled_code() -> Path | None:
-    """The folder in which compiled code is kept; None: it is kept nowhere."""
+    """The folder in which compiled code is kept, or None."""
     from retrograd.simulator.engines.llvm.object_cache import cache_folder
 
     return cache_folder()

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.commands.functions import function_and_direction, is_function, parse_arguments, step_limit
-from retrograd.cli.files import fail
-from retrograd.cli.main import LIMIT, OK, TRAPPED
+from retrograd.cli.arguments import parse_arguments
+from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
+from retrograd.cli.files import write_words
+from retrograd.cli.functions import function_and_direction, is_function
+from retrograd.cli.options import (
+    Parser,
+    fail,
+    figures_of,
+    function_arguments,
+    json_option,
+    pricing_options,
+    program_argument,
+    run_options,
+    size_options,
+    step_limit,
+)
+from retrograd.cli.programs import extent, output_regions, prepared
+from retrograd.cli.report import print_json, print_trap
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.files import check_output, replacing
 from retrograd.presentation.tables import columns
@@ -26,7 +40,29 @@ _PICTURES = (".png", ".svg", ".pdf")
 _TIME = "time"
 
 
-def energy_command(options: argparse.Namespace) -> int:
+def arguments(p: Parser) -> None:
+    """Options of `retrograd energy`."""
+    program_argument(p, " or FILE.py:FUNCTION", nargs="?")
+    function_arguments(p)
+    run_options(p)
+    p.add_argument("--tech", metavar="MODEL", help="a model's name (see --models), or a TOML file (default: landauer)")
+    p.add_argument("--models", action="store_true", help="list the models")
+    p.add_argument("--compare", metavar="A,B", help="several models beside each other")
+    p.add_argument("--temperature", metavar="T", help="such as 4.2K (default: the model's)")
+    p.add_argument("--frequency", metavar="F", help="clock, such as 5GHz (default: the model's)")
+    pricing_options(p)
+    p.add_argument("--advise", action="store_true", help="for each routine: erase or uncompute, and why")
+    p.add_argument("--timeline", action="store_true", help="look at every step: bits toggled, and live over time")
+    p.add_argument("--plot", metavar="FILE", help="draw it: .png, .svg or .pdf")
+    p.add_argument(
+        "--plot-kind", choices=("causes", "frequency", "delay", "time"), default="causes",
+        help="energy by cause (default), against the clock, against the time of the run; bits over time",
+    )  # fmt: skip
+    json_option(p, "retrograd.energy/1", "energy-comparison/1", "energy-advice/1 or technologies/1")
+    size_options(p, arrays=True)
+
+
+def execute(options: argparse.Namespace) -> int:
     """Count, price, show; returns the exit code."""
     if options.models:
         return _show_models(options.json)
@@ -61,7 +97,10 @@ def energy_command(options: argparse.Namespace) -> int:
         _save(KINDS[options.plot_kind](reports), options.plot)
     if options.json:
         documents = [r.as_dict() for r in reports]
-        print(json.dumps(documents[0] if options.compare is None else _comparison(documents), indent=2))
+        if options.compare is None:
+            print_json("retrograd.energy/1", documents[0])
+        else:
+            print_json("retrograd.energy-comparison/1", {"reports": documents})
     elif options.compare:
         print(_compared(reports))
     else:
@@ -92,17 +131,6 @@ def _check(options: argparse.Namespace) -> None:
         raise fail("RG0512", "--advise is for functions: a program says nothing of routines", "write FILE.py:FUNCTION")
 
 
-def figures_of(texts: list[str]) -> dict[str, str]:
-    """What --figure says. Raises InputError RG0507."""
-    figures: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name or not value:
-            raise fail("RG0507", f"--figure {text[:60]}: written NAME=VALUE", "for example --figure resistance=10kohm")
-        figures[name] = value
-    return figures
-
-
 def _how(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "temperature": options.temperature, "frequency": options.frequency, "figures": figures_of(options.figures),
@@ -130,17 +158,16 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
     from retrograd.pricing.runs import energy
     from retrograd.values.binding import bind
 
-    for option, given in (("--set", options.sets), ("--mem", options.mem), ("--out", options.out)):
-        if given:
-            raise fail("RG0512", f"{option} is for assembly and images, and `{options.program}` is a function")
     function, backward = function_and_direction(options)
+    if options.no_overflow:
+        raise fail("RG0512", f"--no-overflow is for assembly and images, and `{options.program}` is a function")
     f: Any = ~function if backward else function
     if options.batch is None:
         args, keywords = parse_arguments(options.args)
         values = bind(function, args, keywords)
     else:
         from retrograd.batch.batches import vmap
-        from retrograd.cli.commands.batches import batch_values
+        from retrograd.cli.batches import batch_values
 
         values, in_axes = batch_values(function, options)
         f = vmap(f, in_axes)
@@ -155,13 +182,10 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
             **how,
         )
     except ProgramTrap as trap:
-        print(trap, file=sys.stderr)
-        return LIMIT if trap.trap is None else TRAPPED
+        return print_trap(trap)
 
 
 def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
-    from retrograd.cli.commands.run import extent, prepared
-    from retrograd.cli.files import Region, write_words
     from retrograd.pricing.context import pricing_context
     from retrograd.pricing.report import report_of, with_way_back
     from retrograd.simulator.energy.ledger import Ledger
@@ -171,9 +195,7 @@ def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any])
     machine, loaded = prepared(options)
     program = machine.program
     by = pricing_context(tech, program.format, **how)
-    outputs = [Region.parse(text, program, "--out") for text in options.out]
-    for region in outputs:
-        check_output(region.path)
+    outputs = output_regions(machine, options.out)
     copied = sum(extent(machine, region) - region.address for region in outputs)
     ledger = Ledger(machine) if _look(options) else None
     try:
@@ -203,9 +225,11 @@ def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:
     try:
         found = advise(function, *values, tech=tech, max_steps=step_limit(options), **how)
     except ProgramTrap as trap:
-        print(trap, file=sys.stderr)
-        return LIMIT if trap.trap is None else TRAPPED
-    print(json.dumps(found.as_dict(), indent=2) if options.json else found)
+        return print_trap(trap)
+    if options.json:
+        print_json("retrograd.energy-advice/1", found.as_dict())
+    else:
+        print(found)
     return OK
 
 
@@ -215,7 +239,7 @@ def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:
 def _show_models(as_json: bool) -> int:
     models = [technology(name) for name in shipped()]
     if as_json:
-        print(json.dumps({"schema": "retrograd.technologies/1", "models": [m.as_dict() for m in models]}, indent=2))
+        print_json("retrograd.technologies/1", {"models": [m.as_dict() for m in models]})
         return OK
     rows = [["model", "version", "", "left open"]]
     rows += [[m.id, m.version, m.title, ", ".join(m.open)] for m in models]
@@ -237,10 +261,6 @@ def _compared(reports: list[EnergyReport]) -> str:
     c = reports[0].counts
     head = f"{reports[0].name}: {c.retired} instructions, {c.cycles} cycles, {c.erased_bits} bits erased"
     return f"{head}\n\n{columns(rows)}"
-
-
-def _comparison(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"schema": "retrograd.energy-comparison/1", "reports": documents}
 
 
 def _save(figure: Any, path: str) -> None:

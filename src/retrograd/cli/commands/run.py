@@ -1,43 +1,134 @@
-"""`retrograd run`: a program on a machine, forward or backward."""
+"""`retrograd run`: a program or a reversible function, forward or backward, once or on each element of a batch."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
 import sys
 import threading
 import time
 from types import TracebackType
 
-from retrograd.cli.files import Region, constant, fail, load_program, read_words, write_words
-from retrograd.cli.main import LIMIT, OK, TRAPPED
-from retrograd.cli.report import Tracer, engine_text, memory_table, outcome_dict, registers_table
+from retrograd.cli.arguments import parse_arguments, plain, rounded_words, shown
+from retrograd.cli.cycles import cycles_dict, cycles_table
+from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
+from retrograd.cli.files import write_words
+from retrograd.cli.functions import function_and_direction, is_function
+from retrograd.cli.options import (
+    Parser,
+    fail,
+    function_arguments,
+    json_option,
+    program_argument,
+    run_options,
+    size_options,
+    step_limit,
+)
+from retrograd.cli.programs import extent, output_regions, prepared
+from retrograd.cli.report import (
+    Tracer,
+    engine_text,
+    memory_table,
+    outcome_dict,
+    print_json,
+    print_trap,
+    registers_table,
+)
 from retrograd.isa.diagnostics import Diagnostic, nearest
-from retrograd.isa.files import check_output
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.tiered_machine import machine_for
 from retrograd.simulator.engines.tiering import engine_named
-from retrograd.simulator.machine import MEMORY_LIMIT, Machine, Stop, Trap
+from retrograd.simulator.machine import Machine, Stop, Trap
 
-#: seconds of a run before its progress is shown, and between two looks at it
+#: seconds of a run before its progress is shown, and between two updates
 _PATIENCE, _TICK = 1.0, 0.5
 
 
-def run(options: argparse.Namespace) -> int:
-    """Load, run, show; returns the exit code."""
-    for option, given in (("--batch", options.batch), ("--shared", options.shared), ("-o", options.output)):
+def arguments(p: Parser) -> None:
+    """Options of `retrograd run`."""
+    program_argument(p, " or FILE.py:FUNCTION")
+    function_arguments(p)
+    run_options(p)
+    p.add_argument("-o", dest="output", metavar="OUT.npz", help="the file to write a batch's results to")
+    p.add_argument(
+        "--break", metavar="WHERE", action="append", default=[], dest="breaks",
+        help="of a program: stop before the instruction at a label or address",
+    )  # fmt: skip
+    p.add_argument("--cycles", action="store_true", help="count the cycles of the co-processor by instruction")
+    p.add_argument("--trace", action="store_true", help="of a program: print every step and its changes, on stderr")
+    json_option(p, "retrograd.run/1", "call/1 or batch/1")
+    size_options(p, arrays=True)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Load, run, show."""
+    if not is_function(options.program):
+        return _run_program(options)
+    engine_named(options.engine)
+    if options.batch is not None:
+        from retrograd.cli.batches import run_batch_command
+
+        return run_batch_command(options)
+    for option, given in (("--shared", options.shared), ("-o", options.output)):
         if given:
-            hint = "write FILE.py:FUNCTION; memory of a single run is loaded by --mem and saved by --out"
-            raise fail("RG0512", f"{option} is for functions: a program does not say what its arguments are", hint)
+            raise fail("RG0512", f"{option} is for batches", "name the arrays: --batch FILE.npz")
+    return _run_function(options)
+
+
+# ---------------------------------------------------------------------- functions
+
+
+def _run_function(options: argparse.Namespace) -> int:
+    from retrograd.functions.execution import ProgramTrap
+    from retrograd.functions.reversible import run
+    from retrograd.values.binding import bind
+
+    function, backward = function_and_direction(options)
+    args, keywords = parse_arguments(options.args, function)
+    limit = step_limit(options)
+    try:
+        given = bind(function, args, keywords)
+        result = run(
+            function,
+            *given,
+            engine=options.engine,
+            backward=backward,
+            max_steps=limit,
+            overflow=not options.no_overflow,
+        )
+    except ProgramTrap as trap:
+        return print_trap(trap, as_json=options.json)
+    values = result.values._asdict()
+    if options.json:
+        out = {
+            "function": function.__name__, "backward": backward,
+            "values": {name: plain(v) for name, v in values.items()},
+            "steps": result.steps, "erased_bits": result.erased_bits, "engine": result.engine,
+        }  # fmt: skip
+        words = rounded_words(result.values, result.words)
+        if words:
+            out["words"] = words
+        if options.cycles:
+            out["cycles"] = cycles_dict(result.machine)
+        print_json("retrograd.call/1", out)
+        return OK
+    width = max(map(len, values), default=0)
+    for v, p in zip(values.values(), function.parameters, strict=True):
+        print(f"{p.name:<{width}} = {shown(v)}")
+    way = "backward" if backward else "forward"
+    engine = engine_text(result.machine, asked=options.engine != "auto")
+    print(f"\n{result.steps} steps {way}, {result.erased_bits} bits erased{engine}")
+    if options.cycles:
+        print("\n" + cycles_table(result.machine))
+    return OK
+
+
+# ---------------------------------------------------------------------- programs
+
+
+def _run_program(options: argparse.Namespace) -> int:
     machine, _ = prepared(options)
-    program = machine.program
-    outputs = [Region.parse(text, program, "--out") for text in options.out]
-    for region in outputs:
-        extent(machine, region)
-        check_output(region.path)
-    breakpoints = frozenset(_breakpoint(text, program) for text in options.breaks)
-    max_steps = _count(options.max_steps, "--max-steps", program)
+    outputs = output_regions(machine, options.out)
+    breakpoints = frozenset(_breakpoint(text, machine.program) for text in options.breaks)
+    max_steps = step_limit(options)
     observe = Tracer(machine) if options.trace else None
 
     trap: Trap | None = None
@@ -49,62 +140,23 @@ def run(options: argparse.Namespace) -> int:
     except Trap as caught:
         trap, stop, steps = caught, "trap", machine.retired - before
     for region in outputs:
-        write_words(region, machine.memory[region.address : extent(machine, region)], program.format)
+        write_words(region, machine.memory[region.address : extent(machine, region)], machine.format)
     if options.json:
         found = outcome_dict(machine, stop, steps, trap)
         if options.cycles:
-            from retrograd.cli.cycles import cycles_dict
-
             found["cycles"] = cycles_dict(machine)
-        print(json.dumps(found, indent=2))
+        print_json("retrograd.run/1", found)
     else:
         _show(machine, stop, steps, trap, engine_text(machine, asked=options.engine != "auto"))
         if options.cycles:
-            from retrograd.cli.cycles import cycles_table
-
             print("\n" + cycles_table(machine))
     return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
 
 
-def prepared(options: argparse.Namespace) -> tuple[Machine, int]:
-    """(the machine that the options describe, loaded and about to run; how many words were loaded beside the program's data)."""
-    if options.args:
-        hint = "set registers with --set and memory with --mem; for a function write FILE.py:FUNCTION"
-        raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments", hint)
-    engine_named(options.engine)
-    from_stdin = [options.program == "-", *(re.match(r"(.*=)?-(,\w+)?$", text) is not None for text in options.mem)]
-    if sum(from_stdin) > 1:
-        raise fail("RG0503", "standard input is read once; two files are to come from it")
-    program = load_program(options.program, options.include)
-    if options.inverse:
-        program = ~program
-    limit = _count(options.memory_limit, "--memory-limit", program)
-    machine = machine_for(
-        program,
-        options.engine,
-        backward=options.backward,
-        memory=_count(options.memory, "--memory", program),
-        overflow=not options.no_overflow,
-        strict=options.strict,
-        memory_limit=MEMORY_LIMIT if limit is None else limit,
-    )
-    loaded = len(options.sets)
-    for text in options.mem:
-        region = Region.parse(text, program, "--mem")
-        if region.count is not None:
-            raise fail("RG0503", f"--mem {text}: a count belongs to --out")
-        words = read_words(region, program.format)
-        machine.load(region.address, words)
-        loaded += len(words)
-    for text in options.sets:
-        _set(machine, text)
-    return machine, loaded
-
-
 class _Progress:
-    """A line on the terminal that tells how far a run has come, once that takes a while.
+    """A line on the terminal with the steps of a run so far, once the run takes a while.
 
-    Compiled code counts its steps where nobody sees them until it comes up; as long as it is down, the line tells the time.
+    Compiled code publishes its count of steps at safepoints only. Between two of them the line shows the time.
     """
 
     def __init__(self, machine: Machine, limit: int | None, *, wanted: bool) -> None:
@@ -158,40 +210,6 @@ def _show(machine: Machine, stop: str, steps: int, trap: Trap | None, engine: st
         print("\n" + memory)
 
 
-def _count(text: str | None, option: str, program: Program) -> int | None:
-    if text is None:
-        return None
-    try:
-        value = int(text, 0)
-    except ValueError:
-        raise fail("RG0507", f"{option}: `{text[:40]}` is no integer") from None
-    if value < 0:
-        raise fail("RG0507", f"{option}: {value} is negative")
-    if value > sys.maxsize and option != "--max-steps":
-        raise fail("RG0507", f"{option}: {value} is more than any machine has")
-    return value
-
-
-def _set(machine: Machine, text: str) -> None:
-    """NAME=VALUE: a register, or the word at a data label."""
-    name, equals, value = text.partition("=")
-    labels = machine.program.data_labels
-    option = f"--set {text}"
-    if not equals:
-        raise fail("RG0502", f"{option}: `=` is missing")
-    word = constant(value, machine.format, labels, "RG0502", option)
-    if name[:1] == "r" and name[1:].isdecimal() and int(name[1:]) < len(machine.registers):
-        machine.registers[int(name[1:])] = word
-    elif name in labels:
-        machine.load(labels[name], [word])
-    else:
-        hint = (
-            nearest(name, labels)
-            or "write r0 to r255 or a data label; what `.reg` names is known to the assembler only"
-        )
-        raise fail("RG0502", f"{option}: `{name}` is neither a register nor a data label", hint)
-
-
 def _breakpoint(text: str, program: Program) -> int:
     if text in program.labels:
         return program.labels[text]
@@ -199,12 +217,3 @@ def _breakpoint(text: str, program: Program) -> int:
         return int(text)
     hint = nearest(text, program.labels) or f"write a code label, or an address from 0 to {len(program.code) - 1}"
     raise fail("RG0507", f"--break {text}: neither a label nor an address of the code", hint)
-
-
-def extent(machine: Machine, region: Region) -> int:
-    """The end of a region to save: its count, else the next data label, else the end of memory."""
-    later = [a for a in machine.program.data_labels.values() if a > region.address]
-    end = min([*later, len(machine.memory)]) if region.count is None else region.address + region.count
-    if end > len(machine.memory) or region.address > len(machine.memory):
-        raise fail("RG0505", f"--out {region.path}: words up to {end}, in a memory of {len(machine.memory)}")
-    return end

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shlex
 import sys
@@ -11,11 +10,22 @@ from collections.abc import Iterable
 from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.commands.energy import figures_of
-from retrograd.cli.commands.functions import load_function, parse_arguments, step_limit
-from retrograd.cli.files import fail
-from retrograd.cli.main import BAD_INPUT, LIMIT, OK, TRAPPED
-from retrograd.cli.processes import parse_jobs, processes
+from retrograd.cli.arguments import parse_arguments
+from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
+from retrograd.cli.functions import load_function
+from retrograd.cli.options import (
+    Parser,
+    fail,
+    figures_of,
+    integer,
+    json_option,
+    pricing_options,
+    run_options,
+    size_options,
+    step_limit,
+)
+from retrograd.cli.processes import processes
+from retrograd.cli.report import print_json
 from retrograd.presentation.tables import columns
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.loading import technology
@@ -29,11 +39,32 @@ if TYPE_CHECKING:
 _TOLD = 3
 
 
-def sweep_command(options: argparse.Namespace) -> int:
+def arguments(p: Parser) -> None:
+    """Options of `retrograd sweep`."""
+    p.add_argument("functions", metavar="FILE.py:FUNCTION", nargs="+", help="~FUNCTION for its inverse")
+    p.add_argument(
+        "--args", metavar="'ARG …'", action="append", default=[], dest="arguments",
+        help="arguments of a run, in one word of the shell, as energy takes them; may be repeated, for a run each. --args='-1.0 2' where "
+        "the first is negative",
+    )  # fmt: skip
+    p.add_argument("--format", metavar="Q,Q", help="formats such as Q32.32,Q16.16 (default: the function's)")
+    p.add_argument("--tech", metavar="A,B", default="landauer", help="models, see energy (default: landauer)")
+    p.add_argument("--temperature", metavar="T,T", help="such as 4.2K,300K (default: the model's)")
+    p.add_argument("--frequency", metavar="F,F", help="clocks, such as 1MHz,5GHz (default: the model's)")
+    pricing_options(p)
+    p.add_argument("--store", metavar="FILE", help="a file of SQLite: rows are kept there, and not run again")
+    p.add_argument("--jobs", metavar="N", default="1", help="processes that run (default: 1)")
+    run_options(p, "--max-steps")
+    p.add_argument("--quiet", action="store_true", help="no progress on the terminal")
+    json_option(p, "retrograd.energy-sweep/2")
+    size_options(p)
+
+
+def execute(options: argparse.Namespace) -> int:
     """Run, price, show; returns the exit code."""
     from retrograd.pricing.sweeps import energy_sweep
 
-    jobs = parse_jobs(options.jobs)
+    jobs = integer(options.jobs, "--jobs", 1, "number of processes")
     programs = _programs(options.functions)
     arguments = [_arguments(text) for text in options.arguments] or [()]
     try:
@@ -59,7 +90,7 @@ def sweep_command(options: argparse.Namespace) -> int:
             print(f"what the others have found is in {options.store}: the same command goes on there", file=sys.stderr)
         return BAD_INPUT
     if options.json:
-        print(json.dumps(_as_dict(options, rows), indent=2))
+        print_json("retrograd.energy-sweep/2", _as_dict(options, rows))
     else:
         print(_table(rows))
     _tell(dict.fromkeys(_reason(row) for row in rows if row.why is not None))
@@ -133,7 +164,6 @@ def _as_dict(options: argparse.Namespace, rows: list[Row]) -> dict[str, Any]:
     models = [technology(name).as_dict() for name in options.tech.split(",")]
     figures = figures_of(options.figures)
     return {
-        "schema": "retrograd.energy-sweep/2",
         "arguments": options.arguments,
         "models": models,
         "figures": figures,

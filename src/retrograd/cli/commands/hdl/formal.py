@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING
 
-from retrograd.cli.commands.functions import parse_format
-from retrograd.cli.files import fail
-from retrograd.cli.main import BAD_INPUT, OK
-from retrograd.cli.processes import parse_jobs, processes
+from retrograd.cli.commands.hdl.hardware import format_option
+from retrograd.cli.exit_codes import BAD_INPUT, OK, WRONG
+from retrograd.cli.options import Parser, fail, integer, json_option
+from retrograd.cli.processes import processes
+from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, format_of
 from retrograd.presentation.progress import Bar
 
 if TYPE_CHECKING:
     from retrograd.hdl.formal.claims import Claim
     from retrograd.hdl.formal.proofs import ProofResult
 
-#: exit code of a proof that failed
-REFUTED = 1
+
+def arguments(p: Parser) -> None:
+    """Options of `retrograd hdl formal`."""
+    p.add_argument("opcodes", nargs="*", metavar="OPCODE", help="such as mul.add (default: all)")
+    format_option(p, "8,4")
+    p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
+    p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
+    p.add_argument("--jobs", metavar="N", default="1", help="processes that prove (default: 1)")
+    json_option(p, "retrograd.formal/2")
 
 
-def formal_command(options: argparse.Namespace) -> int:
-    """Prove, tell each proof as it ends; returns the exit code."""
+def execute(options: argparse.Namespace) -> int:
+    """Prove, and show each proof as it ends."""
     from retrograd.hdl.formal.claims import claims, classes, provable
     from retrograd.hdl.formal.proofs import ProofResult, prove_all
     from retrograd.isa.table import TABLE
 
-    w = parse_format(options.format)
+    w = format_of(options.format)
     known = [o.name for o in TABLE]
     for name in options.opcodes:
         if name not in known:
@@ -40,7 +47,10 @@ def formal_command(options: argparse.Namespace) -> int:
             raise fail("RG0507", f"there is nothing to prove of `{name}`", hint)
     if options.classes and options.opcodes:
         raise fail("RG0512", "--classes chooses the opcodes", "leave out the opcodes, or --classes")
-    seconds, jobs = _seconds(options.seconds), parse_jobs(options.jobs)
+    seconds, jobs = (
+        integer(options.seconds, "--seconds", 1, "number of seconds"),
+        integer(options.jobs, "--jobs", 1, "number of processes"),
+    )
     class_of = {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
     wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
     # What is expected follows from the table: a proof that is absent fails like one that is refuted.
@@ -71,10 +81,10 @@ def formal_command(options: argparse.Namespace) -> int:
             tell(ProofResult(name, False, 0.0, 0, "there is no proof"))
     held = sum(found.holds for _, _, found in rows)
     if options.json:
-        print(json.dumps(_as_dict(w, len(expected), rows), indent=2))
+        print_json("retrograd.formal/2", _as_dict(w, len(expected), rows))
     else:
         print(f"{held} of {len(expected)} hold at {w}")
-    return OK if held == len(expected) == len(rows) else REFUTED
+    return OK if held == len(expected) == len(rows) else WRONG
 
 
 def _tell(found: ProofResult, claim: Claim, kind: str | None) -> None:
@@ -82,12 +92,6 @@ def _tell(found: ProofResult, claim: Claim, kind: str | None) -> None:
         print(kind)
     said = claim.kind.value if found.holds else f"NOT {claim.kind.value.upper()}: {found.counterexample}"
     print(f"{found.opcode:<28} {said}, {found.seconds:.1f} s", flush=True)
-
-
-def _seconds(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise fail("RG0507", f"--seconds: `{text[:40]}` is no number of seconds", "1 or more")
-    return int(text)
 
 
 def _as_dict(w: Format, expected: int, rows: list[tuple[Claim, str, ProofResult]]) -> dict[str, object]:
@@ -99,6 +103,6 @@ def _as_dict(w: Format, expected: int, rows: list[tuple[Claim, str, ProofResult]
         for claim, kind, found in rows
     ]  # fmt: skip
     return {
-        "schema": "retrograd.formal/2", "format": {"width": w.width, "frac": w.frac}, "expected": expected,
+        "format": {"width": w.width, "frac": w.frac}, "expected": expected,
         "held": sum(found.holds for _, _, found in rows), "proofs": proofs,
     }  # fmt: skip

@@ -8,16 +8,16 @@ their lengths beside them where they differ (`s`, `s.length`).
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from retrograd.cli.arguments import parse_arguments, plain, rounded_words
 from retrograd.cli.arrays import read_arrays, write_arrays
-from retrograd.cli.commands.functions import function_and_direction, parse_arguments, plain, rounded_words, step_limit
-from retrograd.cli.files import fail
-from retrograd.cli.main import LIMIT, OK, TRAPPED
-from retrograd.cli.report import as_dict
+from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
+from retrograd.cli.functions import function_and_direction
+from retrograd.cli.options import fail, step_limit
+from retrograd.cli.report import as_dict, print_json
 from retrograd.isa.diagnostics import InputError, nearest
 from retrograd.isa.files import check_output
 from retrograd.presentation.tables import columns
@@ -62,7 +62,7 @@ def run_batch_command(options: argparse.Namespace) -> int:
     if options.output is not None:
         write_arrays(options.output, _as_arrays(result))
     if options.json:
-        print(json.dumps(_as_json(function.__name__, backward, result, options.output), indent=2))
+        print_json("retrograd.batch/1", _as_json(function.__name__, backward, result, options.output))
     else:
         _show(result, backward, options.output)
     if not result.traps:
@@ -263,7 +263,6 @@ def _as_json(name: str, backward: bool, result: BatchResult, path: str | None) -
     if result.cycles is not None:
         each["cycles"] = result.cycles.tolist()
     return {
-        "schema": "retrograd.batch/1",
         "function": name,
         "backward": backward,
         "engine": result.engine,

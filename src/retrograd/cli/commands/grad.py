@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.commands.functions import load_function, parse_arguments, parse_format, plain, shown
-from retrograd.cli.files import fail
-from retrograd.cli.main import OK, TRAPPED
+from retrograd.cli.arguments import parse_arguments, plain, shown
+from retrograd.cli.exit_codes import OK
+from retrograd.cli.functions import function_and_inverse
+from retrograd.cli.options import Parser, function_arguments, integer, json_option, run_options, size_options
+from retrograd.cli.report import print_json, print_trap
 
 if TYPE_CHECKING:
     from retrograd.differentiation import GradientReport
 
 
-def gradient_command(options: argparse.Namespace) -> int:
+def arguments(p: Parser) -> None:
+    """Options of `retrograd grad`."""
+    p.add_argument("function", metavar="FILE.py:FUNCTION", help="~FUNCTION for its inverse")
+    function_arguments(p)
+    p.add_argument(
+        "--loss", metavar="NAME", default="0", help="argument whose final value is differentiated (default: the first)"
+    )
+    p.add_argument(
+        "--wrt",
+        metavar="NAME",
+        action="append",
+        help="argument to differentiate by; may be repeated (default: all that have a derivative but the loss)",
+    )
+    p.add_argument("--scale", metavar="K", default="0", help="run with the loss's cotangent at 2^K, and divide by it")
+    run_options(p, "--format")
+    json_option(p, "retrograd.gradient/1")
+    size_options(p)
+
+
+def execute(options: argparse.Namespace) -> int:
     """Run a function forward and back, and show the gradient; returns the exit code."""
-    from retrograd.cli.report import show_errors
     from retrograd.differentiation import gradient_report
     from retrograd.functions.execution import ProgramTrap
-    from retrograd.functions.reversible import Inverse
 
-    function = load_function(options.function)
-    if options.format is not None:
-        w = parse_format(options.format)
-        inverse = isinstance(function, Inverse)
-        plain_function = ~function if isinstance(function, Inverse) else function
-        changed = plain_function.with_options(format=w)
-        function = ~changed if inverse else changed
-    args, keywords = parse_arguments(options.args, ~function if isinstance(function, Inverse) else function)
+    function, inverse = function_and_inverse(options.function, options.format)
+    f = ~function if inverse else function
+    args, keywords = parse_arguments(options.args, function)
     wrt = None if options.wrt is None else [_which(text) for text in options.wrt]
-    loss, scale = _which(options.loss), _integer(options.scale)
+    loss, scale = _which(options.loss), integer(options.scale, "--scale")
     try:
-        report = gradient_report(function, wrt, loss, scale=scale)(*args, **keywords)
+        report = gradient_report(f, wrt, loss, scale=scale)(*args, **keywords)
     except ProgramTrap as trap:
-        if options.json:
-            show_errors(trap, as_json=True)
-            return TRAPPED
-        print(trap, file=sys.stderr)
-        print(f"the machine trapped after {trap.machine.retired} steps, and can run back from there", file=sys.stderr)
-        return TRAPPED
-    parameters = [p.name for p in (~function if isinstance(function, Inverse) else function).parameters]
+        return print_trap(trap, as_json=options.json)
+    parameters = [p.name for p in function.parameters]
     of = parameters[loss] if isinstance(loss, int) else loss
     if wrt is None:
         gradients = report.gradients._asdict()
@@ -49,7 +56,7 @@ def gradient_command(options: argparse.Namespace) -> int:
         names = [parameters[w] if isinstance(w, int) else w for w in wrt]
         gradients = dict(zip(names, report.gradients, strict=True))
     if options.json:
-        print(json.dumps(_as_dict(function.__name__, of, scale, report, gradients), indent=2))
+        print_json("retrograd.gradient/1", _as_dict(f.__name__, of, scale, report, gradients))
     else:
         _show(of, report, gradients)
     return OK
@@ -60,17 +67,10 @@ def _which(text: str) -> int | str:
     return int(text) if text.removeprefix("-").isdecimal() and len(text) < 10 else text
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise fail("RG0507", f"--scale: `{text[:40]}` is no integer") from None
-
-
 def _as_dict(name: str, loss: str, scale: int, report: GradientReport, gradients: dict[str, Any]) -> dict[str, Any]:
-    """The report for programs: schema retrograd.gradient/1."""
+    """The report for programs."""
     return {
-        "schema": "retrograd.gradient/1", "function": name, "loss": loss, "scale": scale, "value": report.value,
+        "function": name, "loss": loss, "scale": scale, "value": report.value,
         "gradients": {name: plain(value) for name, value in gradients.items()},
         "forward_steps": report.forward_steps, "backward_steps": report.backward_steps, "ratio": report.ratio,
         "memory_words": report.memory_words, "dropped_bits": report.dropped_bits,

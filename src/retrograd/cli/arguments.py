@@ -1,0 +1,140 @@
+"""Arguments of functions as text: Python literals, words and arrays in files; and values as text and JSON.
+
+    parse_arguments(["1.5", "y=[1, 2]", "@x.npy"])  =  ([1.5, …], {"y": …})
+
+A float64 has 53 bits. A number whose word has more is written `VALUE = word(N)`, and `word(N)` reads it back exactly.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from retrograd.cli.arrays import read_array
+from retrograd.cli.options import fail
+
+if TYPE_CHECKING:
+    from retrograd.functions.reversible import Reversible
+
+
+def parse_arguments(texts: list[str], function: Reversible | None = None) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments as written: Python literals, NAME=LITERAL, and @FILE.npy for arrays. Raises InputError RG0510.
+
+    With the function that takes them, `word(N)` is the fixed number or lognum of word N, exactly.
+    """
+    args: list[Any] = []
+    keywords: dict[str, Any] = {}
+    declared = {} if function is None else {p.name: p.annotation for p in function.parameters}
+    for i, text in enumerate(texts):
+        named = re.match(r"([A-Za-z_]\w*)=(.*)", text, re.DOTALL)
+        if named is not None and named[1] in keywords:
+            raise fail("RG0510", f"`{named[1]}` is given twice", "Give each argument once.")
+        literal, name = (text, next(iter(list(declared)[i:]), "")) if named is None else (named[2], named[1])
+        value = _literal(literal, text, partial(_number_of, function, declared.get(name)))
+        if named is not None:
+            keywords[named[1]] = value
+        elif keywords:
+            raise fail("RG0510", f"`{text}`: an argument without a name comes after one with a name")
+        else:
+            args.append(value)
+    return args, keywords
+
+
+def _literal(text: str, whole: str, number: Callable[[int], float]) -> Any:
+    if text.startswith("@"):
+        return read_array(text[1:])
+    try:
+        value = _evaluated(ast.parse(text.strip(), mode="eval").body, number)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        hint = "write numbers such as 1.5, lists such as [1.0, 2.0], or @FILE.npy"
+        raise fail("RG0510", f"`{whole[:60]}` is no value", hint) from None
+    if isinstance(value, list | tuple):
+        from retrograd.values.arrays import as_array
+
+        try:
+            array = as_array(value)
+        except ValueError:
+            raise fail("RG0510", f"`{whole[:60]}`: its rows have different lengths") from None
+        if array.dtype.kind == "f":
+            _refuse_rounding(value, whole)
+        return array if array.dtype.kind in "iufb" else value
+    return value
+
+
+def _evaluated(node: ast.expr, number: Callable[[int], float]) -> Any:
+    """The value of a literal in which words may stand for numbers. Raises ValueError."""
+    match node:
+        case ast.List(elts=elements):
+            return [_evaluated(e, number) for e in elements]
+        case ast.Tuple(elts=elements):
+            return tuple(_evaluated(e, number) for e in elements)
+        case ast.Call(func=ast.Name(id="word"), args=[ast.Constant(value=int(word))], keywords=[]):
+            return number(word)
+    return ast.literal_eval(node)
+
+
+def _number_of(function: Reversible | None, annotation: Any, word: int) -> float:
+    """The number of a word, for a parameter of this annotation. Raises InputError RG0510."""
+    from retrograd.compiler.language.types import ArrayAnnotation, ScalarType, StackAnnotation, element_of
+    from retrograd.values.exact import real_of
+
+    element = annotation.element if isinstance(annotation, ArrayAnnotation | StackAnnotation) else annotation
+    t = None if function is None else element_of(element)
+    if function is None or not isinstance(t, ScalarType) or t.kind.value not in ("fixed", "lognum"):
+        hint = "Annotate the parameter, or write the value itself: integers and bools are exact."
+        raise fail("RG0510", f"word({word}) stands for a number of a parameter that is declared fixed or lognum", hint)
+    w = function.format_for()
+    if word > w.mask:
+        raise fail("RG0510", f"word({word}) does not fit in {w.width} bits")
+    return real_of(word, "fixed" if t.kind.value == "fixed" else "lognum", w)
+
+
+def _refuse_rounding(values: Any, whole: str) -> None:
+    """An integer beside real numbers becomes a float64. Raises InputError RG0510 where that is another number."""
+    if isinstance(values, list | tuple):
+        for value in values:
+            _refuse_rounding(value, whole)
+    elif isinstance(values, int) and abs(values) > 1 << 53:
+        try:
+            exact = int(float(values)) == values
+        except OverflowError:
+            exact = False
+        if not exact:
+            hint = "beside real numbers an integer has 53 bits: write integers alone, or pass @FILE.npy"
+            raise fail("RG0510", f"`{whole[:60]}`: {str(values)[:40]} would be rounded", hint)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value if isinstance(value, int | float | bool | str) or value is None else str(value)
+
+
+def rounded_words(values: Any, words: dict[str, Any]) -> dict[str, Any]:
+    """The words of the arguments whose values as floats would not give them back."""
+    from retrograd.values.lossless import needs_words
+
+    named = values._asdict().values()  # parameters may have names that no field has
+    return {name: words[name] for name, value in zip(words, named, strict=True) if needs_words(value)}
+
+
+def shown(value: Any) -> str:
+    """A value as a person reads it; with the word behind it, as `parse_arguments` takes it, where the float is rounded."""
+    if isinstance(value, float):
+        from retrograd.values.exact import WordFloat
+        from retrograd.values.lossless import needs_words
+
+        return f"{value!r} = word({value.word})" if isinstance(value, WordFloat) and needs_words(value) else repr(value)
+    if hasattr(value, "tolist"):
+        import numpy as np
+
+        return np.array2string(value, precision=10, separator=", ", threshold=200)
+    return repr(value)

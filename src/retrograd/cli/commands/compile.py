@@ -1,0 +1,200 @@
+"""`retrograd compile`: a reversible function as image, assembly text, IR, LLVM IR or PTX."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrograd import __version__
+from retrograd.cli.arguments import parse_arguments
+from retrograd.cli.exit_codes import OK
+from retrograd.cli.files import load_program
+from retrograd.cli.functions import function_and_inverse, is_function
+from retrograd.cli.options import Parser, fail, include_option, run_options, size_options
+from retrograd.isa.diagnostics import nearest
+from retrograd.isa.files import write_file
+from retrograd.isa.program import Program
+
+if TYPE_CHECKING:
+    from retrograd.compiler.compiled import Compiled
+    from retrograd.functions.reversible import Reversible
+
+#: options that only functions have
+_FOR_FUNCTIONS = ("erase", "no_optimise", "format")
+
+
+def arguments(p: Parser) -> None:
+    """Options of `retrograd compile`."""
+    p.add_argument(
+        "function",
+        metavar="FILE.py:FUNCTION",
+        help="~FUNCTION for its inverse; with --emit also assembly text or an image",
+    )
+    p.add_argument(
+        "args", nargs="*", metavar="ARG", help="examples of its arguments, where annotations leave types or shapes open"
+    )
+    include_option(p)
+    p.add_argument("-o", "--output", metavar="FILE", help="the image, LLVM IR or PTX to write")
+    form = p.add_mutually_exclusive_group()
+    form.add_argument(
+        "--asm", action="store_true", help="print assembly text, with the lines of the source as comments"
+    )
+    form.add_argument("--dump-ir", metavar="PASS", help="print the reversible IR after a pass, or after each: all")
+    form.add_argument(
+        "--emit",
+        choices=("llvm", "ptx"),
+        help="print LLVM IR for this processor, or PTX",
+    )
+    p.add_argument(
+        "--arch", choices=("sm_80", "sm_90"), help="architecture of the PTX (default: sm_80, which newer devices run)"
+    )
+    p.add_argument(
+        "--erase",
+        metavar="ROUTINES",
+        nargs="?",
+        const="",
+        help="erase the results of routines instead of uncomputing them; of all routines, or of those named, with commas",
+    )
+    p.add_argument(
+        "--strategy",
+        choices=("energy",),
+        help="erase each routine where that is cheaper than uncomputing it, for the arguments given, by --tech",
+    )
+    p.add_argument("--tech", metavar="MODEL", help="the technology model of --strategy energy (default: landauer)")
+    p.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
+    run_options(p, "--format")
+    size_options(p)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Compile a function, and write or print it in the form that the options name."""
+    if options.arch is not None and options.emit != "ptx":
+        raise fail("RG0512", "--arch is for `--emit ptx`")
+    if options.emit is not None and not is_function(options.function):
+        return _emit_program(options)
+    function, inverse = function_and_inverse(options.function, options.format)
+    changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
+    if options.erase is not None:
+        changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
+    args, keywords = parse_arguments(options.args)
+    if options.strategy is not None:
+        changes |= _by_energy(function.with_options(**changes), inverse, args, keywords, options)
+    elif options.tech is not None:
+        raise fail("RG0512", "--tech is for `--strategy energy`")
+    function = function.with_options(**changes)
+    if options.dump_ir is not None:
+        return _dump_ir(function, args, keywords, options.dump_ir)
+    compiled = function.compiled(*args, **keywords)
+    program = ~compiled.program if inverse else compiled.program
+    if options.emit is not None:
+        return _emit(program, options)
+    if options.asm:
+        from retrograd.assembler.disassemble import disassemble
+        from retrograd.functions.listing import assembly
+
+        sys.stdout.write(disassemble(program) if inverse else assembly(compiled))
+        return OK
+    if options.output is None:
+        print(_summary(compiled))
+        return OK
+    from retrograd.assembler.image import to_image
+
+    image = to_image(program)
+    write_file(options.output, image)
+    print(f"{options.output}: {len(program.code)} instructions, {program.memory} words of memory, {len(image)} bytes")
+    return OK
+
+
+def _by_energy(
+    function: Reversible, inverse: bool, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace
+) -> dict[str, Any]:
+    """The options with which the function costs least on these arguments."""
+    from retrograd.pricing.advice import advise
+    from retrograd.values.binding import bind
+
+    if options.erase is not None or inverse:
+        what = "~FUNCTION, which cannot erase" if inverse else "--erase, which says already what is erased"
+        raise fail("RG0512", f"--strategy energy does not go with {what}")
+    found = advise(function, *bind(function, args, keywords), tech=options.tech or "landauer")
+    return {"erase": found.options.erase, "temporaries": found.options.temporaries}
+
+
+def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: str) -> int:
+    """Print the IR after one pass, or after each."""
+    from retrograd.compiler.compiled import compile_function
+    from retrograd.compiler.ir.printer import as_text
+    from retrograd.values.binding import bind, types_from_annotations, types_of
+
+    types = types_of(function, bind(function, args, keywords)) if args or keywords else types_from_annotations(function)
+    seen: list[tuple[str, Any]] = []
+    compile_function(function, types, function.format_for(), function.options, lambda n, m: seen.append((n, m)))
+    names = [name for name, _ in seen]
+    if wanted != "all" and wanted not in names:
+        near = nearest(wanted, names) or f"passes: {', '.join(dict.fromkeys(names))}, all"
+        raise fail("RG0511", f"--dump-ir {wanted}: there is no such pass", near)
+    for name, module in seen:
+        if wanted in ("all", name):
+            print(f"; after {name}\n{as_text(module)}")
+    return OK
+
+
+def _summary(compiled: Compiled) -> str:
+    program = compiled.program
+    arguments = "\n".join(f"  {a.address:>6}  {a.name}: {a.type}" for a in compiled.arguments)
+    return (
+        f"{compiled.function.__name__}: {len(program.code)} instructions, {program.memory} words of memory, {program.format}\n"
+        f"arguments in memory:\n{arguments}"
+    )
+
+
+# ---------------------------------------------------------------------- LLVM IR and PTX
+
+
+def _emit_program(options: argparse.Namespace) -> int:
+    """Emit an assembly text or an image."""
+    if options.args:
+        raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments")
+    for option in _FOR_FUNCTIONS:
+        if getattr(options, option) not in (None, False):
+            raise fail(
+                "RG0512", f"--{option.replace('_', '-')} is for functions, and `{options.function}` is a program"
+            )
+    return _emit(load_program(options.function, options.include), options)
+
+
+def _emit(program: Program, options: argparse.Namespace) -> int:
+    """Print or write the program in the form that `--emit` names."""
+    if options.emit == "ptx":
+        from retrograd.simulator.engines.cuda.ptx import ptx
+
+        arch = options.arch or "sm_80"
+        text = f"// {_title('PTX', program, options.function)}, for {arch}\n{ptx(program, arch)}"
+    else:
+        text = _llvm(program, options.function)
+    if options.output is None:
+        sys.stdout.write(text)
+        return OK
+    data = text.encode()
+    write_file(options.output, data)
+    print(f"{options.output}: {len(program.code)} instructions, {len(data)} bytes")
+    return OK
+
+
+def _title(form: str, program: Program, name: str) -> str:
+    # A name may hold what would end a comment.
+    shown = ascii("standard input" if name == "-" else name if ":" in name else Path(name).name)
+    return f"retrograd {__version__}: {form} of {shown}, {program.format}, {len(program.code)} instructions"
+
+
+def _llvm(program: Program, name: str) -> str:
+    """The module that batches run on this processor."""
+    from retrograd.simulator.engines.batch.cpu import batch_ir
+    from retrograd.simulator.engines.llvm.jit import host
+
+    return (
+        f"; {_title('LLVM IR', program, name)}, for {host().triple}\n"
+        f"; @instance runs the program on a memory, @batch runs it for each row of a matrix of words\n\n"
+        f'target triple = "{host().triple}"\n\n{batch_ir(program)}'
+    )

@@ -1,0 +1,31 @@
+"""Options and values that the commands of `retrograd hdl` share: format and sizes of the co-processor."""
+
+from __future__ import annotations
+
+import argparse
+
+from retrograd.cli.options import Parser, fail, integer
+from retrograd.hdl.parameters import Parameters
+from retrograd.isa.words import format_of
+
+
+def format_option(p: Parser, default: str = "32,16") -> None:
+    """--format of the hardware."""
+    p.add_argument("--format", metavar="W,F", default=default, help=f"word width and fraction (default: {default})")
+
+
+def memory_options(p: Parser) -> None:
+    """--code and --data."""
+    p.add_argument("--code", metavar="N", default="1024", help="instructions that fit (default: 1024)")
+    p.add_argument("--data", metavar="N", default="1024", help="words of data that fit (default: 1024)")
+
+
+def parameters(options: argparse.Namespace) -> Parameters:
+    """The co-processor that the options describe. Raises InputError RG0507, RG0604."""
+    w = format_of(options.format)
+    code = integer(getattr(options, "code", "1024"), "--code", 2)
+    data = integer(getattr(options, "data", "1024"), "--data", 2)
+    try:
+        return Parameters(w, code, data)
+    except ValueError as error:
+        raise fail("RG0507", str(error)) from None

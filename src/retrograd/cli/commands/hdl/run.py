@@ -1,0 +1,202 @@
+"""`retrograd hdl run`: a program or a reversible function on the simulated co-processor."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrograd.cli.arguments import parse_arguments, plain, shown
+from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
+from retrograd.cli.files import cached_folder, constant, load_program
+from retrograd.cli.functions import is_function, load_function
+from retrograd.cli.options import (
+    Parser,
+    fail,
+    function_arguments,
+    integer,
+    json_option,
+    program_argument,
+    refuse_options_of_functions,
+    refuse_options_of_programs,
+    run_options,
+    size_options,
+    step_limit,
+)
+from retrograd.cli.report import print_json
+from retrograd.isa.diagnostics import nearest
+from retrograd.isa.files import check_output
+from retrograd.isa.program import Program
+from retrograd.isa.words import format_of
+from retrograd.presentation.tables import columns
+
+if TYPE_CHECKING:
+    from retrograd.hdl.simulation.runs import Place, SimulatedRun
+
+
+def arguments(p: Parser) -> None:
+    """Options of `retrograd hdl run`."""
+    program_argument(p, " or FILE.py:FUNCTION")
+    function_arguments(p)
+    run_options(p, "--set", "--format", "--backward", "--max-steps", "--no-overflow", "--strict", max_steps="100000")
+    p.add_argument(
+        "--grad",
+        metavar="LOSS",
+        help="then run back with cotangents: of a function's argument, a register, a data label or an address",
+    )
+    p.add_argument("--scale", metavar="K", default="0", help="the loss's cotangent is 2^K, and divided by it")
+    p.add_argument(
+        "--verilator",
+        action="store_true",
+        help="simulate by Verilator, some hundred times as fast once it has compiled",
+    )
+    p.add_argument("--vcd", metavar="FILE", help="write waveforms, and FILE.gtkw for GTKWave")
+    json_option(p, "retrograd.hdl-run/1")
+    size_options(p, arrays=True)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run and show."""
+    if options.vcd is not None:
+        if options.verilator:
+            raise fail("RG0512", "--vcd is for Amaranth's simulator", "leave out --verilator")
+        check_output(options.vcd)
+        check_output(Path(options.vcd).with_suffix(".gtkw"))
+    return _run_function(options) if is_function(options.program) else _run_program(options)
+
+
+def _folder(options: argparse.Namespace) -> Path | None:
+    """The folder of Verilator's libraries; None for Amaranth's simulator."""
+    return cached_folder("verilator") if options.verilator else None
+
+
+def _run_program(options: argparse.Namespace) -> int:
+    refuse_options_of_functions(options)
+    program = load_program(options.program, options.include)
+    registers: dict[int, int] = {}
+    memory: dict[int, int] = {}
+    for text in options.sets:
+        place, word = _setting(text, program)
+        (registers if place.register else memory)[place.address] = word
+    loss = None if options.grad is None else _place(options.grad, program, f"--grad {options.grad}")
+    from retrograd.hdl.simulation.runs import run
+
+    try:
+        found = run(
+            program,
+            registers=registers,
+            memory=memory,
+            backward=options.backward,
+            overflow=not options.no_overflow,
+            strict=options.strict,
+            steps=step_limit(options),
+            loss=loss,
+            scale=integer(options.scale, "--scale", 0),
+            folder=_folder(options),
+            vcd=options.vcd,
+        )
+    except ValueError as error:
+        raise fail("RG0507", str(error)) from None
+    if options.json:
+        print_json("retrograd.hdl-run/1", {"runs": [_run_dict(r, program) for r in found]})
+    else:
+        for way, one in zip(("", "back with cotangents: "), found, strict=False):
+            _show_run(way, one, program)
+    stops = [r.stop for r in found]
+    return TRAPPED if "trap" in stops else LIMIT if "limit" in stops else OK
+
+
+def _place(text: str, program: Program, option: str) -> Place:
+    from retrograd.hdl.simulation.runs import Place
+
+    if text[:1] == "r" and text[1:].isdecimal() and int(text[1:]) < 256:
+        return Place(int(text[1:]), register=True)
+    if text in program.data_labels:
+        return Place(program.data_labels[text])
+    if text.isdecimal() and int(text) < program.memory:
+        return Place(int(text))
+    hint = nearest(text, program.data_labels) or "write r0 to r255, a data label, or an address of its memory"
+    raise fail("RG0507", f"{option}: `{text[:40]}` is neither a register nor a place in memory", hint)
+
+
+def _setting(text: str, program: Program) -> tuple[Place, int]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise fail("RG0502", f"--set {text}: `=` is missing")
+    place = _place(name, program, f"--set {text}")
+    return place, constant(value, program.format, program.data_labels, "RG0502", f"--set {text}")
+
+
+def _show_run(way: str, run: SimulatedRun, program: Program) -> None:
+    w = program.format
+    code = f" {run.code}" if run.code else ""
+    facing = "forward" if run.direction > 0 else "backward"
+    print(
+        f"{way}{run.stop}{code} at pc {run.pc} after {run.retired} instructions in {run.cycles} cycles, running {facing}; "
+        f"{run.toggled} bits toggled, {run.erased} erased"
+    )
+    lifted = any(run.cotangents) or any(run.memory_cotangents)
+    names = {address: name for name, address in program.data_labels.items()}
+    rows = [["place", "decimal", str(w), *["cotangent"] * lifted]]
+    places = [(f"r{i}", *pair) for i, pair in enumerate(zip(run.registers, run.cotangents, strict=True))]
+    places += [
+        (names.get(i, f"[{i}]"), *pair) for i, pair in enumerate(zip(run.memory, run.memory_cotangents, strict=True))
+    ]
+    for name, word, cotangent in places:
+        if word or cotangent:
+            told = [f"{float(w.to_real(cotangent)):.10g}"] if lifted else []
+            rows.append([name, str(w.signed(word)), f"{float(w.to_real(word)):.10g}", *told])
+    print(columns(rows, right=range(1, len(rows[0]))) if len(rows) > 1 else "all registers and words are zero")
+    print()
+
+
+def _run_dict(run: SimulatedRun, program: Program) -> dict[str, Any]:
+    w = program.format
+
+    def words(found: list[int]) -> dict[str, int]:
+        return {str(i): w.signed(word) for i, word in enumerate(found) if word}
+
+    return {
+        "stop": run.stop, "code": run.code, "pc": run.pc, "br": run.br, "direction": run.direction,
+        "steps": run.retired, "cycles": run.cycles, "toggled_bits": run.toggled, "erased_bits": run.erased,
+        "registers": words(run.registers), "memory": words(run.memory),
+        "register_cotangents": words(run.cotangents), "memory_cotangents": words(run.memory_cotangents),
+    }  # fmt: skip
+
+
+def _run_function(options: argparse.Namespace) -> int:
+    from retrograd.hardware import run_on_hardware
+
+    refuse_options_of_programs(options, "--no-overflow")
+    function = load_function(options.program)
+    args, keywords = parse_arguments(options.args)
+    found = run_on_hardware(
+        ~function if options.backward else function,
+        *args,
+        format=None if options.format is None else format_of(options.format),
+        loss=options.grad,
+        scale=integer(options.scale, "--scale", 0),
+        verilator=_folder(options),
+        vcd=options.vcd,
+        max_steps=step_limit(options),
+        **keywords,
+    )
+    values = found.values._asdict()
+    gradients = {} if found.gradients is None else found.gradients._asdict()
+    if options.json:
+        out = {
+            "function": function.__name__,
+            "values": {name: plain(value) for name, value in values.items()},
+            "gradients": {name: plain(value) for name, value in gradients.items()} or None,
+            "steps": found.steps, "cycles": found.cycles, "backward_steps": found.backward_steps,
+            "backward_cycles": found.backward_cycles, "toggled_bits": found.toggled_bits, "erased_bits": found.erased_bits,
+        }  # fmt: skip
+        print_json("retrograd.hdl-run/1", out)
+        return OK
+    names = [*values, *(f"∂{options.grad}/∂{name}" for name in gradients)]
+    width = max(map(len, names), default=0)
+    for name, value in zip(names, [*values.values(), *gradients.values()], strict=True):
+        print(f"{name:<{width}} = {shown(value)}")
+    back = f", {found.backward_cycles} back with cotangents" if gradients else ""
+    print(f"\n{found.steps} instructions in {found.cycles} cycles{back}; {found.toggled_bits} bits toggled")
+    return OK

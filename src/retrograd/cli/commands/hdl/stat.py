@@ -1,0 +1,39 @@
+"""`retrograd hdl stat`: gates of each function unit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from retrograd.cli.commands.hdl.hardware import format_option, parameters
+from retrograd.cli.exit_codes import OK
+from retrograd.cli.options import Parser, json_option
+from retrograd.isa.files import check_output, write_file
+from retrograd.presentation.tables import columns
+
+
+def arguments(p: Parser) -> None:
+    """Options of `retrograd hdl stat`."""
+    format_option(p)
+    p.add_argument("-o", "--output", metavar="FILE", help="write them as JSON (schema retrograd.gates/1)")
+    json_option(p, "retrograd.gates/1")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Count, write and show."""
+    from retrograd.hdl.flow.gates import as_dict, units
+
+    p = parameters(options)
+    if options.output is not None:
+        check_output(options.output)
+    found = units(p)
+    told = json.dumps(as_dict(p, found), indent=2)
+    if options.output is not None:
+        write_file(options.output, told + "\n")
+    if options.json:
+        print(told)
+        return OK
+    rows = [["unit", "AND", "XOR", "flip-flops", "bits of memory"]]
+    rows += [[name, *map(str, (g.and_gates, g.xor_gates, g.flip_flops, g.memory_bits))] for name, g in found.items()]
+    print(columns(rows, right=range(1, 5)))
+    return OK

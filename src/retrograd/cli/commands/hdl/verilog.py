@@ -1,0 +1,38 @@
+"""`retrograd hdl verilog`: the co-processor as Verilog."""
+
+from __future__ import annotations
+
+import argparse
+
+from retrograd.cli.commands.hdl.hardware import format_option, memory_options, parameters
+from retrograd.cli.exit_codes import OK
+from retrograd.cli.options import Parser, integer
+from retrograd.isa.files import check_output, write_file
+
+
+def arguments(p: Parser) -> None:
+    """Options of `retrograd hdl verilog`."""
+    format_option(p)
+    memory_options(p)
+    p.add_argument(
+        "--serial", metavar="N", help="with a serial line in place of the Wishbone bus, N clock cycles for each bit"
+    )
+    p.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Write or print the Verilog."""
+    from retrograd.hdl.bus.top import Coprocessor, SerialCoprocessor
+    from retrograd.hdl.verilog import convert
+
+    p = parameters(options)
+    bits = None if options.serial is None else integer(options.serial, "--serial", 4)
+    if options.output is not None:
+        check_output(options.output)
+    text = convert(Coprocessor(p) if bits is None else SerialCoprocessor(p, bits), "retrograd")
+    if options.output is None:
+        print(text)
+        return OK
+    write_file(options.output, text)
+    print(f"{options.output}: the co-processor for {p.format}, {len(text)} bytes of Verilog")
+    return OK

@@ -1,0 +1,155 @@
+"""FILE.py:FUNCTION: reversible functions from Python files.
+
+The file is executed first, as by `python FILE.py`. Errors in it become RG0508 with the line that failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import linecache
+import re
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrograd.cli.options import fail, refuse_options_of_programs
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span, nearest
+from retrograd.isa.files import record_input
+from retrograd.isa.words import format_of
+
+if TYPE_CHECKING:
+    from retrograd.functions.reversible import Inverse, Reversible
+
+#: functions listed in the error for a file without a function
+_LISTED = 20
+_PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>~?[A-Za-z_][\w.]*)")
+
+
+def is_function(text: str) -> bool:
+    """Whether a program on the command line is written FILE.py:FUNCTION, or FILE.py, of which the function is missing."""
+    return _PLACE.fullmatch(text) is not None or _file_alone(text) is not None
+
+
+def _file_alone(text: str) -> Path | None:
+    """The Python file that is named without a function."""
+    path = text.removesuffix(":")
+    return Path(path) if path.endswith(".py") else None
+
+
+def _functions_in(module: Any) -> list[str]:
+    """The reversible functions that a file defines, those of its structs with their class; what it imports is left out."""
+    from retrograd.functions.reversible import Reversible
+
+    found: list[str] = []
+    for name, value in vars(module).items():
+        if isinstance(value, Reversible) and value.__module__ == module.__name__ and not name.startswith("_"):
+            found.append(name)
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            found += [f"{name}.{n}" for n, method in vars(value).items() if isinstance(method, Reversible)]
+    return found
+
+
+def _no_function(path: Path) -> InputError:
+    """The error for FILE.py alone, with the functions that could have been meant."""
+    known = _functions_in(_load_module(path))
+    if not known:
+        return fail("RG0509", f"{path} defines no reversible function", "decorate one with @reversible")
+    more = f", and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    hint = f"write {path}:{known[0]}; it defines {', '.join(known[:_LISTED])}{more}"
+    return fail("RG0509", f"`{path}` is a file: which of its functions is meant?", hint)
+
+
+def load_function(text: str) -> Reversible | Inverse:
+    """The function that FILE.py:FUNCTION names; ~FUNCTION is its inverse. The file is executed, as by `python FILE.py`.
+
+    Raises InputError RG0501, RG0508, RG0509.
+    """
+    from retrograd.functions.reversible import Inverse, Reversible
+
+    found = _PLACE.fullmatch(text)
+    alone = _file_alone(text)
+    if found is None and alone is not None:
+        raise _no_function(alone)
+    if found is None:
+        raise fail("RG0509", f"`{text}` names no function", "write FILE.py:FUNCTION, such as examples/bessel.py:bessel")
+    path, name = Path(found["file"]), found["name"]
+    backward = name.startswith("~")
+    module = _load_module(path)
+    value: Any = module
+    for part in name.lstrip("~").split("."):
+        if not hasattr(value, part):
+            known = [n for n, v in vars(value).items() if isinstance(v, Reversible | type) and not n.startswith("_")]
+            near = nearest(part, known) or (f"it defines {', '.join(known[:8])}" if known else None)
+            raise fail("RG0509", f"{path} defines no `{name}`", near)
+        value = getattr(value, part)
+    if isinstance(value, Inverse):
+        return ~value if backward else value
+    if not isinstance(value, Reversible):
+        raise fail("RG0509", f"`{name}` in {path} is no reversible function", "decorate it with @reversible")
+    return ~value if backward else value
+
+
+def _load_module(path: Path) -> Any:
+    if not path.is_file():
+        raise fail("RG0501", f"{path}: there is no such file")
+    record_input(path)
+    spec = importlib.util.spec_from_file_location(f"_retrograd_user_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise fail("RG0501", f"{path}: cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        span = Span(str(path), error.lineno or 1, error.offset or 1, (error.offset or 1) + 1)
+        raise InputError(Diagnostic("RG0508", f"{path}: {error.msg}", span, line=error.text)) from None
+    except RetrogradError:
+        raise  # what it says of itself is better than what could be said here
+    except (Exception, SystemExit) as error:
+        what = "ends with" if isinstance(error, SystemExit) else f"{type(error).__name__}:"
+        at, text = _place_of(error, path)
+        raise InputError(Diagnostic("RG0508", f"{path}: {what} {error}", at, line=text)) from None
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _place_of(error: BaseException, path: Path) -> tuple[Span | None, str | None]:
+    """The line of the file in which an exception passed last, and its text."""
+    found = next(
+        (f for f in reversed(traceback.extract_tb(error.__traceback__)) if Path(f.filename) == path.resolve()), None
+    )
+    if found is None or found.lineno is None:
+        return None, None
+    text = linecache.getline(found.filename, found.lineno).rstrip()
+    begin = len(text) - len(text.lstrip())
+    if found.end_lineno == found.lineno and found.colno is not None and found.end_colno is not None:
+        raw = text.encode()
+        begin, end = (len(raw[:n].decode(errors="ignore")) for n in (found.colno, found.end_colno))
+    else:
+        end = len(text)
+    return Span(str(path), found.lineno, begin + 1, end + 1), text
+
+
+def function_and_inverse(text: str, format: str | None) -> tuple[Reversible, bool]:
+    """(the function that a text names, in the format of --format; whether the text names its inverse).
+
+    Raises InputError RG0501, RG0508, RG0509, RG0604.
+    """
+    from retrograd.functions.reversible import Inverse
+
+    found = load_function(text)
+    function = ~found if isinstance(found, Inverse) else found
+    if format is not None:
+        function = function.with_options(format=format_of(format))
+    return function, isinstance(found, Inverse)
+
+
+def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, bool]:
+    """(the function to run, whether it runs backward). Raises InputError RG0512, and as `function_and_inverse`."""
+    function, inverse = function_and_inverse(options.program, options.format)
+    refuse_options_of_programs(options)
+    return function, inverse != (options.backward or options.inverse)

@@ -1,0 +1,226 @@
+"""Parsers of commands, and the options that several commands share.
+
+A command is a module of `cli/commands/` with two functions:
+
+    arguments(p)        adds the options to the command's parser
+    execute(options)    does the work and returns the exit code
+
+`add_commands` imports the module when the command is parsed, so `retrograd --help` imports none. An option of
+`run_options` has the same name, meaning and help text in each command that has it. To add one is an entry of `_RUN`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from retrograd.isa.diagnostics import Diagnostic, InputError
+
+EPILOG = """\
+exit codes: 0 ok, 1 wrong or worse (bench), 2 bad input (usage, assembly, image, data), 3 trap, 4 step limit, 130 interrupted
+`retrograd explain CODE` explains any error; `retrograd demo` shows the whole in a minute."""
+
+_REPEATED: Any = {"action": "append", "default": []}
+_FLAG: Any = {"action": "store_true"}
+
+#: option of a run -> how argparse adds it
+_RUN: dict[str, dict[str, Any]] = {
+    "--engine": {
+        "metavar": "ENGINE", "default": "auto",
+        "help": "engine that runs it: auto (the default), reference, native, threaded, translated; cuda for batches",
+    },
+    "--format": {"metavar": "W,F", "help": "of a function: word width and fraction, such as 32,16 or Q16.16"},
+    "--batch": {
+        "metavar": "FILE.npz",
+        "help": "run a function on each element of arrays named as its arguments are, along their first axis",
+    },
+    "--shared": {
+        "metavar": "NAME", **_REPEATED,
+        "help": "an array of the batch that is one argument, the same for all elements; may be repeated",
+    },
+    "--set": {
+        "metavar": "NAME=VALUE", **_REPEATED, "dest": "sets",
+        "help": "of a program: set a register or the word at a data label; VALUE is a constant such as 42, 0x2a or 1.5q",
+    },
+    "--mem": {
+        "metavar": "[WHERE=]FILE[,TYPE]", **_REPEATED,
+        "help": "of a program: load memory at a data label or address (default 0) from a file",
+    },
+    "--out": {
+        "metavar": "[WHERE[:COUNT]=]FILE[,TYPE]", **_REPEATED,
+        "help": "of a program: save memory after the run; TYPE: text textq npy npyq word u8 u16 u16be u32 u32be u64 u64be "
+        "(default: by suffix .txt .npy, else word)",
+    },
+    "--backward": {**_FLAG, "help": "start at `finish` and run back to `start`"},
+    "--inverse": {**_FLAG, "help": "run the inverse program instead"},
+    "--max-steps": {"metavar": "N", "help": "stop after N steps (exit code 4)"},
+    "--memory": {"metavar": "WORDS", "help": "of a program: size of the data memory, if larger than the program's own"},
+    "--memory-limit": {"metavar": "WORDS", "help": "refuse programs that need more memory"},
+    "--no-overflow": {**_FLAG, "help": "let fixed-point results wrap instead of trapping"},
+    "--strict": {**_FLAG, "help": "of a program: refuse to erase"},
+}  # fmt: skip
+#: options of a run that a function does not have: its arguments and its own code stand for them
+_OF_PROGRAMS = (
+    "--set", "--mem", "--out", "--break", "--memory", "--memory-limit", "--strict", "--trace", "--include",
+)  # fmt: skip
+_OF_FUNCTIONS = ("--batch", "--shared", "-o")
+_DESTINATIONS = {"--set": "sets", "--break": "breaks", "-o": "output"}
+
+
+# ---------------------------------------------------------------------- parsers
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of a command; the command's module adds its options when they are first needed."""
+
+    def __init__(self, *args: Any, module: str | None = None, destination: str = "execute", **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.epilog, self.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
+        self._module, self._destination = module, destination
+
+    def filled(self) -> Parser:
+        """The parser with its options."""
+        if self._module is not None:
+            command, self._module = import_module(self._module), None
+            command.arguments(self)
+            self.set_defaults(**{self._destination: command.execute})
+        return self
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        return super(Parser, self.filled()).parse_known_args(args, namespace)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # argparse ignores errors of writing here, and a full disk would look like success.
+        if message:
+            (file or sys.stderr).write(message)
+
+
+def add_commands(p: Parser, package: str, listed: Mapping[str, str], destination: str = "execute") -> None:
+    """Give a parser its commands, name -> summary. `options.<destination>` becomes the `execute` of the one that is named."""
+    commands = p.add_subparsers(metavar="COMMAND", required=True, dest=f"{destination}_name")
+    for name, summary in listed.items():
+        commands.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", module=f"{package}.{name}",
+            destination=destination,
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- options
+
+
+def program_argument(p: Parser, more: str = "", **keywords: Any) -> None:
+    """PROG, and the folders of its `.include` lines."""
+    text = f"assembly text or a binary image, told apart by content; - for stdin{more}"
+    p.add_argument("program", metavar="PROG", help=text, **keywords)
+    include_option(p)
+
+
+def include_option(p: Parser) -> None:
+    """-I DIR."""
+    p.add_argument("-I", "--include", metavar="DIR", **_REPEATED, help="folder that .include may read")
+
+
+def function_arguments(p: Parser) -> None:
+    """ARG…: the arguments of a function."""
+    text = "of a function: literals such as 1.5 or [1.0, 2.0], NAME=VALUE, @FILE.npy"
+    p.add_argument("args", nargs="*", metavar="ARG", help=text)
+
+
+def run_options(p: Parser, *names: str, **defaults: str) -> None:
+    """The options of a run: all, or those named; `defaults` are named by destination."""
+    for name in names or _RUN:
+        action = p.add_argument(name, **_RUN[name])
+        if action.dest in defaults:
+            action.default = defaults[action.dest]
+            action.help = f"{action.help} (default: {action.default})"
+
+
+def pricing_options(p: Parser) -> None:
+    """Figures and gate counts of a technology model."""
+    p.add_argument(
+        "--figure", metavar="NAME=VALUE", **_REPEATED, dest="figures",
+        help="a figure that the model leaves open, such as resistance=10kohm, or low:value:high with a unit",
+    )  # fmt: skip
+    p.add_argument("--gates", metavar="FILE", help="gate counts (default: those that come with the hardware)")
+
+
+def size_options(p: Parser, *, arrays: bool = False) -> None:
+    """The limits of input files."""
+    p.add_argument("--max-input", metavar="SIZE", help="refuse larger input files (default: 256M)")
+    if arrays:
+        p.add_argument("--max-expanded", metavar="SIZE", help="refuse .npz files that unpack to more (default: 1G)")
+
+
+def json_option(p: Parser, *schemas: str) -> None:
+    """--json."""
+    p.add_argument("--json", action="store_true", help=f"print JSON (schema {', '.join(schemas)})")
+
+
+# ---------------------------------------------------------------------- values of options
+
+
+def fail(code: str, message: str, hint: str | None = None) -> InputError:
+    """An InputError with one diagnostic."""
+    return InputError(Diagnostic(code, message, hint=hint))
+
+
+def integer(text: str, option: str, least: int | None = None, noun: str = "") -> int:
+    """The integer that an option has; `noun`: a phrase for all other texts. Raises InputError RG0507."""
+    try:
+        value = int(text, 0)
+        if noun and least is not None and value < least:
+            raise ValueError
+    except ValueError:
+        hint = f"{least} or more" if noun else None
+        raise fail("RG0507", f"{option}: `{text[:40]}` is no {noun or 'integer'}", hint) from None
+    if least is not None and value < least:
+        raise fail("RG0507", f"{option}: {value} is {'negative' if least == 0 else f'less than {least}'}")
+    return value
+
+
+def step_limit(options: argparse.Namespace) -> int | None:
+    """The value of --max-steps. Raises InputError RG0507."""
+    return None if options.max_steps is None else integer(options.max_steps, "--max-steps", 0)
+
+
+def figures_of(texts: Sequence[str]) -> dict[str, str]:
+    """The values of --figure by name. Raises InputError RG0507."""
+    figures: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise fail("RG0507", f"--figure {text[:60]}: written NAME=VALUE", "for example --figure resistance=10kohm")
+        figures[name] = value
+    return figures
+
+
+def _given(options: argparse.Namespace, names: Sequence[str]) -> str | None:
+    """The first option of these that is given."""
+    places = {name: _DESTINATIONS.get(name, name.strip("-").replace("-", "_")) for name in names}
+    return next((name for name, place in places.items() if getattr(options, place, None)), None)
+
+
+def refuse_options_of_programs(options: argparse.Namespace, *more: str) -> None:
+    """Raise InputError RG0512 if a function is run with an option that only programs have."""
+    option = _given(options, (*_OF_PROGRAMS, *more))
+    if option is not None:
+        hint = (
+            "write the arguments after the function; `retrograd compile` makes a program of it, which takes this option"
+        )
+        raise fail("RG0512", f"{option} is for assembly and images, and `{options.program}` is a function", hint)
+
+
+def refuse_options_of_functions(options: argparse.Namespace) -> None:
+    """Raise InputError RG0510, RG0512 if a program is run with arguments or options that only functions have."""
+    option = _given(options, _OF_FUNCTIONS)
+    if option is not None:
+        hint = "write FILE.py:FUNCTION; memory of a single run is loaded by --mem and saved by --out"
+        raise fail("RG0512", f"{option} is for functions: a program does not say what its arguments are", hint)
+    if options.args:
+        hint = "set registers with --set and memory with --mem; for a function write FILE.py:FUNCTION"
+        raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments", hint)
+    if options.format is not None:
+        raise fail("RG0512", "--format is for functions: a program says what it is for")
