@@ -1,1 +1,1 @@
-"""Programs to read first; `retrograd demo` runs one of them."""
+"""Examples: programs in assembly and reversible functions. `retrograd demo` runs the cipher of xtea.rga."""

@@ -1,20 +1,20 @@
-"""A Bessel function by its power series: multiplying in place, twice over.
+"""A Bessel function by its power series: products in place, by two methods.
 
     Jν(z) = Σₖ sₖ,    s₀ = (z/2)^ν / ν!,    sₖ = −sₖ₋₁ · (z/2)² / (k (k + ν))
 
-Each term is made from the one before, and then the one before is no longer needed. An ordinary program writes the new
-over the old. A reversible one cannot forget the old term, and to keep them all is a tape that grows with the loop.
+Each term is computed from the term before, which is then no longer needed. An ordinary program overwrites it. A reversible
+program cannot, and an array of all terms would grow with the loop.
 
-Both functions here keep one term only. A product in place would be undone by a quotient, but fixed-point products are
-rounded, and a quotient of what was rounded is not quite what was multiplied:
+Both functions here keep one term only. A product in place would be undone by a quotient. But fixed-point products are
+rounded, and the quotient of a rounded product differs slightly from the factor:
 
-- `bessel` lives with it. `multiply` computes the product into an ancilla and takes the quotient away from the factor, so
-  that almost nothing is left of it. The crumbs that remain make the ancilla *dirty*. It serves for the next product all the
-  same, and grows as the terms shrink: the digits that they lose must be somewhere. Each step is undone exactly, crumbs
-  included, and once the sum is copied out, `~series` runs them all backward until every ancilla is zero again.
-- `bessel_log` leaves no crumbs. A lognum is a logarithm, so its `*=` is an addition and its `/=` the exact inverse.
+- `bessel` keeps the difference. `multiply` computes the product into an ancilla and subtracts the quotient from the factor,
+  which leaves a small remainder. The remainder makes the ancilla *dirty*, but it can be used for the next product. It
+  grows as the terms shrink, since it holds the digits that they lose. Each step is undone exactly, remainders
+  included. Once the sum is copied out, `~series` runs all steps backward until every ancilla is zero.
+- `bessel_log` has no remainders. A lognum is a logarithm, so its `*=` is an addition and its `/=` the exact inverse.
 
-The loop is told twice when it ends: going forward, when the term is small; going backward, when k is zero again.
+The loop has two conditions. Forward, it ends when the term is small; backward, it ends when k is zero.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ import math
 import retrograd as rg
 from retrograd import fixed, lognum, reversible
 
-#: Terms are kept this much larger than they are, as guard digits: the crumbs are scaled away with it. A power of two.
+#: factor of all terms, for guard digits; the remainders are scaled down with it. A power of two.
 GUARD = 65536.0
 
 
 @reversible
 def multiply(y: fixed, x: fixed, crumbs: fixed) -> None:
-    """(y, crumbs) := (y·x, −crumbs/x), rounded: y *= x, where crumbs began as zero and is small.
+    """(y, crumbs) := (y·x, −crumbs/x), rounded: y *= x, where crumbs is a small remainder, at first zero.
 
     Inverse: uncall. Trap: x = 0. Error of the product: 2 last places, and of the crumbs: 1/|x| last places.
     """
     crumbs += y * x
     y -= crumbs / x
-    y, crumbs = crumbs, y  # y = y·x + crumbs of before …
-    y += crumbs * x  # … and without them
+    y, crumbs = crumbs, y  # y = y·x + the former crumbs …
+    y += crumbs * x  # … minus them
 
 
 @reversible
@@ -45,7 +45,7 @@ def bessel(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) -> N
     """out += Jν(z), summed until a term is at most `atol`; ν = 0, 1, 2, …, known when the program is compiled.
 
     Inverse: out −= Jν(z). Error: 3·10⁻¹⁰ for |z| ≤ 2, 10⁻⁷ at 10, beyond which terms outgrow the guard digits.
-    Gradient: with scale=14, since a term GUARD times as large has a cotangent as many times smaller; its error is 3·10⁻⁹ for
+    Gradient: with scale=14, since a term GUARD times as large has a cotangent GUARD times smaller. Its error is 3·10⁻⁹ for
     |z| ≤ 2, 10⁻⁶ at 10, and without a scale 10⁻⁵. Trap: from scale=15 on the cotangent of GUARD itself overflows.
     """
     with rg.routine() as series:
@@ -55,7 +55,7 @@ def bessel(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) -> N
         crumbs = fixed(0)
         k = 0
         total += term
-        if quarter > 0:  # which is rounded to 0 for |z| < 2^-15: then the first term is all
+        if quarter > 0:  # rounded to 0 for |z| < 2^-15, where the sum is its first term
             while (abs(term) > GUARD * atol, k != 0):
                 k += 1
                 x = -quarter / (k * (k + nu))
@@ -98,7 +98,7 @@ def reference(z: float, nu: int = 2, atol: float = 1e-17) -> float:
 
 
 def main() -> None:
-    """Both functions at z = 1, and back."""
+    """Print both functions at z = 1, forward and back."""
     exact = reference(1.0)
     print(f"J2(1) = {exact:.13f} in floating point")
     for f in (bessel, bessel_log):

@@ -1,4 +1,4 @@
-"""Bundle adjustment: where a camera sees a point, and by how much a measurement of it differs.
+"""Bundle adjustment: the projection of a point by a camera, and the error of its measurement.
 
     error = w · (projection − feature),    weight error = 1 − w²
     projection = f · L · p + (u, v),       L = 1 + k₁ |p|² + k₂ |p|⁴,    p = (X₁, X₂) / X₃,    X = R (point − centre)
@@ -7,9 +7,9 @@ R is the rotation by the angle |r| about the axis r / |r| (Rodrigues). A camera 
 centre), f (focal length), u v (principal point), k₁ k₂ (radial distortion); with a point (3) and a weight (1) they are the 15
 inputs of one measurement. The definition and the files of data are those of ADBench (microsoft/ADBench, ba.h).
 
-Many quantities lie between a camera and its error. Each of them is a variable that exists within one routine only:
-`with rg.routine() as r:` computes it, `~r` uncomputes it from the same operands, which nobody has touched meanwhile.
-Of millions of measurements only the errors remain, and the memory used besides is that of one.
+The temporaries between a camera and its error are variables of one routine: `with rg.routine() as r:` computes them, and
+`~r` uncomputes them from the same operands, which have not changed. Millions of measurements thus need memory for their
+errors, and for the temporaries of one measurement.
 
     python -m retrograd.examples.bundle_adjustment [file]
 """
@@ -43,7 +43,7 @@ def cross(out: Array[fixed, 3], x: Array[fixed, 3], y: Array[fixed, 3]) -> None:
 def rotate(out: Array[fixed, 3], r: Array[fixed, 3], x: Array[fixed, 3]) -> None:
     """out += cos θ x + sin θ n × x + (1 − cos θ) (n·x) n, for θ = |r|, n = r/θ: x turned by θ about n.
 
-    Inverse: −=. Where |r|² is less than the last place, r × x is all of the rotation that is left.
+    Inverse: −=. Where |r|² is less than the last place, the rotation is x + r × x.
     """
     with rg.routine() as square:
         theta2 = rg.sum(r * r)
@@ -66,7 +66,7 @@ def rotate(out: Array[fixed, 3], r: Array[fixed, 3], x: Array[fixed, 3]) -> None
 
 @reversible
 def project(out: Array[fixed, 2], camera: Array[fixed, 11], point: Array[fixed, 3]) -> None:
-    """out += f L p + (u, v): the pixel where the camera sees the point. Inverse: −=. Trap: a point beside the camera, X₃ = 0."""
+    """out += f L p + (u, v): the pixel of the point in the camera. Inverse: −=. Trap: a point beside the camera, X₃ = 0."""
     with rg.routine() as r:
         seen = rg.zeros(3)
         from_centre = point - camera[3:6]
@@ -85,8 +85,8 @@ def reprojection_error(
 ) -> None:
     """error += w (projection − feature). Inverse: −=. Error: 10⁻⁶ for f of some hundred pixels.
 
-    Derivatives: 4·10⁻⁹ of the largest, 10⁻⁷ of each but ∂/∂w, which is as good as the projection: a difference of pixels,
-    10⁻⁶ of one (in Q24.40 10⁻⁸).
+    Derivatives: 4·10⁻⁹ of the largest, 10⁻⁷ of each except ∂/∂w. That has the error of the projection, a difference of
+    pixels: 10⁻⁶ of a pixel (in Q24.40 10⁻⁸).
     """
     with rg.routine() as r:
         pixel = rg.zeros(2)
@@ -99,7 +99,7 @@ def reprojection_error(
 def first_error(
     loss: fixed, camera: Array[fixed, 11], point: Array[fixed, 3], weight: fixed, feature: Array[fixed, 2]
 ) -> None:
-    """loss += the first component of the reprojection error: one number, to be differentiated. Inverse: −=."""
+    """loss += the first component of the reprojection error: a single number for differentiation. Inverse: −=."""
     with rg.routine() as r:
         error = rg.zeros(2)
         reprojection_error(error, camera, point, weight, feature)
@@ -134,7 +134,7 @@ def objective(
 
 @dataclass(frozen=True)
 class Problem:
-    """Cameras (n × 11), points (m × 3), and p measurements: weights (p), who saw what (p × 2), where (p × 2)."""
+    """Cameras (n × 11), points (m × 3), and p measurements: weights (p), indices of camera and point (p × 2), features (p × 2)."""
 
     cameras: NDArray[np.float64]
     points: NDArray[np.float64]
@@ -144,7 +144,7 @@ class Problem:
 
 
 def read(path: Path, limit: int | None = None) -> Problem:
-    """A file of ADBench, of which one camera, point and measurement stand for all; the first `limit` measurements only."""
+    """The problem in a file of ADBench, whose one camera, point and measurement are repeated; the first `limit` measurements."""
     numbers = path.read_text(encoding="utf-8").split()
     n, m, p = map(int, numbers[:3])
     values = np.array(numbers[3:], dtype=np.float64)
@@ -177,7 +177,7 @@ def reference(camera: Any, point: Any, weight: float, feature: Any) -> NDArray[n
 
 
 def main() -> None:
-    """The errors of a file's first measurements."""
+    """Print the errors of the first measurements of a file."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA / "test.txt"
     problem = read(path, 10)
     p = len(problem.weights)

@@ -1,17 +1,17 @@
-"""Learning by consistency: finding a parameter by going out and back, without a derivative.
+"""Learning by consistency: finding a parameter by running forward and back, without a derivative.
 
     y += e^(p + x) − e^x
 
-Wanted is the p for which x = 0.3 gives y = 1. A reversible function can be run backward from an answer that it never
-gave: put the y that is wanted in the place of the y that came out, run backward, put the known x back, run forward again.
-If the answer wanted is consistent with the rest of the output, nothing changes any more, and p is found.
-`rg.learn_by_consistency` does so.
+The task is to find the p for which x = 0.3 gives y = 1. A reversible function can be run backward from any result: replace
+y by the target, run backward, replace x by its known value, run forward again. When the target is consistent with the
+other outputs, a round changes nothing, and p is found. `rg.learn_by_consistency` does this.
 
-Whether that works depends on what the rest of the output knows. `keeping` leaves x where it is: x and p + x together
-determine p, so that going back always returns the p one came with, and y stays wrong for ever. `clearing` takes x away by
-what y knows of it, x −= ln(e^x): it leaves (almost) zero, and going back must ask y for x. Each round then moves p.
+The method works only if the other outputs do not determine p. `keeping` returns x and p + x. These determine p, so a
+run backward always returns the old p, and y stays wrong. `clearing` subtracts ln(e^x − y) from x, which leaves (almost)
+zero, so a run backward computes x from y. Each round then moves p.
 
-After Jin-Guo Liu and Taine Zhao, "Differentiate everything with a reversible embedded domain-specific language" (NiLang).
+After Jin-Guo Liu and Taine Zhao, "Differentiate everything with a reversible embedded domain-specific language"
+(NiLang).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def keeping(y: fixed, x: fixed, p: fixed) -> None:
 def clearing(y: fixed, x: fixed, p: fixed) -> None:
     """(y, x, p) := (y + e^(p + x) − e^x, x − ln(e^x − y), p + x): from y = 0, x becomes zero but for rounding.
 
-    Inverse: uncall. Trap: y ≥ e^x, backward y ≥ e^p, whose logarithm there is none.
+    Inverse: uncall. Trap: y ≥ e^x, backward y ≥ e^p, which have no logarithm.
     """
     p += x
     y -= rg.exp(x)
@@ -49,23 +49,23 @@ def clearing(y: fixed, x: fixed, p: fixed) -> None:
 
 
 def learn(f: Any, p: float = 1.6, rounds: int = 100) -> rg.Consistency:
-    """Out with x = 0.3, back with y = 1, until nothing new comes or `rounds` are over."""
+    """Run forward with x = 0.3 and back with y = 1, until a state repeats or `rounds` have passed."""
     return rg.learn_by_consistency(f, (0.0, KNOWN, p), outputs={"y": TARGET}, parameters="p", steps=rounds)
 
 
 def train(f: Any, p: float = 1.6, rounds: int = 100) -> list[float]:
-    """The answers y of the rounds; the last entry is p."""
+    """The results y of the rounds; the last entry is p."""
     learnt = learn(f, p, rounds)
     return [*learnt.history["y"].tolist(), learnt.arguments.p]
 
 
 def reference(y: float, x: float, p: float) -> float:
-    """The y that comes out, in floating point."""
+    """The resulting y, in floating point."""
     return y + math.exp(p + x) - math.exp(x)
 
 
 def main() -> None:
-    """Both functions, as far as they get."""
+    """Print the rounds of both functions."""
     print(f"wanted: y = {TARGET} at p = {SOLUTION:.13f}")
     for f in (keeping, clearing):
         learnt = learn(f)

@@ -1,10 +1,10 @@
-"""Fibonacci numbers by recursion, and a search that uncomputes every number that it looks at.
+"""Fibonacci numbers by recursion, and a search that uncomputes every number after a comparison.
 
     F(n) = F(n − 1) + F(n − 2),    F(0) = 0, F(1) = 1        `search`: the first n with F(n) ≥ bound
 
-The recursion leaves nothing behind: each call adds its number to `out` and returns n as it was. The search needs F(n) to decide
-whether to go on, and not afterwards: it calls `fib`, looks, and uncalls it. So each pass of the loop begins with the number zero,
-and only n remains of it. Backward, the loop ends where n is zero again.
+The recursion leaves no garbage: each call adds its number to `out` and restores n. The search needs F(n) only for the decision
+whether to continue: it calls `fib`, compares, and uncalls it. Each pass of the loop thus begins with the number zero, and only
+n changes. Backward, the loop ends where n is zero.
 
 examples/fibonacci.rga does the same in assembly.
 """
@@ -46,7 +46,7 @@ def reference(bound: int) -> int:
 
 
 def main() -> None:
-    """F(10), the first n with F(n) ≥ 100, and back."""
+    """Print F(10) and the first n with F(n) ≥ 100, forward and back."""
     after = fib(0, 10)
     print(f"F(10) = {after.out}; backward: {(~fib)(*after)}")
     found = rg.run(search, 0, 100)

@@ -4,15 +4,15 @@
         + Σⱼ (γ²/2 (|exp qⱼ|² + |lⱼ|²) − m Σ qⱼ)  −  k C(d, γ, m)
 
 for n points x of d numbers and k components with weights αⱼ (unnormalised, in logarithms), means μⱼ, and inverse covariance
-factors Qⱼ: lower triangular, the logarithms qⱼ of their diagonals first, then what lies below it, lⱼ, column by column. The
+factors Qⱼ: lower triangular, the logarithms qⱼ of the diagonal first, then the part lⱼ below it, column by column. The
 definition and the files of data are those of ADBench (microsoft/ADBench, gmm.h).
 
-The sum over the points is the whole result, and the way there is long: k quadratic forms for each point, their maximum, so that
-no exponential is out of range, and the logarithm of a sum. For each point this is computed, added to `out` and uncomputed
-before the next point is looked at, so that memory does not grow with n, and nothing is left over at the end.
+Each point needs k quadratic forms, their maximum, so that no exponential is out of range, and the logarithm of a sum. These are
+computed, added to `out` and uncomputed before the next point. The memory therefore does not grow with n, and no garbage is
+left.
 
-A maximum forgets what it is larger than. `logsumexp` of the library keeps the maxima of the first 1, 2, … k terms: each is
-made from two known numbers, and can be taken away again.
+A maximum loses the smaller number. `logsumexp` of the library keeps the maxima of the first 1, 2, … k terms. Each is computed
+from two known numbers, and can be uncomputed.
 
     python -m retrograd.examples.gmm [file]
 """
@@ -41,7 +41,7 @@ DATA = Path(__file__).parent / "data" / "gmm"
 
 @rg.pure
 def columns(d: int) -> list[tuple[int, int, int]]:
-    """(i, first, last + 1): where in lⱼ the part of column i lies that is below the diagonal."""
+    """(i, first, last + 1): the range in lⱼ of the part of column i below the diagonal."""
     starts = np.cumsum([0, *range(d - 1, 0, -1)]).tolist()
     return [(i, starts[i], starts[i + 1]) for i in range(d - 1)]
 
@@ -62,7 +62,7 @@ def whiten(
     scale: Array[fixed, "d"],
     lower: Array[fixed, "l"],
 ) -> None:
-    """y += Q (x − mean), with Q's diagonal in `scale`, what is below it in `lower`, column by column. Inverse: −=."""
+    """y += Q (x − mean), with Q's diagonal in `scale`, the part below it in `lower`, column by column. Inverse: −=."""
     with rg.routine() as r:
         z = x - mean
     y += scale * z
@@ -102,7 +102,7 @@ def gmm_objective(
     gamma: rg.static = 1.0,
     m: rg.static = 0,
 ) -> None:
-    """out += L. Inverse: −=. Error: 10⁻⁶ for a thousand points in ten dimensions, a last place for each number that is summed.
+    """out += L. Inverse: −=. Error: 10⁻⁶ for a thousand points in ten dimensions, a last place for each summand.
 
     Gradient: 10⁻⁸ of the largest.
     """
@@ -139,7 +139,7 @@ class Mixture:
 
     @property
     def arguments(self) -> tuple[Reals, Reals, Reals, Reals, float, int]:
-        """As `gmm_objective` takes them."""
+        """The arguments of `gmm_objective`."""
         return self.alphas, self.means, self.icf, self.x, self.gamma, self.m
 
 
@@ -173,7 +173,7 @@ def reference(alphas: Reals, means: Reals, icf: Reals, x: Reals, gamma: float = 
 
 
 def main() -> None:
-    """L of a file, and back."""
+    """Print L of a file, forward and back."""
     mixture = read(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA / "test.txt")
     after = gmm_objective(0.0, *mixture.arguments)
     exact = reference(*mixture.arguments)

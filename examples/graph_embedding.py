@@ -1,18 +1,18 @@
-"""Embedding a graph: the loss that is zero where the Petersen graph lies in space as it should.
+"""Embedding a graph: a loss that is zero for equidistant embeddings of the Petersen graph.
 
     L = var(l₁) + var(l₂) + e^max(0, mean(l₁) − mean(l₂) + 1/10) − 1
 
-l₁ are the distances between the vertices that an edge connects, l₂ between those that none does. The loss is zero where all
-edges are equally long, all other pairs are equally far apart, and these are farther by a tenth at least. For the Petersen
-graph that takes five dimensions: there l₂ / l₁ = √2 (`solution`).
+l₁ are the distances of adjacent vertices, l₂ those of the other pairs. The loss is zero if all edges are equally long, all
+other pairs are equally far apart, and these are farther by a tenth at least. For the Petersen graph this takes five
+dimensions, where l₂ / l₁ = √2 (`solution`).
 
-Distances and means are needed on the way to the loss, and are no part of the answer. `with rg.routine() as r:` marks the
-way; the loss is added to `out`; `~r` goes the same way back, and where it began all distances are zero. So the memory is
-free again without anything having been erased.
+Distances and means are temporaries of the loss. `with rg.routine() as r:` computes them, the loss is added to `out`, and
+`~r` uncomputes them until all distances are zero. The memory is then free
+again, and nothing has been erased.
 
-`main` looks for the least loss, with the gradient by running backward. Two vertices that an edge connects are held where they
-are, at a distance of 1: else all could come together. Where the exponential is not needed, the loss goes as the square of that
-distance; so it is, from k = 2 on, for distances of 0.5 and more.
+`main` minimises the loss, with the gradient by running backward. Two adjacent vertices are held at a distance of 1; otherwise
+all vertices could meet in one point. While the exponential is 1, the loss grows with the square of that distance.
+From k = 2 on, this holds for distances of 0.5 and more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERTICES = 10
-#: a pentagon outside, a pentagram inside, five spokes
+#: an outer pentagon, an inner pentagram, five spokes
 EDGES = np.array(
     [(i, (i + 1) % 5) for i in range(5)] + [(5 + i, 5 + (i + 2) % 5) for i in range(5)] + [(i, i + 5) for i in range(5)]
 )
@@ -76,7 +76,7 @@ def reference(x: NDArray[np.float64]) -> float:
 
 
 def solution() -> NDArray[Any]:
-    """Positions in five dimensions where the loss is zero: the eigenvectors of the adjacency matrix to the eigenvalue 1."""
+    """Positions in five dimensions where the loss is zero: the eigenvectors of the adjacency matrix for the eigenvalue 1."""
     adjacency = np.zeros((VERTICES, VERTICES))
     for i, j in EDGES:
         adjacency[i, j] = adjacency[j, i] = 1
@@ -84,11 +84,11 @@ def solution() -> NDArray[Any]:
     return vectors[:, np.isclose(values, 1)]
 
 
-#: so many vertices stay where they are
+#: number of vertices that are held
 HELD = 2
-#: seeds of starts that lead to the least losses known, of hundreds that were tried in floating point
+#: seeds of the best starts among hundreds that were tried in floating point
 SEEDS = {1: 671, 2: 67, 3: 34, 4: 34, 5: 25, 6: 5, 7: 20, 8: 21, 9: 6, 10: 5}
-#: a loss that rounding alone can make
+#: a loss that may be due to rounding alone
 ZERO = 1e-9
 
 loss_and_gradient = rg.value_and_grad(embedding_loss, argnums="x", loss="out")
@@ -96,7 +96,7 @@ second = rg.hvp(embedding_loss, "x", "out")
 
 
 def start(k: int, seed: int, distance: float = 1.0) -> NDArray[Any]:
-    """Random positions, but vertices 0 and 1, which an edge connects, at the origin and at `distance` from it."""
+    """Random positions; the adjacent vertices 0 and 1 are at the origin and at `distance` from it."""
     x = np.random.default_rng(seed).normal(size=(VERTICES, k))
     x[:HELD] = 0
     x[1, 0] = distance
@@ -104,7 +104,7 @@ def start(k: int, seed: int, distance: float = 1.0) -> NDArray[Any]:
 
 
 def hessian_vector(x: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]:
-    """∂²L/∂x² v, by running the gradient program with tangents; v, which may be short, at length 1."""
+    """∂²L/∂x² v, by running the gradient program with tangents; v is scaled to length 1 for the run."""
     size = float(np.linalg.norm(v)) or 1.0
     product: NDArray[Any] = second((0.0, x), v / size)
     return product * size
@@ -131,7 +131,7 @@ def adam(x: NDArray[Any], steps: int = 2000, report: Report = silent, lr: float 
 
 
 def newton(x: NDArray[Any], steps: int = 60, report: Report = silent) -> NDArray[Any]:
-    """x after at most `steps` of Newton's, each within a region where the second-order model is to be trusted (SciPy's trust-ncg)."""
+    """x after at most `steps` of Newton's method within a trust region (SciPy's trust-ncg)."""
     try:
         from scipy.optimize import minimize  # type: ignore[import-untyped]
     except ImportError:
@@ -168,7 +168,7 @@ def ratio(x: NDArray[Any]) -> float:
 
 
 def optimise(x: NDArray[Any], method: Callable[..., NDArray[Any]], steps: int | None = None) -> NDArray[Any]:
-    """From a start to a minimum; how it went is printed."""
+    """A minimum, from a start; prints the loss on the way."""
     began = time.perf_counter()
     count = 0
 
@@ -189,7 +189,7 @@ def optimise(x: NDArray[Any], method: Callable[..., NDArray[Any]], steps: int | 
 
 
 def main() -> None:
-    """The least losses."""
+    """Print the least losses."""
     parser = argparse.ArgumentParser(description="Embed the Petersen graph in k dimensions.")
     parser.add_argument("-k", type=int, default=5, help="dimensions (default: 5)")
     parser.add_argument("--all", action="store_true", help="k = 1 to 10, one after the other: minutes")

@@ -1,16 +1,16 @@
-"""The planets, out and back: the leapfrog method without a rounding error that time could not undo.
+"""The planets, forward and back in time: the leapfrog method with an exact inverse.
 
     q += v dt/2,    vᵢ += dt Σⱼ G mⱼ (qⱼ − qᵢ) / |qⱼ − qᵢ|³,    q += v dt/2        (drift, kick, drift)
 
 Newton's equations run backward in time as well as forward. A program in floating point does not: q + v dt is rounded, and
-subtracting v dt again does not always lead back. In fixed point it does, since `q += e` and `q -= e` with the same e are
-exact, however e is rounded; and e is the same, since a drift reads only velocities, which it does not change, and a kick only
-positions. So the inverse brings every planet back to the last bit, after a hundred years as after one, and it takes no memory
-for the way.
+subtracting v dt does not always restore q. In fixed point it does: `q += e` and `q -= e` with the same e are exact,
+although
+e is rounded. And e is the same: a drift reads only velocities, which it does not change, and a kick only positions.
+The inverse therefore brings every planet back to the last bit after any number of years, and takes no memory for the way.
 
-Lengths are in AU, times in years, G times the mass of the Sun is 4π². A fixed-point number is as fine everywhere, 2^-32, and
-rounds down; what is small must be written large. Velocities and G m are kept 2^20 times as large as they are: what a kick
-rounds away is then a millionth of what it would be, and planets do not drift off together.
+Lengths are in AU, times in years; G times the mass of the Sun is 4π². The last place of a fixed-point number is 2^-32 for
+numbers of any size, so small quantities are scaled up. Velocities and G m are 2^20 times their values: the rounding error of
+a kick is then a millionth of its size without the factor, and the centre of mass does not drift.
 
     python -m retrograd.examples.leapfrog [steps]
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: steps in a year
 RATE = 100
-#: velocities and G m are this much larger than in AU/yr and AU³/yr²
+#: factor of velocities and G m over AU/yr and AU³/yr²
 LARGER = 2.0**20
 G_SUN = 4 * math.pi**2
 
@@ -71,8 +71,8 @@ def attract(
 ) -> None:
     """v += dt G n u / r², w −= dt G m u / r², for p − q = r u, |u| = 1: a body (q, v, G m) and another (p, w, G n).
 
-    dt = 1 / rate. Inverse: exchanged signs. The unit vector first: its error is a last place whatever the distance, where
-    (p − q) / r³ would have r of them.
+    dt = 1 / rate. Inverse: exchanged signs. The unit vector first: its error is one last place at any distance; that of
+    (p − q) / r³ would be r last places.
     """
     with rg.routine() as r:
         d = p - q
@@ -97,10 +97,10 @@ def kick(v: Array[fixed, "n", 3], gm: Array[fixed, "n"], q: Array[fixed, "n", 3]
 def leapfrog(
     q: Array[fixed, "n", 3], v: Array[fixed, "n", 3], gm: Array[fixed, "n"], steps: int, rate: rg.static = RATE
 ) -> None:
-    """(q, v) after `steps` steps of 1/rate of a year; v and gm are LARGER than they are. Inverse: before them, bit for bit.
+    """(q, v) after `steps` steps of 1/rate of a year; v and gm are LARGER times their values. Inverse: the state before, bit for bit.
 
-    Gradient: with scale=20. By what is LARGER it is as much smaller, and on the way back it passes through there: without a
-    scale hardly a digit is left of it.
+    Gradient: with scale=20. The derivatives by quantities that are LARGER are smaller by the same factor; without a scale they
+    would keep hardly a digit.
     """
     for _ in range(steps):
         drift(q, v, 2 * rate * LARGER)
@@ -160,7 +160,7 @@ def energy(q: Reals, v: Reals, gm: Reals) -> float:
 
 
 def main() -> None:
-    """Out and back, and what it came to."""
+    """Run forward and back, and print times and errors."""
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     q, v, gm = solar_system()
     begun = time.perf_counter()

@@ -1,21 +1,21 @@
-"""A flow: a function that learns where data lie, and draws more of them by running backward.
+"""A normalising flow: it learns the distribution of data, and draws samples by running backward.
 
     x ⇄ z = f(x),    −ln p(x) = Σⱼ (zⱼ² e^{−2sⱼ} / 2 + sⱼ) + ln 2π
 
-f is made of the library's additive coupling layers: one coordinate is moved by what a small network says of the other, then
-the other by what a second network says of the first, and so on. Such a step leaves volumes as they are, so that the density of
-x is that of z, for which a normal distribution with standard deviations e^s is taken. To train f is to make that density of
-the data as large as possible.
+f consists of the library's additive coupling layers. A layer adds the output of a small network on one coordinate to the other
+coordinate; the next layer exchanges the two. Such a step preserves volume, so the density of x is that of z. The density of z
+is a normal distribution with standard deviations e^s. Training maximises the density of the data.
 
-Whoever writes a flow elsewhere writes it twice, f for training and f⁻¹ for drawing samples. Here f is written once:
+Other systems need two programs, f for training and f⁻¹ for drawing samples. Here f is written once:
 
-- `flow` run forward takes data to the normal distribution;
-- `flow` run backward takes normal random numbers to new data, and its own output to its input, to the bit;
-- the gradient of `loss` is `loss` run backward with cotangents. No layer's activations are kept: how deep the flow is makes no
-  difference to the memory, except that of the parameters themselves; and layers can be passed through again (`passes`).
+- `flow` run forward maps data to the normal distribution;
+- `flow` run backward maps normal random numbers to new data, and its own output to its input, to the bit;
+- the gradient of `loss` is `loss` run backward with cotangents. No activations are stored, so the memory does not depend on the
+  number of layers, except for the parameters.
+- Layers can be passed through again (`passes`).
 
 Source: Dinh, Krueger and Bengio, "NICE: Non-linear Independent Components Estimation", arXiv 1410.8516; here the diagonal
-scaling, the one factor of theirs that changes volumes, is the deviation of the normal distribution.
+scaling, the only factor that changes volumes, is the deviation of the normal distribution.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LAYERS, HIDDEN = 6, 8
-#: points that one step of training looks at
+#: points of one step of training
 BATCH = 32
-#: points to train with, to compare with, to draw
+#: points for training, for comparison, and to draw
 POINTS, UNSEEN = 1024, 512
-#: of the start and of the batches
+#: seed of the start and of the batches
 SEED = 0
 
 
@@ -83,7 +83,7 @@ def loss(
 
 
 class Parameters(NamedTuple):
-    """Of the layers' networks, and the logarithms of the deviations."""
+    """Parameters of the layers' networks, and the logarithms of the deviations."""
 
     w1: NDArray[Any]
     b1: NDArray[Any]
@@ -93,7 +93,7 @@ class Parameters(NamedTuple):
 
     @property
     def layers(self) -> tuple[NDArray[Any], ...]:
-        """What `flow` takes."""
+        """The layers as arguments of `flow`."""
         return self[:4]
 
 
@@ -101,7 +101,7 @@ loss_and_gradient = rg.value_and_grad(loss, argnums=Parameters._fields, loss="ou
 
 
 def ring(n: int, seed: int) -> NDArray[Any]:
-    """n points about a circle of radius 1.3, off it by 0.12 or so."""
+    """n points around a circle of radius 1.3, with a deviation of 0.12."""
     generator = np.random.default_rng(seed)
     angle, radius = generator.uniform(0, tau, n), generator.normal(1.3, 0.12, n)
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
@@ -117,7 +117,7 @@ def start(layers: int = LAYERS, seed: int = SEED) -> Parameters:
 def train(
     data: NDArray[Any], parameters: Parameters, steps: int, report: Callable[[int, float], None], seed: int = SEED
 ) -> Parameters:
-    """Adam, each step on other points; the steps become smaller in the second half. Source: arXiv 1412.6980."""
+    """Adam, each step on new points; the steps become smaller in the second half. Source: arXiv 1412.6980."""
     generator = np.random.default_rng(seed)
     m = v = [np.zeros_like(p) for p in parameters]
     for t in range(1, steps + 1):
@@ -140,12 +140,12 @@ def samples(n: int, parameters: Parameters, seed: int = 1) -> NDArray[Any]:
 
 
 def normal(data: NDArray[Any]) -> float:
-    """The least mean of −ln p that a normal distribution has on the data: what there is to beat."""
+    """The least mean of −ln p of a normal distribution on the data, for comparison."""
     return float(np.linalg.slogdet(np.cov(data.T, bias=True))[1] / 2 + log(tau) + 1)
 
 
 def words(layers: int, passes: int) -> tuple[int, int, int]:
-    """Words of memory of a machine that computes `loss` of one batch, those of parameters among them, and instructions."""
+    """Words of memory of a machine that computes `loss` of a batch, including the parameters; instructions."""
     parameters = start(layers)
     run = rg.run(loss, 0.0, ring(BATCH, 0), passes, *parameters)
     return len(run.machine.memory), sum(p.size for p in parameters), run.steps
@@ -161,7 +161,7 @@ def sketch(*pictures: NDArray[Any], width: int = 36, height: int = 18, reach: fl
 
 
 def main() -> None:
-    """Train, compare, draw, and look at the memory."""
+    """Train, compare, draw samples, and print the memory."""
     parser = argparse.ArgumentParser(description="Train a NICE flow on points about a circle.")
     parser.add_argument("--steps", type=int, default=300, help="of training (default: 300)")
     parser.add_argument("--plot", metavar="FILE", help="write a picture of data, f(data) and samples: .png, .svg, .pdf")

@@ -1,10 +1,10 @@
-"""A function of two numbers whose derivatives are known by heart, to try derivatives on.
+"""A function of two numbers with known derivatives, as a test of them.
 
     f(x, y) = 2x² + 3xy + 4y²
 
     gradient (4x + 3y, 3x + 8y)        Hessian [[4, 3], [3, 8]]        Hessian at (3, 4) times (7, 8): (52, 85)
 
-A sum needs no variable for its terms: each is added to `out` by itself, and a run backward takes each away again.
+A sum needs no variable for its terms: each is added to `out` by itself, and a run backward subtracts each.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def gradient(x: float, y: float) -> tuple[float, float]:
 
 
 def hessian_vector(vx: float, vy: float) -> tuple[float, float]:
-    """The Hessian, which is the same everywhere, times (vx, vy)."""
+    """The constant Hessian times (vx, vy)."""
     return 4 * vx + 3 * vy, 3 * vx + 8 * vy
 
 
 def main() -> None:
-    """f at (3, 4), and back."""
+    """Print f at (3, 4), forward and back."""
     after = quadratic(0.0, 3.0, 4.0)
     print(f"f(3, 4) = {after.out}, gradient {gradient(3, 4)}, Hessian times (7, 8) {hessian_vector(7, 8)}")
     print(f"backward: {(~quadratic)(*after)}")

@@ -1,17 +1,17 @@
-"""trace(AᵀB) of two sparse matrices: merging columns, and remembering which way one went.
+"""trace(AᵀB) of two sparse matrices: a merge of columns, with and without a record of its decisions.
 
     out += Σⱼ Σᵢ Aᵢⱼ Bᵢⱼ
 
 Compressed columns hold, for column j, the rows and values from starts[j] to before starts[j + 1], rows ascending. The products
-are found by merging: two fingers move down the two columns, always the one on the smaller row, and where both are on the same row
-its product is added. Which finger moved is a decision, a bit for each step, and a program that forgets it cannot go back.
+are found by merging: two indices move down the two columns, always the index on the smaller row, and where both are on the same
+row their product is added. Each step is a decision of one bit, which a run backward needs again.
 
-- `trace_with_keeper` writes the bits down, in an array (a *branch keeper*). Once the column is summed, the fingers go back up
-  with the bits as their guide, and clear each as it is used: Bennett's way, for any merge.
-- `sparse_dot` of the library needs no bits. The finger that moved last stands just below the greater row: the decision can be
-  read off its result. `if (before, after):` states both, and the machine checks each against how control came.
+- `trace_with_keeper` records the bits in an array (a *branch keeper*). Once the column is summed, the indices move up again by
+  the bits, and clear each after its use: Bennett's method, for any merge.
+- `sparse_dot` of the library needs no bits. The index that moved last is just below the greater row, so the decision follows
+  from its result. `if (before, after):` states both conditions, and the machine checks each.
 
-Neither leaves anything behind. Columns may be empty, and all rows may agree.
+Both leave no garbage. Columns may be empty, and all rows may agree.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def advance(
     went: bool, i: int, k: int, a_end: int, b_end: int, a_rows: Array[int, "p"], b_rows: Array[int, "q"]
 ) -> None:
-    """went ^= whether it is A's finger i that is to move, or B's finger k; it moves. Inverse: uncall."""
+    """went ^= whether A's index i moves, or B's index k; moves it. Inverse: uncall."""
     went ^= k == b_end or (i < a_end and a_rows[i] <= b_rows[k])
     if went:
         i += 1
@@ -77,12 +77,12 @@ def csc(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def sparse_random(generator: Any, rows: int, columns: int, density: float) -> NDArray[np.float64]:
-    """A matrix of which about so many entries are normal random numbers, and the others zero."""
+    """A matrix of zeros and, with probability `density`, normal random numbers."""
     return np.where(generator.random((rows, columns)) < density, generator.normal(size=(rows, columns)), 0.0)
 
 
 def main() -> None:
-    """Both functions on random matrices, and back."""
+    """Print both functions on random matrices, forward and back."""
     generator = np.random.default_rng(1)
     x, y = (sparse_random(generator, 40, 40, 0.1) for _ in range(2))
     exact = float((x * y).sum())

@@ -1,8 +1,8 @@
-"""The same by two ways that cost differently: what [the analysis of energy](../docs/energy-analysis.md) compares.
+"""Results with two programs each, of different cost, which [the analysis of energy](../docs/energy-analysis.md) compares.
 
-a product       of fixed numbers, whose partial products are kept and uncomputed; or of lognumbers, in place
+a product       of fixed numbers, whose partial products are kept and uncomputed; or of lognums, in place
 a chain         that erases each state, beside Bennett's scheme (retrograd.library.bennett), which erases none
-squared_error   of one measurement of bundle adjustment, whose gradient comes of the adjoint or of a tape
+squared_error   of one measurement of bundle adjustment, with its gradient by the adjoint or by a tape
 
 retrograd energy examples/tradeoffs.py:product_by_lognum 0.0 '[1.5, 2.0, 0.5]' --tech cmos45
 """
@@ -17,7 +17,7 @@ from retrograd import Array, fixed, lognum, reversible
 
 @reversible
 def forgetting_chain(y: fixed, x: fixed, steps: rg.static) -> None:
-    """y += F^steps(x), F being `logistic`'s: each state is erased as soon as the next is there."""
+    """y += F^steps(x), F being `logistic`'s. Each state is erased when the next is computed."""
     a = fixed(0)
     b = fixed(0)
     a += x
@@ -31,7 +31,7 @@ def forgetting_chain(y: fixed, x: fixed, steps: rg.static) -> None:
 
 @reversible
 def product_by_fixed(y: fixed, x: Array[fixed, "n"]) -> None:
-    """y += Π x, by the products of the first 1, 2, 3, … numbers: a product of fixed numbers is rounded, and cannot be undone."""
+    """y += Π x, by the products of the first 1, 2, 3, … numbers, since a rounded product cannot be undone in place."""
     with rg.routine() as r:
         p = rg.zeros_like(x)
         p[0] += x[0]
@@ -43,7 +43,7 @@ def product_by_fixed(y: fixed, x: Array[fixed, "n"]) -> None:
 
 @reversible
 def product_by_lognum(y: fixed, x: Array[fixed, "n"]) -> None:
-    """y += Π x, in place: multiplying a lognum adds logarithms, and dividing takes them away again."""
+    """y += Π x, in place: a product of lognums adds logarithms, and a quotient subtracts them."""
     with rg.routine() as r:
         p = lognum(1)
         for i in range(len(x)):
