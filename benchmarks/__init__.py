@@ -3,7 +3,7 @@
 workloads/    one file each: definition (from the examples and the library), goldens, sizes
 peers/        one file each: the same workloads with other systems
 references/   the same in float64, independent of the code under test
-toolchain/    assembler, machines, compiler, counting, start-up
+toolchain/    assembler, machines, compiler, counting, calls, start-up
 reporting/    table, page, bars, comparison of two runs
 gpu/          batches on a GPU: python -m retrograd.benchmarks.gpu
 ours          our programs on matrices of words; primals: plain loops, with and without Numba

@@ -1,11 +1,11 @@
-"""Measurements of the toolchain: assembler, reference machine, compiler, engines on loops, counting, start-up."""
+"""Measurements of the toolchain: assembler, reference machine, compiler, engines on loops, counting, calls, start-up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from retrograd.benchmarks.measure import Row
-from retrograd.benchmarks.toolchain import assembler, compiler, energy, loops, machine, startup
+from retrograd.benchmarks.toolchain import assembler, calls, compiler, energy, loops, machine, startup
 
 #: name -> measurement, which takes `quick`
 PARTS: dict[str, Callable[[bool], list[Row]]] = {
@@ -14,5 +14,6 @@ PARTS: dict[str, Callable[[bool], list[Row]]] = {
     "compiler": compiler.measure,
     "loops": loops.measure,
     "counting": energy.measure,
+    "calls": calls.measure,
     "start-up": startup.measure,
 }
