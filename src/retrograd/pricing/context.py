@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retrograd.compiler.compiled import Options
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.simulator.energy.counting import Counts
@@ -17,6 +16,9 @@ from retrograd.simulator.energy.loading import technology
 from retrograd.simulator.energy.pricing import Price, price
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.energy.units import quantity
+
+if TYPE_CHECKING:
+    from retrograd.compiler.compiled import Options
 
 #: a quantity: in SI units, or as text with its unit
 Quantity = float | str
