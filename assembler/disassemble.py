@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from retrograd.isa.encoding import write
 from retrograd.isa.program import Program
-from retrograd.isa.syntax import write
 
 #: what the assembler takes for a label: a name that is no register
 _NAME = re.compile(r"(?!r(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$)[A-Za-z_][\w.]*")

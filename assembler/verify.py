@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
-from retrograd.isa.encoding import Instruction
+from retrograd.isa.encoding import Instruction, distance_text, write
 from retrograd.isa.program import Program
-from retrograd.isa.syntax import distance_text, write
 
 
 def findings(program: Program, *, strict: bool = False) -> list[Diagnostic]:

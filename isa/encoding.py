@@ -1,7 +1,8 @@
-"""Instructions as 64 bits: `op:8 rd:8 ra:8 rb:8 imm:32`, fields that an opcode does not use are zero."""
+"""Instructions as 64 bits, `op:8 rd:8 ra:8 rb:8 imm:32`, and as text. Fields that an opcode does not use are zero."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError
@@ -84,3 +85,36 @@ def inverse(i: Instruction, table: Table = TABLE) -> Instruction:
     """The instruction that undoes `i`: the partner opcode on the same operands, a branch's offset negated."""
     opcode, rd, ra, rb, imm = i
     return Instruction(table.inverse(opcode), rd, ra, rb, -imm if opcode.negates_immediate else imm)
+
+
+# ---------------------------------------------------------------- text
+
+
+def distance_text(distance: int) -> str:
+    """A branch target without labels: relative to the branch itself."""
+    return f".{distance:+d}"
+
+
+def address_text(constant: int) -> str:
+    """The constant of a memory operand, after its register."""
+    return "" if constant == 0 else f" {'-' if constant < 0 else '+'} {abs(constant)}"
+
+
+def write(i: Instruction, target: Callable[[int], str] = distance_text) -> str:
+    """The instruction as the assembler reads it; `target` names the other end of a branch by its distance."""
+    operands: list[str] = []
+    for kind in i.opcode.operands:
+        match kind:
+            case "rd":
+                operands.append(f"r{i.rd}")
+            case "ra":
+                operands.append(f"r{i.ra}")
+            case "rb":
+                operands.append(f"r{i.rb}")
+            case "[ra+imm]":
+                operands.append(f"[r{i.ra}{address_text(i.imm)}]")
+            case "imm":
+                operands.append(str(i.imm))
+            case "target":
+                operands.append(target(i.opcode.distance(i.imm)))
+    return f"{i.opcode.name} {', '.join(operands)}".rstrip()

@@ -26,7 +26,6 @@ from retrograd.isa.expr import (
     ZERO,
     Expr,
     const,
-    div_shift,
     look_up,
     mul_shift,
     place,
@@ -80,7 +79,7 @@ def is_opaque(name: str) -> bool:
 # ------------------------------------------------------------------ constants in words
 
 
-def _to_places(value: int, places: int) -> int:
+def to_places(value: int, places: int) -> int:
     """value / 2^128 in units of 2^-places, to nearest."""
     drop = exact.PLACES - places
     return (value + (1 << (drop - 1))) >> drop
@@ -90,32 +89,32 @@ def _rational(value: Fraction, places: int) -> Expr:
     return const(round(value * (1 << places)))
 
 
-def _entries(table: tuple[int, ...], w: Format, *, middle: bool = False) -> list[int]:
+def entries(table: tuple[int, ...], w: Format, *, middle: bool = False) -> list[int]:
     """The 2^K entries that the format uses of a table of 2^6 (and of its far end, if it has one)."""
     step = 1 << (exact.BITS - index_bits(w))
     return list(table[step // 2 if middle else 0 :: step])
 
 
-class _Split(NamedTuple):
+class Split(NamedTuple):
     """A table's entry in two words: high in units of 2^-places, low in units of the remainder."""
 
     high: Expr
     low: Expr
 
 
-def _split(index: Expr, values: list[int], places: int, unit: int) -> _Split:
+def split(index: Expr, values: list[int], places: int, unit: int) -> Split:
     """Entries (in units of 2^-128) as high·2^-places + low·2^-unit, 0 <= low."""
     highs = [v >> (exact.PLACES - places) for v in values]
-    lows = [_to_places(v, unit) - (h << (unit - places)) for v, h in zip(values, highs, strict=True)]
-    return _Split(look_up(index, highs), look_up(index, lows))
+    lows = [to_places(v, unit) - (h << (unit - places)) for v, h in zip(values, highs, strict=True)]
+    return Split(look_up(index, highs), look_up(index, lows))
 
 
-def _round_off(x: Expr, bits: int) -> Expr:
+def round_off(x: Expr, bits: int) -> Expr:
     """x / 2^bits to nearest, ties up; x + half must not overflow."""
     return x if bits == 0 else (x + (1 << (bits - 1))).sar(bits)
 
 
-def _horner(coefficients: list[Fraction], x: Expr, unit: int, places: int) -> Expr:
+def horner(coefficients: list[Fraction], x: Expr, unit: int, places: int) -> Expr:
     """Σ cᵢ xⁱ in units of 2^-places, for x in units of 2^-unit."""
     total = _rational(coefficients[-1], places)
     for c in reversed(coefficients[:-1]):
@@ -123,7 +122,7 @@ def _horner(coefficients: list[Fraction], x: Expr, unit: int, places: int) -> Ex
     return total
 
 
-def _terms(bound: Fraction, coefficient: Callable[[int], Fraction], small: Fraction) -> list[Fraction]:
+def series_terms(bound: Fraction, coefficient: Callable[[int], Fraction], small: Fraction) -> list[Fraction]:
     """c₀, c₁ … up to where the next cₙ·boundⁿ is below `small`."""
     out = [coefficient(0)]
     while abs(coefficient(len(out))) * bound ** len(out) >= small:
@@ -146,7 +145,7 @@ def _segments(high: Expr, low: Expr, w: Format) -> Reduced:
     return Reduced(high + low.shr(w.width - 1), low)
 
 
-def _reduce_product(x: Expr, constant: int, extra: int, w: Format) -> Reduced:
+def reduce_product(x: Expr, constant: int, extra: int, w: Format) -> Reduced:
     """x / 2^F · constant, in segments of 2^-(K+extra) and a remainder in units of 2^-(W+K+extra).
 
     The constant is taken in two words, the first as large as a word holds, so that the remainder is within a few
@@ -190,12 +189,12 @@ def _power_of_two(y: Reduced, w: Format) -> Power:
     ln2 = Fraction(exact.LN_2, 1 << exact.PLACES)
     bound = Fraction(1, 2 << k)
     # 2^d − 1 = d·(ln2 + d·ln2²/2 + …), |d| <= 2^-(K+1)
-    series = _terms(bound, lambda n: ln2 ** (n + 1) / factorial(n + 1), Fraction(1, 1 << (width - 1)))
-    p = mul_shift(y.rest, _horner(series, y.rest, unit, width - 2), width - 2)
-    entry = _split(y.segment & ((1 << k) - 1), _entries(exact.EXP2, w), width - 2, unit - 1)
+    series = series_terms(bound, lambda n: ln2 ** (n + 1) / factorial(n + 1), Fraction(1, 1 << (width - 1)))
+    p = mul_shift(y.rest, horner(series, y.rest, unit, width - 2), width - 2)
+    entry = split(y.segment & ((1 << k) - 1), entries(exact.EXP2, w), width - 2, unit - 1)
     # In units of 2^-(W+K-1): the product may reach 0.69·2^-K, a bit more than 2^-(W+K) leaves room for.
     correction = mul_shift(entry.high, p, width - 1) + entry.low
-    return Power((entry.high << 1) + _round_off(correction, k), y.segment.sar(k))
+    return Power((entry.high << 1) + round_off(correction, k), y.segment.sar(k))
 
 
 def _scale(p: Power, w: Format) -> tuple[Expr, Expr]:
@@ -209,7 +208,7 @@ def _scale(p: Power, w: Format) -> tuple[Expr, Expr]:
 @elementary((ZERO, ZERO))
 def exp(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(e^x, 1 if it fits)."""
-    return _scale(_power_of_two(_reduce_product(x, exact.LOG2_E, 0, w), w), w)
+    return _scale(_power_of_two(reduce_product(x, exact.LOG2_E, 0, w), w), w)
 
 
 # ------------------------------------------------------------------ logarithm
@@ -227,7 +226,7 @@ class _Normalised(NamedTuple):
     exponent: Expr
 
 
-def _normalise(x: Expr, w: Format) -> _Normalised:
+def normalise(x: Expr, w: Format) -> _Normalised:
     """x unsigned = word · 2^exponent, by shifts of W/2, W/4 … 1."""
     shift, count = w.width // 2, ZERO
     while shift:
@@ -245,213 +244,34 @@ def _log2(v: _Normalised, w: Format) -> Expr:
     cut = max(0, width - 2 - (w.frac + 12))
     m = v.word.shr(1) & -(1 << cut)
     index = v.word.shr(width - 1 - k)
-    reciprocals = _entries(exact.RECIPROCAL, w, middle=True)
+    reciprocals = entries(exact.RECIPROCAL, w, middle=True)
     c = look_up(index, [x >> (exact.PLACES - (width - 2)) for x in reciprocals])
-    logs = [_to_places(x, places) for x in _entries(exact.LOG2_RECIPROCAL, w, middle=True)]
+    logs = [to_places(x, places) for x in entries(exact.LOG2_RECIPROCAL, w, middle=True)]
     r = mul_shift(m, c, width - 2) - (1 << (width - 2))
     # ln(1 + r) = r·(1 − r/2 + r²/3 − …); half a segment, and what the 12 places of c leave
     small = Fraction(1, 1 << min(width - 2, w.frac + 18))
-    series = _terms(Fraction(1, 2 << k) + Fraction(1, 1 << 11), lambda n: Fraction((-1) ** n, n + 1), small)
-    log1p = mul_shift(r, _horner(series, r, width - 2, width - 3), width - 3)
-    part = mul_shift(log1p, _to_places(exact.LOG2_E, width - 2), 2 * width - 4 - places)
+    series = series_terms(Fraction(1, 2 << k) + Fraction(1, 1 << 11), lambda n: Fraction((-1) ** n, n + 1), small)
+    log1p = mul_shift(r, horner(series, r, width - 2, width - 3), width - 3)
+    part = mul_shift(log1p, to_places(exact.LOG2_E, width - 2), 2 * width - 4 - places)
     return ((v.exponent + (width - 1)) << places) + look_up(index, logs) + part
 
 
 @elementary((ZERO, ZERO))
 def log(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(ln x, 1 if it fits), for x > 0."""
-    v = _normalise(x, w)
+    v = normalise(x, w)
     log2 = _log2(_Normalised(v.word, v.exponent - w.frac), w)
     places = _log_places(w)
     # ln 2 < 1, so the product cannot leave the word; its rounding is the only one but the last.
-    return _rescale(mul_shift(log2, _to_places(exact.LN_2, w.width - 1), w.width - 1), places, w)
+    return rescale(mul_shift(log2, to_places(exact.LN_2, w.width - 1), w.width - 1), places, w)
 
 
-def _rescale(x: Expr, places: int, w: Format) -> tuple[Expr, Expr]:
+def rescale(x: Expr, places: int, w: Format) -> tuple[Expr, Expr]:
     """(x from units of 2^-places to 2^-F, to nearest; 1 if it fits)."""
     if places >= w.frac:
-        return _round_off(x, places - w.frac), ONE
+        return round_off(x, places - w.frac), ONE
     up = w.frac - places
     return x << up, (x << up).sar(up).eq(x)
-
-
-# ------------------------------------------------------------------ angles
-
-
-class _Wave(NamedTuple):
-    """sin and cos as table word + correction in units of 2^-(W+K-1); and what tan needs."""
-
-    sin: _Split
-    cos: _Split
-    #: the remainder δ in radians, and δ² in units of 2^-(W-1+2K)
-    delta: Expr
-    square: Expr
-    segment: Expr
-
-
-def _wave(x: Expr, w: Format, places: int, sines: list[int], cosines: list[int]) -> _Wave:
-    """sin and cos of table angle + δ, with table words in units of 2^-places."""
-    width, k = w.width, index_bits(w)
-    unit = width + k - 1
-    y = _reduce_product(x, exact.TURNS_PER_RADIAN, 2, w)
-    # |δ| <= 2π·2^-(K+3) < 0.79·2^-K
-    delta = mul_shift(y.rest, _to_places(exact.PI >> 2, width - 1), width - 1)
-    square = mul_shift(delta, delta, width - 1)
-    square_unit = width - 1 + 2 * k
-    bound, small = Fraction(5, 8) / (1 << 2 * k), Fraction(1, 1 << (width + 1))
-    # sin δ = δ + δ·δ²·(−1/6 + δ²/120 − …), 1 − cos δ = δ²·(1/2 − δ²/24 + …)
-    odd = _terms(bound, lambda n: Fraction((-1) ** (n + 1), factorial(2 * n + 3)), small)
-    even = _terms(bound, lambda n: Fraction((-1) ** n, factorial(2 * n + 2)), small)
-    s = delta + mul_shift(
-        delta, mul_shift(square, _horner(odd, square, square_unit, width - 1), width - 1), square_unit
-    )
-    v = mul_shift(square, _horner(even, square, square_unit, width - 1), width - 1).sar(k)
-    index = y.segment & ((1 << k) - 1)
-    sine, cosine = _split(index, sines, places, unit), _split(index, cosines, places, unit)
-    return _Wave(
-        _Split(sine.high, sine.low + mul_shift(cosine.high, s, places) - mul_shift(sine.high, v, places)),
-        _Split(cosine.high, cosine.low - mul_shift(sine.high, s, places) - mul_shift(cosine.high, v, places)),
-        delta,
-        square,
-        y.segment,
-    )
-
-
-def _sin_of_quadrant(x: Expr, ahead: int, w: Format) -> Expr:
-    """sin(x + ahead quarter turns)."""
-    k, places = index_bits(w), w.width - 2
-    quarter = _entries(exact.SIN, w)
-    wave = _wave(x, w, places, quarter[:-1], quarter[:0:-1])
-    quadrant = wave.segment.shr(k) + ahead
-    odd = quadrant & 1
-    high = select(odd, wave.cos.high, wave.sin.high)
-    low = select(odd, wave.cos.low, wave.sin.low)
-    value = high + _round_off(low, k + 1)
-    signed = select(quadrant & 2, -value, value)
-    return _round_off(signed, places - w.frac)
-
-
-@elementary(ZERO)
-def sin(x: Expr, w: Format) -> Expr:
-    """sin x, x in radians."""
-    return _sin_of_quadrant(x, 0, w)
-
-
-@elementary(ZERO)
-def cos(x: Expr, w: Format) -> Expr:
-    """cos x, x in radians."""
-    return _sin_of_quadrant(x, 1, w)
-
-
-@elementary((ZERO, ZERO))
-def atan2(y: Expr, x: Expr, w: Format) -> tuple[Expr, Expr]:
-    """(the angle of (x, y) in (−π, π], 1 if it fits), for (x, y) != (0, 0)."""
-    width, k = w.width, index_bits(w)
-    ay, ax = select(y.lt(0), -y, y), select(x.lt(0), -x, x)
-    steep = ax.ltu(ay)
-    big, small = select(steep, ay, ax), select(steep, ax, ay)
-    lift = -_normalise(big, w).exponent
-    big, small = (big << lift).shr(2), (small << lift).shr(2)
-    # The nearest table slope c = j/2^K; then tan of the remaining angle is (small − c·big) / (big + c·small).
-    j = _round_off(div_shift(small, big, k + 1), 1)
-    z = div_shift(small - mul_shift(big, j, k), big + mul_shift(small, j, k), width - 2)
-    square = mul_shift(z, z, width - 2)
-    bound = Fraction(1, 1 << 2 * (k + 1))
-    series = _terms(bound, lambda n: Fraction((-1) ** n, 2 * n + 1), Fraction(1, 1 << (w.frac + 18)))
-    rest = mul_shift(z, _horner(series, square, width - 2, width - 3), width - 3)
-    places = width - 4  # room for ±π, and for the half that rounding adds
-    table = [_to_places(v, places) for v in _entries(exact.ATAN, w)]
-    table += [0] * ((2 << k) - len(table))
-    first = look_up(j, table) + _round_off(rest, 2)
-    octant = select(steep, const(_to_places(exact.PI >> 1, places)) - first, first)
-    turned = select(x.lt(0), const(_to_places(exact.PI, places)) - octant, octant)
-    return _rescale(select(y.lt(0), -turned, turned), places, w)
-
-
-# ------------------------------------------------------------------ rotation
-
-
-class Rotation(NamedTuple):
-    """A rotation as quarter turns and three shears: t = tan(θ/2) in `tangent_places`, s = sin θ in W−1.
-
-    |θ| is at most an eighth of a turn and half a segment.
-    """
-
-    #: 1 where the two words are exchanged, and where each is negated after that
-    exchanged: Expr
-    first_negated: Expr
-    second_negated: Expr
-    t: Expr
-    s: Expr
-
-
-def tangent_places(w: Format) -> int:
-    """W where tan(θ/2) < 1/2, which coarse segments exceed."""
-    return w.width if index_bits(w) >= 3 else w.width - 1
-
-
-@elementary(Rotation(ZERO, ZERO, ZERO, ZERO, ZERO))
-def rotation(x: Expr, w: Format) -> Rotation:
-    """The parts of a rotation by x radians. Whatever the rounding of t and s, shears are undone exactly."""
-    width, k = w.width, index_bits(w)
-    n = 1 << k
-    unit = width + k - 1
-    quarter = _entries(exact.SIN, w)
-    # Index j stands for the angle j or, from half way, j − 2^K: an eighth of a turn to either side.
-    eighth = _entries(exact.TAN_HALF, w)
-    before = [j < (n + 1) // 2 for j in range(n)]
-    sines = [quarter[j] if near else -quarter[n - j] for j, near in enumerate(before)]
-    cosines = [quarter[n - j] if near else quarter[j] for j, near in enumerate(before)]
-    tangents = [eighth[j] if near else -eighth[n - j] for j, near in enumerate(before)]
-    wave = _wave_for_shears(x, w, sines, cosines)
-    index = wave.segment & (n - 1)
-    quadrant = (wave.segment + n // 2).shr(k)
-    s = wave.sin.high + _round_off(wave.sin.low, k)
-
-    # tan(a + b) = tan a + (1 + tan² a)·tan b / (1 − tan a·tan b), with b = δ/2
-    half_square = wave.square.sar(2)
-    bound, small = Fraction(5, 32) / (1 << 2 * k), Fraction(1, 1 << (width + 1))
-    tan_series = _terms(bound, _tan_coefficient, small)
-    half = wave.delta  # δ/2 in units of 2^-(unit+1)
-    tan_b = half + mul_shift(
-        half,
-        mul_shift(
-            half_square, _horner(tan_series[1:] or [Fraction(0)], half_square, width - 1 + 2 * k, width - 1), width - 1
-        ),
-        width - 1 + 2 * k,
-    )
-    places = tangent_places(w)
-    tangent = _split(index, tangents, places, unit + 1)
-    secant = look_up(index, [_to_places((1 << exact.PLACES) + (v * v >> exact.PLACES), width - 2) for v in tangents])
-    numerator = mul_shift(secant, tan_b, width - 2)
-    denominator = const(1 << (width - 2)) - mul_shift(tangent.high, tan_b, places + unit + 1 - (width - 2))
-    t = tangent.high + _round_off(tangent.low + div_shift(numerator, denominator, width - 2), unit + 1 - places)
-    return Rotation(quadrant & 1, (quadrant + 1).shr(1) & 1, quadrant.shr(1) & 1, t, s)
-
-
-def _wave_for_shears(x: Expr, w: Format, sines: list[int], cosines: list[int]) -> _Wave:
-    """`_wave` with the sine's word in units of 2^-(W-1): below sin(π/4 + a segment), all fit."""
-    wave = _wave(x, w, w.width - 2, sines, cosines)
-    k = index_bits(w)
-    index = wave.segment & ((1 << k) - 1)
-    fine = [v >> (exact.PLACES - (w.width - 1)) for v in sines]
-    coarse = [v >> (exact.PLACES - (w.width - 2)) for v in sines]
-    # The correction was counted from the coarse word; what the finer one adds is taken off again.
-    added = [(f - 2 * c) << k for f, c in zip(fine, coarse, strict=True)]
-    return wave._replace(sin=_Split(look_up(index, fine), wave.sin.low - look_up(index, added)))
-
-
-def _tan_coefficient(n: int) -> Fraction:
-    """The coefficient of y^(2n+1) in tan y = y + y³/3 + 2y⁵/15 + …, from tan' = 1 + tan²."""
-    c = [Fraction(1)]
-    for i in range(1, n + 1):
-        c.append(sum((c[j] * c[i - 1 - j] for j in range(i)), Fraction(0)) / (2 * i + 1))
-    return c[n]
-
-
-def shear(factor: Expr, x: Expr, places: int) -> Expr:
-    """factor·x / 2^places, to nearest with ties up: the product's bit below the last decides."""
-    return mul_shift(factor, x, places) + (mul_shift(factor, x, places - 1) & 1)
 
 
 # ------------------------------------------------------------------ lognumbers
@@ -477,8 +297,8 @@ def lognum_to_fixed(x: Expr, w: Format) -> tuple[Expr, Expr]:
 @elementary((ZERO, ZERO))
 def fixed_to_lognum(x: Expr, w: Format) -> tuple[Expr, Expr]:
     """(the lognum of x, 1 if it fits), for x != 0."""
-    v = _normalise(select(x.lt(0), -x, x), w)
-    log2, fits = _rescale(_log2(_Normalised(v.word, v.exponent - w.frac), w), _log_places(w), w)
+    v = normalise(select(x.lt(0), -x, x), w)
+    log2, fits = rescale(_log2(_Normalised(v.word, v.exponent - w.frac), w), _log_places(w), w)
     return _lognum(x, log2, w), fits & log_part(log2).eq(log2)
 
 
@@ -505,15 +325,15 @@ def lognum_sum(x: Expr, y: Expr, w: Format) -> tuple[Expr, Expr, Expr]:
     # (1 − e^-v)/v·ln2 with v = d·ln2 < 2^-K, times d
     ln2 = Fraction(exact.LN_2, 1 << exact.PLACES)
     small = Fraction(1, 1 << min(width - 2, w.frac + 18))
-    series = _terms(Fraction(1, 1 << k), lambda n: (-1) ** n * ln2 ** (n + 1) / factorial(n + 1), small)
-    slope = _horner(series, d, w.frac, width - 2)
-    scaled = _normalise(d, w)
+    series = series_terms(Fraction(1, 1 << k), lambda n: (-1) ** n * ln2 ** (n + 1) / factorial(n + 1), small)
+    slope = horner(series, d, w.frac, width - 2)
+    scaled = normalise(d, w)
     near = differ & d.ltu(1 << (w.frac - k))
     magnitude = select(near, mul_shift(scaled.word.shr(1), slope, width - 2), plain)
     exponent = select(near, scaled.exponent + (1 - w.frac), 2 - width)
 
-    v = _normalise(magnitude, w)
-    rest, small_fits = _rescale(_log2(_Normalised(v.word, v.exponent + exponent), w), _log_places(w), w)
+    v = normalise(magnitude, w)
+    rest, small_fits = rescale(_log2(_Normalised(v.word, v.exponent + exponent), w), _log_places(w), w)
     total = top + rest
     sign = select(below, y, x)
     fits = small_fits & log_part(total).eq(total)

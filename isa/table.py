@@ -9,8 +9,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Iterable, Iterator
 
-from retrograd.isa import functions
-from retrograd.isa.derivatives import partials as derivatives
+from retrograd.isa import angles, functions, partials
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Update, involution, sums_fit
 from retrograd.isa.entries import (
@@ -95,7 +94,7 @@ def _positive(w: Format) -> tuple[Guard, ...]:
 
 
 def _some_angle(w: Format) -> tuple[Guard, ...]:
-    return (Guard((a | b).ne(0), "RG0403", culprit=a), *_fits_word(functions.atan2(a, b, w)[1], w))
+    return (Guard((a | b).ne(0), "RG0403", culprit=a), *_fits_word(angles.atan2(a, b, w)[1], w))
 
 
 def _some_lognum(w: Format) -> tuple[Guard, ...]:
@@ -112,15 +111,15 @@ def _rotate(w: Format) -> Effects:
 
     (I. Daubechies, W. Sweldens, Factoring wavelet transforms into lifting steps, J. Fourier Anal. Appl. 4, 1998.)
     """
-    r = functions.rotation(b, w)
+    r = angles.rotation(b, w)
     first, second = select(r.first_negated, -d, d), select(r.second_negated, -a, a)
-    tilt = functions.shear(r.t, a, functions.tangent_places(w))
+    tilt = angles.shear(r.t, a, angles.tangent_places(w))
     return (
         Exchange("d", "a", when=r.exchanged),
         involution("d", first),
         involution("a", second),
         Update("d", "sub", tilt),
-        Update("a", "add", functions.shear(r.s, d, w.width - 1)),
+        Update("a", "add", angles.shear(r.s, d, w.width - 1)),
         Update("d", "sub", tilt),
     )
 
@@ -212,31 +211,31 @@ ENTRIES: tuple[Entry, ...] = (
              guards=_not_negative, checked=True),
     Function("fabs", 0x78, FIXED, lambda w: _magnitude(a), "Magnitude.", guards=_magnitude_fits, checked=True),
     Function("fexp", 0x7C, FIXED, lambda w: functions.exp(a, w)[0], "e^ra, to nearest.", checked=True,
-             guards=lambda w: _fits_word(functions.exp(a, w)[1], w), partials=derivatives.exp),
+             guards=lambda w: _fits_word(functions.exp(a, w)[1], w), partials=partials.exp),
     Function("flog", 0x80, FIXED, lambda w: functions.log(a, w)[0], "Natural logarithm, to nearest.", checked=True,
-             guards=_positive, partials=derivatives.log),
-    Function("fsin", 0x84, FIXED, lambda w: functions.sin(a, w), "Sine of radians, to nearest.", checked=True,
-             guards=_available, partials=derivatives.sin),
-    Function("fcos", 0x88, FIXED, lambda w: functions.cos(a, w), "Cosine of radians, to nearest.", checked=True,
-             guards=_available, partials=derivatives.cos),
-    Function("fatan2", 0x8C, FIXED, lambda w: functions.atan2(a, b, w)[0],
+             guards=_positive, partials=partials.log),
+    Function("fsin", 0x84, FIXED, lambda w: angles.sin(a, w), "Sine of radians, to nearest.", checked=True,
+             guards=_available, partials=partials.sin),
+    Function("fcos", 0x88, FIXED, lambda w: angles.cos(a, w), "Cosine of radians, to nearest.", checked=True,
+             guards=_available, partials=partials.cos),
+    Function("fatan2", 0x8C, FIXED, lambda w: angles.atan2(a, b, w)[0],
              "The angle of the vector (rb, ra) in (−π, π], to nearest.", checked=True,
-             guards=_some_angle, partials=derivatives.atan2),
+             guards=_some_angle, partials=partials.atan2),
     # conversions
     Function("itof", 0x90, "conversions", lambda w: a << w.frac, "Integer to fixed.",
              guards=_integer_fits, differentiable=False, checked=True),
     Function("ftoi", 0x94, "conversions", lambda w: _nearest_integer(a, w), "Fixed to integer, to nearest, ties up; `sari` by F floors.", differentiable=False),
     Function("ltof", 0x98, "conversions", lambda w: functions.lognum_to_fixed(a, w)[0], "Lognum to fixed, to nearest.",
              checked=True, guards=lambda w: _fits_word(functions.lognum_to_fixed(a, w)[1], w),
-             partials=derivatives.lognum_to_fixed),
+             partials=partials.lognum_to_fixed),
     # lognum
     Function("ftol", 0x9C, LOG, lambda w: functions.fixed_to_lognum(a, w)[0], "Product or quotient with a fixed-point number.",
-             updates=("mul", "div"), guards=_some_lognum, partials=derivatives.fixed_to_lognum),
+             updates=("mul", "div"), guards=_some_lognum, partials=partials.fixed_to_lognum),
     Function("ladd", 0xA4, LOG, lambda w: functions.lognum_sum(a, b, w)[0], "Product or quotient with a sum of lognums.",
-             updates=("mul", "div"), guards=lambda w: _sum_guards(b, w), partials=derivatives.lognum_sum),
+             updates=("mul", "div"), guards=lambda w: _sum_guards(b, w), partials=partials.lognum_sum),
     Function("lsub", 0xA8, LOG, lambda w: functions.lognum_sum(a, b ^ w.sign, w)[0],
              "Product or quotient with a difference of lognums.",
-             updates=("mul", "div"), guards=lambda w: _sum_guards(b ^ w.sign, w), partials=derivatives.lognum_difference),
+             updates=("mul", "div"), guards=lambda w: _sum_guards(b ^ w.sign, w), partials=partials.lognum_difference),
     Function("lmov", 0xA0, LOG, lambda w: a, "Product or quotient with a lognum, exact: logarithms add, signs add mod 2.",
              updates=("mul", "div"), shorthand="l{}"),
     # bijections
@@ -252,7 +251,7 @@ ENTRIES: tuple[Entry, ...] = (
     Bijection("exch", 0xCC, "bijections", lambda w: (Exchange("d", "m"),), "Exchange a register with a memory word."),
     Bijection("rot", 0xD0, "bijections", _rotate,
               "Rotate the vector (rd, ra) by rb radians (`irot`: back). Exact to undo, whatever its rounding.",
-              inverse_name="irot", guards=_rotation_fits, lifted=lambda w, backward: derivatives.rotation(_rotate(w), w, backward)),
+              inverse_name="irot", guards=_rotation_fits, lifted=lambda w, backward: partials.rotation(_rotate(w), w, backward)),
     # ancillas and erasure
     Bijection("assertz", 0xD4, "ancillas", lambda w: (), "Promise that rd = 0, so that it may be freed; trap if not.",
               guards=lambda w: (Guard(d.eq(0), "RG0407", culprit=d),)),

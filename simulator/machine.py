@@ -26,10 +26,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError
-from retrograd.isa.encoding import Instruction, inverse
+from retrograd.isa.encoding import Instruction, inverse, write
 from retrograd.isa.entries import Opcode
 from retrograd.isa.program import Program, program_of
-from retrograd.isa.syntax import write
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents, Fault, Store

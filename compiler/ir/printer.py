@@ -38,7 +38,7 @@ from retrograd.compiler.ir.statements import (
     While,
     Within,
 )
-from retrograd.isa.syntax import address_text
+from retrograd.isa.encoding import address_text
 from retrograd.isa.words import Q32_32, Format
 
 _RELATIONS = {"eq": "=", "ne": "≠", "lt": "<", "ge": "≥", "ltu": "<ᵤ", "geu": "≥ᵤ"}

@@ -12,8 +12,7 @@ from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.decoder import FIELDS
 from retrograd.hdl.parameters import INSTRUCTION
 from retrograd.isa.diagnostics import RetrogradError
-from retrograd.isa.encoding import decode
-from retrograd.isa.syntax import write
+from retrograd.isa.encoding import decode, write
 
 
 class Watched(Elaboratable):

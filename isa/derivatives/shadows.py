@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift
-from retrograd.isa.derivatives.partials import on_shadows
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Exchange, Permute, Update, inverse
 from retrograd.isa.entries import BAR, Bijection, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, inputs, nodes, place, substitute
 from retrograd.isa.folds.simplification import simplified
+from retrograd.isa.partials import on_shadows
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

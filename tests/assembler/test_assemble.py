@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.isa.diagnostics import Diagnostic, Span
-from retrograd.isa.encoding import Instruction
+from retrograd.isa.encoding import Instruction, write
 from retrograd.isa.entries import Function, a, b
-from retrograd.isa.laws import sample_instructions
-from retrograd.isa.syntax import write
+from retrograd.isa.folds.laws import sample_instructions
 
 import retrograd as rg
 

@@ -7,12 +7,11 @@ from itertools import islice, product
 from math import isqrt
 
 import pytest
-from retrograd.isa import laws
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift
 from retrograd.isa.encoding import Instruction, decode, encode, inverse
 from retrograd.isa.entries import Function, a
 from retrograd.isa.expr import Expr, evaluate, formula
-from retrograd.isa.folds import python_source, smtlib
+from retrograd.isa.folds import laws, python_source, smtlib
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, TRAPPED
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
-from retrograd.isa.syntax import write
+from retrograd.isa.encoding import write
 from retrograd.presentation.tables import columns
 from retrograd.simulator.machine import Machine, Trap
 
