@@ -33,7 +33,7 @@ from retrograd.isa.table import Table
 from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents, Fault, Store
 from retrograd.simulator.semantics import Handler, handler, lifted_handler
-from retrograd.simulator.stores import Words, integer_of, limit_of, words_of
+from retrograd.simulator.stores import WordsView, integer_of, limit_of, words_of
 
 if TYPE_CHECKING:
     from retrograd.isa.microarchitecture.timing import Execution
@@ -47,7 +47,7 @@ _PLAIN, _TURNS, _HALTS = 0, 1, 2
 _Decoded = tuple[Handler, int, int, int, int, int]
 
 #: registers, memory, PC, BR, DIR; then D and the cotangents of registers and memory, on a machine that has them
-State = tuple[Any, ...]
+MachineState = tuple[Any, ...]
 
 
 class Stop(Enum):
@@ -108,7 +108,7 @@ class Machine:
         #: what instructions read and write; its users have the views below
         self._registers: Store = [0] * REGISTERS
         self._memory: Store = list(program.data) + [0] * (size - len(program.data))
-        self._views: dict[str, Words] = {}
+        self._views: dict[str, WordsView] = {}
         self._br = 0
         self._direction = -1 if backward else 1
         self._pc = program.finish if backward else program.start
@@ -167,7 +167,7 @@ class Machine:
         return "reference"
 
     @property
-    def registers(self) -> Words:
+    def registers(self) -> WordsView:
         """R[0..255]. Integers are stored mod 2^W."""
         return self._shown("registers", self._registers)
 
@@ -176,7 +176,7 @@ class Machine:
         self.registers[:] = words
 
     @property
-    def memory(self) -> Words:
+    def memory(self) -> WordsView:
         """M[0..N). Integers are stored mod 2^W."""
         return self._shown("memory", self._memory)
 
@@ -223,7 +223,7 @@ class Machine:
             raise InputError(Diagnostic("RG0505", message))
         self._memory[address : address + len(block)] = block
 
-    def state(self) -> State:
+    def state(self) -> MachineState:
         """(registers, memory, PC, BR, DIR): equal states behave alike for ever.
 
         Once there are cotangents, D and those of registers and memory follow. Cotangents kept from freed ancillas are not told.
@@ -321,20 +321,20 @@ class Machine:
         self._differentiating = on
 
     @property
-    def cotangents(self) -> Words:
+    def cotangents(self) -> WordsView:
         """The companions of the registers, as words; none before D is first set. Integers are stored mod 2^W."""
         return self._shown("cotangents", None if self._companions is None else self._companions.registers)
 
     @property
-    def memory_cotangents(self) -> Words:
+    def memory_cotangents(self) -> WordsView:
         """The companions of the memory words."""
         return self._shown("memory_cotangents", None if self._companions is None else self._companions.memory)
 
-    def _shown(self, name: str, store: Store | None) -> Words:
+    def _shown(self, name: str, store: Store | None) -> WordsView:
         """What users see of a store, the same object for as long as the machine lives."""
         view = self._views.get(name)
         if view is None:
-            view = self._views[name] = Words([], self.format.mask, name)
+            view = self._views[name] = WordsView([], self.format.mask, name)
         view.store = [] if store is None else store
         return view
 

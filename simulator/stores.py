@@ -66,7 +66,7 @@ def _fit(block: list[int], mask: int) -> bool:
     return True
 
 
-class Words(MutableSequence[int]):
+class WordsView(MutableSequence[int]):
     """The words of a store as its user sees them: `words[i]` is an int, `words[i:j]` a list, and it equals a list of the same ints.
 
     An integer is stored mod 2^W. Its length is fixed: deleting and inserting raise TypeError. Other values raise InputError RG0603.
@@ -113,7 +113,7 @@ class Words(MutableSequence[int]):
         return iter(self.store)
 
     def __eq__(self, other: object) -> bool:
-        return bool(self.store == (other.store if isinstance(other, Words) else other))
+        return bool(self.store == (other.store if isinstance(other, WordsView) else other))
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -24,7 +24,7 @@ ADDRESS = "address"
 TOP = "(program)"
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of the source; no file and line 0 stand for what the compiler has added around it.
 
     Of a program without a source, such as an image, the addresses of its code stand for lines.
@@ -37,15 +37,15 @@ class Line(NamedTuple):
         return f"{self.file}:{self.line}" if self.file else FRAME
 
 
-def lines_of(program: Program) -> list[Line]:
+def lines_of(program: Program) -> list[SourceLine]:
     """The line that each address comes from."""
     if not any(program.source.spans):
-        return [Line(ADDRESS, pc) for pc in range(len(program.code))]
+        return [SourceLine(ADDRESS, pc) for pc in range(len(program.code))]
     spans = [program.source.span(pc) for pc in range(len(program.code))]
-    return [Line("", 0) if span is None else Line(span.file, span.line) for span in spans]
+    return [SourceLine("", 0) if span is None else SourceLine(span.file, span.line) for span in spans]
 
 
-def by_line(counts: Counts) -> dict[Line, Counts]:
+def by_line(counts: Counts) -> dict[SourceLine, Counts]:
     """The counts of each line that was executed, in the order of files and lines."""
     return dict(sorted(_grouped(counts, lines_of(counts.program)).items()))
 

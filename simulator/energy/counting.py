@@ -26,7 +26,7 @@ from retrograd.simulator.machine import Machine
 CODE_BITS = 64
 
 
-class Host(NamedTuple):
+class HostTraffic(NamedTuple):
     """Bits that the host overwrote: what lay there before is lost, whatever the program does."""
 
     #: the program's code, where another program's was
@@ -36,10 +36,10 @@ class Host(NamedTuple):
     #: what it copies out of the machine after the run, over memory of its own
     copied_bits: int = 0
 
-    def __add__(self, other: object) -> Host:  # a sum, not a longer tuple
-        if not isinstance(other, Host):
+    def __add__(self, other: object) -> HostTraffic:  # a sum, not a longer tuple
+        if not isinstance(other, HostTraffic):
             return NotImplemented
-        return Host(*(x + y for x, y in zip(self, other, strict=True)))
+        return HostTraffic(*(x + y for x, y in zip(self, other, strict=True)))
 
     @property
     def bits(self) -> int:
@@ -48,14 +48,14 @@ class Host(NamedTuple):
 
 
 #: a host that is not looked at
-NOTHING = Host()
+NOTHING = HostTraffic()
 
 
-def host_traffic(program: Program, loaded_words: int, copied_words: int) -> Host:
+def host_traffic(program: Program, loaded_words: int, copied_words: int) -> HostTraffic:
     """What a host overwrites that loads the program, so many words beside its data, and copies so many out."""
     width = program.format.width
     data = (len(program.data) + loaded_words) * width
-    return Host(len(program.code) * CODE_BITS, data, copied_words * width)
+    return HostTraffic(len(program.code) * CODE_BITS, data, copied_words * width)
 
 
 class Access(NamedTuple):
@@ -79,7 +79,7 @@ class Counts:
     executed: Mapping[Site, int] = field(repr=False)
     #: bits of cotangents that were lost as ancillas were freed
     dropped_bits: int = 0
-    host: Host = NOTHING
+    host: HostTraffic = NOTHING
     #: address -> Hamming distance of its writes to registers and memory; None: not counted
     toggled_at: Mapping[int, int] | None = field(default=None, repr=False)
     #: address -> which of the dropped bits were lost there; None: not counted
@@ -159,7 +159,7 @@ class Counts:
         toggled, dropped = (_within(found, wanted) for found in (self.toggled_at, self.dropped_at))
         return Counts(self.program, executed, sum((dropped or {}).values()), NOTHING, toggled, dropped)
 
-    def with_host(self, host: Host) -> Counts:
+    def with_host(self, host: HostTraffic) -> Counts:
         """The same with what the host did."""
         return replace(self, host=host)
 
@@ -179,7 +179,7 @@ class Counts:
             self.program,
             executed,
             self.dropped_bits + sign * other.dropped_bits,
-            self.host + Host(*(sign * bits for bits in other.host)),
+            self.host + HostTraffic(*(sign * bits for bits in other.host)),
             _sum(self.toggled_at, other.toggled_at, sign),
             _sum(self.dropped_at, other.dropped_at, sign),
         )
@@ -202,7 +202,7 @@ def _within(found: Mapping[int, int] | None, wanted: frozenset[int]) -> dict[int
     return None if found is None else {at: n for at, n in found.items() if at in wanted}
 
 
-def counts_of(machine: Machine, host: Host | None = None) -> Counts:
+def counts_of(machine: Machine, host: HostTraffic | None = None) -> Counts:
     """What the machine has done so far, on whatever engine."""
     return Counts(machine.program, machine.executions_at(), machine.dropped_bits, host or NOTHING)
 

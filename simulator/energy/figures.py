@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from retrograd.simulator.energy.units import Unit, thermal_energy
+from retrograd.simulator.energy.units import PhysicalUnit, thermal_energy
 
 #: how good a figure is, the best first
 EVIDENCE = ("measured", "simulated", "estimated", "claimed", "assumed", "given")
@@ -61,7 +61,7 @@ class Figure:
     """A figure of a technology file, as written: in its unit, with where it comes from."""
 
     name: str
-    unit: Unit
+    unit: PhysicalUnit
     #: None: left open, for whoever prices to give
     written: Range | None
     source: str

@@ -21,7 +21,7 @@ from retrograd.isa.files import read_file
 from retrograd.simulator.energy.figures import EVIDENCE, Figure, Range
 from retrograd.simulator.energy.laws import LAWS, Law, limits
 from retrograd.simulator.energy.technology import CAUSES, Charge, Size, Technology
-from retrograd.simulator.energy.units import SI, UNITS, Unit, thermal_energy, units_of
+from retrograd.simulator.energy.units import SI, UNITS, PhysicalUnit, thermal_energy, units_of
 
 SCHEMA = "retrograd.technology/1"
 #: larger files are none of ours
@@ -302,7 +302,7 @@ class _Reader:
         evidence = self._one_of(data, "evidence", where, [e for e in EVIDENCE if e != "given"])
         return Figure(name, unit, Range(low, value, high), source, evidence)
 
-    def _unit(self, data: Mapping[str, Any], where: Where, measures: str) -> Unit:
+    def _unit(self, data: Mapping[str, Any], where: Where, measures: str) -> PhysicalUnit:
         name = self._text(data, "unit", where)
         unit = UNITS.get(name)
         if unit is None:

@@ -18,7 +18,7 @@ _STEP = 1e-4
 _GOLDEN = (3 - math.sqrt(5)) / 2
 
 
-class Point(NamedTuple):
+class FrequencyPoint(NamedTuple):
     """What the program costs at a clock, cooling and host left out."""
 
     frequency: float
@@ -31,7 +31,7 @@ def at_frequencies(
     gates: Gates | None = None,
     temperature: float | None = None,
     points: int = 60,
-) -> list[Point]:
+) -> list[FrequencyPoint]:
     """Prices at clocks evenly spaced in the logarithm, over all that the model has figures for; none if it knows no clock."""
     if not technology.timed or technology.frequency is None:
         return []
@@ -41,13 +41,15 @@ def at_frequencies(
         share = i / max(points - 1, 1)
         # The ends are the model's own, to the last place.
         f = known.lo if i == 0 else known.hi if i == points - 1 else known.lo * (known.hi / known.lo) ** share
-        out.append(Point(f, price(counts, technology, temperature=temperature, frequency=f, gates=gates).program))
+        out.append(
+            FrequencyPoint(f, price(counts, technology, temperature=temperature, frequency=f, gates=gates).program)
+        )
     return out
 
 
 def optimum_frequency(
     counts: Counts, technology: Technology, gates: Gates | None = None, temperature: float | None = None
-) -> Point | None:
+) -> FrequencyPoint | None:
     """The clock at which the least is spent, where the model has one: something costs more the faster, something the slower.
 
     None where energy only rises or only falls with the clock, or is not modelled.
@@ -69,7 +71,7 @@ def optimum_frequency(
     margin = 1e-6 * (hi - lo)
     if not math.isfinite(nominal(best)) or best - lo < margin or hi - best < margin:
         return None
-    return Point(math.exp(best), at(best))
+    return FrequencyPoint(math.exp(best), at(best))
 
 
 class Sensitivity(NamedTuple):

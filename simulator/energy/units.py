@@ -45,7 +45,7 @@ _PLAIN = {
 }
 
 
-class Unit(NamedTuple):
+class PhysicalUnit(NamedTuple):
     """A unit: what it measures, and how many SI units it is. Of `kT ln2` the factor counts these."""
 
     name: str
@@ -58,11 +58,11 @@ class Unit(NamedTuple):
         return self.name == THERMAL
 
 
-def _units() -> dict[str, Unit]:
-    out = {name: Unit(name, *found) for name, found in _PLAIN.items()}
+def _units() -> dict[str, PhysicalUnit]:
+    out = {name: PhysicalUnit(name, *found) for name, found in _PLAIN.items()}
     for base, (measures, factor) in _BASES.items():
         for prefix, by in _PREFIXES.items():
-            out[prefix + base] = Unit(prefix + base, measures, by * factor)
+            out[prefix + base] = PhysicalUnit(prefix + base, measures, by * factor)
     return out
 
 

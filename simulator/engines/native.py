@@ -22,7 +22,7 @@ from retrograd.simulator.engines.interpreter.threaded import ENTRY_BYTES
 from retrograd.simulator.engines.state.control_block import ACCOUNT, CONTROL_WORDS, Exit, Flag, Late, Slot
 from retrograd.simulator.engines.state.cotangents import SharedCotangents
 from retrograd.simulator.engines.state.snapshot import restore, snapshot
-from retrograd.simulator.engines.state.words import Words, zeros
+from retrograd.simulator.engines.state.words import ArrayWords, zeros
 from retrograd.simulator.engines.translator.flow import PROMOTED, Variant
 from retrograd.simulator.engines.translator.translations import (
     Translated,
@@ -85,7 +85,7 @@ class NativeEngine:
         self.hits = np.array([machine.executed[+1], machine.executed[-1][::-1]], dtype=np.int64)
         self._format = w = machine.format
         machine._registers, machine._memory = _shared(machine._registers, w), _shared(machine._memory, w)
-        machine.executed = {+1: Words(self.hits[0]), -1: Words(self.hits[1][::-1])}
+        machine.executed = {+1: ArrayWords(self.hits[0]), -1: ArrayWords(self.hits[1][::-1])}
         if machine._companions is not None:
             machine._companions = self.shared_cotangents(machine._companions)
             machine._code.pop(True, None)  # its handlers are bound to the cotangents before
@@ -274,12 +274,12 @@ def _interruptible(
 
 
 def _address(words: Store) -> int:
-    assert isinstance(words, Words)
+    assert isinstance(words, ArrayWords)
     return words.array.ctypes.data
 
 
-def _shared(words: Store, w: Format) -> Words:
+def _shared(words: Store, w: Format) -> ArrayWords:
     # The spare word is for addresses beyond the memory, which compiled code follows before the run is undone.
     array = zeros(len(words) + 1, w)[: len(words)]
     array[:] = np.fromiter(words, dtype=array.dtype, count=len(words))
-    return Words(array)
+    return ArrayWords(array)

@@ -49,7 +49,7 @@ LINE = 8
 #: seconds between two looks at how far the threads are
 GLANCE = 0.2
 
-Words = NDArray[np.uint64]
+WordMatrix = NDArray[np.uint64]
 
 _Batch = ctypes.CFUNCTYPE(
     None,
@@ -64,11 +64,11 @@ _Batch = ctypes.CFUNCTYPE(
 
 
 @dataclass(frozen=True)
-class Ran:
+class RowResults:
     """A batch afterwards."""
 
     #: the words that are kept, one row for each instance; of one that failed, what it was given, if that is kept, else zeros
-    rows: Words
+    rows: WordMatrix
     #: instructions executed by each
     steps: NDArray[np.int64]
     #: words lost by each
@@ -177,10 +177,10 @@ def _longest(code: tuple[int, ...], w: Format, table: Table, backward: bool) -> 
 
 def run_batch(
     program: Program,
-    rows: Words,
+    rows: WordMatrix,
     *,
     columns: BatchLayout | None = None,
-    shared: Words | None = None,
+    shared: WordMatrix | None = None,
     backward: bool = False,
     overflow: bool = True,
     checks: bool = True,
@@ -188,7 +188,7 @@ def run_batch(
     limit: int | None = None,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
-) -> Ran:
+) -> RowResults:
     """Run the program for each row of words, from its start or, backward, from its finish.
 
     `columns` says where a row's words go in an instance's memory, and what becomes of them; the first words, in and out, unless
@@ -241,7 +241,7 @@ def run_batch(
     spent, began = _seconds.get(key, 0.0), time.process_time()
     wide = _code(program, variant, lanes) if lanes > 1 and (key in _loops or spent >= costs.lanes) else 0
     if longest <= most:
-        ended = _alone(side_by_side if wide else work, total, status, report[:, 0], most, longest)
+        ended = _first_rows(side_by_side if wide else work, total, status, report[:, 0], most, longest)
         if progress is not None and ended:
             progress(ended)
         if ended < count:
@@ -254,15 +254,17 @@ def run_batch(
     failed = np.flatnonzero(status)
     if found.columns.kept == found.columns.given:
         out[failed] = given[failed]
-    return replace(ran(out, report, failed, total, cycles), given_up=sum(given_up))
+    return replace(row_results(out, report, failed, total, cycles), given_up=sum(given_up))
 
 
-def ran(
+def row_results(
     kept: NDArray[Any], report: NDArray[np.int64], failed: NDArray[np.int64], sums: NDArray[np.int64], cycles: bool
-) -> Ran:
+) -> RowResults:
     """What the arrays say that the code of a batch has filled."""
     steps, lost, taken = report.T.copy()
-    return Ran(kept.astype(np.uint64, copy=False), steps, lost, failed, exact_sums(sums), taken if cycles else None)
+    return RowResults(
+        kept.astype(np.uint64, copy=False), steps, lost, failed, exact_sums(sums), taken if cycles else None
+    )
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,7 @@ class Memory:
     shared: NDArray[np.unsignedinteger[Any]]
 
 
-def memory_of(program: Program, rows: Words, columns: BatchLayout | None, shared: Words | None) -> Memory:
+def memory_of(program: Program, rows: WordMatrix, columns: BatchLayout | None, shared: WordMatrix | None) -> Memory:
     """The memory of a batch's instances. Raises ValueError where rows are not as wide as the columns say."""
     w = program.format
     found = BatchLayout.first(rows.shape[1]) if columns is None else columns
@@ -285,7 +287,7 @@ def memory_of(program: Program, rows: Words, columns: BatchLayout | None, shared
     return Memory(found, out)
 
 
-def _alone(
+def _first_rows(
     work: Callable[..., NDArray[np.int64]],
     total: NDArray[np.int64],
     status: NDArray[np.uint8],

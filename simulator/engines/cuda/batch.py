@@ -18,7 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.batch.cpu import UNLIMITED, Memory, Ran, Words, longest_stretch, memory_of, ran
+from retrograd.simulator.engines.batch.cpu import (
+    UNLIMITED,
+    Memory,
+    RowResults,
+    WordMatrix,
+    longest_stretch,
+    memory_of,
+    row_results,
+)
 from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP
 from retrograd.simulator.engines.batch.layout import BatchLayout, width
 from retrograd.simulator.engines.cuda.context import Buffer, Context, Event, Stream
@@ -57,10 +65,10 @@ class Timed:
 
 def run_batch(
     program: Program,
-    rows: Words,
+    rows: WordMatrix,
     *,
     columns: BatchLayout | None = None,
-    shared: Words | None = None,
+    shared: WordMatrix | None = None,
     backward: bool = False,
     overflow: bool = True,
     checks: bool = True,
@@ -69,7 +77,7 @@ def run_batch(
     progress: Callable[[int], object] | None = None,
     setting: Setting = Setting(),
     timed: Timed | None = None,
-) -> Ran:
+) -> RowResults:
     """See `retrograd.simulator.engines.batch.cpu.run_batch`. Raises DeviceError RG1002 to RG1005.
 
     Several devices take consecutive parts of the batch. `timed` is told what the devices spent, if it is asked.
@@ -83,7 +91,7 @@ def run_batch(
     batch = _Batch(program, rows, memory, limited, setting, progress, timed)
     modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles}
     if longest_stretch(program, backward) > limited:
-        return batch.ran(cycles)
+        return batch.results(cycles)
     bounds = np.linspace(0, len(rows), len(devices) + 1).astype(int).tolist()
     parts = [(d, a, b) for d, a, b in zip(devices, bounds, bounds[1:], strict=False) if a < b]
     if len(parts) < 2:
@@ -93,14 +101,14 @@ def run_batch(
         with ThreadPoolExecutor(len(parts)) as pool:
             for future in [pool.submit(batch.on_device, *part, modes) for part in parts]:
                 future.result()
-    return batch.ran(cycles)
+    return batch.results(cycles)
 
 
 class _Batch:
     def __init__(
         self,
         program: Program,
-        rows: Words,
+        rows: WordMatrix,
         memory: Memory,
         limit: int,
         setting: Setting,
@@ -119,11 +127,11 @@ class _Batch:
         self.sums = np.zeros(2 * width(memory.columns.summed), dtype=np.int64)
         self.adding = Lock()
 
-    def ran(self, cycles: bool) -> Ran:
+    def results(self, cycles: bool) -> RowResults:
         failed = np.flatnonzero(self.status)
         columns = self.memory.columns
         self.after[failed] = self.before[failed] if columns.kept == columns.given else 0
-        return ran(self.after, self.report, failed, self.sums, cycles)
+        return row_results(self.after, self.report, failed, self.sums, cycles)
 
     def on_device(self, device: Device, first: int, last: int, modes: dict[str, bool]) -> None:
         """Run the instances from `first` up to `last` there."""

@@ -3,7 +3,7 @@
     batch = ResidentBatch(program, context, columns)
     ran = batch(rows, out)                               out[i] := what is kept of memory, after the run on rows[i]
 
-The module is loaded once, and serves for any number of calls. Words are the program's: a fixed-point number x is the integer
+The module is loaded once, and serves for any number of calls. WordMatrix are the program's: a fixed-point number x is the integer
 x·2^F (`retrograd.fixed`), in integers as wide as the format, signed or not.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.batch.cpu import UNLIMITED, Words, longest_stretch, memory_of
+from retrograd.simulator.engines.batch.cpu import UNLIMITED, WordMatrix, longest_stretch, memory_of
 from retrograd.simulator.engines.batch.instance_loop import REPORT
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.cuda.arrays import DeviceArray, device_array, refuse_array
@@ -28,7 +28,7 @@ from retrograd.simulator.stores import limit_of
 
 
 @dataclass(frozen=True)
-class RanThere:
+class DeviceRowResults:
     """A batch afterwards: what is kept of it on the device, the rest here."""
 
     #: a row for each instance; of one that failed, what was there before
@@ -57,7 +57,7 @@ class ResidentBatch:
         context: Context,
         columns: BatchLayout,
         *,
-        shared: Words | None = None,
+        shared: WordMatrix | None = None,
         block: int = BLOCK,
         backward: bool = False,
         overflow: bool = True,
@@ -79,7 +79,7 @@ class ResidentBatch:
         places = max(1, self._kernel.blocks_per_multiprocessor(self._block)) * context.device.multiprocessors
         self._places = places * self._block
 
-    def __call__(self, rows: Any, out: Any = None, *, limit: int | None = None) -> RanThere:
+    def __call__(self, rows: Any, out: Any = None, *, limit: int | None = None) -> DeviceRowResults:
         """Run it for each row: an array on the device, of the words that are given. `out` takes what is kept; a new array else.
 
         It waits for work that is under way on them, and returns when all have ended. `limit`: steps for each instance.
@@ -123,7 +123,7 @@ class ResidentBatch:
                     total.copy_to_host(sums)
         steps, lost, cycles = report.T.copy()
         taken = cycles if self._counted else None
-        return RanThere(kept, steps, lost, np.flatnonzero(status), exact_sums(sums), taken)
+        return DeviceRowResults(kept, steps, lost, np.flatnonzero(status), exact_sums(sums), taken)
 
 
 def _check_shape(name: str, array: DeviceArray, columns: int, rows: int | None = None) -> None:

@@ -24,7 +24,7 @@ def zeros(count: int, w: Format) -> NDArray[np.unsignedinteger[Any]]:
     return np.zeros(count, dtype=DTYPES[w.width])
 
 
-class Words(MutableSequence[int]):
+class ArrayWords(MutableSequence[int]):
     """Ints in an array: `words[i]` is an int, `words[i:j]` a list, and it equals a list of the same ints.
 
     Its length is fixed: deleting and inserting raise TypeError.
@@ -71,11 +71,11 @@ class Words(MutableSequence[int]):
         return iter(self.array.tolist())
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Words):
+        if isinstance(other, ArrayWords):
             return bool(np.array_equal(self.array, other.array))
         return isinstance(other, list) and self.array.tolist() == other
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Words({self.array.tolist()})"
+        return f"ArrayWords({self.array.tolist()})"

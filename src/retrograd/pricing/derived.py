@@ -31,7 +31,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.pricing.context import EnergyRequest
 from retrograd.pricing.report import EnergyReport
-from retrograd.simulator.energy.counting import CODE_BITS, Counts, Host, Site, counts_of, host_traffic
+from retrograd.simulator.energy.counting import CODE_BITS, Counts, HostTraffic, Site, counts_of, host_traffic
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Stop, Trap
@@ -132,7 +132,7 @@ def _by_program(run: Request, values: list[Any], seeds: Mapping[int, int]) -> Ma
 class _Counted:
     """The counts of each element, as it comes to its end; of elements that did the same, once."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostTraffic) -> None:
         self.each: dict[int, Counts] = {}
         self.engine = "reference"
         self._host = host
@@ -149,11 +149,11 @@ class _Counted:
         """The sum over all elements, and the code, which is loaded once."""
         times = Counter(id(counts) for counts in self.each.values())
         executed: Counter[Site] = Counter()
-        host = Host(len(program.code) * CODE_BITS)
+        host = HostTraffic(len(program.code) * CODE_BITS)
         for counts in self._known.values():
             n = times[id(counts)]
             executed.update({site: n * once for site, once in counts.executed.items()})
-            host += Host(*(n * bits for bits in counts.host))
+            host += HostTraffic(*(n * bits for bits in counts.host))
         return Counts(program, dict(executed), 0, host)
 
 

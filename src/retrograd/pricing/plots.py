@@ -15,7 +15,7 @@ from retrograd.pricing.report import EnergyReport, program_text, total_text
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.pricing import ROOM, NotModelled
-from retrograd.simulator.energy.sweeping import Point, at_frequencies
+from retrograd.simulator.energy.sweeping import FrequencyPoint, at_frequencies
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
 
@@ -228,7 +228,7 @@ def _ledger(report: EnergyReport) -> Ledger:
     return report.ledger
 
 
-def _priced(points: Sequence[Point]) -> list[_Priced]:
+def _priced(points: Sequence[FrequencyPoint]) -> list[_Priced]:
     """Those that a logarithmic axis has a place for."""
     return [_Priced(p.frequency, p.energy) for p in points if isinstance(p.energy, Range) and p.energy.nominal]
 

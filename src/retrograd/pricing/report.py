@@ -12,12 +12,12 @@ from typing import Any
 
 from retrograd.presentation.tables import columns
 from retrograd.pricing.context import PricingContext, pricing_context
-from retrograd.simulator.energy.attribution import Line, by_function, by_line
-from retrograd.simulator.energy.counting import Counts, Host, counts_of
+from retrograd.simulator.energy.attribution import SourceLine, by_function, by_line
+from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, told
-from retrograd.simulator.energy.sweeping import Point, Sensitivity, optimum_frequency, sensitivities
+from retrograd.simulator.energy.sweeping import FrequencyPoint, Sensitivity, optimum_frequency, sensitivities
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technology
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
 from retrograd.simulator.machine import Machine
@@ -30,7 +30,7 @@ def report_of(
     machine: Machine,
     name: str,
     by: PricingContext,
-    host: Host | None = None,
+    host: HostTraffic | None = None,
     baseline: Counts | None = None,
     ledger: Ledger | None = None,
 ) -> EnergyReport:
@@ -85,7 +85,7 @@ class EnergyReport:
         return tuple(prices[id(counts)] for counts in self.each or ())
 
     @cached_property
-    def lines(self) -> dict[Line, Price]:
+    def lines(self) -> dict[SourceLine, Price]:
         """What each line of the source costs, without the host's part and dropped cotangents, which belong to no line."""
         return {line: self.by.price(counts) for line, counts in by_line(self.counts).items()}
 
@@ -95,7 +95,7 @@ class EnergyReport:
         return {name: self.by.price(counts) for name, counts in by_function(self.counts).items()}
 
     @cached_property
-    def optimum(self) -> Point | None:
+    def optimum(self) -> FrequencyPoint | None:
         """The clock at which the program costs least, where the model has one."""
         return optimum_frequency(self.counts, self.by.technology, self.by.gates, self.by.temperature)
 
@@ -327,5 +327,5 @@ def _percent(slope: float | None) -> str:
     return "" if slope is None else f"{round(slope, 4) + 0.0:+.4g} %" if abs(slope) >= 5e-5 else "0 %"
 
 
-def _host_text(host: Host) -> str:
+def _host_text(host: HostTraffic) -> str:
     return f"code {host.code_bits}, data {host.data_bits}, copied out {host.copied_bits}"

@@ -13,7 +13,7 @@ from retrograd.examples import bessel
 from retrograd.isa.microarchitecture.timing import Execution
 from retrograd.isa.program import SourceMap
 from retrograd.simulator.energy.attribution import FRAME, TOP, by_function, by_line
-from retrograd.simulator.energy.counting import Access, Counts, Host, counts_of, host_traffic, operations_of
+from retrograd.simulator.energy.counting import Access, Counts, HostTraffic, counts_of, host_traffic, operations_of
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
@@ -66,7 +66,7 @@ def test_by_hand() -> None:
     assert counts.accesses == Access(reads=6, writes=3, bits=9 * 32)
     assert counts.erase_bits == counts.erased_bits == 3 * 32
     assert counts.toggled_bits is None
-    assert counts.host == Host()
+    assert counts.host == HostTraffic()
 
 
 def test_a_load_writes_the_cotangent_of_what_it_reads() -> None:
@@ -79,9 +79,9 @@ def test_a_load_writes_the_cotangent_of_what_it_reads() -> None:
 
 def test_host_traffic() -> None:
     program = rg.assemble(".memory 4\nstart\nfinish\n.data\n.word 1, 2\n")
-    assert host_traffic(program, 3, 1) == Host(2 * 64, 5 * 64, 64)
+    assert host_traffic(program, 3, 1) == HostTraffic(2 * 64, 5 * 64, 64)
     assert host_traffic(program, 3, 1).bits == 8 * 64
-    assert Host(1, 2, 3) + Host(10, 20, 30) == Host(11, 22, 33)
+    assert HostTraffic(1, 2, 3) + HostTraffic(10, 20, 30) == HostTraffic(11, 22, 33)
 
 
 # ------------------------------------------------------------------ engines

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.counting import Counts, Host, counts_of
+from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of
 from retrograd.simulator.energy.figures import exactly
 from retrograd.simulator.energy.gates import gates_from, load_gates
 from retrograd.simulator.energy.loading import from_file, from_text, shipped
@@ -53,7 +53,7 @@ def counted(width: int) -> Counts:
     text = f".format {width}, {width // 2}\n.memory 3\nstart\nadd r1, 5\nmul.add r2, r1, r1\nst.add [r0+1], r2\nerase r1\nfinish"
     machine = rg.Machine(rg.assemble(text))
     machine.run()
-    return counts_of(machine, Host(64, 32, 96))
+    return counts_of(machine, HostTraffic(64, 32, 96))
 
 
 COUNTS = {width: counted(width) for width in (8, 32, 64)}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.counting import Counts, Host, counts_of, host_traffic
+from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of, host_traffic
 from retrograd.simulator.energy.figures import Range, exactly
 from retrograd.simulator.energy.gates import Gates, gates_from
 from retrograd.simulator.energy.laws import optimum, ramp_energy
@@ -136,7 +136,7 @@ def test_prices_of_parts_add_up(name: str, model: Any) -> None:
     machine.run(11)
     first = counts_of(machine)
     machine.run()
-    whole = counts_of(machine, Host(64, 32, 32))
+    whole = counts_of(machine, HostTraffic(64, 32, 32))
     prices = [price(c, model, gates=GATES) for c in (first, whole - first, whole)]
     for a, b, both in zip(*(p.items for p in prices), strict=True):
         assert (a.cause, a.label) == (b.cause, b.label) == (both.cause, both.label)
@@ -274,7 +274,7 @@ def test_a_junction_in_thermal_units() -> None:
 
 
 def test_heat_arises_where_it_does() -> None:
-    counts = ran(".format 32, 16\nstart\nerase r1\nfinish").with_host(Host(64, 32, 32))
+    counts = ran(".format 32, 16\nstart\nerase r1\nfinish").with_host(HostTraffic(64, 32, 32))
     found = price(counts, technology("aqfp"), gates=GATES)
     kelvins = {i.cause: i.temperature for i in found.items}
     assert kelvins == {
@@ -288,7 +288,9 @@ def test_heat_arises_where_it_does() -> None:
 def test_what_is_loaded_into_the_cold_is_cooled() -> None:
     """The heat of the bits that the host overwrites in the machine; what it overwrites in its own memory is in the room."""
     counts = ran(".format 32, 16\nstart\nfinish")
-    without, beside = (price(c, technology("aqfp"), gates=GATES) for c in (counts, counts.with_host(Host(64, 32, 96))))
+    without, beside = (
+        price(c, technology("aqfp"), gates=GATES) for c in (counts, counts.with_host(HostTraffic(64, 32, 96)))
+    )
     heat = 96 * thermal_energy(4.2)
     more = [b - a for a, b in zip(modelled(without.of("cooling")), modelled(beside.of("cooling")), strict=True)]
     assert more == approx([heat * w for w in (300, 400, 1000)], rel=1e-6)
@@ -413,7 +415,7 @@ def test_cooling_below_carnot_is_refused_for_given_figures() -> None:
 
 def test_host_memory_in_the_room_is_not_priced_by_the_cold() -> None:
     """A figure in joules is for its temperature: 100 zJ in the cold says nothing of a bit at 300 K."""
-    counts = ran(".format 32, 16\nstart\nfinish").with_host(Host(64, 32, 96))
+    counts = ran(".format 32, 16\nstart\nfinish").with_host(HostTraffic(64, 32, 96))
     model = technology("aqfp").with_figures({"energy": exactly(1e-22)})
     assert isinstance(price(counts, model).of("copy-out"), NotModelled)
     assert price(counts, model).of("program load") == approx(exactly(96 * 1e-22))

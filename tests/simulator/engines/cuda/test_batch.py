@@ -106,7 +106,7 @@ def bare(fake: Any, on_host: ModuleType) -> Iterator[Any]:
         yield fake
 
 
-def same(found: on_cores.Ran, expected: on_cores.Ran) -> None:
+def same(found: on_cores.RowResults, expected: on_cores.RowResults) -> None:
     for part in ("rows", "steps", "lost_words", "failed"):
         of_failed = part in ("steps", "lost_words")  # how far an instance came that fails is told by no engine
         kept = np.setdiff1d(np.arange(len(expected.rows)), expected.failed) if of_failed else slice(None)
@@ -115,7 +115,7 @@ def same(found: on_cores.Ran, expected: on_cores.Ran) -> None:
 
 def compare(
     program: rg.Program, rows: Any, setting: Setting = DEFAULT, *, cores: bool = True, **modes: Any
-) -> on_cores.Ran:
+) -> on_cores.RowResults:
     """What the GPU makes of the rows, which is what the CPU (with `cores`) and the reference machine make of them."""
     rows = np.asarray(rows, dtype=np.uint64)
     before = rows.copy()
@@ -411,7 +411,7 @@ HARMLESS = {"cuCtxPopCurrent_v2", "cuCtxSynchronize", "cuMemFree_v2", "cuMemFree
 
 
 @pytest.fixture(scope="module")
-def work(on_host: ModuleType) -> tuple[rg.Program, Any, on_cores.Ran]:
+def work(on_host: ModuleType) -> tuple[rg.Program, Any, on_cores.RowResults]:
     program, rows = program_of(bessel.bessel, *bessels(60))
     return program, rows, on_cores.run_batch(program, rows)
 

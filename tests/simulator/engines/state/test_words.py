@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.isa.words import WIDTHS, Format
-from retrograd.simulator.engines.state.words import DTYPES, Words, zeros
+from retrograd.simulator.engines.state.words import DTYPES, ArrayWords, zeros
 
 
-def words_of(values: list[int], width: int = 64) -> Words:
+def words_of(values: list[int], width: int = 64) -> ArrayWords:
     array = zeros(len(values), Format(width, 0))
     array[:] = values
-    return Words(array)
+    return ArrayWords(array)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_width_has_words_that_hold_it(width: int) -> None:
     w = Format(width, 0)
-    words = Words(zeros(3, w))
+    words = ArrayWords(zeros(3, w))
     assert words == [0, 0, 0]
     words[1] = w.mask
     assert words == [0, w.mask, 0]
@@ -80,7 +80,7 @@ def test_a_list_does_the_same(values: list[int], data: st.DataObject) -> None:
             value in expected,
             expected.count(value),
         )
-    assert repr(words) == f"Words({expected})"
+    assert repr(words) == f"ArrayWords({expected})"
 
 
 def test_the_words_of_another() -> None:
@@ -92,7 +92,7 @@ def test_the_words_of_another() -> None:
     one[:2] = (x for x in (7, 8))
     assert one == [7, 8, 6]
     # A view of what another machine sees backward.
-    Words(one.array[::-1])[0] = 1
+    ArrayWords(one.array[::-1])[0] = 1
     assert one == [7, 8, 1]
     one.reverse()
     assert one == [1, 8, 7]
@@ -120,7 +120,7 @@ def test_the_length_is_fixed() -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_what_is_no_word_is_refused(width: int) -> None:
     w = Format(width, 0)
-    words = Words(zeros(2, w))
+    words = ArrayWords(zeros(2, w))
     # Of 4 bits, only the byte that holds them is looked at.
     for value in (-1, 1 << max(8, width)):
         with pytest.raises(OverflowError):
@@ -132,7 +132,7 @@ def test_what_is_no_word_is_refused(width: int) -> None:
 
 def test_compiled_code_and_python_see_the_same_words() -> None:
     array = np.zeros(4, dtype=np.uint64)
-    words = Words(array)
+    words = ArrayWords(array)
     array[2] = 5
     assert words[2] == 5
     words[3] = 6
