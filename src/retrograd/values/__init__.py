@@ -3,3 +3,5 @@
 It imports `isa` and `compiler/language`; `functions`, `batch`, `differentiation` and `pricing` build on it, in this order.
 Start with `numbers.py`; `binding.py` types the arguments of a call, `marshal.py` converts them and the results.
 """
+
+from retrograd.values import errors as errors
