@@ -1,15 +1,18 @@
-"""Allocation"""
+"""Allocation of locals: `t = e`, `rg.zeros(n)`, `rg.stack(fixed, n)`, `rg.copy(x)`.
+
+t = e      local t = 0; t += e        freed by the inverse: t −= e; delocal t = 0
+"""
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
 from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
@@ -17,7 +20,7 @@ from retrograd.compiler.frontends.python.statements.updates import Updates
 from retrograd.compiler.ir.expressions import Address, E, const, load, loads, variables
 from retrograd.compiler.ir.flatten import allocate, release
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
-from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Local, Op, Region, Var, invert
+from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Local, Node, Op, Region, Var, invert
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.intrinsics import Intrinsic
@@ -42,7 +45,7 @@ INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 
 @dataclass(eq=False)
 class Allocation:
-    """Allocates locals."""
+    """Allocates the locals of a function."""
 
     errors: Errors
     expressions: ExpressionLowering
@@ -55,15 +58,14 @@ class Allocation:
     recursive: bool
 
     def allocate(self, name: str, value: Value, kind: Kind | None, node: ast.expr, fixed_name: bool = False) -> Value:
-        """`name = value`: a new variable, a copy of an array expression, or another name for a view."""
+        """`name = value`: a new variable, a copy of an array expression, or another name for a view.
+
+        `fixed_name`: the function does not change the name, so that it may stand for a constant.
+        """
         match value:
-            case Constant(v):
-                own = number_kind(v)
-                if own is None or (fixed_name and kind is None):
-                    return value  # a name for a constant
-                e = self.errors.guarded(node, self.expressions.arithmetic.expression, value, kind)
-                return self._scalar(name, e, node)
-            case Scalar():
+            case Constant(v) if number_kind(v) is None or (fixed_name and kind is None):
+                return value  # a name for a constant
+            case Constant() | Scalar():
                 e = self.errors.guarded(node, self.expressions.arithmetic.expression, value, kind)
                 return self._scalar(name, e, node)
             case StructValue(t, fields) if isinstance(node, ast.Call):
@@ -81,23 +83,18 @@ class Allocation:
                 return value  # a function: another name for it
 
     def _view(self, name: str, value: Value, node: ast.AST) -> Value:
-        """`row = a[i]`: another name for what lies there now; where i may change, the address is kept in a variable."""
-        addresses = {a for a in _addresses(value) if any(not self._settled(e) for e, _ in a.terms)}
+        """`row = a[i]`: another name for the elements. Where i may change, a variable holds their address."""
         moved: dict[tuple[Any, ...], Address] = {}
-        for a in addresses:
+        for a in _addresses(value):
             key = (a.region, a.base, a.terms)
-            if key not in moved:
+            # An index made of constants and indices of loops does not change while it is in scope.
+            settled = all(not loads(e) and variables(e) <= self.builder.settled for e, _ in a.terms)
+            if not settled and key not in moved:
                 moved[key] = self._located(name, a._replace(offset=0), node)
-        if not moved:
-            return value
-        return _relocated(value, moved)
-
-    def _settled(self, e: E) -> bool:
-        """Whether the value of an index is the same as long as it is in scope: made of constants and loops' indices."""
-        return not loads(e) and variables(e) <= self.builder.settled
+        return _relocated(value, moved) if moved else value
 
     def _located(self, name: str, at: Address, node: ast.AST) -> Address:
-        """An address kept in a variable."""
+        """The address, held in a variable."""
         base = Var(f"{name}.base", Kind.ADDRESS, self.errors.span(node))
 
         def nodes() -> Block:
@@ -136,8 +133,8 @@ class Allocation:
 
     def _new_array(
         self, name: str, t: ScalarType | StructType | StackType, shape: tuple[int, ...], node: ast.AST
-    ) -> tuple[Value, Region, Block, Block]:
-        """A stretch of zeroed memory: (the array in it, its region, what makes it, what frees it)."""
+    ) -> tuple[ArrayView | StackValue, Region, Block, Block]:
+        """Zeroed memory: (the array or stack in it, its region, statements that allocate it, statements that free it)."""
         size = prod(shape) * t.size
         span = self.errors.span(node)
         if not self.recursive:
@@ -146,7 +143,7 @@ class Allocation:
             first: Block = ()
             last: Block = ()
         else:
-            # A recursive function is active more than once: its arrays lie on the stack.
+            # Each activation of a recursive function has its own arrays, on the stack.
             region = Region(name, size, span=span)
             base = Var(f"{name}.base", Kind.ADDRESS, span)
             address = Address(region, base)
@@ -162,14 +159,13 @@ class Allocation:
 
     def _array(self, name: str, value: Lazy, node: ast.AST) -> Value:
         """`name = array expression`: a copy of its values."""
-        sample = value.element(tuple(const(0, INT) for _ in value.shape))
+        sample = _sample(value)
         if not isinstance(sample, Scalar | Constant):
             self.errors.fail("RG0703", f"an array of {describe(sample)} cannot be copied", node)
         kind = self.errors.guarded(node, self.expressions.arithmetic.expression, sample).kind
         view, region, first, last = self._new_array(name, ScalarType(kind), value.shape, node)
         assert isinstance(view, ArrayView)
-        reads = self._element_reads(value)
-        operands = self.builder.snapshot(*reads)
+        operands = self.builder.snapshot(*([sample.e] if isinstance(sample, Scalar) else []))
         update = {FIXED: "add", INT: "add", BOOL: "xor", Kind.LOGNUM: "mul"}[kind]
         self.builder.emit(first)
         place = (self.builder.out, len(self.builder.out))
@@ -186,79 +182,89 @@ class Allocation:
             builder.written, builder.versions = written, versions
             return (*nodes, *(self.locals.zero_tests(view) if checked else ()), *last)
 
-        parts: tuple[Var | Region, ...] = (region, *_base(view))
-        operands |= {region: start}
-        self.locals.add(name, view, parts, undo, operands, self.errors.span(node), emitted=place)
+        self._own(name, view, region, undo, operands | {region: start}, place, node)
         return view
 
-    def _element_reads(self, value: Lazy) -> list[E]:
-        found = value.element(tuple(const(0, INT) for _ in value.shape))
-        return [found.e] if isinstance(found, Scalar) else []
-
     def constructed(self, name: str, node: ast.Call) -> Value | None:
-        """`rg.zeros(…)` and the like; None for any other call."""
+        """`name = rg.zeros(…)` and other calls of constructors; None for any other call."""
         f = self.expressions.value(node.func)
         if not (isinstance(f, Constant) and isinstance(f.value, Intrinsic) and f.value.role == intrinsics.CONSTRUCTOR):
             return None
-        which = f.value.__name__
-        t: ScalarType | StructType | StackType | None
-        if which == "stack":
-            if len(node.args) != 2 or node.keywords:
-                self.errors.fail("RG0715", "rg.stack takes a type and a capacity", node)
-            inner = scalar_of(self.expressions.static(node.args[0], "the type of a stack's values"))
-            if inner is None:
-                self.errors.fail("RG0703", "a stack holds int, bool, fixed or lognum", node.args[0])
-            capacity = self.expressions.static_int(node.args[1], "a stack's capacity")
-            if capacity < 0:
-                self.errors.fail("RG0703", f"a stack's capacity is an integer from 0 on, not {capacity}", node.args[1])
-            t = StackType(inner, capacity)
-            shape: tuple[int, ...] = (1,)
-        elif which == "copy":
-            if len(node.args) != 1 or node.keywords:
-                self.errors.fail("RG0715", "rg.copy takes an array, a struct or a number", node)
-            return self._copy(name, self.expressions.value(node.args[0]), node)
-        elif which == "zeros_like":
-            if len(node.args) != 1:
-                self.errors.fail("RG0715", "rg.zeros_like takes an array", node)
-            model = self.expressions.value(node.args[0])
-            if isinstance(model, Lazy):
-                sample = model.element(tuple(const(0, INT) for _ in model.shape))
-                t, shape = (
-                    ScalarType(self.errors.guarded(node, self.expressions.arithmetic.expression, sample).kind),
-                    model.shape,
-                )
-            elif isinstance(model, ArrayView):
-                t, shape = model.element, model.shape
-            else:
-                self.errors.fail("RG0703", f"{describe(model)} is no array", node)
-        else:
-            dtype = next((k.value for k in node.keywords if k.arg == "dtype"), None)
-            if any(k.arg != "dtype" for k in node.keywords):
-                self.errors.fail("RG0715", "rg.zeros takes lengths, and dtype=", node)
-            t = ScalarType(FIXED) if dtype is None else element_of(self.expressions.static(dtype, "a type"))
-            if t is None:
-                self.errors.fail("RG0703", "an array holds int, bool, fixed, lognum or structs", node)
-            lengths = [self.expressions.static(a, "an array's length") for a in node.args]
-            if len(lengths) == 1 and isinstance(lengths[0], tuple | list):
-                lengths = list(lengths[0])
-            if not all(number_kind(n) is INT and n >= 0 for n in lengths):
-                self.errors.fail("RG0703", f"lengths are integers from 0 on, not {lengths}", node)
-            shape = tuple(int(n) for n in lengths)
+        t: ScalarType | StructType | StackType
+        shape: tuple[int, ...]
+        match f.value.__name__:
+            case "copy":
+                if len(node.args) != 1 or node.keywords:
+                    self.errors.fail("RG0715", "rg.copy takes an array, a struct or a number", node)
+                return self._copy(name, self.expressions.value(node.args[0]), node)
+            case "stack":
+                t, shape = self._stack(node), (1,)
+            case "zeros_like":
+                t, shape = self._like(node)
+            case _:
+                t, shape = self._zeros(node)
         view, region, first, last = self._new_array(name, t, shape, node)
         self.builder.emit(first)
         place = (self.builder.out, len(self.builder.out))
 
         def undo(checked: bool, _: Span | None) -> Block:
-            assert isinstance(view, ArrayView | StackValue)
             return (*(self.locals.zero_tests(view) if checked else ()), *last)
 
-        operands: dict[Var | Region, int] = {region: self.builder.versions[region]}
-        parts: tuple[Var | Region, ...] = (region, *_base(view))
-        self.locals.add(name, view, parts, undo, operands, self.errors.span(node), emitted=place)
+        self._own(name, view, region, undo, {region: self.builder.versions[region]}, place, node)
         return view
 
+    def _stack(self, node: ast.Call) -> StackType:
+        if len(node.args) != 2 or node.keywords:
+            self.errors.fail("RG0715", "rg.stack takes a type and a capacity", node)
+        element = scalar_of(self.expressions.static(node.args[0], "the type of a stack's values"))
+        if element is None:
+            self.errors.fail("RG0703", "a stack holds int, bool, fixed or lognum", node.args[0])
+        capacity = self.expressions.static_int(node.args[1], "a stack's capacity")
+        if capacity < 0:
+            self.errors.fail("RG0703", f"a stack's capacity is an integer from 0 on, not {capacity}", node.args[1])
+        return StackType(element, capacity)
+
+    def _like(self, node: ast.Call) -> tuple[ScalarType | StructType, tuple[int, ...]]:
+        if len(node.args) != 1:
+            self.errors.fail("RG0715", "rg.zeros_like takes an array", node)
+        model = self.expressions.value(node.args[0])
+        if isinstance(model, Lazy):
+            e = self.errors.guarded(node, self.expressions.arithmetic.expression, _sample(model))
+            return ScalarType(e.kind), model.shape
+        if not isinstance(model, ArrayView):
+            self.errors.fail("RG0703", f"{describe(model)} is no array", node)
+        return model.element, model.shape
+
+    def _zeros(self, node: ast.Call) -> tuple[ScalarType | StructType, tuple[int, ...]]:
+        dtype = next((k.value for k in node.keywords if k.arg == "dtype"), None)
+        if any(k.arg != "dtype" for k in node.keywords):
+            self.errors.fail("RG0715", "rg.zeros takes lengths, and dtype=", node)
+        t = ScalarType(FIXED) if dtype is None else element_of(self.expressions.static(dtype, "a type"))
+        if t is None:
+            self.errors.fail("RG0703", "an array holds int, bool, fixed, lognum or structs", node)
+        lengths = [self.expressions.static(a, "an array's length") for a in node.args]
+        if len(lengths) == 1 and isinstance(lengths[0], tuple | list):
+            lengths = list(lengths[0])
+        if not all(number_kind(n) is INT and n >= 0 for n in lengths):
+            self.errors.fail("RG0703", f"lengths are integers from 0 on, not {lengths}", node)
+        return t, tuple(int(n) for n in lengths)
+
+    def _own(
+        self,
+        name: str,
+        view: ArrayView | StackValue,
+        region: Region,
+        release: Callable[[bool, Span | None], Block],
+        operands: Versions,
+        place: tuple[list[Node], int],
+        node: ast.AST,
+    ) -> None:
+        base = view.address.base
+        parts: tuple[Var | Region, ...] = (region,) if base is None else (region, base)
+        self.locals.add(name, view, parts, release, operands, self.errors.span(node), emitted=place)
+
     def _copy(self, name: str, value: Value, node: ast.Call) -> Value:
-        """`t = rg.copy(x)`: a variable, array or struct of its own, with the values of x."""
+        """`name = rg.copy(x)`: a new variable, array or struct with the values of x."""
         if isinstance(value, ArrayView) and isinstance(value.element, ScalarType):
             view = value
             return self._array(name, Lazy(view.shape, lambda index: element(view, index)), node)
@@ -270,9 +276,9 @@ class Allocation:
         return self.allocate(name, value, None, node)
 
 
-def _base(view: Value) -> tuple[Var, ...]:
-    base = view.address.base if isinstance(view, ArrayView | StackValue) else None
-    return () if base is None else (base,)
+def _sample(array: Lazy) -> Value:
+    """The first element."""
+    return array.element(tuple(const(0, INT) for _ in array.shape))
 
 
 def _addresses(value: Value) -> Iterator[Address]:
@@ -290,7 +296,7 @@ def _addresses(value: Value) -> Iterator[Address]:
 
 
 def _relocated(value: Value, moved: dict[tuple[Any, ...], Address]) -> Value:
-    """The view with its addresses replaced, offsets kept."""
+    """The view with other addresses at the same offsets."""
 
     def address(a: Address) -> Address:
         found = moved.get((a.region, a.base, a.terms))

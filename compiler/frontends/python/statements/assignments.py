@@ -1,4 +1,7 @@
-"""Assignments"""
+"""Assignments `t = e`, `x, y = y, x`; `del t` and `rg.free(t, e)`.
+
+A name is assigned once: it names a constant, a view, or a new local. Assigning a permutation exchanges.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from retrograd.compiler.language.values import Constant, Scalar, StructValue, Va
 
 @dataclass(eq=False)
 class Assignments:
-    """Lowers assignments and `del`."""
+    """Lowers assignments, and statements that free locals."""
 
     errors: Errors
     expressions: ExpressionLowering
@@ -114,7 +117,7 @@ class Assignments:
             self.errors.fail("RG0701", "`del` frees a variable by its name", target)
         name = target.id
         if name not in self.scope.names:
-            found = self.expressions.value(target)  # says that it is unknown, or freed
+            found = self.expressions.value(target)  # refuses an unknown or freed name
             message = f"`{name}` is {describe(found)} from outside this function, and cannot be freed"
             self.errors.fail("RG0709", message, target, "Remove the `del`.")
         value = self.scope.names[name]
@@ -131,7 +134,7 @@ class Assignments:
         self.scope.free(name, self.errors.span(target))
 
     def free(self, name: str, call: ast.Call) -> None:
-        """`rg.free(x, e)`: e is taken from x, which must then be zero."""
+        """`rg.free(x, e)`: subtract e from x, which must then be zero, and free x."""
         target, given = call.args
         if not isinstance(target, ast.Name):
             self.errors.fail("RG0701", "rg.free takes a variable by its name", target)
@@ -152,13 +155,14 @@ class Assignments:
 
 
 def _belongs(made: OwnedLocal, value: Value) -> bool:
+    """Whether a local is a value or a field of it."""
     if made.value is value:
         return True
     return isinstance(value, StructValue) and any(_belongs(made, inner) for inner in value.fields.values())
 
 
 def _as_update(name: str, value: ast.expr) -> str | None:
-    """`x = x + e` and `x = e` as what was meant, perhaps."""
+    """A hint for `x = x + e` and `x = e`, where x holds a value."""
     match value:
         case ast.BinOp(left=ast.Name(id=left), op=ast.Add() | ast.Sub() as op, right=right) if left == name:
             return f"write `{name} {OPERATORS[type(op)]}= {ast.unparse(right)}`"
@@ -168,7 +172,7 @@ def _as_update(name: str, value: ast.expr) -> str | None:
 
 
 def changed_names(function: SourceFunction) -> frozenset[str]:
-    """The names that the function may change or frees: what is none of these and holds a constant is one."""
+    """The names of locals that the function may change, or frees."""
     found: set[str] = set()
     for node in ast.walk(function.tree):
         match node:
@@ -185,7 +189,7 @@ def changed_names(function: SourceFunction) -> frozenset[str]:
 
 
 def _passed(call: ast.Call, function: SourceFunction) -> list[ast.expr]:
-    """The arguments of a call that the function called may change: not those for static parameters."""
+    """The arguments of a call that the callee may change: those that are not for static parameters."""
     called = function.found(call.func)
     parameters = called.parameters if isinstance(called, SourceFunction) else ()
     static_names = {p.name for p in parameters if p.annotation is static}

@@ -1,11 +1,13 @@
-"""Updates"""
+"""Updates `x op= e` of one word, or of each element of an array.
+
+x ⊕= e, where e does not read x        inverse: the opposite operator, with the same e
+"""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
 from math import gcd
-from typing import Any
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
@@ -16,7 +18,7 @@ from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.locations import Locations, difference_of
 from retrograd.compiler.ir.expressions import Address, E, interval, loads, read, variables
-from retrograd.compiler.ir.statements import Call, Kind, Node, Op, Operand, Var, children, with_children
+from retrograd.compiler.ir.statements import Kind, Local, Node, Var
 from retrograd.compiler.language.arithmetic import broadcast, element
 from retrograd.compiler.language.types import StructType
 from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StructValue, Value, describe
@@ -29,16 +31,13 @@ _UPDATES: dict[type[ast.operator], str] = {
 
 SIGNS = {"add": "+=", "sub": "-=", "xor": "^=", "mul": "*=", "div": "/="}
 
-#: (update, kind) that exist
-_DEFINED = {("add", INT), ("sub", INT), ("xor", INT), ("add", FIXED), ("sub", FIXED), ("xor", BOOL)} | {
-    ("mul", Kind.LOGNUM),
-    ("div", Kind.LOGNUM),
-}
+#: kind → its updates
+_DEFINED = {INT: ("add", "sub", "xor"), FIXED: ("add", "sub"), BOOL: ("xor",), Kind.LOGNUM: ("mul", "div")}
 
 
 @dataclass(eq=False)
 class Updates:
-    """Lowers `x op= e`."""
+    """Lowers augmented assignments."""
 
     errors: Errors
     expressions: ExpressionLowering
@@ -74,8 +73,9 @@ class Updates:
         self.update(place, update, e, node, target)
 
     def _operand(self, place: Scalar, update: str, value: Value, node: ast.AST) -> E:
+        """The expression of the right-hand side, of the kind of the place."""
         kind = place.kind
-        if (update, kind) not in _DEFINED:
+        if update not in _DEFINED[kind]:
             message = f"{SIGNS[update]} is not defined for {'an' if kind is INT else 'a'} {kind.value}"
             self.errors.fail("RG0703", message, node, _instead(update, kind, node))
         at = node.value if isinstance(node, ast.AugAssign) else node
@@ -94,31 +94,28 @@ class Updates:
         assert where is not None
         self.locations.independent(t, [(where, target)], [e], node)
         body: list[Node] = []
-        if isinstance(where, Address) and place.kind in (INT, BOOL) and _plain(e):
-            x = t.operand(e)
-            body.append(t.memory(f"st.{update}", x, where))
+        if isinstance(where, Address) and place.kind in (INT, BOOL) and e.op in ("const", "read", "load"):
+            # One instruction updates the word in memory.
+            body.append(t.memory(f"st.{update}", t.operand(e), where))
         else:
-            # Temporaries come first, so that they are read before the word is taken out of memory.
-            probe: list[Node] = []
-            stand_in = Var("probe", place.kind)
-            t.into(probe, stand_in, update, e)
-            d = self.locations.register(t, where, place.kind)
-            body = [_substituted(n, stand_in, d) for n in probe] if d is not stand_in else probe
+            d = where if isinstance(where, Var) else Var(where.region.name, place.kind, t.span)
+            t.into(body, d, update, e)
+            if isinstance(where, Address):
+                # The word is exchanged into d after the temporaries were computed, since they may read the array.
+                t.compute.append(Local(d, False, t.span))
+                t.compute.append(t.memory("exch", d, where))
         self.locals.emit_update(where, update, e, t.wrap(tuple(body)))
 
     def update_array(self, place: ArrayView, update: str, value: Value, node: ast.AST) -> None:
-        """Element by element, the last index moving fastest."""
+        """`place update= value` for each element."""
         if isinstance(value, ArrayView | Lazy):
             shape = self.errors.guarded(node, broadcast, [place.shape, value.shape])
             if shape != place.shape:
                 self.errors.fail("RG0712", f"{describe(value)} does not broadcast to the shape {place.shape}", node)
         if isinstance(place.element, StructType):
-            self.errors.fail(
-                "RG0703",
-                f"{SIGNS[update]} is not defined for {place.element}; update its fields, x.{place.element.fields[0][0]}",
-                node,
-            )
-
+            field = place.element.fields[0][0]
+            message = f"{SIGNS[update]} is not defined for {place.element}; update its fields, x.{field}"
+            self.errors.fail("RG0703", message, node)
         self._refuse_shifted(place, value, node)
 
         def one(index: tuple[E, ...]) -> None:
@@ -129,7 +126,7 @@ class Updates:
         self.blocks.over_elements(place.shape, one, value)
 
     def _refuse_shifted(self, place: ArrayView, value: Value, node: ast.AST) -> None:
-        """`a[1:] += a[:-1]`: what an element reads another may have changed before, so that the order would matter."""
+        """Refuse `a[1:] += a[:-1]`: an element would read another one that was changed before it."""
         if not isinstance(value, ArrayView | Lazy) or 0 in place.shape:
             return
         ones = [Var(f"i{n}", INT) for n in range(len(place.shape))]
@@ -148,7 +145,7 @@ class Updates:
             if bounds is not None and (bounds[0] >= extent or bounds[1] < below):
                 continue
             if variables(difference) - set(ones):
-                # Indices of the program's own decide: each element is tested when the program runs.
+                # Other indices decide: each element is tested when the program runs.
                 continue
             if bounds is not None and not _disjoint_by_stride(at, place):
                 hint = "write a loop over the elements, in the order that you mean"
@@ -157,13 +154,11 @@ class Updates:
 
 
 def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
-    """What to write in place of an update that a kind has not."""
+    """What to write in place of an update that is not defined for a kind."""
     if update in ("mul", "div") and kind in (FIXED, INT):
-        new = (
-            f", `t = {shortened(node.target)} {OPERATORS[type(node.op)]} {shortened(node.value)}`"
-            if isinstance(node, ast.AugAssign)
-            else ""
-        )
+        new = ""
+        if isinstance(node, ast.AugAssign):
+            new = f", `t = {shortened(node.target)} {OPERATORS[type(node.op)]} {shortened(node.value)}`"
         return f"Rounding and zero factors forget the old value: make a new variable{new}; or use a lognum, whose *= and /= are exact."
     if kind is Kind.LOGNUM:
         return "lognums have *= and /=; a sum of lognums is a factor, `z *= x + y`"
@@ -174,27 +169,8 @@ def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
     return None
 
 
-def _plain(e: E) -> bool:
-    """Whether an expression is a sum of one term: nothing is gained by taking the word out of memory."""
-    return e.op in ("const", "read", "load")
-
-
-def _substituted(node: Node, old: Var, new: Var) -> Node:
-    """The statement with one variable for another."""
-
-    def operand(x: Operand | None) -> Any:
-        return new if x is old else x
-
-    if isinstance(node, Op):
-        return node._replace(d=operand(node.d), a=operand(node.a), b=operand(node.b))
-    if isinstance(node, Call):
-        return node._replace(args=tuple(operand(x) for x in node.args))
-    blocks = children(node)
-    return with_children(node, [tuple(_substituted(n, old, new) for n in b) for b in blocks]) if blocks else node
-
-
 def _disjoint_by_stride(at: Address, place: ArrayView) -> bool:
-    """Whether an address that moves in steps of the view's strides passes it by: another column, another field."""
+    """Whether an address that moves in steps of the strides of a view misses it: another column, another field."""
     steps = [abs(k) for _, k in at.terms] + [abs(s) for s in place.strides]
     common = gcd(*steps) if steps else 0
     distance = at.offset - place.address.offset
