@@ -1,4 +1,11 @@
-"""Branches"""
+"""`if`, `while`, `assert`: control flow with a condition before and a condition after.
+
+    if (p, q): …           p holds before the branch is taken, q after it; with one condition, the branches may not change it
+    while (p, q): …        p goes on; q is false before the first pass and true after each
+    assert p               tested in both directions
+
+Running backward, the conditions exchange their parts. A condition that needs temporaries is kept in a bit.
+"""
 
 from __future__ import annotations
 
@@ -104,9 +111,7 @@ class Branches:
         return tuple(inner)
 
     def lower_while(self, node: ast.While) -> None:
-        if node.orelse:
-            hint = "Put these statements after the loop: it has no other way out."
-            self.errors.fail("RG0701", "`else` of a loop is not in the language", node.orelse[0], hint)
+        refuse_else(self.errors, node)
         before, after = self._pair(node)
         if after is None:
             hint = f"write `while ({shortened(node.test)}, …):`, the second condition being false before the loop and true after each pass"
@@ -117,32 +122,28 @@ class Branches:
         pre, post = self.expressions.condition(before), self.expressions.condition(after)
         t_pre, t_post = self.builder.temporaries(), self.builder.temporaries()
         pre_test, post_test = t_pre.test(pre), t_post.test(post)
-        first: list[Node] = []
-        head: list[Node] = []
-        tail: list[Node] = []
-        last: list[Node] = []
+        first: Block = ()
+        head: Block = ()
+        tail: Block = ()
+        last: Block = ()
         if t_post.compute:
             bit = Var("passed", BOOL, span)
             message = f"`{shortened(after)}` is true before the first pass of the loop, and must be false there"
             fresh = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(after))
-            change = self._toggle(bit, post)
-            first += [Local(bit, False, span), *change, fresh]
-            head += change
-            tail += change
-            last += [*change, Delocal(bit, False, span)]
+            head = tail = change = self._toggle(bit, post)
+            first = (Local(bit, False, span), *change, fresh)
+            last = (*change, Delocal(bit, False, span))
             post_test = Test("ne", bit, ZERO)
         if t_pre.compute:
             bit = Var("again", BOOL, span)
             message = f"`{shortened(before)}` is true after the last pass of the loop, where the loop would go on"
             over = Check(Test("eq", bit, ZERO), "RG0803", message, span)
             change = self._toggle(bit, pre)
-            first += [Local(bit, False, span), *change]
-            head = [*change, *head]
-            tail += change
-            last = [over, *change, Delocal(bit, False, span), *last]
+            first = (*first, Local(bit, False, span), *change)
+            head, tail = (*change, *head), (*tail, *change)
+            last = (over, *change, Delocal(bit, False, span), *last)
             pre_test = Test("ne", bit, ZERO)
-        loop = While(pre_test, (*head, *body, *tail), post_test, span)
-        self.builder.emit((*first, loop, *last))
+        self.builder.emit((*first, While(pre_test, (*head, *body, *tail), post_test, span), *last))
 
     def lower_assert(self, node: ast.Assert) -> None:
         test = node.test
@@ -160,6 +161,12 @@ class Branches:
         values = condition(test, span).values(claim.a, claim.b) if compared else ""
         check = Check(claim, "RG0804", f"`{shortened(test)}` is false{values}", span)
         self.builder.emit(t.wrap((check,)))
+
+
+def refuse_else(errors: Errors, node: ast.For | ast.While) -> None:
+    if node.orelse:
+        hint = "Put these statements after the loop: it has no other way out."
+        errors.fail("RG0701", "`else` of a loop is not in the language", node.orelse[0], hint)
 
 
 def loads_clobbered(e: E, changes: AccessSets) -> bool:

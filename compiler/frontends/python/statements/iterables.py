@@ -1,4 +1,11 @@
-"""Iterables"""
+"""Iterables of `for`: ranges, arrays, constants, and enumerate, zip and reversed of these, within each other.
+
+    for i in reversed(range(a, b, s))          the loop of range(a, b, s), its passes in the other order
+    for i, (x, y) in enumerate(zip(xs, ys))    for i in range(n): x, y stand for xs[i], ys[i]
+    for x, y in zip(xs, reversed(ys))          for i in range(n): x, y stand for xs[i], ys[n − 1 − i]
+
+An item is a view of an element, the value of an expression of the index, or a constant.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +21,7 @@ from retrograd.compiler.frontends.python.errors import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.ir.expressions import E, add, apply, choose, const, interval, sub
-from retrograd.compiler.ir.statements import Kind, Var
+from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import number_kind
 from retrograd.compiler.language.purity import need_iterable, need_plain
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
@@ -22,12 +29,12 @@ from retrograd.isa.words import Format
 
 INT, BOOL = Kind.INT, Kind.BOOL
 
-#: constants that a loop may go through, with a copy of its body for each
+#: items of a loop whose body is lowered once for each of them
 MOST_COPIES = 10_000
 
 Item = Value | tuple["Item", ...]
 
-#: why the index of a loop, or what is computed from it, cannot be changed
+#: why the index of a loop, or a value computed from it, cannot be changed
 INDEX = "it is the index of a loop"
 
 
@@ -35,8 +42,8 @@ INDEX = "it is the index of a loop"
 class Iterable:
     """`count` items; `item(i)` is the one at index i, counted from the end where `backward`.
 
-    `bounds`: those of a range, whose items are its indices. `constants`: the items, where all are known. `copied`: an
-    item is known for a constant index only, so that the body is compiled once for each. `reads`: what the items are computed from.
+    `bounds`: (start, stop, step) of a range, whose items are its indices. `constants`: the items, where all are known.
+    `copied`: an item is known for a constant index only, so the body is lowered once for each. `reads`: operands of the items.
     """
 
     count: E
@@ -54,14 +61,14 @@ class Iterable:
 
 @dataclass(eq=False)
 class Iterables:
-    """Reads what loops go through."""
+    """Finds the items of loops."""
 
     errors: Errors
     expressions: ExpressionLowering
     builder: IRBuilder
 
     def lower(self, node: ast.expr) -> Iterable | Constant:
-        """What a `for` goes through; a Constant where it is one, which is not a range."""
+        """The iterable of a `for`: a Constant, unless it is a range, or anything else."""
         if isinstance(node, ast.Call):
             callee = self._called(node)
             if callee is range:
@@ -77,7 +84,7 @@ class Iterables:
         return self._elements(found)
 
     def _called(self, node: ast.expr) -> Any:
-        """The Python function that an expression calls, if it is a call of one."""
+        """The Python function that an expression calls, or None."""
         f = self.expressions.value(node.func) if isinstance(node, ast.Call) else None
         return f.value if isinstance(f, Constant) else None
 
@@ -115,7 +122,7 @@ class Iterables:
         return Iterable(count, item, bounds=(start, stop, step), constants=constants, reads=(start, stop))
 
     def passes(self, start: E, stop: E, step: int) -> E:
-        """max(0, ⌈(stop − start) / step⌉): how many passes a range has, as an unsigned word.
+        """max(0, ⌈(stop − start) / step⌉): the number of passes of a range, as an unsigned word.
 
         Trap to avoid: the distance may be longer than a signed word. It is halved before it is divided:
         n = distance − 1 = 2 s·a + r with a = (n >> 1) // s, so r < 2 s, and ⌊n/s⌋ = 2 a + [r ≥ s].
@@ -170,25 +177,22 @@ class Iterables:
         if callee is reversed:
             return replace(parts[0], backward=True)
         if callee is enumerate:
-            start = self._start(keywords.get("start", 0), call)
-            given = parts[0]
-            w = self.builder.w
-            return replace(
-                given,
-                item=lambda i: (_read_only(add(start, i, w)), given.at(i, w)),
-                backward=False,
-                bounds=None,
-                constants=None,
-            )
+            return self._enumerated(parts[0], keywords.get("start", 0), call)
         return self._zipped(parts, call)
 
-    def _start(self, start: Any, call: ast.Call) -> E:
-        if number_kind(start) is not INT or not -self.builder.w.sign <= start < self.builder.w.sign:
+    def _enumerated(self, given: Iterable, start: Any, call: ast.Call) -> Iterable:
+        w = self.builder.w
+        if number_kind(start) is not INT or not -w.sign <= start < w.sign:
             self.errors.fail("RG0714", f"enumerate cannot start from {start!r}", call)
-        return const(int(start), INT)
+        first = const(int(start), INT)
+
+        def item(i: E) -> Item:
+            return _read_only(add(first, i, w)), given.at(i, w)
+
+        return replace(given, item=item, backward=False, bounds=None, constants=None)
 
     def _parts(self, found: Sequence[Iterable | Constant], args: Sequence[ast.expr]) -> list[Iterable]:
-        """Constants beside what is no constant: an array of constants in memory, or one copy of the body for each."""
+        """Iterables for constants: an array of constants in memory, or one copy of the body for each item."""
         out: list[Iterable] = []
         for x, a in zip(found, args, strict=True):
             if isinstance(x, Iterable):
@@ -200,7 +204,8 @@ class Iterables:
                     items = list(x.value)
                 except TypeError:
                     self.errors.fail("RG0703", f"{describe(x)} cannot be iterated over", a)
-                out.append(_copied(items, self.expressions.wrap))
+                wrapped = [self.expressions.wrap(item) for item in items]
+                out.append(Iterable(const(len(items), INT), _picked(wrapped), copied=True))
         return out
 
     def _zipped(self, parts: Sequence[Iterable], call: ast.Call) -> Iterable:
@@ -233,11 +238,8 @@ def first_axis(v: Value, index: E) -> Value:
 
 
 def _read_only(e: E) -> Scalar:
-    if e.op == "read":
-        var: Var = e.param
-        return variable(var, INDEX)
-    return Scalar(e, None, INDEX)
+    return variable(e.param, INDEX) if e.op == "read" else Scalar(e, None, INDEX)
 
 
-def _copied(items: Sequence[Any], wrap: Callable[[Any], Value]) -> Iterable:
-    return Iterable(const(len(items), INT), lambda i: wrap(items[i.param]), copied=True)
+def _picked(items: Sequence[Value]) -> Callable[[E], Item]:
+    return lambda i: items[i.param]

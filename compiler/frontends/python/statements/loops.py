@@ -1,4 +1,7 @@
-"""Loops"""
+"""`for`: a reversible loop with an index, or a copy of the body for each of some constants.
+
+The bounds of a loop are computed again when it runs backward, so the body may not change what they are computed from.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,19 @@ from retrograd.compiler.frontends.python.expressions.lowering import ExpressionL
 from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.assignments import Assignments
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
-from retrograd.compiler.frontends.python.statements.branches import loads_clobbered, where_changed
+from retrograd.compiler.frontends.python.statements.branches import loads_clobbered, refuse_else, where_changed
 from retrograd.compiler.frontends.python.statements.iterables import INDEX, MOST_COPIES, Item, Iterable, Iterables
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import E, add, apply, const, interval, loads, sub, variables
 from retrograd.compiler.ir.statements import For, Kind, Var
-from retrograd.compiler.language.values import Constant, Scalar, describe, variable
+from retrograd.compiler.language.values import Constant, describe, variable
 
 INT = Kind.INT
 
 
 @dataclass(eq=False)
 class Loops:
-    """Lowers `for`."""
+    """Lowers `for` loops."""
 
     errors: Errors
     expressions: ExpressionLowering
@@ -37,9 +40,7 @@ class Loops:
     statements: Callable[[Sequence[ast.stmt]], None]
 
     def lower(self, node: ast.For) -> None:
-        if node.orelse:
-            hint = "Put these statements after the loop: it has no other way out."
-            self.errors.fail("RG0701", "`else` of a loop is not in the language", node.orelse[0], hint)
+        refuse_else(self.errors, node)
         self.builder.module.statement_texts[self.builder.span] = f"the bounds `{shortened(node.iter)}`"
         found = self.iterables.lower(node.iter)
         if isinstance(found, Constant):
@@ -51,17 +52,10 @@ class Loops:
         target = node.target
         if found.bounds is not None and not isinstance(target, ast.Name):
             self.errors.fail("RG0701", f"`{shortened(target)}` is no name for an integer", target)
-        name = next(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
-        start, stop, step = found.bounds or (const(0, INT), found.count, 1)
-
-        def body(index: Scalar) -> None:
-            self._bind_item(target, index if found.bounds is not None else found.item(index.e), node)
-            self.statements(node.body)
-
-        self._loop(name, start, stop, step, found, node, body)
+        self._loop(node, found)
 
     def _over_constants(self, node: ast.For, found: Constant) -> None:
-        """Over constants: a copy of the body for each."""
+        """Lower a copy of the body for each of some constants."""
         try:
             items = list(islice(found.value, MOST_COPIES + 1))
         except TypeError:
@@ -79,55 +73,23 @@ class Loops:
                 self.statements(node.body)
             self.builder.emit(inner)
 
-    def _loop(
-        self,
-        name: str,
-        start: E,
-        stop: E,
-        step: int,
-        through: Iterable,
-        node: ast.For,
-        body: Callable[[Scalar], None],
-    ) -> None:
-        w = self.builder.w
-        span = self.errors.span(node)
-        var = Var(name, INT, self.errors.span(node.target))
-        if not loads(start) and not loads(stop):
-            one = const(1, INT)
-            between = (start, sub(stop, one, w)) if step > 0 else (add(stop, one, w), start)
-            self.builder.ranges.between[var] = between
+    def _loop(self, node: ast.For, through: Iterable) -> None:
+        name = next(n for n in ast.walk(node.target) if isinstance(n, ast.Name))
+        var = Var(name.id, INT, self.errors.span(node.target))
+        start, stop, step = through.bounds or (const(0, INT), through.count, 1)
         self.builder.settled.add(var)
-        start_bounds, stop_bounds = interval(start, self.builder.ranges), interval(stop, self.builder.ranges)
-        some = False
-        if start.op == "const" and stop.op == "const":
-            count = len(range(w.signed(start.param), w.signed(stop.param), step))
-            if count == 0:
-                return
-            first, some = w.signed(start.param), True
-            stop = const(w.signed(first + count * step), INT)
-            last = first + (count - 1) * step
-            self.builder.ranges[var] = (min(first, last), max(first, last))
-        else:
-            if start_bounds is not None and stop_bounds is not None:
-                if stop_bounds[1] <= start_bounds[0] if step > 0 else stop_bounds[0] >= start_bounds[1]:
-                    return  # there is nothing to go through
-                if step > 0:
-                    self.builder.ranges[var] = (start_bounds[0], max(start_bounds[0], stop_bounds[1] - 1))
-                    some = start_bounds[1] < stop_bounds[0]
-                else:
-                    self.builder.ranges[var] = (min(start_bounds[1], stop_bounds[0] + 1), start_bounds[1])
-                    some = start_bounds[0] > stop_bounds[1]
-            elif start_bounds is not None and step > 0:
-                self.builder.ranges[var] = (start_bounds[0], w.sign - 1)
-            ordered = some
-            if start_bounds is not None and stop_bounds is not None:
-                ordered = start_bounds[1] <= stop_bounds[0] if step > 0 else start_bounds[0] >= stop_bounds[1]
-            # The count of what is gone through has been found from its own bounds.
-            stop = stop if through.bounds is None else self._reached(start, stop, step, ordered)
+        reached = self._bounded(var, start, stop, step)
+        if reached is None:
+            return
+        last, some = reached
+        # The count of other iterables was computed from their own bounds.
+        stop = stop if through.bounds is None and stop.op != "const" else last
         t = self.builder.temporaries()
         a, b = t.operand(start), t.operand(stop)
         with self.blocks.block() as inner:
-            body(variable(var, INDEX))
+            index = variable(var, INDEX)
+            self._bind_item(node.target, through.item(index.e) if through.bounds is None else index, node)
+            self.statements(node.body)
         changes = self.builder.effects(tuple(inner))
         read = variables(start).union(variables(stop), *map(variables, through.reads))
         clobbered = read & changes.writes
@@ -139,12 +101,44 @@ class Loops:
         if through.bounds is None and any(loads_clobbered(e, changes) for e in through.reads):
             self.errors.fail("RG0708", "the body changes an array on which the loop's bounds depend", node.iter)
         checked = loads_clobbered(start, changes) or loads_clobbered(stop, changes)
-        self.builder.emit(t.wrap((For(var, a, b, step, tuple(inner), through.backward, some, span),), checked))
+        loop = For(var, a, b, step, tuple(inner), through.backward, some, self.errors.span(node))
+        self.builder.emit(t.wrap((loop,), checked))
+
+    def _bounded(self, var: Var, start: E, stop: E, step: int) -> tuple[E, bool] | None:
+        """Record the range of an index: (its value after the last pass, whether there is a pass for certain).
+
+        None where there is certainly no pass.
+        """
+        w, ranges = self.builder.w, self.builder.ranges
+        if not loads(start) and not loads(stop):
+            one = const(1, INT)
+            ranges.between[var] = (start, sub(stop, one, w)) if step > 0 else (add(stop, one, w), start)
+        if start.op == "const" and stop.op == "const":
+            first = w.signed(start.param)
+            passes = range(first, w.signed(stop.param), step)
+            if not passes:
+                return None
+            ranges[var] = (min(first, passes[-1]), max(first, passes[-1]))
+            return const(w.signed(passes[-1] + step), INT), True
+        begin, end = interval(start, ranges), interval(stop, ranges)
+        some = ordered = False
+        if begin is not None and end is not None:
+            if end[1] <= begin[0] if step > 0 else end[0] >= begin[1]:
+                return None
+            if step > 0:
+                ranges[var] = (begin[0], max(begin[0], end[1] - 1))
+                some, ordered = begin[1] < end[0], begin[1] <= end[0]
+            else:
+                ranges[var] = (min(begin[1], end[0] + 1), begin[1])
+                some, ordered = begin[0] > end[1], begin[0] >= end[1]
+        elif begin is not None and step > 0:
+            ranges[var] = (begin[0], w.sign - 1)
+        return self._reached(start, stop, step, ordered), some
 
     def _reached(self, start: E, stop: E, step: int, ordered: bool) -> E:
         """The value that the index has after the last pass: start + step · ⌈max(0, stop − start) / step⌉.
 
-        `ordered`: stop is known not to lie before start.
+        `ordered`: stop certainly does not lie before start.
         """
         w = self.builder.w
         if step in (1, -1):
@@ -153,7 +147,7 @@ class Loops:
         return add(start, travelled, w)
 
     def _bind_item(self, target: ast.expr, item: Item, node: ast.For) -> None:
-        """Name what one pass of a loop works on."""
+        """Name the item of one pass."""
         if isinstance(item, Constant):
             self.assignments.bind(target, item, node)
             return
