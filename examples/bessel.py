@@ -36,8 +36,8 @@ def multiply(y: fixed, x: fixed, crumbs: fixed) -> None:
     """
     crumbs += y * x
     y -= crumbs / x
-    y, crumbs = crumbs, y  # y = y·x + the former crumbs …
-    y += crumbs * x  # … minus them
+    y, crumbs = crumbs, y  # y = y·x + crumbs of before …
+    y += crumbs * x  # … and without them
 
 
 @reversible
@@ -55,7 +55,7 @@ def bessel(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) -> N
         crumbs = fixed(0)
         k = 0
         total += term
-        if quarter > 0:  # rounded to 0 for |z| < 2^-15, where the sum is its first term
+        if quarter > 0:  # which is rounded to 0 for |z| < 2^-15: then the first term is all
             while (abs(term) > GUARD * atol, k != 0):
                 k += 1
                 x = -quarter / (k * (k + nu))
