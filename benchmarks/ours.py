@@ -195,7 +195,7 @@ def hessian(call: Call, wanted: str, loss: str = "out", *, scale: int = 0, each:
 
 
 def _own(call: Call) -> int:
-    return sum(a.type.size for a in call.compiled.arguments)
+    return call.compiled.argument_words
 
 
 def _reader(call: Call, scale: int = 0) -> Callable[[BatchWords], Reals]:

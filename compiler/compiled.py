@@ -56,6 +56,11 @@ class Compiled:
     def arguments(self) -> tuple[Argument, ...]:
         return self.lowered.arguments
 
+    @property
+    def argument_words(self) -> int:
+        """How many words the arguments take, from address 0 on."""
+        return sum(a.type.size for a in self.arguments)
+
 
 def compile_function(
     function: SourceFunction,

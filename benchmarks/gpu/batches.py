@@ -380,7 +380,7 @@ def _bessel_gradient(count: int) -> tuple[Compiled, Program, Words, tuple[int, i
 def _bessel(count: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
     """J₂ and its slope for many numbers."""
     compiled, program, rows, (value, slope) = _bessel_gradient(count)
-    plain = rows[:, : sum(a.type.size for a in compiled.arguments)]
+    plain = rows[:, : compiled.argument_words]
     out = next(a.address for a in compiled.arguments if a.name == "out")
     z = np.linspace(0.5, 1.5, min(count, CHUNK))
     exact = np.array([bessel.reference(x, 2, 1e-8) for x in z[:CHECKED]])

@@ -195,9 +195,9 @@ def test_forward_and_back_to_the_bit(f: Any, arguments: tuple[Any, ...], level: 
     assert result.erased_bits == 0
     assert not any(machine.registers)
     # All arguments of f are what they were; beside them only the gradients have changed.
-    own = sum(a.type.size for a in before.compiled.arguments)
+    own = before.compiled.argument_words
     assert machine.memory[:own] == before.machine.memory[:own]
-    gained = sum(a.type.size for a in result.compiled.arguments) - own
+    gained = result.compiled.argument_words - own
     assert any(machine.memory[own : own + gained])
     assert not any(machine.memory[own + gained :])
     machine.run_back()

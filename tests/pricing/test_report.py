@@ -57,6 +57,21 @@ def test_a_reversible_function() -> None:
     assert modelled(found.price.of("copy-out")).nominal == approx(words * 64 * KT_LN2)
 
 
+def test_engine_format_and_limit_mean_the_same_as_in_a_run() -> None:
+    how: dict[str, Any] = {"engine": "threaded", "format": "Q16.16"}
+    for f in (library.norm, ~library.norm):
+        found, plain = rg.energy(f, 0.0, [3.0, 4.0], **how), rg.run(f, 0.0, [3.0, 4.0], **how)
+        assert (found.engine, str(found.counts.format)) == (plain.engine, "Q16.16")
+        assert found.counts.retired == plain.steps
+    for wrong in ({"engine": "steam"}, {"format": "Q1"}, {"max_steps": 3}):
+        said = []
+        for run in (rg.energy, rg.run):
+            with pytest.raises(rg.RetrogradError) as error:
+                run(library.norm, 0.0, [3.0, 4.0], **wrong)
+            said.append(str(error.value))
+        assert said[0] == said[1]
+
+
 def test_erase_mode_stands_beside() -> None:
     found = rg.energy(library.norm, 0.0, [3.0, 4.0])
     erasing = rg.run(library.norm.with_options(erase=True), 0.0, [3.0, 4.0])

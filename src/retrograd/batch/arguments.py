@@ -190,7 +190,7 @@ class Batch:
         """The words of all arguments. Raises InputError naming argument and element."""
         single = [a for a in compiled.arguments if a.name not in self.columns]
         many_ = [a for a in compiled.arguments if a.name in self.columns]
-        shared = np.zeros(sum(a.type.size for a in compiled.arguments), dtype=np.uint64)
+        shared = np.zeros(compiled.argument_words, dtype=np.uint64)
         out = np.zeros((self.length, sum(a.type.size for a in many_)), dtype=np.uint64)
         loaded = Loaded({a.name: (a.address, a.type.size) for a in many_}, out, shared)
         for a in [*single, *many_]:

@@ -98,7 +98,7 @@ def _result(
 ) -> BatchResult:
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
-    arguments = [(0, sum(a.type.size for a in compiled.arguments))]
+    arguments = [(0, compiled.argument_words)]
     rows = run_rows(compiled, batch.words(compiled), arguments, (), request, progress=progress)
     values = [
         stacked_values(a.type, rows.after[:, a.address : a.address + a.type.size], compiled.format)

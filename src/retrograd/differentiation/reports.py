@@ -95,7 +95,7 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
     compiled = run.function.compiled_for(
         tuple(a.type for a in plain.arguments), run.format, replace(plain.options, cotangents=True)
     )
-    size = sum(a.type.size for a in plain.arguments)
+    size = plain.argument_words
 
     there = _watched(load(plain, values, backward=run.backward, engine=engine))
     initial = there.memory[:size]

@@ -1,10 +1,9 @@
-"""Erase or uncompute: for every routine, which is cheaper by a technology.
+"""Advice on erasure: which routines are cheaper to erase than to uncompute, by a technology model.
 
-    uncompute r  iff  price(all uncomputed) ≤ price(r erased),  on the arguments at hand
+    uncompute r  iff  price(all uncomputed) ≤ price(r erased),  on the given arguments
 
-Both prices are those of whole programs that have been run: they hold what the inverse of the routine's computing half takes in
-instructions and cycles, what the bits cost that are erased in its place, and what follows for memory and registers.
-Expressions' temporaries are one more item, called `(expressions)`.
+Both prices are those of whole runs. They include the instructions and cycles of the routine's inverse, the erased bits, and the
+effects on memory and registers. The temporaries of expressions are one more item, called `(expressions)`.
 """
 
 from __future__ import annotations
@@ -32,27 +31,27 @@ from retrograd.values.binding import bind, types_of
 
 #: the temporaries of expressions, which have no name
 EXPRESSIONS = "(expressions)"
-#: what no routine is called: erase mode with nothing of a name to erase
+#: the name of no routine: erase mode in which no named routine is erased
 _NONE = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is cheaper for one routine, and what it hangs on."""
+    """The cheaper choice for one routine, and the figures behind it."""
 
     routine: str
     #: erase it, or uncompute it
     erase: bool
     why: str
-    #: what uncomputing takes more than erasing, in instructions, cycles, and joules
+    #: the cost of uncomputing over that of erasing, in instructions, cycles, and joules
     instructions: int
     cycles: int
     energy: Range | NotModelled
-    #: what erasing loses
+    #: the bits that erasing loses
     bits: int
-    #: the same at both ends of the figures' ranges
+    #: whether the choice is the same at both ends of the figures' ranges
     certain: bool
-    #: whether the model has figures for what differs
+    #: whether the model has figures for the difference
     known: bool = True
 
 
@@ -63,15 +62,14 @@ class Advice:
     function: Reversible
     verdicts: tuple[Verdict, ...]
     options: Options
-    #: as it is written, and as advised
+    #: the function as written, and as advised
     before: EnergyReport
     after: EnergyReport
 
     @property
     def advised(self) -> Reversible:
         """The function, compiled as advised."""
-        made = self.function.with_options(erase=self.options.erase, temporaries=self.options.temporaries)
-        return made
+        return self.function.with_options(erase=self.options.erase, temporaries=self.options.temporaries)
 
     def __str__(self) -> str:
         t = self.before.price.technology
@@ -111,10 +109,10 @@ class Advice:
 
 
 def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int | None = None, **how: Any) -> Advice:
-    """Which routines of f to erase and which to uncompute, by what they cost on these arguments.
+    """Which routines of f to erase and which to uncompute, by their prices on these arguments.
 
-    `tech` and what else prices a run, `temperature`, `frequency`, `figures`, `gates`: as for `rg.energy`; other keywords are
-    arguments of f. Raises CompileError, InputError, ProgramTrap.
+    `tech`, `temperature`, `frequency`, `figures`, `gates`: as for `rg.energy`; other keywords are arguments of f. Raises
+    CompileError, InputError, ProgramTrap.
     """
     if isinstance(f, Inverse):
         raise InputError(
@@ -128,7 +126,7 @@ def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int 
     plain = f.compiled_for(types)
     by = pricing_context(tech, plain.format, **priced)
     trial = _Trial(f, types, values, by, max_steps)
-    # Routines that are erased by name are optimised apart from each other; so is what they are compared with.
+    # Routines that are erased by name are optimised separately, so the run that they are compared with is, too.
     base = trial.report(frozenset({_NONE}), False)
     verdicts = []
     for name in [*_routines(plain.module), EXPRESSIONS]:
@@ -142,7 +140,7 @@ def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int 
     if chosen:
         erase, temporaries = _erasing(chosen)
         tried = trial.report(erase, temporaries)
-        # What one by one is cheaper may not be so together, beside routines that share what they compute.
+        # Routines that are cheaper to erase one by one may not be so together, where they share temporaries.
         known, cheaper, _ = _cheaper(_without_host(tried), _without_host(before))
         if known and cheaper:
             after, options = tried, replace(plain.options, erase=erase, temporaries=temporaries)
@@ -150,7 +148,7 @@ def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int 
 
 
 def _erasing(names: Iterable[str]) -> tuple[frozenset[str], bool]:
-    """Options `erase` and `temporaries` that erase these and no others."""
+    """The options `erase` and `temporaries` that erase these routines and no others."""
     names = set(names)
     return frozenset(names - {EXPRESSIONS}) or frozenset({_NONE}), EXPRESSIONS in names
 
@@ -166,7 +164,7 @@ class _Trial:
         compiled: Compiled = self.f.compiled_for(self.types, None, options)
         machine = load(compiled, self.values)
         execute(compiled, machine, self.max_steps)
-        words = sum(a.type.size for a in compiled.arguments)
+        words = compiled.argument_words
         return report_of(machine, self.f.__name__, self.by, host_traffic(compiled.program, words, words))
 
 
@@ -210,7 +208,7 @@ def break_even_per_memory_unit(k: int, levels: int) -> float:
     """(2k − 1)⁻ⁿ: the ξ below which all calls of Bennett's scheme take less energy than one irreversible operation.
 
     (2k − 1)ⁿ > 1/ξ is the criterion for one unit of memory, which is erased once or kept by the whole scheme.
-    Trap: it says nothing of the energy of a run, since the erasing run takes kⁿ steps, too: see `break_even`.
+    Trap: this is no break-even of a run, since the erasing run takes kⁿ steps, too: see `break_even`.
     """
     return float((2 * k - 1) ** -levels)
 
@@ -228,7 +226,7 @@ def _joules(x: float) -> str:
 
 
 def _uncomputing(base: Price, erased: Price) -> Range | NotModelled:
-    """What uncomputing takes more, erasure left out: what is spent on doing it."""
+    """The energy of uncomputing over that of erasing, without the erasure of bits."""
     causes = [c for c in CAUSES if c != "erasure"]
     pairs = [(base.of(c), erased.of(c)) for c in causes]
     both = [(a, b) for a, b in pairs if isinstance(a, Range) and isinstance(b, Range)]
@@ -239,19 +237,19 @@ def _uncomputing(base: Price, erased: Price) -> Range | NotModelled:
 
 
 def _total(price: Price, end: int = 1) -> float:
-    """All that is modelled, cooling among it, at one end of the figures' ranges."""
+    """The sum of all modelled parts with cooling, at one end of the figures' ranges."""
     return sum(item.energy[end] for item in price.items if isinstance(item.energy, Range))
 
 
 def _without_host(report: EnergyReport) -> Price:
-    """What the program alone costs, and its cooling: what the host loads is heat that must be taken away, too."""
+    """The price of the program and its cooling, without the host: the host's writes are heat that must be cooled, too."""
     return report.by.price(report.counts.with_host(NOTHING))
 
 
 def _cheaper(one: Price, other: Price) -> tuple[bool, bool, bool]:
-    """(whether it can be told, whether the first is less, whether it is so at both ends of the figures' ranges).
+    """(whether the prices can be compared, whether the first is less, whether it is so at both ends of the figures' ranges).
 
-    What has no figure still has a count: where the dearer of the two has more of all that, it is the dearer all the same.
+    Parts without a figure have counts: where the dearer run has more of all of them, it stays the dearer.
     """
     differences = [_total(one, end) - _total(other, end) for end in range(3)]
     scale = max(abs(_total(one)), abs(_total(other)))

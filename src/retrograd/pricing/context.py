@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
@@ -16,9 +16,6 @@ from retrograd.simulator.energy.loading import technology
 from retrograd.simulator.energy.pricing import Price, price
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.energy.units import quantity
-
-if TYPE_CHECKING:
-    from retrograd.compiler.compiled import Options
 
 #: a quantity: in SI units, or as text with its unit
 Quantity = float | str
@@ -91,24 +88,3 @@ def gates_for(w: Format) -> Gates | None:
             if found.format == w:
                 return found
     return None
-
-
-class EnergyRequest(NamedTuple):
-    """The options of `rg.energy`, beside the function and its arguments."""
-
-    tech: str | Path | Technology
-    temperature: Quantity | None
-    frequency: Quantity | None
-    figures: Figures | None
-    gates: str | Path | Gates | None
-    engine: str
-    max_steps: int | None
-    format: Format | str | None
-    options: Options | None
-    baseline: bool
-    timeline: bool
-
-    def context(self, w: Format) -> PricingContext:
-        """The pricing context in this format."""
-        at: dict[str, Any] = {"temperature": self.temperature, "frequency": self.frequency}
-        return pricing_context(self.tech, w, figures=self.figures, gates=self.gates, **at)

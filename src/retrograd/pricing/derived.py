@@ -1,10 +1,10 @@
-"""Energy of what is made of reversible functions: gradients, and batches of functions and of gradients.
+"""Energy of gradients, and of batches of functions and of gradients.
 
-    counts(grad(f)(x))  =  counts(f there, D = 0)  +  counts(f back, D = 1)            one machine, one program
+    counts(grad(f)(x))  =  counts(f forward, D = 0)  +  counts(f backward, D = 1)      one machine, one program
     counts(vmap(f)(xs)) =  Σᵢ counts(f(xsᵢ))                                         the code is loaded once
 
-Engines that run a batch as one keep steps, erased bits and cycles of each element, and nothing of what was executed where. So
-elements are run by machines here, one by one; elements that did the same share their counts.
+Batch engines count steps, erased bits and cycles of each element, but not the executions of each instruction. So elements run on
+machines here, one by one; elements that executed the same instructions equally often share their counts.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from retrograd.functions.requests import Request, Settings
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
-from retrograd.pricing.context import EnergyRequest
 from retrograd.pricing.report import EnergyReport
+from retrograd.pricing.requests import EnergyRequest
 from retrograd.simulator.energy.counting import CODE_BITS, Counts, HostTraffic, Site, counts_of, host_traffic
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.engines.tiering import engine_named
@@ -56,13 +56,6 @@ def _refuse(message: str, hint: str | None = None) -> NoReturn:
     raise InputError(Diagnostic("RG0603", message, hint=hint))
 
 
-def _requested(own: Request, how: EnergyRequest) -> Request:
-    """The request of a derived function, with the engine, format and options that `energy` is given."""
-    engine = own.engine if how.engine == "auto" else how.engine
-    format = own.format if how.format is None else how.format
-    return replace(own, engine=engine, format=format, options=how.options, max_steps=how.max_steps)
-
-
 # ---------------------------------------------------------------------- gradients
 
 
@@ -70,7 +63,7 @@ def _gradient(
     name: str, requested: GradientRequest, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
 ) -> EnergyReport:
     """Forward and back on one machine in differentiation mode, as on the co-processor."""
-    run = _requested(requested.run, how)
+    run = how.run_of(requested.run)
     values = run.values(args, keywords)
     options = run.options or run.function.options
     compiled = replace(run, options=replace(options, cotangents=True)).compiled(values)
@@ -78,7 +71,7 @@ def _gradient(
     need_loss(requested.f, loss)
     wanted = choose(requested.f, compiled.arguments, requested.chosen, requested.loss)
     one = 1 << (compiled.format.frac + need_scale(requested.scale, compiled.format))
-    words = sum(a.type.size for a in compiled.arguments)
+    words = compiled.argument_words
     out = sum(a.type.size for a in wanted) + requested.value
 
     machine = run.machine(compiled, values)
@@ -130,7 +123,7 @@ def _by_program(run: Request, values: list[Any], seeds: Mapping[int, int]) -> Ma
 
 
 class _Counted:
-    """The counts of each element, as it comes to its end; of elements that did the same, once."""
+    """The counts of each element at its end, kept once for elements with equal executions."""
 
     def __init__(self, host: HostTraffic) -> None:
         self.each: dict[int, Counts] = {}
@@ -174,7 +167,7 @@ def _batch(f: Mapped, args: tuple[Any, ...], keywords: dict[str, Any], how: Ener
             format=f.format if how.format is None else how.format,
         )
     own = request_of(f.each) if isinstance(f.each, Reversible | Inverse) else _loss_function(f).requested.run
-    request = _requested(own, how)
+    request = how.run_of(own)
     if engine_named(request.engine) == "cuda":
         hint = "engine = auto, native, translated, threaded or reference: counts are the same on all"
         raise InputError(
@@ -195,7 +188,7 @@ def _batch(f: Mapped, args: tuple[Any, ...], keywords: dict[str, Any], how: Ener
     if isinstance(f.each, Reversible | Inverse):
         batch = Batch(request, args, keywords, f.in_axes)
         compiled = batch.compiled()
-        words = sum(a.type.size for a in compiled.arguments)
+        words = compiled.argument_words
         shared = sum(a.type.size for a in compiled.arguments if a.name not in batch.columns)
         counted = run(compiled, batch.words(compiled), words, request)
         if how.baseline and not request.backward and not compiled.options.erase:

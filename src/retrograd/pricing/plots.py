@@ -1,6 +1,6 @@
-"""Plots of energy, for reports, pages and `retrograd energy --plot`. matplotlib is imported when one is drawn.
+"""Plots of energy, for reports, pages and `retrograd energy --plot`. matplotlib is imported when a plot is drawn.
 
-Each takes an `Axes` or makes a figure of its own, and returns the Figure. Nothing is shown: `figure.savefig(path)`.
+Each function takes an `Axes` or makes a new figure, and returns the Figure. No window opens: `figure.savefig(path)`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LINE = 95
 
 
 def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
-    """Bars, one for each report, stacked by cause; above stands the sum, below the axes what is not modelled.
+    """Bars, one for each report, stacked by cause; the sum is above, and the parts that are not modelled are below the axes.
 
     Where sums differ by more than a linear axis can show, the causes stand side by side, on a logarithmic axis.
     """
@@ -43,7 +43,7 @@ def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
     tops = [0.0] * len(reports)
     least = 10.0 ** math.floor(math.log10(min(positive) / 2)) if positive else 0.0
     for k, (cause, colour) in enumerate(shown.items()):
-        # By place, and not by name: two reports may have one. A bar of no height would have an edge that the margin keeps to.
+        # By place, because two reports may have the same name. A bar without height would widen the margin by its edge.
         places = [i for i, height in enumerate(found[cause]) if height]
         heights = [found[cause][i] for i in places]
         if far_apart:
@@ -86,7 +86,7 @@ def _place(report: EnergyReport) -> str:
 
 
 def _not_modelled(reports: Sequence[EnergyReport]) -> list[str]:
-    """Lines that say what has no figure, once for each model."""
+    """Lines that list the causes without a figure, once for each model."""
     missing: dict[str, dict[str, None]] = {}
     for r in reports:
         causes = (c for c, e in r.price.causes.items() if isinstance(e, NotModelled))
@@ -96,7 +96,7 @@ def _not_modelled(reports: Sequence[EnergyReport]) -> list[str]:
 
 
 def against_frequency(reports: Sequence[EnergyReport], ax: Axes | None = None, points: int = 60) -> Figure:
-    """Energy of an instruction against the clock, log-log, each with the range of its figures, and kT ln 2 at each temperature."""
+    """Energy of an instruction against the clock, log-log, with the range of the figures, and kT ln 2 at each temperature."""
     figure, ax = axes_of(ax, 8.5)
     kelvins = {ROOM}
     for r, colour in zip(reports, colours(len(reports)), strict=True):
@@ -105,11 +105,11 @@ def against_frequency(reports: Sequence[EnergyReport], ax: Axes | None = None, p
         label = f"{r.name}, {r.price.technology.id}"
         kelvins.add(r.price.temperature)
         if found:
-            _band(ax, [p.frequency for p in found], [p.energy / n for p in found], label, colour)
+            _band(ax, [clock for clock, _ in found], [energy / n for _, energy in found], label, colour)
         elif isinstance(r.price.program, Range) and r.price.program.nominal:
             ax.axhline(r.price.program.nominal / n, label=f"{label} (any clock)", color=colour)
         else:
-            # A logarithmic axis has no place for it.
+            # A logarithmic axis cannot show zero.
             ax.plot([], [], " ", label=f"{label}: {program_text(r.price)}")
     for t in sorted(kelvins):
         ax.axhline(thermal_energy(t), linestyle=":", color="0.4")
@@ -132,8 +132,8 @@ def against_delay(reports: Sequence[EnergyReport], ax: Axes | None = None, point
     for r, colour in zip(reports, colours(len(reports)), strict=True):
         found = _priced(at_frequencies(r.counts, r.by.technology, r.by.gates, r.by.temperature, points))
         if found:
-            delays = [r.counts.cycles / p.frequency for p in found]
-            _band(ax, delays, [p.energy for p in found], f"{r.name}, {r.price.technology.id}", colour)
+            delays = [r.counts.cycles / clock for clock, _ in found]
+            _band(ax, delays, [energy for _, energy in found], f"{r.name}, {r.price.technology.id}", colour)
         else:
             why = "no clock" if r.by.technology.frequency is None else program_text(r.price)
             ax.plot([], [], " ", label=f"{r.name}, {r.price.technology.id}: {why}")
@@ -190,7 +190,7 @@ def crossover(schemes: Sequence[tuple[int, int]] = ((2, 4), (4, 4), (8, 3), (2, 
     """Energy of Bennett's scheme over that of the erasing run, (2k − 1)ⁿ·ξ / kⁿ, against ξ.
 
     ξ is the energy of a reversible operation over that of an erasing one. Erasing wins where a curve is above 1. A full
-    mark is where the two runs take the same energy, a hollow one where the scheme takes that of one erasing operation.
+    mark: the two runs take the same energy. A hollow mark: the scheme takes the energy of one erasing operation.
     """
     # Imported here: the advice reads the compiler, which takes a moment.
     from retrograd.pricing.advice import break_even, break_even_per_memory_unit
@@ -214,7 +214,7 @@ def crossover(schemes: Sequence[tuple[int, int]] = ((2, 4), (4, 4), (8, 3), (2, 
     return figure
 
 
-#: name on the command line -> what is drawn of reports
+#: name on the command line -> function that draws reports
 KINDS: dict[str, Callable[[Sequence[EnergyReport]], Figure]] = {
     "causes": by_cause,
     "frequency": against_frequency,
@@ -224,18 +224,13 @@ KINDS: dict[str, Callable[[Sequence[EnergyReport]], Figure]] = {
 
 
 def _ledger(report: EnergyReport) -> Ledger:
-    assert report.ledger is not None, "every step must have been looked at"
+    assert report.ledger is not None, "the report has no timeline"
     return report.ledger
 
 
-def _priced(points: Sequence[FrequencyPoint]) -> list[_Priced]:
-    """Those that a logarithmic axis has a place for."""
-    return [_Priced(p.frequency, p.energy) for p in points if isinstance(p.energy, Range) and p.energy.nominal]
-
-
-class _Priced:
-    def __init__(self, frequency: float, energy: Range) -> None:
-        self.frequency, self.energy = frequency, energy
+def _priced(points: Sequence[FrequencyPoint]) -> list[tuple[float, Range]]:
+    """(frequency, energy) of the points that a logarithmic axis can show."""
+    return [(p.frequency, p.energy) for p in points if isinstance(p.energy, Range) and p.energy.nominal]
 
 
 def _band(ax: Axes, xs: Sequence[float], energies: Sequence[Range], label: str, colour: str) -> None:

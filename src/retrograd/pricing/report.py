@@ -22,7 +22,7 @@ from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technolog
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
 from retrograd.simulator.machine import Machine
 
-#: what is told of lines and functions, the dearest first
+#: how many lines and functions are shown, the dearest first
 _SHOWN = 8
 
 
@@ -34,7 +34,7 @@ def report_of(
     baseline: Counts | None = None,
     ledger: Ledger | None = None,
 ) -> EnergyReport:
-    """The report of what a machine has done, whatever program it runs."""
+    """The report of a machine after a run of any program."""
     counts = counts_of(machine, host)
     if ledger is not None:
         counts = ledger.counted(counts)
@@ -42,7 +42,7 @@ def report_of(
 
 
 def with_way_back(report: EnergyReport, machine: Machine, ledger: Ledger) -> EnergyReport:
-    """The report with bits over time on the way back, too, which the machine takes now; if nothing was erased."""
+    """The report with the bits over time of the way back, which the machine runs now; unless bits were erased."""
     if report.counts.erased_bits:
         return report
     back = ledger.again(machine)
@@ -52,7 +52,7 @@ def with_way_back(report: EnergyReport, machine: Machine, ledger: Ledger) -> Ene
 
 @dataclass(frozen=True)
 class EnergyReport:
-    """What a run did, and what that costs."""
+    """The counts of a run, and their price."""
 
     name: str
     by: PricingContext
@@ -60,38 +60,38 @@ class EnergyReport:
     engine: str
     #: the same source in erase mode, on the same arguments
     baseline: Counts | None = None
-    #: bits over time, where every step was looked at
+    #: bits over time, where `timeline` was given
     ledger: Ledger | None = field(default=None, repr=False)
-    #: and on the way back, if the run could be taken back
+    #: bits over time on the way back, if the run could be taken back
     back: Ledger | None = field(default=None, repr=False)
-    #: of a batch, what each element did; without the code, which is loaded once
+    #: of a batch, the counts of each element, without the code, which is loaded once
     each: tuple[Counts, ...] | None = field(default=None, repr=False)
 
     @cached_property
     def price(self) -> Price:
-        """What it costs."""
+        """The price of the run."""
         return self.by.price(self.counts)
 
     @cached_property
     def baseline_price(self) -> Price | None:
-        """What the same source costs in erase mode."""
+        """The price of the same source in erase mode."""
         return None if self.baseline is None else self.by.price(self.baseline)
 
     @cached_property
     def prices(self) -> tuple[Price, ...]:
-        """Of a batch, what each element costs. Those that did the same share a price."""
+        """Of a batch, the price of each element. Elements with equal counts share a price."""
         known = {id(counts): counts for counts in self.each or ()}
         prices = {at: self.by.price(counts) for at, counts in known.items()}
         return tuple(prices[id(counts)] for counts in self.each or ())
 
     @cached_property
     def lines(self) -> dict[SourceLine, Price]:
-        """What each line of the source costs, without the host's part and dropped cotangents, which belong to no line."""
+        """The price of each source line, without the host and dropped cotangents, which belong to no line."""
         return {line: self.by.price(counts) for line, counts in by_line(self.counts).items()}
 
     @cached_property
     def functions(self) -> dict[str, Price]:
-        """What each function costs, in the same way."""
+        """The price of each function, in the same way."""
         return {name: self.by.price(counts) for name, counts in by_function(self.counts).items()}
 
     @cached_property
@@ -101,7 +101,7 @@ class EnergyReport:
 
     @cached_property
     def sensitivities(self) -> list[Sensitivity]:
-        """What the price hangs on: temperature, clock, cooling."""
+        """The sensitivity of the price to temperature, clock and cooling."""
         by = self.by
         return sensitivities(self.counts, by.technology, by.gates, by.temperature, by.frequency)
 
@@ -113,7 +113,7 @@ class EnergyReport:
         return math.log2(self.counts.retired / self.baseline.retired)
 
     def priced_by(self, tech: str | Path | Technology, **how: Any) -> EnergyReport:
-        """The same run priced by another model; see `energy` for what goes with it. It is not run again."""
+        """The same run priced by another model, without running again. `how`: temperature, frequency, figures, gates as for `energy`."""
         return replace(self, by=pricing_context(tech, self.counts.format, **how))
 
     # ------------------------------------------------------------------ to be read
@@ -270,7 +270,7 @@ class EnergyReport:
 
 
 def counts_dict(c: Counts) -> dict[str, Any]:
-    """Counts for JSON; what was not counted is null."""
+    """Counts for JSON; a count that was not taken is null."""
     return {
         "retired": c.retired,
         "functions": {n: {"forward": w[+1], "backward": w[-1]} for n, w in sorted(c.retired_by_function().items())},
@@ -289,7 +289,7 @@ def _part(c: Counts, p: Price) -> dict[str, Any]:
 
 
 def dearest(parts: Mapping[str, Price]) -> list[tuple[str, Range]]:
-    """The parts that cost something, with what they cost, the dearest first."""
+    """The parts with a price above zero, the dearest first."""
     found = [(name, p.program) for name, p in parts.items()]
     priced = [(name, e) for name, e in found if isinstance(e, Range) and e.nominal > 0]
     return sorted(priced, key=lambda part: -part[1].nominal)
@@ -305,12 +305,12 @@ def energy_text(energy: Range | NotModelled) -> str:
 
 
 def program_text(price: Price) -> str:
-    """What the program cost; a lower bound where something in it is not modelled."""
+    """The energy of the program; a lower bound where a part is not modelled."""
     return _at_least(price.program, price.complete(program=True))
 
 
 def total_text(price: Price) -> str:
-    """The same with host and cooling."""
+    """The energy with host and cooling."""
     return _at_least(price.total, price.complete())
 
 
@@ -323,7 +323,7 @@ def _bits_text(energy: Range | NotModelled, temperature: float) -> str:
 
 
 def _percent(slope: float | None) -> str:
-    """By how much a price changes; rounding is no change."""
+    """The change of a price; a change within rounding is 0 %."""
     return "" if slope is None else f"{round(slope, 4) + 0.0:+.4g} %" if abs(slope) >= 5e-5 else "0 %"
 
 

@@ -1,10 +1,10 @@
-"""Where the rows of sweeps are kept: a file of SQLite, each row under the hash of all that it follows from.
+"""The store of sweeps: rows in a file of SQLite, each under the hash of everything that determines it.
 
     sweep   schema
     rows    key, row as JSON, digest of both;  program, format, arguments, technology, temperature, frequency, for people
 
-A row whose digest is not that of its key and its text was damaged, and is refused. So is a file of something else, or of
-another schema; it is left as it is.
+A row with a wrong digest is damaged, and is refused. A file with other contents or another schema is refused, and left
+as it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA = "retrograd.energy-sweep/3"
 PATIENCE = 60.0
 #: seconds between two attempts: SQLite would wait by itself, but not look at signals meanwhile
 _PAUSE = 0.02
-#: what opening, reading and writing a file of SQLite may raise: any of them is a store that cannot be used
+#: the exceptions of opening, reading and writing a file of SQLite: the store cannot be used
 _WRONG = (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 
 class Store:
-    """Rows in a file of SQLite, or nowhere. This process alone writes what its sweep has found, whoever runs."""
+    """Rows in a file of SQLite, or nowhere. Only this process writes the rows of its sweep, also where an executor runs the sweep."""
 
     def __init__(self, path: str | Path | None) -> None:
         self._path = path
@@ -60,22 +60,22 @@ class Store:
         return InputError(Diagnostic("RG1111", f"{self._path} {problem}"))
 
     def _patiently(self, act: Callable[[sqlite3.Connection], _T]) -> _T:
-        """What `act` returns, as soon as no other process has locked the file. Raises sqlite3.OperationalError after `PATIENCE`."""
+        """Run `act` as soon as no other process has locked the file. Raises sqlite3.OperationalError after `PATIENCE`."""
         assert self._file is not None
         end = time.monotonic() + PATIENCE
         while True:
             try:
                 return act(self._file)
             except sqlite3.OperationalError as error:
-                # The lowest byte is the kind of error, the others say more of it.
+                # The lowest byte is the kind of error, the other bytes its details.
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _LOCKED or time.monotonic() >= end:
                     raise
             time.sleep(_PAUSE)
 
     def _opened(self, file: sqlite3.Connection) -> str | None:
-        """Make what a new file lacks; what is wrong with an old one."""
+        """Make the tables of a new file; return the reason if an old file is no store."""
         with file:
-            # Two that begin at once: one makes the tables, the other finds them.
+            # Of two processes that begin at once, one makes the tables and the other finds them.
             file.execute("BEGIN IMMEDIATE")
             tables = {str(name) for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if not tables:
@@ -101,7 +101,7 @@ class Store:
             self._file = None
 
     def row(self, key: str) -> Kept | None:
-        """What is kept under a key. Raises InputError RG1111 for a row that was damaged."""
+        """The row under a key. Raises InputError RG1111 for a damaged row."""
         if self._file is None:
             return None
         query = "SELECT row, digest FROM rows WHERE key = ?"
@@ -118,19 +118,19 @@ class Store:
         return kept
 
     def keep(self, program: str, format: str, number: int, rows: Mapping[str, Kept]) -> None:
-        """What a run has told, all of it or nothing, by key; beside the rows stands what they are, for whoever looks into the file."""
+        """Write the rows of one run by key, all or none; the other columns describe the rows to readers of the file."""
         if self._file is None:
             return
-        what = []
+        records = []
         for key, row in rows.items():
             text = json.dumps(row)
             point = row["technology"], row["temperature"], row["frequency"]
-            what.append((key, program, format, number, *point, text, _digest(key, text)))
+            records.append((key, program, format, number, *point, text, _digest(key, text)))
 
         def write(file: sqlite3.Connection) -> None:
             with file:
                 file.execute("BEGIN IMMEDIATE")
-                file.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", what)
+                file.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", records)
 
         try:
             self._patiently(write)
@@ -139,5 +139,5 @@ class Store:
 
 
 def _digest(key: str, text: str) -> str:
-    """Of a row under its key: one that was moved to another is not what was written there."""
+    """The digest of a row and its key, so that a row under another key is found to be damaged."""
     return hashlib.sha256(f"{key} {text}".encode()).hexdigest()

@@ -2,9 +2,9 @@
 
     rows = rg.energy_sweep(f, [(0.0, x) for x in xs], techs=["cmos45", "aqfp"], formats=["Q32.32", "Q16.16"], store="sweep.db")
 
-A run travels as what a machine needs: code and words. So it is handed to any `concurrent.futures.Executor`, and whoever runs it needs this
-package alone. With a store, a file of SQLite, rows are kept as soon as they are there, each under the hash of all that it
-follows from: code, format, words, model, temperature, clock. What is in the store is not run again, whatever sweep it is from.
+A run is sent to a worker as code and words, so any `concurrent.futures.Executor` can run it, and workers need this package
+only. With a store, a file of SQLite, each row is kept as soon as it is known, under the hash of everything that determines it:
+code, format, words, model, temperature, clock. A row that is in the store is not computed again, in any sweep.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ Traps = Literal["raise", "return"]
 
 
 class Row(NamedTuple):
-    """One run at one point. What there is not is empty, `counts` or `price`, and `why` says why."""
+    """One run at one point. Without a result `counts` or `price` is empty, and `why` is the reason."""
 
-    #: the function's name, or that under which it was given
+    #: the function's name, or its key in the mapping
     program: str
     #: such as Q32.32
     format: str
-    #: which of the arguments
+    #: the index of the arguments
     number: int
     technology: str
     version: str
@@ -61,12 +61,12 @@ class Row(NamedTuple):
     counts: dict[str, int]
     #: `Price.sums()`
     price: dict[str, Any]
-    #: code and message: the run did not come to its end, or the model has no figures for the point
+    #: code and message: the run ended early, or the model has no figures for the point
     why: str | None = None
 
 
 class SweepTrap(ProgramTrap):
-    """A run of a sweep that could not go on; `machine` is that run's. The others have been run all the same: `rows` has them."""
+    """The trap of a run of a sweep; `machine` is that run's. `rows` has the rows of all runs, the others included."""
 
     def __init__(self, trap: ProgramTrap, where: str, rows: list[Row]) -> None:
         d = trap.diagnostics[0]
@@ -75,7 +75,7 @@ class SweepTrap(ProgramTrap):
 
 
 class _Run(NamedTuple):
-    """A run of the sweep, and where its rows are kept: a key for each point."""
+    """A run of the sweep, and the key of its row in the store at each point."""
 
     program: str
     format: Format
@@ -89,8 +89,8 @@ class _Run(NamedTuple):
     keys: tuple[str, ...]
 
     @property
-    def wanted(self) -> dict[str, PricingContext]:
-        """What has a price, by key."""
+    def priced(self) -> dict[str, PricingContext]:
+        """key -> context, of the points that have a price."""
         return {key: p.context for key, p in zip(self.keys, self.points, strict=True) if p.outside is None}
 
 
@@ -103,7 +103,7 @@ class _Place(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """A run as it travels, and at what it is priced."""
+    """A run as it is sent to a worker, and the contexts in which it is priced."""
 
     run: int
     code: tuple[int, ...]
@@ -132,17 +132,18 @@ def energy_sweep(
     max_steps: int | None = None,
     traps: Traps = "raise",
 ) -> list[Row]:
-    """The rows of all runs at all points, in that order: programs, formats, arguments; models, temperatures, clocks.
+    """The rows of all runs at all points, in this order: programs, formats, arguments; models, temperatures, clocks.
 
-    `f`: a function, several of different names, or a mapping name -> function; what differs in its types, fixed and lognum for
-    one, is another function. `arguments`: of each run, by position or, as a mapping, by name. `formats`: "Q16.16" or a Format.
-    None, of formats, temperatures and clocks, is the function's or the model's own. `figures`: what models leave open, each for those that
-    have it. `executor`: runs go there, else one after the other. `store`: a file of SQLite where rows are kept, and found again.
-    `progress` shows a bar, None where a terminal waits long. `max_steps` is for each run. One that traps keeps the others from
-    nothing: the first is raised when all have ended; with `traps="return"` its rows say why, and so do those of runs that do not
-    fit their format and of points outside a model, unless all are such. What `rg.external` shows is not shown.
-    Raises CompileError, InputError for what does not fit, RG1108 and RG1112 for a point outside a model, RG1111 for a file that is
-    no store; SweepTrap.
+    `f`: a function, several functions of different names, or a mapping name -> function. `arguments`: those of each run, by
+    position or, as a mapping, by name. `formats`: "Q16.16" or a Format; None in formats, temperatures and clocks is the
+    function's or the model's own. `figures`: the figures that models leave open, each for the models that have it. `executor`: runs the
+    programs; by default they run in sequence. `store`: a file of SQLite that keeps rows between sweeps. `progress`: True shows a bar,
+    None only on a terminal after some time. `max_steps`: the limit of each run.
+    A run that traps does not stop the others: the first trap is raised when all have ended. With `traps="return"` its rows have the
+    reason, and so have rows of runs that do not fit their format and of points outside a model, unless all are such. The output of
+    `rg.external` is not shown.
+    Raises CompileError, InputError for arguments that do not fit, RG1108 and RG1112 for a point outside a model, RG1111 for a file
+    that is no store; SweepTrap.
     """
     if traps not in ("raise", "return"):
         _refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
@@ -154,8 +155,8 @@ def energy_sweep(
     if any(outside) and (traps == "raise" or all(outside)):
         raise next(error for error in outside if error is not None)
     with closing(Store(store)) as kept:
-        found = [{key: row for key in run.wanted if (row := kept.row(key)) is not None} for run in runs]
-        todo = [_job(i, run, found[i], max_steps) for i, run in enumerate(runs) if found[i].keys() < run.wanted.keys()]
+        found = [{key: row for key in run.priced if (row := kept.row(key)) is not None} for run in runs]
+        todo = [_job(i, run, found[i], max_steps) for i, run in enumerate(runs) if found[i].keys() < run.priced.keys()]
         failed = set()
         with Bar(len(runs), progress, "sweeping", there=len(runs) - len(todo)) as bar:
             for index, rows in _ran(todo, executor):
@@ -163,7 +164,7 @@ def energy_sweep(
                 if rows is None:
                     failed.add(index)
                 else:
-                    missing = [key for key in run.wanted if key not in found[index]]
+                    missing = [key for key in run.priced if key not in found[index]]
                     new = dict(zip(missing, rows, strict=True))
                     kept.keep(run.program, str(run.format), run.number, new)
                     found[index] |= new
@@ -180,7 +181,7 @@ def _refuse(message: str, hint: str | None = None) -> NoReturn:
     raise InputError(Diagnostic("RG0603", message, hint=hint))
 
 
-# ---------------------------------------------------------------------- what is swept
+# ---------------------------------------------------------------------- the runs and points of a sweep
 
 
 def _named(f: Function | Sequence[Function] | Mapping[str, Function]) -> dict[str, Function]:
@@ -201,7 +202,7 @@ def _named(f: Function | Sequence[Function] | Mapping[str, Function]) -> dict[st
 
 
 class _Point(NamedTuple):
-    """Where a run is priced, before the format is known."""
+    """A pricing context before the format is known."""
 
     model: Technology
     temperature: Quantity | None
@@ -245,7 +246,7 @@ def _runs(
     formats: Sequence[Format | str | None],
     points: Sequence[_Point],
 ) -> Iterator[_Run]:
-    """The runs, compiled and with the words they begin with. Raises what is wrong with any of them before one is run."""
+    """The runs, compiled, with their initial words. Raises the errors of all runs before any of them starts."""
     if isinstance(formats, str | Format) or not isinstance(formats, Iterable):
         _refuse(f"formats = {formats!r:.40}", "a list of them")
     given = [_of_one_run(i, one) for i, one in enumerate(arguments)]
@@ -254,7 +255,7 @@ def _runs(
     hashes: dict[Any, str] = {}
 
     def hashed(what: Any, text: Callable[[Any], str]) -> str:
-        """A hash is taken once of what many rows share; `what` is kept alive by the runs."""
+        """The hash of an object that many rows share, taken once; the runs keep `what` alive."""
         if id(what) not in hashes:
             hashes[id(what)] = hashlib.sha256(text(what).encode()).hexdigest()
         return hashes[id(what)]
@@ -285,7 +286,7 @@ def _runs(
 
 
 def _numbered(error: RetrogradError, number: int, count: int) -> RetrogradError:
-    """What is wrong with arguments says with which, where there are several."""
+    """The error with the index of the arguments, where there are several."""
     if count == 1 or not isinstance(error, InputError):
         return error
     d = error.diagnostics[0]
@@ -304,7 +305,7 @@ def _of_one_run(number: int, given: Any) -> tuple[tuple[Any, ...], dict[str, Any
 
 
 def _place(t: PricingContext, w: Format) -> _Place:
-    """The point; whether the model has figures for it is seen by pricing nothing there."""
+    """The point in a format. Empty counts are priced to find out whether the model has figures for it."""
     try:
         t.price(_nothing(w))
     except InputError as error:
@@ -317,18 +318,18 @@ def _nothing(w: Format) -> Counts:
 
 
 def _code(p: Program) -> str:
-    """All that a machine is told of a program."""
+    """The parts of a program that determine a run."""
     return json.dumps([p.code, p.data, p.memory, p.format.width, p.format.frac])
 
 
 def _text(t: PricingContext) -> str:
-    """All that a price follows from, but the counts."""
+    """Everything that determines a price, except the counts."""
     cells = None if t.gates is None else {unit: dict(found) for unit, found in t.gates.units.items()}
     return json.dumps([t.technology.as_dict(), t.temperature, t.frequency, cells], sort_keys=True)
 
 
 def _key(run: str, point: str) -> str:
-    """A row's: of another version of Retrograd, which may count otherwise, it is another."""
+    """The key of a row. It includes the version of Retrograd, since another version may count differently."""
     return hashlib.sha256(f"{SCHEMA} {__version__} {run} {point}".encode()).hexdigest()
 
 
@@ -336,10 +337,10 @@ def _key(run: str, point: str) -> str:
 
 
 def _job(index: int, run: _Run, found: Mapping[str, Kept], max_steps: int | None) -> _Job:
-    """What is left to do of a run."""
+    """The job of a run: its points that are not in the store."""
     assert run.compiled is not None
     p = run.compiled.program
-    points = tuple(point for key, point in run.wanted.items() if key not in found)
+    points = tuple(point for key, point in run.priced.items() if key not in found)
     code, data = tuple(p.code), tuple(p.data)
     return _Job(index, code, data, p.memory, p.format, run.backward, run.words, points, max_steps)
 
@@ -359,7 +360,7 @@ def _ran(jobs: Sequence[_Job], executor: Executor | None) -> Iterator[tuple[int,
 
 
 def _work(job: _Job) -> list[Kept] | None:
-    """One run, at all its points; None where it does not come to its end."""
+    """One run, priced at all its points; None if it does not end."""
     program = Program(job.code, job.data, job.memory, job.format)
     machine = machine_for(program, backward=job.backward)
     for address, words in job.words:
@@ -385,7 +386,7 @@ def _head(p: Price) -> Kept:
 
 
 def _head_of(t: PricingContext, w: Format) -> Kept:
-    """The same of a point where nothing was priced; as it was asked for, where the model has no figures."""
+    """The head of a point without a price; with the given temperature and clock, where the model has no figures for them."""
     model = t.technology
     with suppress(InputError):
         return _head(t.price(_nothing(w)))
@@ -395,14 +396,14 @@ def _head_of(t: PricingContext, w: Format) -> Kept:
 
 
 def _trap_of(run: _Run, max_steps: int | None) -> ProgramTrap:
-    """Why a run did not come to its end, told in the terms of the source: it is run again."""
+    """The trap of a run in the terms of the source; the run is repeated here for that."""
     assert run.compiled is not None
     machine = load(run.compiled, run.values, backward=run.backward)
     try:
         execute(run.compiled, machine, max_steps)
     except ProgramTrap as trap:
         return trap
-    raise AssertionError("a run that trapped elsewhere came to its end here")
+    raise AssertionError("a run that trapped in a worker ends here")
 
 
 def _where(run: _Run) -> str:

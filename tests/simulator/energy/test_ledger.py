@@ -44,7 +44,7 @@ def test_words_of_ones_own_are_not_live() -> None:
 def test_there_and_back(make: type[rg.Machine]) -> None:
     values = bind(library.norm, (0.0, [3.0, 4.0]), {})
     compiled = library.norm.compiled_for(types_of(library.norm, values))
-    arguments = range(sum(a.type.size for a in compiled.arguments))
+    arguments = range(compiled.argument_words)
     machine = make(compiled.program)
     machine.load(0, load(compiled, values).memory)
     forward = Ledger(machine, arguments)
