@@ -9,26 +9,7 @@
 A law that does not hold raises LawBroken, an AssertionError. With pytest these are fixtures, too: see docs/testing.md.
 """
 
+from retrograd.lazy import attach as _attach
 from retrograd.testing import errors as errors
-from retrograd.testing.garbage import ErasureReport, assert_erased_bits_below, assert_no_garbage
-from retrograd.testing.gradients import GradientComparison, GradientElement, check_gradient
-from retrograd.testing.inverse import InverseReport, check_inverse
-from retrograd.testing.laws import LawBroken
-from retrograd.testing.strategies import LawsReport, arguments, check_laws, fixed_numbers, words
 
-__all__ = [
-    "ErasureReport",
-    "GradientComparison",
-    "GradientElement",
-    "InverseReport",
-    "LawBroken",
-    "LawsReport",
-    "arguments",
-    "assert_erased_bits_below",
-    "assert_no_garbage",
-    "check_gradient",
-    "check_inverse",
-    "check_laws",
-    "fixed_numbers",
-    "words",
-]
+__getattr__, __dir__ = _attach(__name__, __file__)

@@ -1,0 +1,40 @@
+"""Lazy public names of a package (PEP 562), read from its type stub.
+
+The stub `__init__.pyi` has one line for each public name:
+
+    from retrograd.batch.batches import vmap as vmap
+
+Type checkers read it as a stub. `attach` reads the same lines for `dir`, `__all__` and `import *`, and imports the module
+of a name when the name is first used. So `import retrograd` loads none of the parts.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+
+
+def attach(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """(`__getattr__`, `__dir__`) of the package whose `__init__.py` is `file`."""
+
+    @cache
+    def homes() -> dict[str, str]:
+        """Public name -> the module that defines it."""
+        import ast
+        from pathlib import Path
+
+        stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
+        imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+        return {alias.name: node.module or "" for node in imports for alias in node.names}
+
+    def load(name: str) -> object:
+        if name == "__all__":
+            return sorted(name for name in homes() if not name.startswith("_"))
+        if name not in homes():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+        value: object = getattr(import_module(homes()[name]), name)
+        # The next access finds the name in the module, without this function.
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, lambda: sorted({*vars(sys.modules[package]), *homes(), "__all__"})

@@ -1,0 +1,60 @@
+"""Public names: the stub of a package, its `dir`, its `__all__` and what it loads agree; a name is typed once."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import retrograd as rg
+import retrograd.testing
+
+
+def stub_of(package: ModuleType) -> list[tuple[str, str]]:
+    """(module, name) of each import in the stub, which holds nothing else."""
+    assert package.__file__ is not None
+    found = []
+    for node in ast.parse(Path(package.__file__).with_suffix(".pyi").read_text("utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            assert len(node.names) == 1
+            # A type checker takes `name as name` as a public name, and `name` alone as a private one.
+            assert node.names[0].asname == node.names[0].name
+            found.append((str(node.module), node.names[0].name))
+        else:
+            assert ast.unparse(node) == "__all__: list[str]"
+    return found
+
+
+@pytest.mark.parametrize("package", [rg, retrograd.testing], ids=lambda package: package.__name__)
+def test_stub_dir_and_all_agree(package: ModuleType) -> None:
+    stub = stub_of(package)
+    public = [name for _, name in stub if not name.startswith("_")]
+    assert sorted(public) == sorted(set(public)) == package.__all__
+    for module, name in stub:
+        assert getattr(package, name) is getattr(importlib.import_module(module), name)
+    modules = {name.rpartition(".")[2] for name in sys.modules if name.startswith(f"{package.__name__}.")}
+    assert {name for name in dir(package) if not name.startswith("_")} - modules == set(public) - modules
+    names: dict[str, object] = {}
+    exec(f"from {package.__name__} import *", names)
+    assert set(public) <= set(names)
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="module 'retrograd' has no attribute 'gard'"):
+        getattr(rg, "gard")  # noqa: B009
+    with pytest.raises(ImportError):
+        exec("from retrograd import gard")
+
+
+def test_a_name_is_imported_when_it_is_used() -> None:
+    code = (
+        "import sys, retrograd as rg; dir(rg), rg.__all__; print('retrograd.isa' in sys.modules); "
+        "rg.decode; print('retrograd.isa' in sys.modules, 'retrograd.compiler' in sys.modules, 'decode' in vars(rg))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False", "True"]
