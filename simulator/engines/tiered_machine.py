@@ -18,7 +18,7 @@ from retrograd.simulator.cotangents import Cotangents
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.state.snapshot import Snapshot, restore, snapshot
 from retrograd.simulator.engines.tiering import FROM_VARIABLE, Decision, Ready, Reason, engine_named
-from retrograd.simulator.machine import Machine
+from retrograd.simulator.machine import Machine, Outcome
 
 if TYPE_CHECKING:
     from retrograd.simulator.engines.native import NativeEngine
@@ -97,6 +97,10 @@ class TieredMachine(Machine):
             if done < most:
                 break
         return taken
+
+    def _watch(self, *arguments: Any) -> Outcome:
+        tiering.record(Decision("reference", Reason.OBSERVED))
+        return super()._watch(*arguments)
 
     def _decide(self, account: tiering.Account, whole: bool) -> Decision:
         if self.named == "threaded" or (self.named == "translated" and not whole):

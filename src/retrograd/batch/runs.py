@@ -26,7 +26,7 @@ from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.layout import BatchLayout, Range, width
 from retrograd.simulator.engines.tiered_machine import machine_for
-from retrograd.simulator.engines.tiering import engine_named
+from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 from retrograd.simulator.stores import limit_of
 
@@ -109,7 +109,9 @@ def run_rows(
             alone.run(range(len(rows)), found, bar)
             return out
         first = 0
-        if found == "auto":
+        if found != "auto":
+            tiering.record(Decision(found, Reason.NAMED))
+        else:
             first = _by_machines(compiled, steps, alone, bar)
         if first < len(rows):
             _compiled(compiled, out, rows, first, found, alone, bar)

@@ -109,9 +109,25 @@ def _dispatch_within_limits(options: argparse.Namespace) -> int:
                 given[name] = parse_size(text)
             except ValueError as error:
                 raise InputError(Diagnostic("RG0507", f"--max-{name}: {error}")) from None
-    with command(Limits(**given)):
+    with command(Limits(**given)), _explained_engines(getattr(options, "explain_engine", False)):
         code: int = options.execute(options)
         return code
+
+
+@contextmanager
+def _explained_engines(wanted: bool) -> Iterator[None]:
+    """Print the decisions of all runs within, for --explain-engine."""
+    if not wanted:
+        yield
+        return
+    from retrograd.simulator.engines.tiering import recorded
+
+    with recorded() as decisions:
+        try:
+            yield
+        finally:
+            for line in str(decisions).splitlines():
+                print(f"engine: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ _RUN: dict[str, dict[str, Any]] = {
         "metavar": "ENGINE", "default": "auto",
         "help": "engine that runs it: auto (the default), reference, native, threaded, translated; cuda for batches",
     },
+    "--explain-engine": {**_FLAG, "help": "print on stderr which engine ran, and the costs that it was chosen by"},
     "--format": {"metavar": "W,F", "help": "of a function: word width and fraction, such as 32,16 or Q16.16"},
     "--batch": {
         "metavar": "FILE.npz",

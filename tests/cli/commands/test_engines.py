@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.tiering import VARIABLE
 
 from retrograd.cli.commands import run as command
@@ -200,6 +202,38 @@ def test_the_environment_says_what_auto_is(cli: Cli, monkeypatch: pytest.MonkeyP
     assert engine() != "threaded"
     monkeypatch.setenv(VARIABLE, "quick")
     assert "no engine `quick` (RETROGRAD_ENGINE in the environment)" in cli("run", "fib.rga")[2]
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (("run", "fib.rga", "--set", "r3=12", "--engine", "threaded"), "engine: threaded: the engine was named"),
+        (("run", "fib.rga", "--set", "r3=12", "--engine", "reference"), "engine: reference: the engine was named"),
+        (("run", "fib.rga", "--set", "r3=12", "--trace"), "engine: reference: every step is observed"),
+        (("run", "roots.py:add_roots", "0.0", "3"), "engine: reference: Python has taken 0.0 ms of the 16.0 ms"),
+        (("run", "roots.py:divide", "0", "1", "0"), "engine: reference: Python has taken 0.0 ms of the 16.0 ms"),
+        (("grad", "roots.py:add_roots", "0.0", "3"), "engine: reference"),
+        (("energy", "roots.py:add_roots", "0.0", "3"), "engine: reference"),
+    ],
+)
+def test_the_engine_is_explained(
+    cli: Cli, command: tuple[str, ...], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On stderr, and nowhere else."""
+    monkeypatch.setattr(tiering, "policy", tiering.Policy())
+    monkeypatch.setattr(tiering.policy, "to_import", lambda: 0.04)
+    plain = cli(*command)
+    code, out, err = cli(*command, "--explain-engine")
+    assert (code, out) == plain[:2]
+    assert [found for found in err.splitlines() if found.startswith(line)]
+    assert "engine: " not in plain[2]
+
+
+def test_the_engine_of_a_batch_is_explained(cli: Cli, folder: Path) -> None:
+    np.savez(folder / "in.npz", total=np.zeros(3))
+    command = ("run", "roots.py:add_roots", "n=3", "--batch", "in.npz", "--explain-engine")
+    assert "engine: native: the engine was named" in cli(*command, "--engine", "native")[2]
+    assert "engine: translated: its translation is loaded" in cli(*command)[2]
 
 
 # ------------------------------------------------------------------------------------------------ progress

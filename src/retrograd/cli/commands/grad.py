@@ -29,7 +29,7 @@ def arguments(p: Parser) -> None:
         help="argument to differentiate by; may be repeated (default: all that have a derivative but the loss)",
     )
     p.add_argument("--scale", metavar="K", default="0", help="run with the loss's cotangent at 2^K, and divide by it")
-    run_options(p, "--format")
+    run_options(p, "--format", "--explain-engine")
     json_option(p, "retrograd.gradient/1")
     size_options(p)
 
