@@ -7,6 +7,8 @@ Nodes are interned, so a name that occurs twice in the pattern must match one ob
 
 from __future__ import annotations
 
+from functools import cache
+
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.expr import Expr, place
 from retrograd.isa.words import Format
@@ -37,6 +39,7 @@ def match(pattern: Expr, tree: Expr) -> dict[str, Expr] | None:
     return found
 
 
+@cache
 def is_truth(tree: Expr) -> bool:
     """Whether the operations of the tree show that its word is 0 or 1."""
     match tree.op:
@@ -49,6 +52,7 @@ def is_truth(tree: Expr) -> bool:
     return False
 
 
+@cache
 def sum_tested_by(tree: Expr) -> Expr | None:
     """The sum or difference for which the tree tests that it fits; None where the tree is no such test."""
     for operation, pattern in FITTING.items():

@@ -51,10 +51,9 @@ class LaneTranslation(Translation):
         self.order = {node: k for k, node in enumerate(sorted(flow.blocks))}
         self.schedule = self.code.block("schedule")
         written = {
-            getattr(i, REGISTER_FIELDS[place])
-            for run in flow.blocks.values()
-            for i in (flow.code[at] for at in run)
-            for place in self._step(i).after
+            getattr(flow.code[at], REGISTER_FIELDS[place])
+            for at, found in self.steps.items()
+            for place in found.after
             if place in REGISTER_FIELDS
         }
         #: registers that stay zero
@@ -195,8 +194,7 @@ class LaneTranslation(Translation):
 
     def _branch(self, index: int, node: Node, at: int) -> None:
         code, flow = self.code, self.flow
-        i = flow.code[at]
-        found = self._step(i)
+        i, found = flow.code[at], self.steps[at]
         words = self._words(i, found)
         words["br"] = self.br.load() if node[1] else code.constant(self.word, 0)
         trees = self._trees(code, words, found)

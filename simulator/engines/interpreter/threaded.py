@@ -52,8 +52,8 @@ _PARAMETERS: dict[str, Type] = {
 def _call_handler(code: FunctionBuilder, ip: Pointer, arguments: dict[str, Value], convention: str, tail: str) -> Value:
     """Call the handler of the decoded instruction at `ip`."""
     handler = Callee(ip.of(POINTER).load().name, I64, tuple(_PARAMETERS.values()), convention=convention)
-    given = arguments | {"ip": ip}
-    return code.call(handler, *(given[p] for p in _PARAMETERS), tail=tail)
+    arguments["ip"] = ip
+    return code.call(handler, *[arguments[p] for p in _PARAMETERS], tail=tail)
 
 
 def trampoline(convention: str, name: str = "run_threaded") -> str:

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from retrograd.simulator.engines.llvm.types import I1, I32, I64, POINTER, VOID, Extension, IllTyped, Type, structure
 
@@ -135,12 +134,14 @@ class Value:
 
     def to(self, type_: Type, extend: Extension = "zext") -> Value:
         """The integer in another width (of each lane, for a vector): truncated, or extended as given."""
-        to, old = type_.vector(self.type.lanes), self.type
+        old = self.type
+        to = type_ if old.lanes == 1 else type_.vector(old.lanes)
         if to is old:
             return self
         if not (to.bits and old.bits):
             raise IllTyped(f"{self} and {to} are not both integers")
-        return self.convert("trunc" if to.bits < old.bits else extend, to)
+        how = "trunc" if to.bits < old.bits else extend
+        return self.code.let(f"{how} {old.text} {self.name} to {to.text}", to)
 
     def convert(self, how: str, type_: Type) -> Value:
         """The value by one of LLVM's conversions (`bitcast`, `sitofp`, …), in the type or in a vector of it."""
@@ -165,7 +166,7 @@ class Value:
 
     def part(self, k: int) -> Value:
         """A part of a structure."""
-        return self.code.let(f"extractvalue {self}, {k}", self.type.parts[k])
+        return self.code.let(f"extractvalue {self.type.text} {self.name}, {k}", self.type.parts[k])
 
 
 Operand = Value | int | float
@@ -177,34 +178,33 @@ class Pointer(Value):
     __slots__ = ("element",)
 
     def __init__(self, code: FunctionBuilder, name: str, element: Type, type_: Type = POINTER) -> None:
-        super().__init__(code, type_, name)
-        self.element = element
+        self.code, self.type, self.name, self.element = code, type_, name, element
 
-    def __getitem__(self, index: Operand) -> Pointer:
+    def __getitem__(self, index: Value | int) -> Pointer:
         """The pointer to the element that stands `index` behind this one; for a vector of indices, a vector of them."""
-        code, t = self.code, self.type
-        if isinstance(index, Value):
-            at, lanes = f"{index.type.text} {index.name}", index.type.lanes
-        else:
-            at, lanes = f"i64 {int(index)}", 1
-        if lanes != 1:
-            t = t.vector(lanes)
-        name = code.let(f"getelementptr {self.element.text}, {self.type.text} {self.name}, {at}", t).name
-        return Pointer(code, name, self.element, t)
+        code, base = self.code, self.type
+        t, at = (
+            (base.vector(index.type.lanes), repr(index)) if isinstance(index, Value) else (base, f"i64 {int(index)}")
+        )
+        text = f"getelementptr {self.element.text}, {base.text} {self.name}, {at}"
+        found = code.known.get(text)
+        if found is None:
+            found = code.known[text] = Pointer(code, code.name(), self.element, t)
+            code.lines.append(f"  {found.name} = {text}")
+        return found
 
     def load(self, align: int = 0, *, volatile: bool = False) -> Value:
         """The value that stands there now. `align`: of the address in bytes, where it is not that of the type."""
         code, t = self.code, self.element
         out = Value(code, t, code.name())
-        how = "load volatile" if volatile else "load"
-        suffix = f", align {align}" if align else ""
+        how, suffix = "load volatile" if volatile else "load", f", align {align}" if align else ""
         code.lines.append(f"  {out.name} = {how} {t.text}, {self.type.text} {self.name}{suffix}")
         return out
 
     def store(self, value: Operand, align: int = 0) -> None:
-        t = self.element.text
-        name, suffix = self.code.operand(value, self.element), f", align {align}" if align else ""
-        self.code.lines.append(f"  store {t} {name}, {self.type.text} {self.name}{suffix}")
+        code, t, suffix = self.code, self.element, f", align {align}" if align else ""
+        name = code.operand(value, t)
+        code.lines.append(f"  store {t.text} {name}, {self.type.text} {self.name}{suffix}")
 
     def add(self, amount: Operand) -> None:
         """Add to the value that stands there."""
@@ -233,15 +233,13 @@ class Pointer(Value):
         self.code.do(f"{self.code.name()} = atomicrmw add {self}, {amount} monotonic")
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A basic block, by its label."""
 
     label: str
 
 
-@dataclass(frozen=True)
-class Callee:
+class Callee(NamedTuple):
     """A function as a call sees it. `pure`: a call may be left out where the same call was made before."""
 
     name: str
@@ -310,14 +308,21 @@ class ModuleBuilder:
 
     def table(self, values: Sequence[int], t: Type) -> str:
         """The name of a constant table with words of that type."""
-        words = [v % (1 << t.bits) for v in values]
-        name = f"@table_{sha256(repr((t.bits, words)).encode()).hexdigest()[:16]}"
-        space = f"addrspace({self.tables}) " if self.tables else ""
-        entries = ", ".join(f"{t} {v}" for v in words)
-        return self.define(name, f"{name} = internal unnamed_addr {space}constant [{len(words)} x {t}] [{entries}]")
+        name, text = _table(tuple(values), t, self.tables)
+        return self.define(name, text)
 
     def text(self) -> str:
         return "\n\n".join([*self._globals.values(), *(f.text() for f in self.functions)]) + "\n"
+
+
+@cache
+def _table(values: tuple[int, ...], t: Type, tables: int) -> tuple[str, str]:
+    """(name, definition) of a constant table."""
+    words = [v % (1 << t.bits) for v in values]
+    name = f"@table_{sha256(repr((t.bits, words)).encode()).hexdigest()[:16]}"
+    space = f"addrspace({tables}) " if tables else ""
+    entries = ", ".join([f"{t.text} {v}" for v in words])
+    return name, f"{name} = internal unnamed_addr {space}constant [{len(words)} x {t}] [{entries}]"
 
 
 class FunctionBuilder:
@@ -335,7 +340,7 @@ class FunctionBuilder:
         self._labels: dict[str, int] = dict.fromkeys(names, 1)
         self._constants: dict[tuple[Type, float], Value] = {}
         #: value numbering: what the block has computed, by its text
-        self._known: dict[str, Value] = {}
+        self.known: dict[str, Any] = {}
         #: facts about values of this block, for folds: forgotten where the values are
         self.facts: dict[Value, Any] = {}
         #: LLVM's name for the first block
@@ -357,10 +362,10 @@ class FunctionBuilder:
 
     def let(self, text: str, type_: Type) -> Value:
         """The result of an instruction without effects: what the block has computed is not computed again."""
-        found = self._known.get(text)
+        found = self.known.get(text)
         if found is None:
             self._count += 1
-            found = self._known[text] = Value(self, type_, f"%v{self._count}")
+            found = self.known[text] = Value(self, type_, f"%v{self._count}")
             self.lines.append(f"  {found.name} = {text}")
         return found
 
@@ -373,18 +378,18 @@ class FunctionBuilder:
     def operand(self, value: Operand, type_: Type) -> str:
         """The name of an operand that must have the type; a number becomes a constant of it."""
         if isinstance(value, Value):
-            if value.type is not type_:
-                raise IllTyped(f"{value} where {type_} is meant")
-            return value.name
-        return type_.constant(value)
+            if value.type is type_:
+                return value.name
+            raise IllTyped(f"{value} where {type_} is meant")
+        return type_.constants.get(value) or type_.constant(value)
 
     def binary(self, op: str, x: Value, y: Operand) -> Value:
         t = x.type
-        name = y.name if isinstance(y, Value) and y.type is t else self.operand(y, t)
+        name = y.name if y.__class__ is Value and y.type is t else self.operand(y, t)
         text = f"{t.prefix}{op} {t.text} {x.name}, {name}"
-        found = self._known.get(text)
+        found = self.known.get(text)
         if found is None:
-            if not (t.bits or t.prefix):
+            if not t.bits and not t.prefix:
                 raise IllTyped(f"{op} of {x}")
             found = self.let(text, t)
         return found
@@ -487,7 +492,7 @@ class FunctionBuilder:
         self.lines.append(f"{block.label}:")
         self.block_now, self._open = block, True
         if not keep:
-            self._known.clear()
+            self.known.clear()
             self.facts.clear()
 
     def _end(self, text: str) -> None:

@@ -38,13 +38,18 @@ class Step:
     unerases: tuple[str, ...]
 
     @cached_property
-    def roots(self) -> list[Expr]:
-        return [*self.after.values(), *(tree for trees in self.guards.values() for tree in trees)]
+    def roots(self) -> tuple[Expr, ...]:
+        return (*self.after.values(), *(tree for trees in self.guards.values() for tree in trees))
 
     @cached_property
     def reads(self) -> frozenset[str]:
         """The places and cotangents that the trees read, dropped and erased ones included."""
         return inputs(*self.roots) | set(self.drops) | set(self.erases)
+
+    @cached_property
+    def operands(self) -> list[str]:
+        """What it reads of registers, memory and cotangents."""
+        return sorted(self.reads - {"imm", "br"})
 
     @cached_property
     def memory(self) -> bool:

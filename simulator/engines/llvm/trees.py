@@ -17,8 +17,9 @@ and quotients are right only below 2^50: `unsound` holds in the lanes whose valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
 
 from retrograd.isa.expr import ZERO, Expr, const, half, nodes
 from retrograd.isa.folds.matching import is_truth, sum_tested_by
@@ -35,9 +36,36 @@ from retrograd.simulator.engines.llvm.functions import (
 )
 from retrograd.simulator.engines.llvm.types import POINTER, integer, pointer, structure
 
-T = TypeVar("T")
 #: the only width of words in lanes
 LANE_WIDTH = 64
+
+
+class _Sharing(NamedTuple):
+    """Nodes of several trees that are computed together."""
+
+    #: sums that need an overflow bit
+    checked: set[Expr]
+    #: operands -> the largest shift of their quotients; whether all are without a shift
+    shifts: dict[tuple[Expr, Expr], int]
+    flat: dict[tuple[Expr, Expr], bool]
+
+
+@cache
+def _sharing_of(roots: tuple[Expr, ...], w: Format) -> _Sharing:
+    out = _Sharing(set(), {}, {})
+    for node in nodes(*roots):
+        sum_ = sum_tested_by(node)
+        if sum_ is not None:
+            out.checked.add(sum_)
+        if node.op in ("divround", "divshift"):
+            operands, shift = (node.args[0], node.args[1]), _parameter(node)
+            if node.op == "divround":
+                # From the floor of twice the quotient.
+                shift = shift % w.width + 1
+            if shift < w.width:
+                out.shifts[operands] = max(shift, out.shifts.get(operands, 0))
+            out.flat[operands] = out.flat.get(operands, True) and shift == 0
+    return out
 
 
 class Trees:
@@ -53,8 +81,8 @@ class Trees:
         code: FunctionBuilder,
         w: Format,
         words: Mapping[str, Value],
-        roots: Sequence[Expr],
-        deferred: Sequence[Expr] = (),
+        roots: tuple[Expr, ...],
+        deferred: tuple[Expr, ...] = (),
         lanes: int = 1,
     ) -> None:
         self._code, self._w, self._words, self._lanes = code, w, words, lanes
@@ -66,33 +94,19 @@ class Trees:
         self._wrapped: dict[Expr, Value] = {}
         #: truths: where one holds, values must not be used
         self.unsound: list[Value] = []
-        self._checked: set[Expr] = set()
+        self._sharing = _sharing_of(roots, w)
         #: sums whose overflow is a deferred check
-        self._deferred = {sum_tested_by(part) for tree in deferred for part in _conjuncts(tree)}
-        self._shift: dict[tuple[Expr, Expr], int] = {}
-        self._all_flat: dict[tuple[Expr, Expr], bool] = {}
-        for node in nodes(*roots):
-            sum_ = sum_tested_by(node)
-            if sum_ is not None:
-                self._checked.add(sum_)
-            if node.op in ("divround", "divshift"):
-                operands, shift = (node.args[0], node.args[1]), _parameter(node)
-                rounded = node.op == "divround"
-                if rounded:
-                    # From the floor of twice the quotient.
-                    shift = shift % self._w.width + 1
-                if shift < self._w.width:
-                    self._shift[operands] = max(shift, self._shift.get(operands, 0))
-                self._all_flat[operands] = self._all_flat.get(operands, True) and shift == 0
+        self._deferred = _checked_sums(deferred)
 
     def value(self, root: Expr) -> Value:
         """The word of the tree."""
         found = self._values.get(root)
         if found is None:
+            values = self._values
             for node in nodes(root):
-                if node not in self._values and not is_truth(node):
-                    self._values[node] = self._emit(node)
-            found = self._values.get(root)
+                if node not in values and not is_truth(node):
+                    values[node] = self._emit(node)
+            found = values.get(root)
         if found is None:
             found = self._values[root] = self.truth(root).to(self._word)
         return found
@@ -135,30 +149,31 @@ class Trees:
         raise ValueError(f"{node.op!r} is no truth")
 
     def _emit(self, node: Expr) -> Value:
-        if node in self._checked:
+        if node in self._sharing.checked:
             return self._sum_with_overflow(node)
-        s = _parameter(node)
-        match node.op:
-            case "const":
-                return self._code.constant(self._word, s)
+        op, s = node.op, _parameter(node)
+        match op:
             case "input":
                 return self._words[str(node.param)]
+            case "const":
+                return self._code.constant(self._word, s)
             case "select":
                 x, y = self.value(node.args[1]), self.value(node.args[2])
                 return self.truth(node.args[0]).select(x, y)
             case "table" if isinstance(node.param, tuple):
                 return self._look_up(self.value(node.args[0]), node.param)
-        v = [self.value(arg) for arg in node.args]
-        match node.op:
+        values = self._values
+        v = [values[arg] if arg in values else self.value(arg) for arg in node.args]
+        match op:
             case "add" | "sub":
-                cancelled = _cancelled(node.op, v[0], v[1])
+                cancelled = _cancelled(op, v[0], v[1])
                 if cancelled is not None:
                     return cancelled[0]
-                return self._remember(self._code.binary(node.op, v[0], v[1]), node.op, v[0], v[1], False)
+                return self._remember(self._code.binary(op, v[0], v[1]), op, v[0], v[1], False)
             case "and" | "or" | "xor":
-                return self._code.binary(node.op, v[0], v[1])
+                return self._code.binary(op, v[0], v[1])
             case "shl" | "shr" | "sar":
-                return self._code.binary(_SHIFTS[node.op], v[0], v[1] & self._w.width - 1)
+                return self._code.binary(_SHIFTS[op], v[0], v[1] & self._w.width - 1)
             case "mulshift" | "mulround" if s == 0:
                 return v[0] * v[1]
             case "mulshift" | "mulround":
@@ -169,7 +184,7 @@ class Trees:
                 return self._rounded_quotient(node.args[0], node.args[1], s)
             case "sqrtround":
                 return self._root(v[0], s)
-        raise ValueError(f"no LLVM for operation {node.op!r}")
+        raise ValueError(f"no LLVM for operation {op!r}")
 
     # ------------------------------------------------------------------ sums
 
@@ -236,7 +251,7 @@ class Trees:
     # ------------------------------------------------------------------ quotients, roots, tables
 
     def _quotient(self, x: Expr, y: Expr, s: int) -> Value:
-        if self._lanes == 1 and self._all_flat[x, y]:
+        if self._lanes == 1 and self._sharing.flat[x, y]:
             return self._code.call(integer_quotient(self._code.module, self._w), self.value(x), self.value(y))
         quotient, top = self._wide_quotient(x, y, s)
         return self._shifted(quotient, top - s)
@@ -248,7 +263,7 @@ class Trees:
     def _wide_quotient(self, x: Expr, y: Expr, s: int) -> tuple[Value, int]:
         """(⌊x·2^t / y⌋, t), t ≥ s; in lanes in one word, which it fits where it is sound."""
         # −2^(W−1)·2^W / −1 is one too many for 2W bits: shifted by W, a quotient gives its own low word and no other's.
-        top = s if s == self._w.width else self._shift[x, y]
+        top = s if s == self._w.width else self._sharing.shifts[x, y]
         operands = self.value(x), self.value(y)
 
         def make() -> Value:
@@ -338,3 +353,8 @@ def _conjuncts(node: Expr) -> Iterator[Expr]:
         yield from _conjuncts(node.args[1])
     else:
         yield node
+
+
+@cache
+def _checked_sums(truths: tuple[Expr, ...]) -> set[Expr | None]:
+    return {sum_tested_by(part) for truth in truths for part in _conjuncts(truth)}

@@ -24,19 +24,19 @@ class Type:
         #: what operations and overloaded intrinsics on the type are called by
         self.prefix, self.suffix = "", text
         #: constants of the type as LLVM writes them
-        self.constants: dict[int, str] = {}
+        self.constants: dict[float, str] = {}
 
     def __repr__(self) -> str:
         return self.text
 
     def vector(self, lanes: int) -> Type:
         """The type with an element of this type in each lane."""
-        return _vector(self.element, lanes) if lanes > 1 else self.element
+        return self if lanes == self.lanes else _vector(self.element, lanes) if lanes > 1 else self.element
 
     @property
     def truth(self) -> Type:
         """The type of a comparison of values of this type."""
-        return I1.vector(self.lanes)
+        return I1 if self.lanes == 1 else I1.vector(self.lanes)
 
     @property
     def twice(self) -> Type:

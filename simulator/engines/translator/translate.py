@@ -10,8 +10,10 @@ discarded cotangents) are written to a log between two safepoints.
 
 from __future__ import annotations
 
+from functools import cache
+
 from retrograd.isa.encoding import Instruction
-from retrograd.isa.entries import REGISTER_FIELDS, bar
+from retrograd.isa.entries import REGISTER_FIELDS, Mode, bar
 from retrograd.isa.expr import Expr
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.builder import PURE, FunctionBuilder, ModuleBuilder, Operand, Pointer, Value
@@ -23,6 +25,15 @@ from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flo
 
 #: nodes of an instruction's trees from which on it is a function, called where it occurs
 OUT_OF_LINE = 40
+#: place -> the letter of its register file, and the field that names the register
+_SLOTS = {place: ("r", field) for place, field in REGISTER_FIELDS.items()}
+_SLOTS |= {bar(place): ("c", field) for place, field in REGISTER_FIELDS.items()}
+
+
+@cache
+def _guards(found: Step, modes: tuple[Mode, ...]) -> tuple[Expr, ...]:
+    """The guards of an instruction that count in these modes."""
+    return tuple(tree for mode in modes for tree in found.guards[mode])
 
 
 def translate(program: Program, variant: Variant, module: ModuleBuilder, name: str = "translated") -> Flow:
@@ -52,13 +63,14 @@ class Translation:
         self.word = integer(w.width).vector(self.lanes)
         #: the type of words in memory
         self.stored = storage(w).vector(self.lanes)
-        self.modes = [m for m in MODES if variant.checks and (m == "always" or getattr(variant, m))]
+        self.modes = tuple(m for m in MODES if variant.checks and (m == "always" or getattr(variant, m)))
         self.used = self._registers()
         self.longest = sum(map(len, flow.blocks.values())) + 1
-        steps = [self._step(flow.code[at]) for run in flow.blocks.values() for at in run]
-        self.drops = any(s.drops for s in steps)
+        #: address -> the instruction there as trees
+        self.steps = {at: self._step(flow.code[at]) for run in flow.blocks.values() for at in run}
+        self.drops = any(s.drops for s in self.steps.values())
         #: some instruction may fail: without checks, each that has an address
-        self.fails = bool(self.modes) or any(s.memory or s.unerases for s in steps)
+        self.fails = bool(self.modes) or any(s.memory or s.unerases for s in self.steps.values())
         parameters = self._parameters()
         self.code = module.function(
             name,
@@ -205,7 +217,7 @@ class Translation:
         if executed:
             self._count(index, executed)
         for place in executed:
-            self._execute(self.flow.code[place])
+            self._execute(place)
         self._flush()
         if halts:
             self._leave(Exit.HALTED, run[-1])
@@ -259,8 +271,7 @@ class Translation:
 
     def _branch(self, index: int, node: Node, at: int) -> None:
         code, flow = self.code, self.flow
-        i = flow.code[at]
-        found = self._step(i)
+        i, found = flow.code[at], self.steps[at]
         words = self._words(i, found)
         words["br"] = self.br.load().to(self.word) if node[1] else code.constant(self.word, 0)
         trees = self._trees(code, words, found)
@@ -288,10 +299,8 @@ class Translation:
 
     def _slot_name(self, i: Instruction, place: str) -> str | None:
         """The slot of a register's word or cotangent; None for memory."""
-        name = place.removesuffix(bar(""))
-        if name not in REGISTER_FIELDS:
-            return None
-        return f"{'r' if name == place else 'c'}{getattr(i, REGISTER_FIELDS[name])}"
+        found = _SLOTS.get(place)
+        return None if found is None else f"{found[0]}{getattr(i, found[1])}"
 
     def _read(self, slot: str) -> Value:
         found = self.cached.get(slot)
@@ -312,7 +321,7 @@ class Translation:
         words = {"imm": self.code.constant(self.word, i.imm)} if "imm" in found.reads else {}
         if found.memory:
             self._address(i)
-        for place in sorted(found.reads - {"imm", "br"}):
+        for place in found.operands:
             slot = self._slot_name(i, place)
             words[place] = self._read(slot) if slot else self._load(place)
         return words
@@ -350,14 +359,14 @@ class Translation:
 
     # ------------------------------------------------------------------ an instruction
 
-    def _execute(self, i: Instruction) -> None:
-        found = self._step(i)
+    def _execute(self, at: int) -> None:
+        i, found = self.flow.code[at], self.steps[at]
         if found.unerases:
             # The word cannot come back: the failed check leads to the trap.
             self.failed.append(self.code.constant(self.word.truth, 1))
             return
         words = self._words(i, found)
-        guards = self._guards(found)
+        guards = _guards(found, self.modes)
         if found.size > OUT_OF_LINE:
             after, failed = self._call(found, words)
             if guards or self.lanes > 1:
@@ -376,13 +385,10 @@ class Translation:
         for place, value in after.items():
             self._set(i, place, value)
 
-    def _guards(self, found: Step) -> list[Expr]:
-        return [tree for mode in self.modes for tree in found.guards[mode]]
-
     def _trees(
-        self, code: FunctionBuilder, words: dict[str, Value], found: Step, deferred: list[Expr] | None = None
+        self, code: FunctionBuilder, words: dict[str, Value], found: Step, deferred: tuple[Expr, ...] = ()
     ) -> Trees:
-        return Trees(code, self.w, words, found.roots, deferred or (), self.lanes)
+        return Trees(code, self.w, words, found.roots, deferred, self.lanes)
 
     def _call(self, found: Step, words: dict[str, Value]) -> tuple[dict[str, Value], Value]:
         """(words after it, whether a guard failed) of a long instruction, as a call of its own function."""
@@ -390,7 +396,7 @@ class Translation:
 
         def build(inner: FunctionBuilder, *arguments: Value) -> Value:
             trees = self._trees(inner, dict(zip(words, arguments, strict=True)), found)
-            failed = [~trees.truth(tree) for tree in self._guards(found)]
+            failed = [~trees.truth(tree) for tree in _guards(found, self.modes)]
             after = [trees.value(tree) for tree in found.after.values()]
             return inner.pack(*after, inner.any([*failed, *trees.unsound], self.word.truth))
 
