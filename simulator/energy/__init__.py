@@ -1,7 +1,7 @@
-"""Energy: what a run counts, and what a technology asks for it.
+"""Energy: counts of a run, and their prices by a technology model.
 
-The simulator counts (`counting`, `attribution`, `ledger`); a technology model (`models`) prices (`pricing`). The two never mix,
-and what is not modelled is never 0.
+The simulator counts (`counting`, `attribution`, `ledger`); a technology model (`models`) prices (`pricing`). The two are
+separate, and a part that is not modelled is never 0.
 """
 
 from retrograd.simulator.energy import errors as errors

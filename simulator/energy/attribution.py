@@ -1,8 +1,8 @@
-"""To whom counts belong: lines of the source, and its functions.
+"""Attribution of counts to the lines and functions of the source.
 
     counts per address × source map → counts per line, and per function
 
-What an inlined function does belongs to its own lines, wherever it was inlined. Sums are exact: the parts add up to the whole.
+The work of an inlined function belongs to its own lines. Sums are exact: the parts add up to the whole.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from retrograd.simulator.energy.counting import Counts
 
 _T = TypeVar("_T")
 
-#: what has no place in the source: `start`, `finish`, constants, the frame of subroutines
+#: code without a place in the source: `start`, `finish`, constants, the frame of subroutines
 FRAME = "(frame)"
-#: stands for the file of a program that has no source
+#: the file of a program without a source
 ADDRESS = "address"
-#: what is in no function or subroutine
+#: code outside of functions and subroutines
 TOP = "(program)"
 
 
 class SourceLine(NamedTuple):
-    """A line of the source; no file and line 0 stand for what the compiler has added around it.
+    """A line of the source; no file and line 0 stand for code that the compiler added.
 
-    Of a program without a source, such as an image, the addresses of its code stand for lines.
+    For a program without a source, such as an image, the addresses of its code stand for lines.
     """
 
     file: str
@@ -51,7 +51,7 @@ def by_line(counts: Counts) -> dict[SourceLine, Counts]:
 
 
 def by_function(counts: Counts) -> dict[str, Counts]:
-    """The counts of each function: of Python's as the source has them, of assembly's subroutines by their labels."""
+    """The counts of each function of a Python source, or of each subroutine of assembly by its label."""
     return _grouped(counts, functions_of(counts.program))
 
 
@@ -107,7 +107,7 @@ def _python_functions(lines: Sequence[str]) -> Mapping[int, str]:
 
 
 def _subroutines(program: Program) -> Iterator[tuple[int, str]]:
-    """(address, name) of what stands in subroutines: the innermost unconditional pair around a `swapbr`."""
+    """(address, name) of the code in subroutines: the innermost unconditional pair around a `swapbr`."""
     code = program.instructions
     names = {pc: name for name, pc in reversed(list(program.labels.items()))}
     pairs: list[tuple[int, int]] = []

@@ -2,8 +2,8 @@
 
     (a, b, z) → (a, a + b, z ⊕ carry)
 
-2n − 1 Toffoli, 5n − 3 CNOT and 2n − 4 NOT gates, one ancilla, for n ≥ 4: what addition costs where nothing is erased, to be set
-beside the gates of a conventional adder. Source: A new quantum ripple-carry addition circuit, quant-ph/0410184 (2004), section 3.
+2n − 1 Toffoli, 5n − 3 CNOT and 2n − 4 NOT gates, one ancilla, for n ≥ 4: the price of an addition that
+erases nothing, for comparison with a conventional adder. Source: A new quantum ripple-carry addition circuit, quant-ph/0410184 (2004), section 3.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run(gates: Sequence[Gate], wires: dict[str, int]) -> dict[str, int]:
 
 
 def gate_counts(gates: Sequence[Gate]) -> dict[str, int]:
-    """kind -> how many."""
+    """Kind of gate -> number."""
     return dict(Counter(gate.kind for gate in gates))
 
 
@@ -56,7 +56,7 @@ def cuccaro_adder(n: int) -> list[Gate]:
     for i in range(1, n):
         cnot(a[i], b[i])
     cnot(a[1], "x")
-    # Carries ripple up: x holds the first, a[i] those that follow.
+    # Carries ripple up: x holds the first carry, a[i] the others.
     toffoli(a[0], b[0], "x")
     cnot(a[2], a[1])
     toffoli("x", b[1], a[1])
@@ -72,7 +72,7 @@ def cuccaro_adder(n: int) -> list[Gate]:
     cnot("x", b[1])
     for i in range(2, n):
         cnot(a[i - 1], b[i])
-    # And down again: each carry is taken back.
+    # Carries are uncomputed on the way down.
     toffoli(a[n - 3], b[n - 2], a[n - 2])
     for i in range(n - 3, 1, -1):
         toffoli(a[i - 1], b[i], a[i])

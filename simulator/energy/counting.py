@@ -1,10 +1,10 @@
-"""What a run did, counted: exact, equal on every engine, and known for each address of the program.
+"""Counts of a run: exact, equal on every engine, and known for each address of the program.
 
     counts(run) = counts(its first part) + counts(the rest)
 
-All of it follows from how often each instruction was executed, in which direction and with which D: engines keep that
-anyway, so counting makes no run slower. What hangs on the words themselves, bits toggled for one, is seen by
-a `Ledger` that looks at every step; without one it is None, which is not 0.
+All counts follow from the executions of each instruction, by direction and by D. Engines keep these in any case, so counting
+makes no run slower. Counts that depend on words, such as bits toggled, need a `Ledger`, which observes every step;
+without it they are None, which is not 0.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ CODE_BITS = 64
 
 
 class HostTraffic(NamedTuple):
-    """Bits that the host overwrote: what lay there before is lost, whatever the program does."""
+    """Bits that the host overwrote: their former contents are lost with every program."""
 
-    #: the program's code, where another program's was
+    #: the program's code, which overwrites another program
     code_bits: int = 0
-    #: what it loads into registers and memory before the run: data, arguments
+    #: words loaded into registers and memory before the run: data, arguments
     data_bits: int = 0
-    #: what it copies out of the machine after the run, over memory of its own
+    #: words copied out of the machine after the run, over memory of the host
     copied_bits: int = 0
 
     def __add__(self, other: object) -> HostTraffic:  # a sum, not a longer tuple
@@ -43,23 +43,23 @@ class HostTraffic(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """All together."""
+        """The sum of all bits."""
         return sum(self)
 
 
-#: a host that is not looked at
+#: a host whose traffic is not counted
 NOTHING = HostTraffic()
 
 
 def host_traffic(program: Program, loaded_words: int, copied_words: int) -> HostTraffic:
-    """What a host overwrites that loads the program, so many words beside its data, and copies so many out."""
+    """The traffic of a host that loads the program and `loaded_words` beside its data, and copies `copied_words` out."""
     width = program.format.width
     data = (len(program.data) + loaded_words) * width
     return HostTraffic(len(program.code) * CODE_BITS, data, copied_words * width)
 
 
 class Access(NamedTuple):
-    """Accesses to memory. With D = 1 a word's cotangent stands beside it, and is read and written along with it."""
+    """Accesses to memory. With D = 1 the cotangent of a word is read and written along with it."""
 
     reads: int = 0
     writes: int = 0
@@ -67,7 +67,7 @@ class Access(NamedTuple):
     bits: int = 0
 
 
-#: an address, and what was executed there
+#: address -> executions there
 Site = tuple[int, Execution]
 
 
@@ -77,12 +77,12 @@ class Counts:
 
     program: Program = field(repr=False)
     executed: Mapping[Site, int] = field(repr=False)
-    #: bits of cotangents that were lost as ancillas were freed
+    #: bits of cotangents that were dropped when ancillas were freed
     dropped_bits: int = 0
     host: HostTraffic = NOTHING
     #: address -> Hamming distance of its writes to registers and memory; None: not counted
     toggled_at: Mapping[int, int] | None = field(default=None, repr=False)
-    #: address -> which of the dropped bits were lost there; None: not counted
+    #: address -> bits of cotangents dropped there; None: not counted
     dropped_at: Mapping[int, int] | None = field(default=None, repr=False)
 
     @property
@@ -96,7 +96,7 @@ class Counts:
 
     @cached_property
     def executions(self) -> Mapping[Execution, int]:
-        """How often what was executed, anywhere."""
+        """Execution -> number, over all addresses."""
         out: Counter[Execution] = Counter()
         for (_, execution), n in self.executed.items():
             out[execution] += n
@@ -108,7 +108,7 @@ class Counts:
         return sum(self.executed.values())
 
     def retired_by_function(self) -> dict[str, dict[int, int]]:
-        """function of the instruction table -> direction -> how often."""
+        """Function of the instruction table -> direction -> number."""
         out: dict[str, dict[int, int]] = {}
         for execution, n in self.executions.items():
             found = out.setdefault(execution.opcode.entry.name, {+1: 0, -1: 0})
@@ -117,7 +117,7 @@ class Counts:
 
     @cached_property
     def cycles(self) -> int:
-        """What the co-processor takes for it (docs/reference/timing.md)."""
+        """The cycles of the co-processor (docs/reference/timing.md)."""
         return total_cycles(self.executions, self.format)
 
     @cached_property
@@ -132,7 +132,7 @@ class Counts:
 
     @cached_property
     def operations(self) -> Mapping[str, int]:
-        """Function unit -> the micro-operations it did. An instruction is charged like its inverse: see `operations_of`."""
+        """Function unit -> its micro-operations. An instruction is charged like its inverse: see `operations_of`."""
         out: Counter[str] = Counter()
         for execution, n in self.executions.items():
             for unit, times in operations_of(execution, self.format).items():
@@ -141,7 +141,7 @@ class Counts:
 
     @cached_property
     def erase_bits(self) -> int:
-        """Bits lost to `erase`: its words, whole, whatever they held."""
+        """Bits lost to `erase`: whole words, zero or not."""
         return sum(n * e.opcode.erased_words for e, n in self.executions.items()) * self.format.width
 
     @property
@@ -150,9 +150,9 @@ class Counts:
         return self.erase_bits + self.dropped_bits
 
     def at(self, addresses: Iterable[int]) -> Counts:
-        """What was executed at these addresses, without the host's part.
+        """The counts at these addresses, without the host's part.
 
-        Where they dropped cotangents, and what they toggled, only a ledger knows; without one it is told of the whole alone.
+        Only a ledger counts dropped cotangents and toggled bits for each address; without it they are known for the whole run.
         """
         wanted = frozenset(addresses)
         executed = {site: n for site, n in self.executed.items() if site[0] in wanted}
@@ -160,14 +160,14 @@ class Counts:
         return Counts(self.program, executed, sum((dropped or {}).values()), NOTHING, toggled, dropped)
 
     def with_host(self, host: HostTraffic) -> Counts:
-        """The same with what the host did."""
+        """The same counts with the traffic of the host."""
         return replace(self, host=host)
 
     def __add__(self, other: Counts) -> Counts:
         return self._combined(other, +1)
 
     def __sub__(self, other: Counts) -> Counts:
-        """What came after: `counts_of(machine) - before`."""
+        """The later part of a run: `counts_of(machine) - before`."""
         return self._combined(other, -1)
 
     def _combined(self, other: Counts, sign: int) -> Counts:
@@ -189,7 +189,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def _sum(one: Mapping[_Key, int] | None, other: Mapping[_Key, int] | None, sign: int) -> dict[_Key, int] | None:
-    """Key by key; None where either was not counted."""
+    """f of the counts key by key; None if either was not counted."""
     if one is None or other is None:
         return None
     out = Counter(one)
@@ -203,15 +203,15 @@ def _within(found: Mapping[int, int] | None, wanted: frozenset[int]) -> dict[int
 
 
 def counts_of(machine: Machine, host: HostTraffic | None = None) -> Counts:
-    """What the machine has done so far, on whatever engine."""
+    """The counts of the machine so far, on any engine."""
     return Counts(machine.program, machine.executions_at(), machine.dropped_bits, host or NOTHING)
 
 
 @cache
 def operations_of(execution: Execution, w: Format) -> Mapping[str, int]:
-    """Function unit -> micro-operations that an instruction costs: as many as it or its inverse has, whichever has more.
+    """Function unit -> micro-operations of an instruction: the larger number of the instruction and its inverse.
 
-    So a run back costs what the run did, as it takes as many cycles: of two that undo each other, the shorter waits.
+    A run back thus costs as much as the run. The cycle model treats cycles in the same way.
     """
     opcode, lifted = execution.opcode, execution.lifted
     programs = microprograms(opcode.entry, w, lifted, execution.same)
@@ -223,7 +223,7 @@ def operations_of(execution: Execution, w: Format) -> Mapping[str, int]:
 
 @cache
 def _accesses(execution: Execution, w: Format) -> tuple[int, int]:
-    """(reads, writes) of memory: a word that changes is read first, and one whose cotangent changes is written back."""
+    """(reads, writes) of memory: a word that changes is read first; a word whose cotangent changes is written back."""
     opcode, lifted = execution.opcode, execution.lifted
     if "m" not in opcode.reads and "m" not in opcode.writes:
         return 0, 0

@@ -1,8 +1,8 @@
-"""Figures with ranges and with their provenance.
+"""Figures with ranges and provenance.
 
     (lo, nominal, hi) + (lo, nominal, hi),   · (lo, nominal, hi):   end by end
 
-All figures are positive and all prices grow with them, so the ends of a price come from the ends of its figures.
+All figures are positive and all prices grow with them, so the ends of a price follow from the ends of its figures.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from retrograd.simulator.energy.units import PhysicalUnit, thermal_energy
 
-#: how good a figure is, the best first
+#: kinds of evidence, the best first
 EVIDENCE = ("measured", "simulated", "estimated", "claimed", "assumed", "given")
 
 
 class Range(NamedTuple):
-    """A positive quantity: at least, most likely, at most."""
+    """A positive quantity with its lowest, likely and highest value."""
 
     lo: float
     nominal: float
@@ -40,7 +40,7 @@ class Range(NamedTuple):
         return Range(*(x / divisor for x in self))
 
     def by(self, f: Callable[..., float], *others: Range) -> Range:
-        """f at the three points, where f grows with all that it is given."""
+        """f at the three points. Correct if f grows with all arguments."""
         return Range(*(f(*at) for at in zip(self, *others, strict=True)))
 
     def as_dict(self) -> dict[str, float]:
@@ -58,28 +58,28 @@ def exactly(value: float) -> Range:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a technology file, as written: in its unit, with where it comes from."""
+    """A figure of a technology file: in its unit, with its source."""
 
     name: str
     unit: PhysicalUnit
-    #: None: left open, for whoever prices to give
+    #: None: left open; the user who prices gives it
     written: Range | None
     source: str
     evidence: str
 
     def at(self, temperature: float) -> Range:
-        """In SI units, at this temperature. Trap: not of a figure that was left open."""
+        """The range in SI units at this temperature. Trap: an open figure has none."""
         assert self.written is not None, self.name
         factor = thermal_energy(temperature) if self.unit.thermal else self.unit.factor
         return self.written * factor
 
     @property
     def si(self) -> Range:
-        """In SI units, of a figure that no temperature changes."""
+        """The range in SI units of a figure that does not depend on the temperature."""
         assert not self.unit.thermal, self.name
         return self.at(0.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: as written."""
+        """The figure for JSON, in its own unit."""
         written = {"value": None} if self.written is None else self.written.as_dict()
         return {"name": self.name, **written, "unit": self.unit.name, "source": self.source, "evidence": self.evidence}

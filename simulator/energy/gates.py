@@ -1,8 +1,8 @@
-"""How many gates the datapath has, by function unit and kind of cell: what synthesis of the hardware has counted.
+"""Gate counts of the datapath by function unit and kind of cell, from synthesis of the hardware.
 
     {"schema": "retrograd.gates/1", "format": {"width": 32, "frac": 16}, "units": {"logic unit": {"AND": 12, "DFF": 3}, …}}
 
-A format for which there is no such file has no gate counts, and what needs them is not modelled.
+A format without such a file has no gate counts, and charges that need them are not modelled.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from retrograd.isa.files import read_file
 from retrograd.isa.words import Format
 
 SCHEMA = "retrograd.gates/1"
-#: bytes: larger files are none of ours
+#: bytes; larger files are refused
 _LARGEST = 1 << 20
-#: the kind of cell that memories are made of: no gate, and none that `any` stands for
+#: the cell of memories: no gate, and not included in `any`
 MEMORY_BITS = "memory bits"
-#: cells of a kind in a unit: far more than any chip has
+#: limit for the cells of a kind in a unit, far above that of any chip
 _MOST = 1 << 50
 
 
@@ -31,12 +31,12 @@ class Gates:
     """Cells of the datapath for one format."""
 
     format: Format
-    #: function unit -> kind of cell -> how many
+    #: function unit -> kind of cell -> number
     units: Mapping[str, Mapping[str, int]]
     file: str = ""
 
     def cells(self) -> dict[str, int]:
-        """kind of cell -> how many there are in all units. Bits of memory are cells that are not clocked: a model must name them."""
+        """Kind of cell -> number in all units. Bits of memory are cells that are not clocked; a model must name them."""
         out: dict[str, int] = {}
         for unit in self.units.values():
             for kind, n in unit.items():

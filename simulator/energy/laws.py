@@ -1,4 +1,4 @@
-"""Laws: how what was counted becomes energy. A technology file names the law of each charge, and gives its figures.
+"""Laws: energy as a function of counts. A technology file names the law of each charge, and gives its figures.
 
     erased bit       bits · energy
     dropped charge   bits · ½CV²
@@ -8,9 +8,9 @@
     cell             cycles · cells · devices · energy · (f / at)^exponent
     ramp             cycles · cells · nodes · ramps · E(R, C, V, τ),      τ = 1 / (f · ticks)
     leakage          cycles / f · cells · devices · power
-    cooling          what the others dissipate at the operating temperature · overhead
+    cooling          dissipation of the others at the operating temperature · overhead
 
-Every figure that a law needs is a row of `LAWS`; what it may be measured in follows from there.
+Every figure of a law is listed in `LAWS`, with the quantity that it measures, which determines its units.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-#: what a figure measures, and whether it may be left out
+#: the quantity of a figure, and whether it may be left out
 Want = Literal["energy", "number", "frequency", "resistance", "capacitance", "voltage", "power", "ratio of powers"]
 
 
 @dataclass(frozen=True)
 class Law:
-    """What a charge by this law must and may say."""
+    """The keys that a charge by this law must or may have."""
 
     name: str
-    #: figure -> what it measures
+    #: figure -> quantity
     figures: dict[str, Want]
     #: keys that are no figures: `unit`, the function unit; `sizes`, tables of figures by size; `cells`, cell -> number
     keys: frozenset[str] = frozenset()
-    #: figures that may be missing, and what is taken then
+    #: optional figures with their defaults
     optional: frozenset[str] = frozenset()
-    #: its energy depends on the clock
+    #: whether its energy depends on the clock
     timed: bool = False
-    #: it is that of erasing bits
+    #: whether it prices erased bits
     of_bits: bool = False
 
 
@@ -66,7 +66,7 @@ LAWS: dict[str, Law] = {
 }  # fmt: skip
 
 
-#: what a figure measures, or its name -> from where to where it may be, in SI units. So no price overflows, and none divides by zero.
+#: quantity, or name of a figure -> limits in SI units, so that no price overflows or divides by zero
 LIMITS: dict[str, tuple[float, float]] = {
     "energy": (0, 1e9), "number": (0, 1e6), "frequency": (1e-9, 1e18), "resistance": (0, 1e18), "capacitance": (0, 1e6),
     "voltage": (0, 1e9), "power": (0, 1e9), "temperature": (1e-9, 1e12), "ratio of powers": (0, 1e12),
@@ -82,8 +82,8 @@ def limits(name: str, measures: str) -> tuple[float, float]:
 def ramp_energy(resistance: float, capacitance: float, voltage: float, duration: float) -> float:
     """Heat of charging C to V through R by one linear ramp: E = x(1 − x(1 − e^(−1/x)))·C·V², x = RC/τ.
 
-    → (RC/τ)·CV² for slow ramps, ½CV² for fast ones; what is dissipated while the charge settles after the ramp is
-    part of it. Trap: for large x the formula cancels, and its series 1/2 − 1/6x + 1/24x² … is taken; for x = 0 it is 0.
+    → (RC/τ)·CV² for slow ramps, ½CV² for fast ones; the dissipation while the charge settles after the ramp is
+    included. Trap: for large x the formula cancels, and its series 1/2 − 1/6x + 1/24x² … is taken; for x = 0 it is 0.
     """
     x = resistance * capacitance / duration
     if not x:

@@ -1,11 +1,11 @@
-"""Bits over time, seen by looking at every step: toggled, live, erased.
+"""Bits over time, by observing every step: toggled, live, erased.
 
     ledger = Ledger(machine);  machine.run(observe=ledger)
 
-Toggled: the Hamming distance between what a register or a memory word, or a cotangent of one, held and what it holds. Live:
-the bits of words that are not zero, of registers and of memory but the words that are named as `own`: the program's ancillas. Words
-that are zero hold nothing that would have to be erased.
-Trap: a ledger looks at a machine from where it stands; what the host changes between runs it takes for toggled.
+Toggled: the Hamming distance between the old and new words of registers, of memory, and of their cotangents. Live: the bits
+of nonzero words of registers and memory, except the words named as `own`: the program's ancillas. Zero words need not be
+erased.
+Trap: a ledger observes a machine from its present state; changes by the host between runs count as toggled.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from typing import NamedTuple
 from retrograd.simulator.energy.counting import Counts
 from retrograd.simulator.machine import Machine
 
-#: samples that are kept; with more, every second one goes
+#: limit of samples; beyond it, every second sample is removed
 SAMPLES = 4096
 
 
 class Sample(NamedTuple):
-    """How it stands after so many steps."""
+    """The state of a ledger after a number of steps."""
 
     step: int
     live_bits: int
-    #: since the ledger began
+    #: steps since the ledger began
     erased_bits: int
 
 
 class Ledger:
-    """The `observe` of a run."""
+    """Count a step; the `observe` of a run."""
 
     def __init__(self, machine: Machine, own: Collection[int] = (), samples: int = SAMPLES) -> None:
-        #: bits toggled by what stands at an address, and bits of cotangents dropped there
+        #: bits toggled and bits of cotangents dropped at an address
         self.toggled: Counter[int] = Counter()
         self.dropped: Counter[int] = Counter()
         self.steps = 0
@@ -55,7 +55,7 @@ class Ledger:
         self._sample()
 
     def again(self, machine: Machine) -> Ledger:
-        """A ledger of the same kind, from where the machine stands now."""
+        """A ledger of the same kind, from the present state of the machine."""
         return Ledger(machine, self._own, self._most)
 
     @property
@@ -64,7 +64,7 @@ class Ledger:
         return self.toggled.total()
 
     def counted(self, counts: Counts) -> Counts:
-        """The counts of the run that was observed, with what each address toggled and dropped."""
+        """The counts of the observed run, with bits toggled and dropped at each address."""
         return replace(counts, toggled_at=dict(self.toggled), dropped_at=dict(self.dropped))
 
     def __call__(self, machine: Machine, pc: int) -> None:
@@ -100,7 +100,7 @@ class Ledger:
             self._live += bool(now) - bool(was)
 
     def _count(self, machine: Machine, pc: int) -> None:
-        """What the instruction at pc lost, by the direction in which it was executed."""
+        """The bits that the instruction at pc lost, by its direction of execution."""
         for way, hits in self._counts.items():
             n = machine.executed[way][pc]
             if n != hits[pc]:
@@ -117,5 +117,5 @@ class Ledger:
         self.samples.append(Sample(self.steps, self._live * self._width, self._erased + self._dropped))
         self.peak_bits = max(self.peak_bits, self._live * self._width)
         if len(self.samples) > self._most:
-            # Evenly spaced, however long the run.
+            # Samples stay evenly spaced for a run of any length.
             self.samples, self._every = self.samples[::2], self._every * 2

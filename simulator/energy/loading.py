@@ -1,9 +1,9 @@
-"""Technology files: TOML to a `Technology`, or a diagnostic that says which line is wrong and why.
+"""Technology files: TOML to a `Technology`, or a diagnostic with the line and the reason.
 
     schema, id, version, title, doc, covered;  [temperature] [frequency] [ambient];  [[charge]] cause, label, law, figures
 
 A figure is a table: value, unit, low and high (the value, if they are missing), source, evidence; or `open = true` and its
-unit. Nothing is guessed: what is missing, misspelt or impossible is an error.
+unit. Nothing is guessed: a missing, misspelt or impossible entry is an error.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from retrograd.simulator.energy.technology import CAUSES, Charge, Size, Technolo
 from retrograd.simulator.energy.units import SI, UNITS, PhysicalUnit, thermal_energy, units_of
 
 SCHEMA = "retrograd.technology/1"
-#: larger files are none of ours
+#: larger files are refused
 _LARGEST = 1 << 20
 _FIGURE = ("value", "low", "high", "unit", "source", "evidence", "open")
 _TOP = ("schema", "id", "version", "title", "doc", "covered", "temperature", "frequency", "ambient", "charge")
 
-#: where something stands: keys, and positions in arrays of tables
+#: a place in the file: keys, and positions in arrays of tables
 Where = tuple[str | int, ...]
 
 
@@ -43,10 +43,10 @@ def shipped() -> list[str]:
 
 
 def technology(name: str | Path) -> Technology:
-    """A model by its id, or from a file of one's own: whatever has a slash, or ends in .toml.
+    """A model by its id, or from a file: a name with a slash, or that ends in .toml.
 
     Raises InputError RG1101 for no such model, RG0501 or RG0514 for a file that cannot be read or is too large, RG1102 to RG1107 and RG1112
-    for one that is wrong.
+    for a file with errors.
     """
     text = str(name)
     if isinstance(name, Path) or "/" in text or "\\" in text or text.endswith(".toml"):
@@ -82,7 +82,7 @@ class _Reader:
         self.lines, self.name = source.splitlines(), name
         self.source = source
 
-    # ------------------------------------------------------------------ where it is wrong
+    # ------------------------------------------------------------------ places of errors
 
     def error(self, code: str, where: Where, message: str, hint: str | None = None) -> InputError:
         """The diagnostic of something at a place in the file."""
@@ -93,7 +93,7 @@ class _Reader:
         return InputError(Diagnostic(code, message, span, hint, text))
 
     def _line(self, where: Where) -> int:
-        """The line in which a place begins; of one that is missing, that of the table around it."""
+        """The line in which a place begins; for a missing place, the line of the table around it."""
         number, inner = self._header(where)
         for at in range(number, len(self.lines)):
             if self.lines[at].lstrip().startswith("[") and at >= number:
@@ -173,7 +173,7 @@ class _Reader:
         return made
 
     def _covered(self, data: Mapping[str, Any], charges: Iterable[Charge]) -> tuple[str, ...]:
-        """Causes that have no charge, and of which nothing is missing."""
+        """Causes without a charge that the model covers by other figures."""
         causes = data.get("covered", [])
         if not isinstance(causes, list) or len(causes) > len(CAUSES):
             raise self.error("RG1104", ("covered",), "`covered` is a list of causes")
@@ -187,7 +187,7 @@ class _Reader:
         return tuple(causes)
 
     def _integers(self, data: Any, where: Where) -> None:
-        """Integers of TOML have 64 bits; of longer ones Python may not even print the digits."""
+        """Refuse integers beyond the 64 bits of TOML, whose digits Python may refuse to print."""
         if isinstance(data, dict | list):
             for key, part in data.items() if isinstance(data, dict) else enumerate(data):
                 self._integers(part, (*where, key))
@@ -195,7 +195,7 @@ class _Reader:
             raise self.error("RG1106", where, f"{_shown(where)} is an integer of more than 64 bits")
 
     def _not_toml(self, error: Exception) -> InputError:
-        """What tomllib says, at the line that it names."""
+        """The error of tomllib, at its line."""
         message = str(error)
         at = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", message)
         what = message if at is None else message[: at.start()]
@@ -360,7 +360,7 @@ class _Reader:
 
 
 def _shown(where: Where) -> str:
-    """[charge 2 energy]: a place as a reader counts."""
+    """[charge 2 energy]: a place as text, with positions from 1."""
     return "[" + " ".join(str(part + 1) if isinstance(part, int) else part for part in where) + "]"
 
 

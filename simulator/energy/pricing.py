@@ -1,9 +1,9 @@
-"""Prices: counts, a technology, a temperature and a clock to energies, each with its cause. A pure function.
+"""Prices: a pure function from counts, technology, temperature and clock to energies, each with its cause.
 
     price(a + b) = price(a) + price(b),     price(run back) = price(run)
 
-Whatever the model has no figure for is `NotModelled`, with the reason, and never 0; a sum that misses something says so.
-Heat is told apart by where it arises: at the operating temperature, or, of cooling and of the host, at the ambient one.
+A part without a figure is `NotModelled`, with the reason, and never 0; a sum that lacks a part is marked. Heat is separated by its
+place: the operating temperature, or, for cooling and the host, the ambient temperature.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from retrograd.simulator.energy.laws import ramp_energy
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Charge, Size, Technology
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
 
-#: the room, in which multiples of kT ln 2 are told besides those at the operating temperature
+#: room temperature, for a second column of multiples of kT ln 2
 ROOM = 300.0
 
 
 @dataclass(frozen=True)
 class NotModelled:
-    """What a technology has no figure for, and why."""
+    """A price without a figure, and the reason."""
 
     why: str
 
@@ -41,20 +41,20 @@ def told(energy: Range | NotModelled) -> Any:
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that was paid for: how much of what, and its energy in joules."""
+    """An item of a price: a count, its meaning, and its energy in joules."""
 
     cause: str
     label: str
-    #: how many of `of`
+    #: number of `of`
     count: float
     of: str
     energy: Range | NotModelled
-    #: where its heat arises, in kelvins
+    #: temperature at which its heat arises, in kelvins
     temperature: float
     figures: tuple[Figure, ...] = ()
 
     def bits_at(self, temperature: float) -> Range | None:
-        """Its energy in multiples of kT ln 2 at this temperature; None where it is not modelled."""
+        """Its energy in multiples of kT ln 2 at this temperature; None if it is not modelled."""
         if isinstance(self.energy, NotModelled):
             return None
         return self.energy / thermal_energy(temperature)
@@ -71,16 +71,16 @@ class Item:
 
 @dataclass(frozen=True)
 class Price:
-    """What a run, or a part of one, costs."""
+    """The price of a run, or of a part of it."""
 
     technology: Technology
     temperature: float
-    #: None where nothing depends on the clock
+    #: None if nothing depends on the clock
     frequency: float | None
     items: tuple[Item, ...]
 
     def of(self, cause: str) -> Range | NotModelled:
-        """What was paid for one cause: the sum of what is modelled of it, or NotModelled if nothing is."""
+        """The price of a cause: the sum of its modelled items, or NotModelled if there are none."""
         found = [item for item in self.items if item.cause == cause]
         priced = [item.energy for item in found if isinstance(item.energy, Range)]
         if not priced:
@@ -90,36 +90,36 @@ class Price:
 
     @property
     def causes(self) -> dict[str, Range | NotModelled]:
-        """cause -> what was paid for it, by the program and then by the host."""
+        """Cause -> price, for the program and then for the host."""
         return {cause: self.of(cause) for cause in (*CAUSES, *HOST_CAUSES)}
 
     @property
     def missing(self) -> list[Item]:
-        """What happened and is in no sum, since the model has no figure for it."""
+        """Items that happened and are in no sum, since the model has no figure for them."""
         return [item for item in self.items if isinstance(item.energy, NotModelled) and item.count]
 
     def complete(self, *, program: bool = False) -> bool:
-        """Whether all that happened has a figure: all, or all that is summed up in `program`."""
+        """Whether every item has a figure: all items, or those of `program`."""
         outside = ("cooling", *HOST_CAUSES) if program else ()
         return all(item.cause in outside for item in self.missing)
 
     @property
     def program(self) -> Range | NotModelled:
-        """All that is modelled of what the program did, at the operating temperature."""
+        """The sum of the program's modelled items, at the operating temperature."""
         return self._sum(cause for cause in CAUSES if cause != "cooling")
 
     @property
     def host(self) -> Range | NotModelled:
-        """All that is modelled of program load and copy-out."""
+        """The sum of the modelled items of program load and copy-out."""
         return self._sum(HOST_CAUSES)
 
     @property
     def total(self) -> Range | NotModelled:
-        """All that is modelled, at whatever temperature it arises."""
+        """The sum of all modelled items, at all temperatures."""
         return self._sum((*CAUSES, *HOST_CAUSES))
 
     def _sum(self, causes: Iterable[str]) -> Range | NotModelled:
-        """The sum of what is modelled. One that misses something and comes to nothing says nothing."""
+        """The sum of the modelled items; NotModelled if the sum is 0 and an item has no figure."""
         wanted = set(causes)
         items = [item for item in self.items if item.cause in wanted]
         priced = [item.energy for item in items if isinstance(item.energy, Range)]
@@ -134,7 +134,7 @@ class Price:
         return {**self.sums(), "items": [item.as_dict() for item in self.items]}
 
     def sums(self) -> dict[str, Any]:
-        """For JSON: multiples of kT ln 2 are told at the operating temperature and at that of the room, never added."""
+        """For JSON: multiples of kT ln 2 at the operating temperature and at room temperature, never added."""
         return {
             "temperature": self.temperature,
             "frequency": self.frequency,
@@ -149,7 +149,7 @@ class Price:
         }
 
     def in_bits(self, temperature: float) -> Range | NotModelled:
-        """What the program cost, in multiples of kT ln 2 at one temperature."""
+        """The program's price in multiples of kT ln 2 at a temperature."""
         program = self.program
         return program if isinstance(program, NotModelled) else program / thermal_energy(temperature)
 
@@ -162,9 +162,9 @@ def price(
     frequency: float | None = None,
     gates: Gates | None = None,
 ) -> Price:
-    """What these counts cost. `temperature` in K, `frequency` in Hz: those of the model unless given.
+    """The price of these counts. `temperature` in K, `frequency` in Hz (default: those of the model).
 
-    `gates`: of the counts' format, for what depends on the datapath's cells. Raises InputError RG1108 for a temperature
+    `gates`: gate counts for the format of the counts, for charges by the datapath's cells. Raises InputError RG1108 for a temperature
     or a clock for which the model has no figures, RG1112 for figures below a bound of thermodynamics.
     """
     kelvins = _within("temperature", temperature, technology.temperature, technology)
@@ -185,7 +185,7 @@ def _within(what: str, given: float | None, figure: Figure, technology: Technolo
     known = figure.si
     if given is None:
         return known.nominal
-    # What is written in decimal may differ in the last place.
+    # Decimal numbers may differ in the last place.
     if not known.lo * (1 - 1e-12) <= given <= known.hi * (1 + 1e-12):
         unit = "K" if what == "temperature" else "Hz"
         lo, hi = (with_prefix(x, unit) for x in (known.lo, known.hi))
@@ -203,7 +203,7 @@ def _total(energies: Iterable[Range]) -> Range:
 
 
 class _Pricing:
-    """One price in the making."""
+    """The state of pricing one set of counts."""
 
     def __init__(
         self, counts: Counts, technology: Technology, kelvins: float, hertz: float | None, gates: Gates | None
@@ -213,7 +213,7 @@ class _Pricing:
         self.outside = technology.ambient.si.nominal if cooled and technology.ambient is not None else kelvins
 
     def items(self) -> Iterator[Item]:
-        """The program's, then the host's; each cause has at least one."""
+        """Items of the program, then of the host; each cause has at least one."""
         charges = [charge for charge in self.technology.charges if charge.cause != "cooling"]
         made = [item for charge in charges for item in self.charged(charge)]
         made += self.units_without_figures(charges)
@@ -226,7 +226,7 @@ class _Pricing:
         yield from hosts
 
     def uncharged(self, cause: str) -> Item:
-        """A cause without a charge: what happened of it is in no sum, unless the model covers it by other figures."""
+        """The item of a cause without a charge: in no sum, unless the model covers the cause by other figures."""
         c, name = self.counts, self.technology.id
         if cause in self.technology.covered:
             return self.missing(cause, f"all {cause}", 0, "", f"{name} has no figure for it by itself")
@@ -240,9 +240,9 @@ class _Pricing:
         return self.missing(cause, f"all {cause}", count, of, f"{name} has no figure for it")
 
     def cooling(self, made: list[Item]) -> Iterator[Item]:
-        """What it takes to carry away the heat that arises in the cold, as far as that is known."""
+        """The energy to remove the heat that arises in the cold, as far as that heat is known."""
         if "cooling" not in {charge.cause for charge in self.technology.charges}:
-            # Below the temperature of the room, what is dissipated must be taken away.
+            # Below room temperature, dissipated heat must be removed.
             heat = _total(item.energy for item in made if isinstance(item.energy, Range)).nominal
             count = heat if self.kelvins < ROOM else 0
             yield self.missing(
@@ -270,7 +270,7 @@ class _Pricing:
         return Item(cause, label, count, of, NotModelled(why), self.kelvins)
 
     def charged(self, charge: Charge) -> Iterator[Item]:
-        """What one charge of the model comes to."""
+        """The items of one charge of the model."""
         c = self.counts
         if charge.open and charge.law.name in ("instruction", "operation"):
             n, of = (c.retired, "instructions") if charge.law.name == "instruction" else self.done(charge)
@@ -296,18 +296,18 @@ class _Pricing:
         return Item(charge.cause, charge.label, count, of, figure.at(self.kelvins) * count, self.kelvins, (figure,))
 
     def of_bits(self, charge: Charge, cause: str, label: str, bits: int, kelvins: float) -> Item:
-        """Bits lost, at the temperature of where they were."""
+        """The price of lost bits, at the temperature of their place."""
         figures = tuple(charge.figures.values())
         if charge.open:
             return Item(cause, label, bits, "bits", NotModelled(_open(charge)), kelvins)
         if kelvins != self.kelvins and not all(figure.unit.thermal for figure in figures):
-            # In joules it is for the operating temperature, and may be less than kT ln 2 elsewhere.
+            # A figure in joules is for the operating temperature, and may be less than kT ln 2 elsewhere.
             why = f"{self.technology.id} has no figure for erasing a bit at {kelvins:g} K"
             return Item(cause, label, bits, "bits", NotModelled(why), kelvins)
         return Item(cause, label, bits, "bits", charge.of_a_bit(kelvins) * bits, kelvins, figures)
 
     def hosts(self, charges: Iterable[Charge]) -> Iterator[Item]:
-        """What the host overwrote, priced as bits erased: the machine's where the machine is, its own where it is itself."""
+        """Bits that the host overwrote, priced as erased: in the machine at its temperature, in the host at the ambient temperature."""
         code, data, copied = self.counts.host
         parts = (
             ("program load", "code", code, self.kelvins),
@@ -324,7 +324,7 @@ class _Pricing:
     # ------------------------------------------------------------------ by width, by size
 
     def done(self, charge: Charge) -> tuple[int, str]:
-        """How many operations the unit of a charge did."""
+        """The number of operations of the unit of a charge."""
         return self.counts.operations.get(charge.unit or "", 0), f"operations of the {charge.unit}"
 
     def operations(self, charge: Charge) -> Item:
@@ -340,7 +340,7 @@ class _Pricing:
         return Item(charge.cause, charge.label, n, of, energy, self.kelvins, figures)
 
     def units_without_figures(self, charges: Iterable[Charge]) -> list[Item]:
-        """Units that worked and whose operations no charge knows, of a model that charges operations."""
+        """Units with operations that no charge prices, in a model that charges operations."""
         priced = {charge.unit for charge in charges if charge.law.name == "operation"}
         if not priced:
             return []
@@ -368,7 +368,7 @@ class _Pricing:
     # ------------------------------------------------------------------ by cells
 
     def cells(self, charge: Charge) -> Iterator[Item]:
-        """Of every cell of the datapath, in every cycle."""
+        """The price of every cell of the datapath in every cycle."""
         of = "cell cycles"
         if charge.open:
             yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", _open(charge))
@@ -419,11 +419,11 @@ class _Pricing:
 
 
 def _open(charge: Charge) -> str:
-    """What must be given before it has a price."""
+    """Open figures that the user must give before there is a price."""
     return f"give {', '.join(charge.open)}"
 
 
 def _nearest_width(sizes: Iterable[Size], width: int) -> Size:
-    """The figure for the widest words that are no wider, else for the narrowest."""
+    """The figure for the widest words that are no wider, or else for the narrowest."""
     ordered = sorted(sizes, key=lambda s: s.bits)
     return next((s for s in reversed(ordered) if s.bits <= width), ordered[0])

@@ -1,4 +1,4 @@
-"""One count, priced at many clocks and a little beside: curves, the clock at which the least is spent, what a price hangs on."""
+"""Counts priced at many points: curves over the clock, the cheapest clock, sensitivities of a price."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.pricing import NotModelled, price
 from retrograd.simulator.energy.technology import Technology
 
-#: the step to either side, of which sensitivities are the slope
+#: relative step to either side, for the slope
 _STEP = 1e-4
-#: 1 − 1/φ: where golden-section search looks
+#: 1 − 1/φ: the next point of golden-section search
 _GOLDEN = (3 - math.sqrt(5)) / 2
 
 
 class FrequencyPoint(NamedTuple):
-    """What the program costs at a clock, cooling and host left out."""
+    """The price of the program at a clock, without cooling and host."""
 
     frequency: float
     energy: Range | NotModelled
@@ -32,14 +32,14 @@ def at_frequencies(
     temperature: float | None = None,
     points: int = 60,
 ) -> list[FrequencyPoint]:
-    """Prices at clocks evenly spaced in the logarithm, over all that the model has figures for; none if it knows no clock."""
+    """Prices at clocks evenly spaced in the logarithm, over the model's range; none if it has no clock."""
     if not technology.timed or technology.frequency is None:
         return []
     known = technology.frequency.si
     out = []
     for i in range(points):
         share = i / max(points - 1, 1)
-        # The ends are the model's own, to the last place.
+        # The ends equal those of the model to the last place.
         f = known.lo if i == 0 else known.hi if i == points - 1 else known.lo * (known.hi / known.lo) ** share
         out.append(
             FrequencyPoint(f, price(counts, technology, temperature=temperature, frequency=f, gates=gates).program)
@@ -50,9 +50,9 @@ def at_frequencies(
 def optimum_frequency(
     counts: Counts, technology: Technology, gates: Gates | None = None, temperature: float | None = None
 ) -> FrequencyPoint | None:
-    """The clock at which the least is spent, where the model has one: something costs more the faster, something the slower.
+    """The clock with the least energy, if one part of the price rises with the clock and another falls.
 
-    None where energy only rises or only falls with the clock, or is not modelled.
+    None if energy only rises or only falls with the clock, or is not modelled.
     """
     if not technology.timed or technology.frequency is None:
         return None
@@ -75,13 +75,13 @@ def optimum_frequency(
 
 
 class Sensitivity(NamedTuple):
-    """By how many per cent a price changes for one per cent of a quantity. None: nothing of it is modelled, or it is 0 J."""
+    """The change of a price in per cent for one per cent of a quantity. None: it is not modelled, or 0 J."""
 
     #: temperature, frequency or cooling
     quantity: str
-    #: of what the program cost
+    #: of the program's price
     program: float | None
-    #: of all, with host and cooling
+    #: of the total, with host and cooling
     total: float | None
 
 
@@ -92,9 +92,9 @@ def sensitivities(
     temperature: float | None = None,
     frequency: float | None = None,
 ) -> list[Sensitivity]:
-    """d ln E / d ln x for the temperature and the clock, where the model has figures beside the one at hand, and for what cooling takes.
+    """d ln E / d ln x for the temperature and the clock, where the model has figures nearby, and for cooling.
 
-    Trap: it is of what is modelled. A power that nobody has a figure for changes no price.
+    Trap: only modelled items contribute. A part without a figure changes no price.
     """
 
     def at(kelvins: float, hertz: float | None) -> tuple[Range | NotModelled, Range | NotModelled]:
@@ -114,13 +114,13 @@ def sensitivities(
             out.append(Sensitivity("frequency", *slopes))
     cooling, total = here.of("cooling"), here.total
     if isinstance(cooling, Range) and isinstance(total, Range) and total.nominal:
-        # What cooling takes is proportional to its figure.
+        # The energy of cooling is proportional to its figure.
         out.append(Sensitivity("cooling", 0.0, cooling.nominal / total.nominal))
     return out
 
 
 def _beside(x: float, known: Range) -> tuple[float, float] | None:
-    """A little below and above, as far as there are figures."""
+    """Values slightly below and above, within the range of the figures."""
     lo, hi = max(known.lo, x * (1 - _STEP)), min(known.hi, x * (1 + _STEP))
     return (lo, hi) if hi > lo * (1 + _STEP / 2) else None
 
@@ -132,7 +132,7 @@ def _slope(low: Range | NotModelled, high: Range | NotModelled, ends: tuple[floa
 
 
 def _least(f: Callable[[float], float], lo: float, hi: float) -> float:
-    """Where f, which falls and then rises, is least."""
+    """The minimum of f, which falls and then rises, by golden-section search."""
     a, b = lo + _GOLDEN * (hi - lo), hi - _GOLDEN * (hi - lo)
     fa, fb = f(a), f(b)
     while hi - lo > 1e-9 * max(1.0, abs(lo), abs(hi)):

@@ -1,4 +1,4 @@
-"""Technology models: figures with units, ranges, sources and evidence, and the laws that make prices of them."""
+"""Technology models: figures with units, ranges, sources and evidence, and the laws that price by them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from retrograd.simulator.energy.figures import Figure, Range
 from retrograd.simulator.energy.laws import Law, limits
 from retrograd.simulator.energy.units import SI, thermal_energy, with_prefix
 
-#: what energy is spent on; the host's part is told apart, as `program load` and `copy-out`
+#: causes of energy; the host's are separate, as `program load` and `copy-out`
 CAUSES = ("logic", "leakage", "clock", "memory", "erasure", "cooling")
 HOST_CAUSES = ("program load", "copy-out")
 
 
 @dataclass(frozen=True)
 class Size:
-    """A figure for one size: of words (`bits`), or of a memory (`capacity`) accessed by so many bits."""
+    """A figure for one size: words of `bits`, or a memory of `capacity` accessed by `bits`."""
 
     bits: int
     energy: Figure
@@ -27,13 +27,13 @@ class Size:
     capacity: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: its figure, and for which size that is."""
+        """For JSON: the figure and its size."""
         return {**self.energy.as_dict(), "bits": self.bits, "capacity_bytes": self.capacity}
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One thing that energy is spent on, by one law."""
+    """A charge: a part of the energy, by one law."""
 
     cause: str
     label: str
@@ -46,13 +46,13 @@ class Charge:
     cells: Mapping[str, Figure] | None = None
 
     def all_figures(self) -> Iterator[Figure]:
-        """The figures that its price depends on."""
+        """The figures on which its price depends."""
         yield from self.figures.values()
         yield from (size.energy for size in self.sizes)
         yield from (self.cells or {}).values()
 
     def of_a_bit(self, kelvins: float) -> Range:
-        """The energy of erasing one bit, by a law that prices bits. Trap: not of open figures, not by another law."""
+        """The energy of erasing one bit, by a law that prices bits. Trap: open figures and other laws have none."""
         if self.law.name == "erased bit":
             return self.figures["energy"].at(kelvins)
         c, v = self.figures["capacitance"].si, self.figures["voltage"].si
@@ -60,17 +60,17 @@ class Charge:
 
     @property
     def open(self) -> list[str]:
-        """The figures that the model leaves to whoever prices."""
+        """The figures that the model leaves open."""
         return [name for name, figure in self.figures.items() if figure.written is None]
 
 
-#: what is written in decimal may differ from a bound in its last places
+#: relative tolerance of bounds, since decimal numbers may differ in the last places
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Technology:
-    """A technology: what its figures are, for which temperatures and clocks, and what is charged."""
+    """A technology: its charges, with figures, temperatures and clocks."""
 
     id: str
     version: str
@@ -79,11 +79,11 @@ class Technology:
     temperature: Figure
     charges: tuple[Charge, ...]
     frequency: Figure | None = None
-    #: where heat goes that cooling makes
+    #: temperature at which the heat of cooling arises
     ambient: Figure | None = None
-    #: causes without a charge that no sum lacks: part of the figures of other charges, or nothing
+    #: causes without a charge that are complete: part of other figures, or nothing
     covered: tuple[str, ...] = ()
-    #: where it was read
+    #: the file from which it was read
     file: str = ""
 
     @property
@@ -97,9 +97,9 @@ class Technology:
         return {name: charge.figures[name] for charge in self.charges for name in charge.open}
 
     def below_bounds(self, kelvins: float) -> Iterator[tuple[int, str, str]]:
-        """(index of the charge, name of the figure, message) of each figure that is less than physics allows at a temperature.
+        """(index of the charge, name of the figure, message) of each figure below a physical bound at a temperature.
 
-        Erasing a bit dissipates at least kT ln 2 (Landauer). Taking Q away at T to T₀ takes at least Q·(T₀ − T)/T (Carnot).
+        Erasing a bit dissipates at least kT ln 2 (Landauer). Moving heat Q from T to T₀ takes at least Q·(T₀ − T)/T (Carnot).
         The least value of a figure counts.
         """
         of_bits = [i for i, charge in enumerate(self.charges) if charge.law.of_bits]
@@ -144,7 +144,7 @@ class Technology:
         return replace(self, charges=tuple(map(changed, self.charges)))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: which model priced it, and every figure with its source. Models that price otherwise differ in it."""
+        """For JSON: the model, and every figure with its source. Models with different prices differ in it."""
         return {
             "id": self.id, "version": self.version, "title": self.title, "temperature": self.temperature.as_dict(),
             "frequency": None if self.frequency is None else self.frequency.as_dict(),

@@ -1,6 +1,6 @@
-"""Units of figures: what is written `0.1 pJ` in a file is a number of joules in the program.
+"""Units of figures: `0.1 pJ` in a file is a number of joules in the program.
 
-A unit is a base unit with a prefix. `kT ln2` is an energy too: how many joules it is, the temperature tells.
+A unit is a base unit with a prefix. `kT ln2` is an energy too; its joules depend on the temperature.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIXES = {
     "": 1.0, "z": 1e-21, "a": 1e-18, "f": 1e-15, "p": 1e-12, "n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3,
     "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
 }  # fmt: skip
-#: unit -> (what it measures, how many SI units it is); these take a prefix
+#: unit -> (quantity, factor to the SI unit); these take a prefix
 _BASES = {
     "J": ("energy", 1.0),
     "eV": ("energy", 1.602176634e-19),  # exact (SI 2019)
@@ -33,7 +33,7 @@ _BASES = {
     "W": ("power", 1.0),
     "K": ("temperature", 1.0),
 }
-#: and these do not
+#: units without a prefix
 _PLAIN = {
     "1": ("number", 1.0),
     "W/W": ("ratio of powers", 1.0),
@@ -46,7 +46,7 @@ _PLAIN = {
 
 
 class PhysicalUnit(NamedTuple):
-    """A unit: what it measures, and how many SI units it is. Of `kT ln2` the factor counts these."""
+    """A unit: its quantity and its factor to the SI unit. The factor of `kT ln2` counts multiples of kT ln 2."""
 
     name: str
     measures: str
@@ -54,7 +54,7 @@ class PhysicalUnit(NamedTuple):
 
     @property
     def thermal(self) -> bool:
-        """Whether the temperature says how much it is."""
+        """Whether its joules depend on the temperature."""
         return self.name == THERMAL
 
 
@@ -70,17 +70,17 @@ def _units() -> dict[str, PhysicalUnit]:
 UNITS = _units()
 
 
-#: what is measured -> the unit of SI
+#: quantity -> its SI unit
 SI = {unit.measures: unit for unit in UNITS.values() if unit.factor == 1.0 and not unit.thermal and unit.name != "Ω"}
 
-#: what to show somebody who wrote another unit
+#: quantity -> examples of its units, for hints
 _EXAMPLES = {
     "energy": "pJ, zJ, eV, kT ln2", "time": "s, ns", "frequency": "Hz, MHz, GHz", "capacitance": "pF, fF, aF",
     "resistance": "ohm, kohm, Mohm", "voltage": "V, mV", "power": "W, nW, fW", "temperature": "K, mK", "number": "1",
     "ratio of powers": "W/W", "memory": "B, KiB, MiB",
 }  # fmt: skip
 
-#: how quantities are written
+#: syntax of quantities
 _WRITTEN = {
     "energy": "1.4zJ", "frequency": "5GHz", "capacitance": "1fF", "resistance": "10kohm", "voltage": "0.8V", "power": "1fW",
     "temperature": "4.2K", "number": "2", "ratio of powers": "400",
@@ -88,7 +88,7 @@ _WRITTEN = {
 
 
 def units_of(measures: str) -> str:
-    """A hint: units of what is wanted."""
+    """A hint with units of the expected quantity."""
     return f"units of {measures}: {_EXAMPLES[measures]}"
 
 
@@ -98,7 +98,7 @@ def thermal_energy(temperature: float) -> float:
 
 
 def with_prefix(value: float, unit: str, digits: int = 4) -> str:
-    """A number with the prefix that leaves one to three places before the point: 2.5e-11, "J" is 25 pJ."""
+    """A number with the prefix that gives one to three places before the point: 2.5e-11, "J" is 25 pJ."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
     power = math.floor(math.log10(abs(value)) / 3) * 3
@@ -115,9 +115,9 @@ _QUANTITY = re.compile(rf"\s*({_NUMBER}(?::{_NUMBER})*)\s*([A-Za-zµΩ][\w /Ωµ
 
 
 def quantity(text: str, measures: str, what: str) -> tuple[float, float, float]:
-    """(lo, nominal, hi) in SI units of what is written `10 kohm`, `4.2K`, `8:10:12kohm`, or, in SI units, `300`.
+    """(lo, nominal, hi) in SI units of a text: `10 kohm`, `4.2K`, `8:10:12kohm`, or, in SI units, `300`.
 
-    Raises InputError RG0507 for what is no number, RG1105 for a unit of something else.
+    Raises InputError RG0507 if it is no number, RG1105 for a unit of another quantity.
     """
     found = _QUANTITY.fullmatch(text)
     parts = found[1].split(":") if found else []
