@@ -1,4 +1,4 @@
-"""jax and Warp on the workloads of `retrograd.benchmarks.gpu.batches`: float64, on the same device, with their own derivatives.
+"""jax and Warp on the workloads of the GPU benchmark: float64, on the same device, with their own derivatives.
 
 Their data lie on the device before the clock starts, and their results stay there, so their times compare with our kernels' times
 without copies. The clock is the host's, around a call and the wait for it. `absent` lists peers that are missing or have no GPU.
@@ -19,10 +19,10 @@ from retrograd.benchmarks.peers import by_jax as definitions
 
 Reals = NDArray[np.float64]
 
-#: instances whose rows the host makes at once; a larger batch repeats them
+#: instances whose rows the host makes; a larger batch repeats them
 CHUNK = 1 << 20
 
-#: whether they may run on the CPU: for the test of the script
+#: whether peers may run on the CPU: for the test of the script
 anywhere = False
 
 

@@ -31,9 +31,8 @@ void bessel(enzyme::tensor<double, N>& out, const enzyme::tensor<double, N>& z) 
 }
 """
 
-_EMBEDDING = """
-template<std::size_t B, std::size_t V, std::size_t K>
-void embedding(enzyme::tensor<double, B>& out, const enzyme::tensor<double, B, V, K>& x) {
+#: the lengths of all pairs, and the means of those that an edge connects and of the others
+_LENGTHS = """\
     const int pairs[%(count)d][2] = {%(pairs)s};
     const int edges = %(edges)d, others = %(count)d - edges;
     for (std::size_t b = 0; b < B; b++) {
@@ -48,7 +47,12 @@ void embedding(enzyme::tensor<double, B>& out, const enzyme::tensor<double, B, V
             if (e < edges) near += lengths[e]; else far += lengths[e];
         }
         near /= edges; far /= others;
-        double near_square = 0, far_square = 0;
+"""
+
+_EMBEDDING = """
+template<std::size_t B, std::size_t V, std::size_t K>
+void embedding(enzyme::tensor<double, B>& out, const enzyme::tensor<double, B, V, K>& x) {
+%(lengths)s        double near_square = 0, far_square = 0;
         for (int e = 0; e < edges; e++) near_square += (lengths[e] - near) * (lengths[e] - near);
         for (int e = edges; e < edges + others; e++) far_square += (lengths[e] - far) * (lengths[e] - far);
         double loss = near_square / (edges - 1) + far_square / (others - 1);
@@ -63,21 +67,7 @@ void embedding(enzyme::tensor<double, B>& out, const enzyme::tensor<double, B, V
 _SLOPE = """
 template<std::size_t B, std::size_t V, std::size_t K>
 void slope(enzyme::tensor<double, B, V, K>& out, const enzyme::tensor<double, B, V, K>& x) {
-    const int pairs[%(count)d][2] = {%(pairs)s};
-    const int edges = %(edges)d, others = %(count)d - edges;
-    for (std::size_t b = 0; b < B; b++) {
-        double lengths[%(count)d], near = 0, far = 0;
-        for (int e = 0; e < edges + others; e++) {
-            double square = 0;
-            for (std::size_t c = 0; c < K; c++) {
-                double d = x[b][pairs[e][0]][c] - x[b][pairs[e][1]][c];
-                square += d * d;
-            }
-            lengths[e] = __builtin_sqrt(square);
-            if (e < edges) near += lengths[e]; else far += lengths[e];
-        }
-        near /= edges; far /= others;
-        double gap = near - far + 0.1;
+%(lengths)s        double gap = near - far + 0.1;
         double penalty = gap > 0 ? __builtin_exp(gap) : 0;
         for (std::size_t i = 0; i < V; i++) for (std::size_t c = 0; c < K; c++) out[b][i][c] = 0;
         for (int e = 0; e < edges + others; e++) {
@@ -223,7 +213,8 @@ def _bessel_gradient(d: Numbers) -> Prepared:
 
 def _names(d: Embeddings) -> dict[str, Any]:
     listed = ", ".join(f"{{{i}, {j}}}" for i, j in d.pairs.tolist())
-    return {"count": len(d.pairs), "edges": d.edges, "pairs": listed}
+    numbers = {"count": len(d.pairs), "edges": d.edges, "pairs": listed}
+    return numbers | {"lengths": _LENGTHS % numbers}
 
 
 def _embedding(d: Embeddings) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "retrograd.benchmarks.gpu.batches", *arguments]
+    command = [sys.executable, "-m", "retrograd.benchmarks.gpu", *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=ROOT, env=os.environ | environment, timeout=600
     )

@@ -1,0 +1,104 @@
+"""The programs and data of the GPU benchmark: sizes, rows of words, gradient programs."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.benchmarks.gpu.peers import CHUNK
+from retrograd.benchmarks.references import adbench
+from retrograd.compiler.compiled import Compiled
+from retrograd.examples import bessel, bundle_adjustment
+from retrograd.isa.program import Program
+
+from retrograd.batch.arguments import Batch
+from retrograd.differentiation.programs import loss_gradient_program
+from retrograd.functions.requests import Request
+from retrograd.functions.reversible import Reversible
+
+Reals = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+#: measurements of ADBench's largest file
+MEASUREMENTS = 9_125_125
+#: the scale of cotangents in the gradient of the Bessel series: see the example
+BESSEL_SCALE = 14
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a run."""
+
+    programs: int
+    examples: int
+    instances: int
+    bessel: tuple[int, ...]
+    measurements: int
+    points: int
+    repeats: int
+
+
+SIZES = {
+    "full": Sizes(200, 4, 256, (10**4, 10**5, 10**6, 10**7), MEASUREMENTS, 1000, 5),
+    "quick": Sizes(20, 4, 64, (10**4, 10**6), 10**6, 200, 2),
+    "fake": Sizes(2, 1, 12, (50,), 9, 2, 1),
+}
+
+
+def module_at(path: Path) -> ModuleType:
+    name = f"retrograd_{path.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def words_of(function: Reversible, args: tuple[Any, ...], in_axes: Any = 0) -> tuple[Compiled, Words]:
+    batch = Batch(Request(function), args, {}, in_axes)
+    compiled = function.compiled_for(batch.types())
+    return compiled, batch.words(compiled).matrix
+
+
+def padded(compiled: Compiled, rows: Words, width: int) -> Words:
+    """The rows with room for the words that a derived program writes behind the arguments."""
+    out = np.zeros((len(rows), width), dtype=np.uint64)
+    data = np.array(compiled.program.data[:width], dtype=np.uint64)
+    out[:, : len(data)] = data
+    out[:, : rows.shape[1]] = rows
+    return out
+
+
+def reals_of(words: Words) -> Reals:
+    return words.astype(np.int64) / 2.0**32
+
+
+def bessel_gradient(count: int) -> tuple[Compiled, Program, Words, tuple[int, int]]:
+    """(function, gradient program, rows, places of value and slope)."""
+    count = min(count, CHUNK)
+    compiled, rows = words_of(bessel.bessel, (np.zeros(count), np.linspace(0.5, 1.5, count)))
+    out, z = (next(a for a in compiled.arguments if a.name == name) for name in ("out", "z"))
+    made = loss_gradient_program(compiled, False, [z], out, BESSEL_SCALE)
+    slope = z.address + made.cotangents
+    return (
+        compiled,
+        made.compiled.program,
+        padded(made.compiled, rows, max(slope, made.value) + 1),
+        (made.value, slope),
+    )
+
+
+def measurements(count: int) -> tuple[Reals, Reals, Reals, Reals]:
+    """(cameras, points, weights, features): the measurement of ADBench's file, and others that differ from it by a percent."""
+    data = adbench.read_bundle(bundle_adjustment.DATA / "ba1_n49_m7776_p31843.txt")
+    inputs = np.tile(data.inputs, (count, 1))
+    inputs[1:] *= 1 + 0.01 * np.random.default_rng(1).normal(size=(count - 1, len(data.inputs)))
+    return inputs[:, :11].copy(), inputs[:, 11:14].copy(), inputs[:, 14].copy(), np.tile(data.feature, (count, 1))
