@@ -202,7 +202,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "Python's syntax outside its front end": (
         "compiler/language/arithmetic.py", "import ast", "only the Python front end"),
     "the Python front end in what all share": (
-        "compiler/frontends/x.py", "from retrograd.compiler.frontends.python.errors import Errors", "only the Python front end"),
+        "compiler/frontends/x.py", "from retrograd.compiler.frontends.python.diagnostics import Errors", "only the Python front end"),
     "an unknown dependency": ("compiler/x.py", "import sympy", "no dependency of compiler"),
 }  # fmt: skip
 
@@ -219,7 +219,10 @@ def test_a_planted_violation_is_found(fault: str) -> None:
     [
         ("isa/laws.py", "from __future__ import annotations\nimport math\nfrom retrograd.isa.expr import Expr"),
         ("isa/laws.py", "from retrograd import isa"),
-        ("compiler/frontends/python/x.py", "import ast\nfrom retrograd.compiler.frontends.python.errors import Errors"),
+        (
+            "compiler/frontends/python/x.py",
+            "import ast\nfrom retrograd.compiler.frontends.python.diagnostics import Errors",
+        ),
         ("compiler/lower.py", "from retrograd.compiler.frontends.python.specialise import Specialiser"),
         ("assembler/parse.py", "import re\nfrom retrograd.isa import table\nfrom retrograd.assembler import lexer"),
         ("simulator/engines/native.py", "import numpy as np\nimport llvmlite\nfrom llvmlite import binding"),

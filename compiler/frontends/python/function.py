@@ -15,7 +15,7 @@ from typing import Any
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.calls import CallValues
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.function import FunctionLowering
 from retrograd.compiler.frontends.python.sources.captures import Captures
 from retrograd.compiler.frontends.python.sources.source import SourceFunction

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.sources.captures import Captures
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.frontends.python.sources.text import shortened

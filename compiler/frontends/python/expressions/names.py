@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.frontends.python.sources.text import shortened

@@ -14,7 +14,7 @@ from typing import Any
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.statements.updates import Updates
 from retrograd.compiler.ir.expressions import Address, E, const, load, loads, variables

@@ -10,7 +10,7 @@ from math import prod
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals, Update
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.statements import ZERO, Block, Const, For, Kind, Node, Region, Var

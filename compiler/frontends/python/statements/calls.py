@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.sources.captures import static_key
 from retrograd.compiler.frontends.python.sources.source import NOTHING, Parameter, SourceFunction

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import INSTEAD_OF_EXPRESSION, ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.frontends.python.sources.text import shortened

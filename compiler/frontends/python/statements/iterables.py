@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.ir.expressions import E, add, apply, choose, const, interval, sub

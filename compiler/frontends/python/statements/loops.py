@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.assignments import Assignments

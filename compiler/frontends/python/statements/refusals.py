@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NoReturn
 
-from retrograd.compiler.frontends.python.errors import Errors
+from retrograd.compiler.frontends.python.diagnostics import Errors
 
 #: what to write in place of a statement that the language has not
 INSTEAD_OF_STATEMENT: dict[type[ast.AST], str] = {
