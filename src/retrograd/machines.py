@@ -1,4 +1,4 @@
-"""`Machine` as the package shows it, which takes paths of programs, too."""
+"""`rg.Machine`: the reference machine; a program may also be given as the path of its file."""
 
 from __future__ import annotations
 

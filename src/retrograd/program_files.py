@@ -1,4 +1,4 @@
-"""Programs in files: assembly text or image, told apart by content."""
+"""Programs in files: assembly text or an image, distinguished by content."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def _folders(include: Sequence[str]) -> list[Path]:
 
 
 def load_program(path: str | os.PathLike[str]) -> Program:
-    """The program in a file, verified. Raises InputError RG0501, RG0514, and what `program_from` raises."""
+    """The program in a file, verified. Raises InputError RG0501, RG0514, and as `program_from`."""
     return program_from(read_file(Path(path)), str(path), Path(path))

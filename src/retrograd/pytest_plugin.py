@@ -4,9 +4,9 @@
     assert_no_garbage(f, *args)  assert_erased_bits_below(bits, f, *args)
     retrograd_format             the format of functions that name none, for the length of a test
 
-Every one of them puts back what `rg.use_format` changes in a test. `--retrograd-format Q32.32` runs the tests that use any of them in that
-format; given more than once, in each. The trap: with fixtures the nearest definition counts, so a fixture of the same name in a user's file or
-conftest hides the one here, and never the other way. Nothing is imported before a fixture is used.
+Every fixture restores the format that `rg.use_format` changes in a test. `--retrograd-format Q32.32` runs the tests that use any of them
+in that format; given several times, in each. Trap: pytest takes the nearest fixture of a name, so a user's fixture of the
+same name hides the one here. Nothing is imported before a fixture is used.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a format that there is not before any test runs."""
+    """Refuse an unknown format before any test runs."""
     for text in config.getoption(_OPTION):
         _format(text)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each format of the command line, unless the test itself says which."""
+    """One test for each format of the command line, unless the test itself names formats."""
     formats = metafunc.config.getoption(_OPTION)
     name = "retrograd_format"
     if not formats or name not in metafunc.fixturenames:
@@ -70,13 +70,13 @@ def retrograd_format(request: pytest.FixtureRequest) -> Iterator[Format]:
 
     The parameter None leaves it as it is.
     """
+    from retrograd.functions.compilation import format_or_default
     from retrograd.functions.reversible import use_format
-    from retrograd.testing.laws import default_format
 
-    before = default_format()
+    before = format_or_default(None)
     if getattr(request, "param", None) is not None:
         use_format(_format(request.param, "retrograd_format"))
-    yield default_format()
+    yield format_or_default(None)
     use_format(before)
 
 

@@ -1,4 +1,4 @@
-"""The arguments of a batch: which have an element for each run, and their words as a matrix."""
+"""The arguments of a batch, along their axes, and their words as a matrix."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Column:
         return item.tolist() if isinstance(item, np.ndarray) and item.dtype == object else item
 
     def example(self) -> Any:
-        """An element to tell the type by, if need be made up."""
+        """An element of the column's type; of an empty column, zeros."""
         if len(self):
             return self.element(0)
         if not isinstance(self.items, np.ndarray) or self.items.dtype == object:
@@ -148,7 +148,7 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
 
 
 def _on_host(value: Any, name: str) -> Any:
-    """The value; of an array on a CUDA device, a copy."""
+    """The value itself, or a copy of an array on a CUDA device."""
     if isinstance(value, np.ndarray | np.generic | int | float | complex | list | tuple):
         return value
     if not (hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__")):
@@ -174,7 +174,7 @@ class Batch:
         return [self.columns[name].element(i) if name in self.columns else v for name, v in self.values.items()]
 
     def types(self) -> tuple[Type, ...]:
-        """The types of every element's arguments. Raises InputError."""
+        """The types of the arguments, the same for every element. Raises InputError."""
         example = [self.columns[name].example() if name in self.columns else v for name, v in self.values.items()]
         found = types_of(self.function, example)
         if any(isinstance(t, StackType) for t in found):
@@ -213,16 +213,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The words of a batch's arguments: of those that have an element for each run as rows, of the others once."""
+    """The words of a batch's arguments: rows for batched arguments, and one copy of the shared ones."""
 
-    #: where in memory the former are, by name, in the order of the rows' columns
+    #: the places of batched arguments in memory, by name, in the order of the rows' columns
     ranges: dict[str, Range]
     rows: Words
     #: the first words of memory, zeros where rows go
     shared: Words
 
     def of(self, name: str) -> Words:
-        """The columns of one of the former: a view."""
+        """The columns of a batched argument: a view."""
         at = 0
         for other, (_, count) in self.ranges.items():
             if other == name:
@@ -232,7 +232,7 @@ class Loaded:
 
     @property
     def matrix(self) -> Words:
-        """The first words of each element's memory, all arguments: a row for each."""
+        """The words of all arguments, one row for each element."""
         out = np.tile(self.shared, (len(self.rows), 1))
         for name, (address, count) in self.ranges.items():
             out[:, address : address + count] = self.of(name)
@@ -240,7 +240,7 @@ class Loaded:
 
     @property
     def given(self) -> tuple[Range, ...]:
-        """The ranges, those that follow each other as one."""
+        """The ranges of memory, adjacent ranges joined."""
         out: list[Range] = []
         for address, count in self.ranges.values():
             if out and sum(out[-1]) == address:
@@ -251,7 +251,7 @@ class Loaded:
 
 
 def many(t: Type, length: int) -> ArrayType:
-    """The type of so many values of a type, one after the other."""
+    """The type of `length` values of a type, one after the other."""
     if isinstance(t, ArrayType):
         return ArrayType(t.element, (length, *t.shape))
     assert not isinstance(t, StackType | StaticType)

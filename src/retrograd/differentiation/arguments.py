@@ -1,7 +1,7 @@
-"""Which arguments are differentiated, and their cotangents as words and as Python values.
+"""The arguments that are differentiated, and their cotangents as words and as Python values.
 
-A cotangent is flat inside: one real number ∂L/∂word for each word of the argument, in the order of memory. For a lognum x
-the machine keeps ∂L/∂ln|x|; what users see is ∂L/∂x, that over x.
+Inside, a cotangent is flat: one real number ∂L/∂word for each word of the argument, in the order of memory. For a lognum x
+programs compute ∂L/∂ln|x|, and users see ∂L/∂x = ∂L/∂ln|x| / x.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def is_one(argnums: Any) -> bool:
 
 
 def without_derivative(t: Type) -> str | None:
-    """What in a type has no derivative, in words, or None."""
+    """The part of a type that has no derivative, in words, or None."""
     match t:
         case ScalarType(kind):
             return None if kind in (Kind.FIXED, Kind.LOGNUM) else kind.value
@@ -120,7 +120,7 @@ def need_scale(scale: Any, w: Format) -> int:
 
 
 def kinds(t: Type) -> list[Kind]:
-    """What each word of a differentiable type is: FIXED or LOGNUM."""
+    """The kind of each word of a differentiable type: FIXED or LOGNUM."""
     match t:
         case ScalarType(kind):
             return [kind]
@@ -139,7 +139,7 @@ def _logs(t: Type) -> list[int]:
 
 
 def sizes(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Reals:
-    """x where a word holds the lognum x, 1 where it is fixed: dx/d(what the machine differentiates by)."""
+    """x where a word holds the lognum x, 1 where it is fixed: dx/d ln|x|, and dx/dx."""
     out = np.ones(len(words))
     logs = _logs(t)
     if logs:
@@ -161,7 +161,7 @@ def logarithms(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
 def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, what: str = "cotangent") -> list[int]:
     """Cotangents ∂L/∂x as the machine's words, 2^scale times as large. Raises InputError RG0601, RG0602 naming the argument.
 
-    `what`: what they are called in messages; tangents and vectors are given in the same way.
+    `what`: their name in messages; tangents and vectors are given in the same way.
     """
     # Zero stays zero even where x is beyond the range of floats.
     by_log = np.multiply(cotangent, size, out=np.zeros_like(cotangent), where=cotangent != 0)
@@ -173,7 +173,7 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
 
 
 def from_words(words: Sequence[int] | NDArray[np.uint64], size: Reals, scale: int, w: Format) -> Reals:
-    """The machine's cotangents as ∂L/∂x; 0 over a lognum too small for floats stays 0."""
+    """Words of cotangents as ∂L/∂x; 0 over a lognum too small for floats stays 0."""
     reals = nearest_reals(np.array(words, dtype=np.uint64), "fixed", w) / 2.0**scale
     with np.errstate(divide="ignore", over="ignore"):
         return np.divide(reals, size, out=np.zeros_like(reals), where=reals != 0)
@@ -213,7 +213,7 @@ def shaped(t: Type, flat: Reals) -> Any:
 def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
     """A cotangent given by the user, flat; None is zero. Raises NotDifferentiable naming the argument and both shapes.
 
-    `what`: what it is called in messages.
+    `what`: its name in messages.
     """
     if value is None:
         return np.zeros(t.size)

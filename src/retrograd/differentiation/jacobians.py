@@ -205,7 +205,7 @@ class _Rows:
 
 
 def _shape(t: Type) -> tuple[int, ...]:
-    """The shape of a value's numbers, those of a struct along the last axis."""
+    """The shape of a value's numbers; a struct is one more axis, the last."""
     match t:
         case ArrayType(element, shape):
             return (*shape, *_shape(element))
@@ -249,7 +249,7 @@ def colour(rows: Sequence[NDArray[np.int64]], columns: int) -> list[list[int]]:
 def _rows_of(
     pattern: Any, shape: tuple[int, int], y: Argument, wanted: list[Argument]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(indptr, indices) of a pattern, columns ascending and each once. What a sparse matrix stores counts, be it zero."""
+    """(indptr, indices) of a pattern, columns ascending and each once. A stored zero of a sparse matrix counts as an entry."""
     found: tuple[int, ...]
     if hasattr(pattern, "tocoo"):
         pattern = pattern.tocoo()
@@ -302,7 +302,7 @@ def _refuse_stray(
 
 
 def _element(a: Argument, i: int) -> str:
-    """How an argument's number i is written."""
+    """The name of an argument's number i."""
     shape = _shape(a.type)
     if not shape:
         return a.name

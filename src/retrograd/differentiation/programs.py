@@ -7,7 +7,7 @@
 These programs need no differentiation mode, so every engine runs them, batches included. Differentiation mode of the machine and of
 the co-processor gives the same bits; tests compare the two.
 
-Trap: a derivative may not fit in a word where all numbers of the function do. `derivative_trap` tells the two cases apart.
+Trap: a derivative may not fit in a word where all numbers of the function do. `derivative_trap` distinguishes the two cases.
 """
 
 from __future__ import annotations

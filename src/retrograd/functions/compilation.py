@@ -35,6 +35,11 @@ def use_format(format: Format | str) -> Format:
     return previous
 
 
+def format_or_default(format: Format | str | None) -> Format:
+    """The format, or where it is None that of all functions that name none. Raises InputError RG0604."""
+    return _default_format if format is None else format_of(format)
+
+
 class Compilable(SourceFunction):
     """A function of the language with its compiled versions."""
 
@@ -69,7 +74,7 @@ class Compilable(SourceFunction):
 
     def format_for(self, format: Format | str | None = None) -> Format:
         """The number format: the given one, else the function's own, else that of all functions. Raises InputError RG0604."""
-        return self.format or _default_format if format is None else format_of(format)
+        return format_or_default(self.format if format is None else format)
 
     def compiled_for(
         self, types: tuple[Type, ...], format: Format | str | None = None, options: Options | None = None

@@ -1,4 +1,4 @@
-"""`with rg.external():` blocks: the host looks at a running program's variables, and the program goes on unchanged."""
+"""`with rg.external():` blocks: Python reads the variables of a running program, and the program continues unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrograd.values.marshal import from_words
 
 
 def run_with_externals(compiled: Compiled, machine: Machine, max_steps: int | None) -> Outcome:
-    """Run to the end, executing each block whenever the machine comes to its mark, in whichever direction."""
+    """Run to the end, and execute a block each time the machine reaches its mark, in either direction."""
     marks = compiled.emitted.externals
     taken = 0
     while True:
@@ -40,7 +40,7 @@ def run_with_externals(compiled: Compiled, machine: Machine, max_steps: int | No
 
 
 def _failed(compiled: Compiled, file: str, error: Exception) -> Diagnostic:
-    """What to say of an exception in a block; it is the cause of the error that is raised."""
+    """The diagnostic of an exception in a block."""
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     lines = [at for frame, at in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if not lines:
@@ -57,14 +57,14 @@ def _word(machine: Machine, place: int | Const) -> int:
 
 
 def _seen(compiled: Compiled, machine: Machine, value: Value, words: Iterator[int]) -> Any:
-    """What a name is worth to the host now; `words` are those of the operands, in order."""
+    """The value of a name at this point of the run; `words` are those of the operands, in order."""
     w = compiled.format
     match value:
         case Constant(v):
             return v
         case Scalar(e, place):
             word = next(words)
-            # Of what lies in memory the operand is the address.
+            # The operand of a value in memory is its address.
             stored = machine.memory[word] if place is not None and not isinstance(place, Var) else word
             return from_words(ScalarType(e.kind), [stored], w)
         case ArrayView(element, shape, strides):

@@ -1,4 +1,4 @@
-"""A request describes a run; a result is what the run gives.
+"""A request describes a run; a result holds its values and counts.
 
     Request(f, engine=…, format=…, max_steps=…).run(args, keywords)  =  Result(values, steps, erased_bits, …)
 

@@ -1,15 +1,16 @@
-"""Traps of compiled programs, told in the terms of the source: names and values, not registers and addresses.
+"""Diagnostics of traps in terms of the source: names and values instead of registers and addresses.
 
-The machine may take steps back to find out more; it stands where it trapped again afterwards. A check's message can leave
-blanks for what is known when it fails: `{a}`, `{b}` the two words that it compares, `{k}` the index of the element that it
-looks at, `{full}` what a stack's count says.
+The search for causes takes steps back on the machine that trapped, and takes them again, so the machine ends where it trapped.
+A check's message has blanks that are filled in when it fails: `{a}`, `{b}` the two compared words, `{k}` the index of the
+checked element, `{full}` the state of a stack.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrograd.compiler.compiled import Compiled
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
 #: kT ln 2 at 300 K, in joules (Landauer 1961; k = 1.380649e-23 J/K exactly, SI 2019)
 LANDAUER_300K = 1.380649e-23 * 300 * math.log(2)
-#: steps that are taken back to find what wrote an ancilla last
+#: steps that are taken back to find the last write to an ancilla
 _SEARCHED = 200_000
 #: steps that are taken back within one statement
 _NEAR = 200
-#: function of the instruction table -> what the user called
+#: function of the instruction table -> its name in the language
 _FUNCTIONS = {
     "fsqrt": "rg.sqrt", "flog": "rg.log", "fexp": "rg.exp", "ftol": "lognum", "fsin": "rg.sin", "fcos": "rg.cos",
     "fatan2": "rg.atan2", "ltof": "fixed",
@@ -44,44 +45,44 @@ _BACKWARD = "Run backward from values that running forward leaves; from others, 
 
 
 def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
-    """The diagnostic of a trap: which check of the program's failed, on what."""
+    """The diagnostic of a trap: the check or instruction that failed, and the values that it failed on."""
     node = compiled.emitted.checks.get(trap.pc)
-    scene = _Scene(compiled, machine, trap)
+    context = _TrapContext(compiled, machine, trap)
     found = trap.diagnostics[0]
     plain = found.message.partition(" (at pc")[0]
-    code, message, span, hint = found.code, plain, scene.source.span(trap.pc), None
+    code, message, span, hint = found.code, plain, context.source.span(trap.pc), None
     match node:
         case Check(_, code_, _, span_) if found.code == "RG0406":
-            code, span, message = code_, span_ or span, scene.check(node)
+            code, span, message = code_, span_ or span, context.check(node)
         case Local(var) | Delocal(var) if found.code == "RG0407":
-            code, message = scene.dirty(node, var, trap.value or 0)
+            code, message = context.dirty(node, var, trap.value or 0)
         case If() | While() if found.code == "RG0406":
             code = "RG0803"
-            message, span = scene.condition(node, span)
+            message, span = context.condition(node, span)
             hint = _WHILE if isinstance(node, While) else None
         case _ if found.code == "RG0401":
-            # Indices are checked before; what leaves the memory is the stack.
-            code, message = "RG0807", f"calls within calls have filled the stack of {scene.stack} words"
+            # Indices are checked before, so only the stack can leave the memory.
+            code, message = "RG0807", f"calls within calls have filled the stack of {context.stack} words"
         case Op() if found.code in ("RG0402", "RG0403", "RG0404", "RG0411"):
-            message = scene.arithmetic(node, found.code, plain)
+            message = context.arithmetic(node, found.code, plain)
         case _:
             pass
     if trap.direction < 0:
         message = f"running backward, {message}"
         if code in ("RG0802", "RG0803"):
             hint = _BACKWARD
-    return Diagnostic(code, message, span, hint, scene.source.line(span))
+    return Diagnostic(code, message, span, hint, context.source.line(span))
 
 
 class _Event(NamedTuple):
-    """What a step back has undone."""
+    """A step back: its address, and whether it changed the watched word."""
 
     pc: int
     changed: bool
 
 
-class _Scene:
-    """A machine that trapped, and what its program means."""
+class _TrapContext:
+    """A machine that trapped, with the meaning of its program."""
 
     def __init__(self, compiled: Compiled, machine: Machine, trap: Trap) -> None:
         self.compiled, self.machine, self.trap = compiled, machine, trap
@@ -90,13 +91,13 @@ class _Scene:
 
     @property
     def stack(self) -> int:
-        """The words that are there for calls within calls."""
+        """The words of the stack of calls."""
         return min(self.compiled.module.stack, self.w.mask - self.compiled.module.memory)
 
     # ------------------------------------------------------------------ words
 
     def shown(self, word: int, kind: Kind) -> str:
-        """A word as the user knows its value."""
+        """A word as a value of the language."""
         match kind:
             case Kind.FIXED:
                 text = f"{float(self.w.to_real(word)):.10g}"
@@ -108,7 +109,7 @@ class _Scene:
         return f"{self.w.signed(word)}"
 
     def branch(self) -> Instruction:
-        """The branch whose condition was found wrong: of a check, running backward, the other end of the pair."""
+        """The branch whose condition failed; of a check that runs backward, the branch at the other end of the pair."""
         i = self.compiled.program.instructions[self.trap.pc]
         if i.opcode.name.startswith("goto") and i.ra == i.rb and self.trap.direction < 0:
             return self.compiled.program.instructions[self.trap.pc + i.imm]
@@ -122,7 +123,7 @@ class _Scene:
         return self.shown(self.machine.registers[i.ra], kind), self.shown(self.machine.registers[i.rb], kind)
 
     def holds(self, test: Test) -> bool:
-        """Whether a test holds that is the branch's, or its opposite."""
+        """Whether the test holds; it is that of the branch, or its opposite."""
         i = self.branch()
         cc = i.opcode.name.partition(".")[2]
         x, y = self.machine.registers[i.ra], self.machine.registers[i.rb]
@@ -135,8 +136,8 @@ class _Scene:
 
     # ------------------------------------------------------------------ looking back
 
-    def _back(self, watch: Callable[[], int], most: int) -> Iterator[_Event]:
-        """Steps back, one at a time, each with whether it changed what is watched; they are taken again at the end."""
+    def _back(self, watch: Callable[[], int], most: int) -> Generator[_Event, None, None]:
+        """At most `most` steps back, one at a time, each with whether it changed the watched word. Closing it takes them again."""
         taken, value = 0, watch()
         try:
             while taken < most and self.machine.step_back():
@@ -150,10 +151,9 @@ class _Scene:
                 self.machine.step()
 
     def last_writer(self, watch: Callable[[], int], made: set[int]) -> tuple[int, Span | None]:
-        """(the word before it was to be undone, what changed it last), where `made` are the lines that make and undo it."""
+        """(the watched word before it was to be uncomputed, the place of its last change outside of the lines `made`)."""
         value = watch()
-        steps = self._back(watch, _SEARCHED)
-        try:
+        with closing(self._back(watch, _SEARCHED)) as steps:
             for event in steps:
                 if not event.changed:
                     continue
@@ -161,11 +161,9 @@ class _Scene:
                 if span is not None and span.line not in made:
                     return value, span
                 value = watch()
-        finally:
-            steps.close()  # type: ignore[attr-defined]
         return value, None
 
-    # ------------------------------------------------------------------ what each trap says
+    # ------------------------------------------------------------------ messages
 
     def check(self, node: Check) -> str:
         """The message of a check, its blanks filled in."""
@@ -180,9 +178,9 @@ class _Scene:
         return message.replace("{full}", full).replace("{a}", a).replace("{b}", b)
 
     def dirty(self, node: Local | Delocal, var: Var, rest: int) -> tuple[str, str]:
-        """(code, message) for a variable that is freed with another value than the one it was made with."""
+        """(code, message) for a variable that is freed with another value than its initial one."""
         if var.span is not None and var.span == node.span:
-            # A temporary of the compiler's: what it was computed from has changed before it was computed again.
+            # A temporary of the compiler: its operands have changed before it was uncomputed.
             what = self._statement(node.span)
             return "RG0803", f"{what} changed while the body ran: the body writes to what it reads"
         register = self.compiled.program.instructions[self.trap.pc].rd
@@ -196,7 +194,7 @@ class _Scene:
         return "RG0802", message + self._history(var.span, writer)
 
     def _expected(self, before: int, rest: int, kind: Kind) -> int:
-        """The word from which nothing would have been left."""
+        """The word that the variable must hold, so that uncomputing it leaves zero."""
         if kind is Kind.BOOL:
             return before ^ rest
         if kind is Kind.LOGNUM:
@@ -212,11 +210,11 @@ class _Scene:
         if writer is not None:
             where = "" if made is None or writer.file == made.file else f" of {writer.file}"
             lines.append(f"changed last in line {writer.line}{where}")
-        told = f" ({', '.join(lines)})" if lines else ""
-        return f"{told}; to erase it would cost {bits} bits, {bits * LANDAUER_300K:.2g} J at 300 K"
+        found = f" ({', '.join(lines)})" if lines else ""
+        return f"{found}; to erase it would cost {bits} bits, {bits * LANDAUER_300K:.2g} J at 300 K"
 
     def _dirty_element(self, node: Check) -> str:
-        """An array is freed with an element that is not zero: its word was just exchanged out of memory."""
+        """The message for an array that is freed with a nonzero element, whose word has just been exchanged out of memory."""
         assert isinstance(node.test.a, Var)
         kind, register = node.test.a.kind, self.branch().ra
         word, address = self.machine.registers[register], None
@@ -229,16 +227,13 @@ class _Scene:
             message = node.message.replace("{k}", promoted[1]).replace("{a}", self.shown(word, kind))
             return message + self._history(span, writer)
         instructions = self.compiled.program.instructions
-        steps = self._back(lambda: self.machine.registers[register], _NEAR)
-        try:
+        with closing(self._back(lambda: self.machine.registers[register], _NEAR)) as steps:
             for event in steps:
                 i = instructions[event.pc]
                 if event.changed:
                     if i.opcode.name == "exch" and i.rd == register:
                         address = (self.machine.registers[i.ra] + i.imm) & self.w.mask
                     break
-        finally:
-            steps.close()  # type: ignore[attr-defined]
         regions = self.compiled.module.regions
         region = None
         if address is not None:
@@ -252,42 +247,37 @@ class _Scene:
         return message + self._history(region.span, writer)
 
     def condition(self, node: If | While, span: Span | None) -> tuple[str, Span | None]:
-        """(message, where) for a pair of conditions whose other one, in this direction, says otherwise than how control came."""
+        """(message, place) for a pair of conditions of which the second, in this direction, contradicts the path of control."""
         forward = self.trap.direction > 0
         test = node.post if forward else node.test
         truth = self.holds(test)
         before, after = self._pair(span)
-        said, by = (after, before) if forward else (before, after)
-        text = "the second condition" if said is None else f"`{said.text}`"
+        failed, by = (after, before) if forward else (before, after)
+        text = "the second condition" if failed is None else f"`{failed.text}`"
         other = "the other condition" if by is None else f"`{by.text}`"
-        values = self._values(said, test)
+        values = self._values(failed, test)
         word = str(truth).lower()
         if isinstance(node, If):
             if forward:
-                after_what = "though its body was not run" if truth else "though its body was run"
-                message = f"{text} is {word} after the `if`, {after_what}{values}"
+                when = f"after the `if`, though its body was {'not ' * truth}run"
             else:
-                message = (
-                    f"{text} is {word} before the `if`, though {other} is {str(not truth).lower()} after it{values}"
-                )
+                when = f"before the `if`, though {other} is {str(not truth).lower()} after it"
         elif forward:
             when = (
                 "before the first pass of the loop, and must be false there"
                 if truth
                 else "after a pass of the loop, and must be true there"
             )
-            message = f"{text} is {word} {when}{values}"
         else:
             when = (
                 "after the last pass of the loop, where the loop would go on"
                 if truth
                 else "before a pass of the loop, which would not be made"
             )
-            message = f"{text} is {word} {when}{values}"
-        return message, span if said is None else said.span
+        return f"{text} is {word} {when}{values}", span if failed is None else failed.span
 
     def _kept_condition(self, node: Check) -> str:
-        """A condition that was kept in a bit: the message says `{truth}` where it depends on what the bit was."""
+        """The message for a condition that was kept in a bit; `{truth}` stands for the bit."""
         if "{truth}" not in node.message:
             before, after = self._pair(node.span)
             found_wrong = node.message.startswith("the condition at the other end")
@@ -296,21 +286,18 @@ class _Scene:
             return f"`{before.text}` and `{after.text}` contradict each other{self._values(before, node.test)}"
         register, origins = self.branch().ra, self.compiled.emitted.origins
         toggled = False
-        steps = self._back(lambda: self.machine.registers[register], _SEARCHED)
-        try:
+        with closing(self._back(lambda: self.machine.registers[register], _SEARCHED)) as steps:
             for event in steps:
                 origin = origins[event.pc]
                 if event.changed or (isinstance(origin, If) and origin.test.a is node.test.a):
                     toggled = event.changed
                     break
-        finally:
-            steps.close()  # type: ignore[attr-defined]
-        # The bit is one condition xor the other, and one: what set it last is true, or else what set it first.
+        # The bit is the xor of both conditions, and it is one: exactly one condition is true, the last to change the bit or else the first.
         truth = toggled if self.trap.direction > 0 else not toggled
         return node.message.replace("{truth}", str(truth).lower()).replace("{other}", str(not truth).lower())
 
     def arithmetic(self, node: Op, code: str, plain: str) -> str:
-        """An instruction that has no result for its operands."""
+        """The message for an instruction that has no result for its operands."""
         i = self.compiled.program.instructions[self.trap.pc]
         value = self.shown(self.trap.value, Kind.FIXED) if self.trap.value is not None else ""
         match code:
@@ -345,7 +332,7 @@ class _Scene:
         return (None, None) if span is None else self.compiled.lowered.conditions.get(span, (None, None))
 
     def _statement(self, span: Span | None) -> str:
-        """The condition or the bounds at this place, in words."""
+        """The condition or the bounds at this place, as text."""
         texts = self.compiled.lowered.statement_texts
         return "the value of an expression" if span is None else texts.get(span, "the value of an expression")
 

@@ -1,4 +1,4 @@
-"""Nothing is left behind, and no more erased than is allowed."""
+"""Laws of garbage and erasure: a function leaves no garbage, and erases no more bits than allowed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from retrograd.functions.traps import LANDAUER_300K
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Subject, cell_at, shown, subject
 
-#: steps that are taken back to find what wrote a word last
+#: steps that are taken back to find the last write to a word
 _SEARCHED = 200_000
 
 
 @dataclass(frozen=True)
 class ErasureReport:
-    """`bits` erased, at least `joules` of heat at 300 K, and how many bits by each line of the source."""
+    """The `bits` erased in a run, their Landauer bound in `joules` at 300 K, and the bits erased by each line of the source."""
 
     steps: int
     bits: int
@@ -30,8 +30,8 @@ class ErasureReport:
 def assert_no_garbage(f: Reversible | Inverse, /, *args: Any, **keywords: Any) -> ErasureReport:
     """After f: registers 0, memory outside the arguments as before, bits erased 0.
 
-    Raises LawBroken RG0904 naming the word that is dirty, by the array or variable it belongs to and the line that wrote it
-    last, RG0905 where bits were erased; ProgramTrap, CompileError, InputError.
+    Raises LawBroken RG0904 naming the dirty word, by its array or variable and the line that wrote it last; RG0905 for
+    erased bits; ProgramTrap, CompileError, InputError.
     """
     s = subject(f, args, keywords)
     machine = s.machine()
@@ -55,7 +55,7 @@ def assert_no_garbage(f: Reversible | Inverse, /, *args: Any, **keywords: Any) -
             writer = _last_writer(s, machine, lambda at=register: machine.registers[at])  # type: ignore[misc]
             s.broken("RG0904", f"register r{register} holds 0x{word:x} after `{s.name}`{writer}")
     if report.bits:
-        s.broken("RG0905", f"`{s.name}` erases {_told(report)}")
+        s.broken("RG0905", f"`{s.name}` erases {_described(report)}")
     return report
 
 
@@ -70,12 +70,12 @@ def assert_erased_bits_below(bits: int, f: Reversible | Inverse, /, *args: Any, 
     s.run(machine)
     report = _erasures(s, machine)
     if report.bits >= bits:
-        s.broken("RG0905", f"`{s.name}` erases {_told(report)}; allowed are fewer than {bits}")
+        s.broken("RG0905", f"`{s.name}` erases {_described(report)}; allowed are fewer than {bits}")
     return report
 
 
 def _erasures(s: Subject, machine: Machine) -> ErasureReport:
-    """Who erased how much."""
+    """The bits erased in a run, in all and by line."""
     lines: dict[str, int] = {}
     program, way = machine.program, machine.direction
     for pc, count in enumerate(machine.executed[way]):
@@ -87,7 +87,7 @@ def _erasures(s: Subject, machine: Machine) -> ErasureReport:
     return ErasureReport(machine.retired, machine.erased_bits, machine.erased_bits * LANDAUER_300K, lines)
 
 
-def _told(report: ErasureReport) -> str:
+def _described(report: ErasureReport) -> str:
     """192 bits, 5.5e-19 J at 300 K (128 bits in f.py:3, …)."""
     most = sorted(report.lines.items(), key=lambda item: -item[1])
     lines = ", ".join(f"{bits} in {where}" for where, bits in most[:5]) + (", …" if len(most) > 5 else "")
@@ -95,7 +95,7 @@ def _told(report: ErasureReport) -> str:
 
 
 def _last_writer(s: Subject, machine: Machine, watch: Callable[[], int]) -> str:
-    """`: x, written last in f.py:3`, found by taking steps back; the machine stays where that was."""
+    """`: x, written last in f.py:3`, found by taking steps back; the machine stays at that place."""
     value = watch()
     try:
         for _ in range(_SEARCHED):

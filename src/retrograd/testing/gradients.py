@@ -1,4 +1,4 @@
-"""Gradients by running backward, against differences of the same program."""
+"""The law of the gradient: it agrees with differences of the same program."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from retrograd.testing.nearby import Nearby, finer, signed
 from retrograd.testing.slopes import Slope
 from retrograd.values.marshal import from_words, to_words
 
-#: h = 2^-5 at first, unless told otherwise
+#: the first h is 2^-5 by default
 _FIRST = 5
 #: a difference whose bound is larger than this part of it has not converged
 _CONVERGED = 2.0**-10
-#: an error of a gradient in a finer format that is too small to tell a fault from rounding that is amplified
+#: an error of a gradient in a finer format that may be amplified rounding
 _SMALL = 2.0**-29
 
 
 @dataclass(frozen=True)
 class GradientElement:
-    """∂L/∂name by running backward, and by differences ± bound; `note` says what is special here."""
+    """∂L/∂name by the gradient program, and by differences ± bound, with a note on special cases."""
 
     name: str
     gradient: float
@@ -46,7 +46,7 @@ class GradientElement:
 
 @dataclass(frozen=True)
 class GradientComparison:
-    """What was compared, element by element; the differences were made in `format`."""
+    """A gradient that agrees with differences, element by element; the differences were computed in `format`."""
 
     value: float
     steps: int
@@ -55,7 +55,7 @@ class GradientComparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """`name`: what is special, for each element where something is."""
+        """`name`: the note, for each element that has a note."""
         return tuple(f"`{e.name}`: {e.note}" for e in self.elements if e.note)
 
     def __str__(self) -> str:
@@ -80,11 +80,11 @@ def check_gradient(
 ) -> GradientComparison:
     """|∂L/∂x − (L(x+h) − L(x−h)) / 2h| ≤ tolerance + bound(h), and the run back with cotangents ends at x, bit for bit.
 
-    For every element of the arguments `argnums` (None: all that have a derivative, except the loss). L is the program's own value, in a format with 16
-    places more where that says the same, else in its own; `bound` is what the differences are uncertain by, for the best of h = 2^-5, 2^-6, …
-    (`step`: the first h). A lognum is varied by factors. `tolerance` None: the rounding of as many steps as were executed, 2^-F each,
-    relative to the largest gradient; what a gradient in the finer format shows to be rounding, up to 2^-(F/2), passes with a note.
-    The trap: a kink has two slopes, and either will do, with a note.
+    For every element of the arguments `argnums` (None: all that have a derivative, except the loss). L is the program's value, in a format
+    with 16 more places where both formats agree, else in its own. `bound`: the uncertainty of the differences, for the best of h = 2^-5, 2^-6, …
+    (`step`: the first h). A lognum is varied by factors. `tolerance` None: the rounding of all executed steps, 2^-F each,
+    relative to the largest gradient. An error up to 2^-(F/2) that vanishes in the finer format is rounding, and passes with a note.
+    Trap: a kink has two slopes; the gradient may be either, and passes with a note.
 
     Raises LawBroken RG0902 naming the element, with gradient, difference and bound; RG0903 where the differences do not
     converge and the gradient is neither side's slope; RG0906 where rounding has taken too much of the gradient; RG0901 where the run back does not end at x. ProgramTrap,
@@ -181,7 +181,7 @@ def _flat(t: Type, gradient: Any) -> list[float]:
 
 
 def _run_back(s: Subject, at: Argument, scale: int) -> int:
-    """Forward, and back with cotangents; returns the steps of both. Raises LawBroken where that does not end at x."""
+    """Run forward, and back in differentiation mode; returns the steps of both. Raises LawBroken unless it ends at x."""
     machine = s.machine()
     before = list(machine.memory)
     s.run(machine)
@@ -268,7 +268,7 @@ class _Judge:
                 rounding = self.amplified or self.grows(index, c, own, off)
                 self.broken("RG0906" if rounding else "RG0902", cell, gradient, c, allowed)
             return made()
-        # What is rounding in a format is 2^-16 of that in one with 16 places more; what is wrong stays.
+        # Rounding shrinks by 2^-16 in a format with 16 more places; an error of the gradient stays.
         most = max(allowed, 2.0 ** -(own.frac // 2) * max(1.0, abs(fine[index]), abs(per)))
         less = max(most * 2.0 ** (own.frac - self.line.w.frac), min(allowed, _SMALL))
         left_over = abs(fine[index] - c.value)

@@ -1,4 +1,4 @@
-"""(~f)(f(x)) == x, in every word."""
+"""The law of the inverse: (~f)(f(x)) == x, in every word of memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Subject, differences, explained, nonzero, subject
 
-#: the inverse on arguments that f may never leave can take long: how much longer than f it is allowed to
+#: the inverse may run long on arguments that f never reaches: its limit, in runs of f
 _PATIENCE = 10
 
 
 @dataclass(frozen=True)
 class InverseReport:
-    """What was run, and held: `steps` of f, `stops` after which it turned back, whether `(~f)(x)` has a value to begin from."""
+    """A law that holds: `steps` of f, the `stops` after which it turned back, and whether `(~f)(x)` has a value."""
 
     steps: int
     erased_bits: int
@@ -30,10 +30,10 @@ class InverseReport:
 def check_inverse(f: Reversible | Inverse, /, *args: Any, stops: int = 3, **keywords: Any) -> InverseReport:
     """(~f)(f(x)) == x, and f((~f)(x)) == x where ~f has a value at x; and back to x from `stops` points in the middle.
 
-    Equal means every word of memory, not only the arguments', and all registers zero as they were. The trap: an inverse that is right for
-    whole runs alone would pass with functions that are their own opposite, so the machine also turns in the middle.
-    Raises LawBroken RG0901 naming what did not come back; ProgramTrap where f has no value at x, once the machine has
-    been seen to run back from there to x; CompileError, InputError.
+    Equal means every word of memory, not only those of the arguments, and all registers zero. Trap: two whole runs alone would not
+    detect a wrong inverse of a function that is its own inverse, so the machine also turns in the middle.
+    Raises LawBroken RG0901 naming the words that differ; ProgramTrap where f has no value at x, after the machine has run back
+    from the trap to x; CompileError, InputError.
     """
     s = subject(f, args, keywords)
     machine = s.machine()
@@ -58,7 +58,7 @@ def check_inverse(f: Reversible | Inverse, /, *args: Any, stops: int = 3, **keyw
         _run(s, again, f"`{s.name}` does not run where `{s.inverse_name}` has run")
         _compare(s, again, before, f"after `{s.inverse_name}` and then `{s.name}`")
 
-    # The middles of as many equal parts.
+    # The middles of `stops` equal parts of the run.
     points = tuple(sorted({steps * (2 * i + 1) // (2 * stops) for i in range(stops)} - {0}))
     for point in points:
         turned = s.machine()
@@ -74,7 +74,7 @@ def check_inverse(f: Reversible | Inverse, /, *args: Any, stops: int = 3, **keyw
 
 
 def _run_or_return(s: Subject, machine: Machine, before: Store, max_steps: int | None = None) -> None:
-    """Run to the end; where the program traps, back to its start, and ProgramTrap is raised."""
+    """Run to the end. After a trap, run back to the start and raise ProgramTrap."""
     try:
         s.run(machine, max_steps)
     except ProgramTrap as stopped:
@@ -89,7 +89,7 @@ def _run_or_return(s: Subject, machine: Machine, before: Store, max_steps: int |
 
 
 def _run(s: Subject, machine: Machine, message: str, *, plainly: bool = False) -> None:
-    """Run to the end; a trap breaks the law. `plainly`: without statements for the host."""
+    """Run to the end; a trap breaks the law. `plainly`: without `rg.external` blocks."""
     try:
         if plainly:
             machine.run()

@@ -1,4 +1,4 @@
-"""What the laws share: the error they raise, runs of a function on fresh machines, names of words of memory."""
+"""The base of all laws: their error, runs of a function on fresh machines, names of words of memory."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
 from retrograd.functions.execution import execute, load
-from retrograd.functions.reversible import Inverse, Reversible, use_format
+from retrograd.functions.reversible import Inverse, Reversible, oriented, request_of
 from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
-from retrograd.isa.words import Q32_32, Format
+from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Trap
-from retrograd.values.binding import bind, types_of
 from retrograd.values.marshal import from_words
 
-#: words that are named one by one where many differ
+#: words that are named where more differ
 _NAMED = 4
 
 
@@ -29,7 +28,7 @@ class LawBroken(RetrogradError, AssertionError):
 
 @dataclass(frozen=True)
 class Subject:
-    """A function, in a direction, with arguments: what a law is about."""
+    """The subject of a law: a function, its direction, and its arguments."""
 
     function: Reversible
     backward: bool
@@ -45,11 +44,11 @@ class Subject:
         return f"{'' if self.backward else '~'}{self.function.__name__}"
 
     def machine(self, *, inverse: bool = False) -> Machine:
-        """A machine that is about to run the function, or its inverse, on the arguments."""
+        """A machine at the start of the function, or of its inverse, with the arguments."""
         return load(self.compiled, self.values, backward=self.backward is not inverse)
 
     def machine_on(self, memory: Store, *, inverse: bool = False) -> Machine:
-        """A machine that is about to run it on all these words."""
+        """A machine at the start of the function, with these words of memory."""
         machine = Machine(self.compiled.program, backward=self.backward is not inverse)
         machine.load(0, memory)
         return machine
@@ -70,21 +69,14 @@ class Subject:
 
 def subject(f: Reversible | Inverse, args: Sequence[Any], keywords: dict[str, Any]) -> Subject:
     """The function and its arguments, compiled. Raises CompileError, InputError."""
-    backward = isinstance(f, Inverse)
-    function = ~f if isinstance(f, Inverse) else f
-    values = bind(function, args, keywords)
-    return Subject(function, backward, values, function.compiled_for(types_of(function, values)))
-
-
-def default_format() -> Format:
-    """The format of functions that name no other."""
-    format = use_format(Q32_32)
-    use_format(format)
-    return format
+    function, backward = oriented(f)
+    request = request_of(f)
+    values = request.values(tuple(args), keywords)
+    return Subject(function, backward, values, request.compiled(values))
 
 
 def explained(s: Subject, machine: Machine, trap: Trap) -> RetrogradError:
-    """A trap of the machine in the terms of the source."""
+    """A trap of the machine in terms of the source."""
     return RetrogradError(explain(s.compiled, machine, trap))
 
 
@@ -93,14 +85,14 @@ def explained(s: Subject, machine: Machine, trap: Trap) -> RetrogradError:
 
 @dataclass(frozen=True)
 class Cell:
-    """A word of an argument: `x[2].re`, and what it holds. `kind` is INT for the count of a stack."""
+    """A word of an argument: its name, such as `x[2].re`, and its kind; INT for the count of a stack."""
 
     name: str
     kind: Kind
 
 
 def cells(t: Type, name: str) -> list[Cell]:
-    """The words of a type in the order in which they lie in memory."""
+    """The words of a type, in the order of memory."""
     match t:
         case ScalarType(kind):
             return [Cell(name, kind)]
@@ -128,7 +120,7 @@ def shown(word: int, kind: Kind, w: Format) -> str:
 
 
 def cell_at(compiled: Compiled, address: int) -> Cell:
-    """What lies at an address: a word of an argument, of an array of the program's, or of the stack."""
+    """The word at an address: of an argument, of an array of the program, or of the stack."""
     for a in compiled.arguments:
         if a.address <= address < a.address + a.type.size:
             return cells(a.type, a.name)[address - a.address]

@@ -1,4 +1,4 @@
-"""A program at arguments near x: its loss, by words, in its own format or in one with more places."""
+"""The loss of a program at arguments near x, in its own format or in a format with more places."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from retrograd.testing.laws import Subject, cells
 from retrograd.testing.slopes import Slopes, noise_of, slopes
 from retrograd.values.binding import types_of
 
-#: places that differences are given beyond those of the format
+#: additional binary places for differences
 _FINER = 16
-#: places that a format of 64 bits can have, and still compute the functions
+#: binary places of a format of 64 bits in which all functions can still be computed
 _MOST = 60
-#: neighbours that the rounding of L is measured from
+#: neighbours by which the rounding of L is measured
 _NEIGHBOURS = 6
 #: rounding, in words, above which it is measured on the other side of x, too
 _CALM = 64.0
@@ -41,7 +41,7 @@ class Nearby:
 
     @staticmethod
     def of(compiled: Compiled, words: Sequence[Sequence[int]], loss: Argument) -> Nearby:
-        """From the words of each argument."""
+        """The program at the words of each argument."""
         machine = Machine(compiled.program)
         for a, block in zip(compiled.arguments, words, strict=True):
             machine.load(a.address, block)
@@ -55,7 +55,7 @@ class Nearby:
         return self.compiled.format
 
     def at(self, moves: dict[int, int]) -> int | None:
-        """L with words moved, as an integer; None where that has no value. Statements for the host are passed over."""
+        """L with words moved, as an integer; None where it has no value. `rg.external` blocks are not executed."""
         machine = Machine(self.compiled.program)
         machine.memory[:] = self.memory
         for address, by in moves.items():
@@ -74,13 +74,13 @@ class Nearby:
 
     @cached_property
     def kinds(self) -> dict[int, Kind]:
-        """What each word of an argument holds."""
+        """The kind of each word of an argument."""
         return {a.address + i: c.kind for a in self.compiled.arguments for i, c in enumerate(cells(a.type, a.name))}
 
     def measure(self, moved: Sequence[int]) -> bool:
         """Measure the rounding of L between neighbours of x; returns whether L has a value there."""
-        # A jump at x is not rounding: the calmer side is taken.
-        # Next neighbours may all be rounded alike; those at 2^-(5F/8) are not, and are still near enough for a parabola.
+        # A jump at x is not rounding, so the side with less of it counts. Adjacent words may all be rounded alike; words at a
+        # distance of 2^-(5F/8) are not, and L is still close to a parabola there.
         apart = (1 << 3 * self.w.frac // 8) + 1
         self.noise = math.inf
         for side in (1, -1):
@@ -109,15 +109,15 @@ def signed(word: int, low: int) -> int:
 
 
 def finer(s: Subject, own: Nearby, loss: Argument, steps: int) -> Iterator[Nearby]:
-    """The same in formats with more places, as far as they agree with the program in its own."""
+    """The same in formats with more places, as long as L agrees with that in the program's own format."""
     w = s.compiled.format
     if own.here is None:
         return
     here = own.here / 2.0**w.frac
-    # Not nearly the same is what wraps, or is cut into bits.
+    # A value that wraps, or is cut into bits, differs by more than this.
     close = max(16 * (steps + 8) * 2.0**-w.frac, 2.0 ** -(w.frac // 2)) * max(1.0, abs(here))
     for more in (_FINER, _FINER // 2):
-        # A narrow format finds its places in a wider word; a word of 64 bits gives up places before the point.
+        # A narrow format gets its places in a wider word; a word of 64 bits loses places before the point.
         places = min(_MOST, w.frac + max(more, 64 - w.width))
         if places <= w.frac:
             return

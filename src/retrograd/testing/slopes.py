@@ -4,8 +4,8 @@
 
 for h = h₀, h₀/2, h₀/4, …, extrapolated to h = 0 (Richardson); of all extrapolations the one with the smallest bound is taken.
 σ is measured: words close together give values of L that, were it not for rounding, would lie on a parabola.
-The traps: at a kink D(h) converges, to the mean of both sides, so each side has a slope of its own; an h that leaves the
-domain says nothing.
+Traps: at a kink D(h) converges to the mean of both sides, so each side has its own slope; an h that leaves the domain
+gives no difference.
 Sources: Ridders, Adv. Eng. Software 4 (1982) 75, the table; Moré and Wild, SIAM J. Sci. Comput. 33 (2011) 1292, the noise.
 """
 
@@ -27,7 +27,7 @@ _SIGMAS = 4.0
 
 @dataclass(frozen=True)
 class Slope:
-    """`value` ± `bound`; an infinite bound says that there is none."""
+    """`value` ± `bound`; an infinite bound means that there is no slope."""
 
     value: float
     bound: float
@@ -75,7 +75,7 @@ def slopes(line: Line, here: int, steps: Sequence[int], noise: float, enough: fl
 
 
 class _Table:
-    """Richardson's table, a row for each step; `ratio`: what halving a step divides the error's first term by."""
+    """Richardson's table, a row for each step; `ratio`: halving a step divides the first term of the error by it."""
 
     def __init__(self, ratio: float, noise: float, ends: float) -> None:
         self.ratio = ratio

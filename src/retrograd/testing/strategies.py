@@ -1,6 +1,6 @@
 """Random arguments from a function's annotations, and all laws over them. Needs hypothesis.
 
-What is drawn is exact: a fixed number is a word over 2^F, so that what a failing example prints is what was run.
+Drawn numbers are exact: a fixed number is a word over 2^F, so a failing example prints the numbers that were run.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ from retrograd.compiler.language.types import (
     static,
     struct_of,
 )
+from retrograd.functions.compilation import format_or_default
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.words import Format, format_of
+from retrograd.isa.words import Format
 from retrograd.testing.garbage import assert_no_garbage
 from retrograd.testing.gradients import check_gradient
 from retrograd.testing.inverse import check_inverse
-from retrograd.testing.laws import LawBroken, default_format
+from retrograd.testing.laws import LawBroken
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from hypothesis.strategies import SearchStrategy
 
-#: what a function may say of arguments for which it has no value: division by zero, domain, overflow, lognum of zero
+#: traps of a function at arguments without a value: division by zero, domain, overflow, lognum of zero
 DOMAIN = frozenset({"RG0402", "RG0403", "RG0404", "RG0411"})
-#: what says nothing against a gradient: no slope to compare it with, or rounding
+#: laws about gradients that cannot be decided: no slope to compare with, or rounding
 UNDECIDED = frozenset({"RG0903", "RG0906"})
-#: a length that only a name stands for is at most this
+#: the longest length for a name in a shape
 _LONGEST = 4
 #: bits of a float64
 _FLOAT = 53
@@ -52,8 +53,8 @@ _FLOAT = 53
 
 @dataclass(frozen=True)
 class LawsReport:
-    """Random arguments that were tried: for `trapped` of them f has no value; `undecided`: no slope to compare a gradient with,
-    or too little of it left by rounding."""
+    """Random arguments that were tried. `trapped`: f has no value there. `undecided`: there is no slope to compare a gradient with,
+    or rounding leaves too little of it."""
 
     examples: int
     trapped: int
@@ -71,7 +72,7 @@ def _hypothesis() -> ModuleType:
 
 def words(format: Format | str | None = None) -> SearchStrategy[int]:
     """0 … 2^W − 1: all words of a format, those at its borders often. Raises ImportError without hypothesis."""
-    st, w = _hypothesis().strategies, default_format() if format is None else format_of(format)
+    st, w = _hypothesis().strategies, format_or_default(format)
     corners = [0, 1, w.mask, w.sign, w.sign - 1, 1 << w.frac]
     drawn: SearchStrategy[int] = st.one_of(st.integers(0, w.mask), st.sampled_from(corners))
     return drawn
@@ -84,7 +85,7 @@ def fixed_numbers(
 
     Raises ImportError without hypothesis, InputError RG0601 for an empty range.
     """
-    st, w = _hypothesis().strategies, default_format() if format is None else format_of(format)
+    st, w = _hypothesis().strategies, format_or_default(format)
     first = -w.sign if low is None else max(-w.sign, math.ceil(low * 2.0**w.frac))
     last = w.sign - 1 if high is None else min(w.sign - 1, math.floor(high * 2.0**w.frac))
     if first > last:
@@ -95,7 +96,7 @@ def fixed_numbers(
     wholes = (-(-first // one), last // one)
     drawn = st.one_of(st.integers(*wholes).map(lambda k: k * one), every) if wholes[0] <= wholes[1] else every
 
-    # Composite, so that examples are printed as the numbers that they are, not as how they were made.
+    # A composite strategy prints examples as numbers.
     def number(draw: Any) -> float:
         word = draw(drawn)
         # A float has fewer bits than a long word: the last ones are cleared, toward zero.
@@ -113,12 +114,12 @@ def arguments(
 
     A name in a shape is one length from 1 to 4, the same throughout; lognums are never 0, and negative only if `low` is.
     `overrides`: for parameters by name, a strategy or a value. Parameters without annotation, and static ones, take
-    their defaults. The trap: an int within [low, high] is no index within range; override what has to be.
+    their defaults. Trap: an int within [low, high] may be no index within range; override such parameters.
     Raises InputError RG0603 naming a parameter that is neither annotated nor overridden, ImportError without hypothesis.
     """
     st = _hypothesis().strategies
     function: Reversible = ~f if isinstance(f, Inverse) else f
-    w = function.format or default_format()
+    w = function.format_for()
     names = [p.name for p in function.parameters]
     for name in overrides:
         if name not in names:
@@ -155,14 +156,14 @@ def arguments(
 
 
 def _open(annotation: Any) -> bool:
-    """Whether an annotation does not say what to draw."""
+    """Whether an annotation leaves the type open."""
     if isinstance(annotation, ArrayAnnotation | StackAnnotation):
         return element_of(annotation.element) is None
     return annotation is static or element_of(annotation) is None
 
 
 def _of(annotation: Any, sizes: dict[str, int], w: Format, low: float, high: float) -> Any:
-    """Values of what an annotation names."""
+    """Values for an annotation."""
     st = _hypothesis().strategies
     if isinstance(annotation, StackAnnotation):
         element = scalar_of(annotation.element)
@@ -224,11 +225,11 @@ def check_laws(
 ) -> LawsReport:
     """check_inverse and assert_no_garbage, and check_gradient where `loss` is given, for random arguments as `arguments` draws them.
 
-    Where f has no value (a trap whose code is in `accept`: division by zero, domain, overflow), it must run back to its start, bit for bit:
-    that is a law, too. Hypothesis looks for the simplest example that breaks a law, and prints it. Gradients that cannot be judged are counted. The trap: arguments
-    nearly all of which trap say little; the report counts them.
-    Raises LawBroken; ProgramTrap of other codes, InputError where f has a value for no example, and what
-    `arguments` raises.
+    Where f has no value (a trap whose code is in `accept`: division by zero, domain, overflow), it must run back to its start, bit for bit.
+    Hypothesis prints the simplest example that breaks a law. The report counts gradients that cannot be judged. Trap: where
+    nearly all arguments trap, little has been tested; the report counts these, too.
+    Raises LawBroken; ProgramTrap of other codes; InputError where f has no value for any example; and the errors of
+    `arguments`.
     """
     hypothesis = _hypothesis()
     if loss is not None and isinstance(f, Inverse):
@@ -259,7 +260,7 @@ def check_laws(
                 raise
             undecided += 1
 
-    # One failure is enough. Without the phase that explains a failure by the lines that were executed: those are ours, and tracing them is slow.
+    # The phase that explains a failure by executed lines is left out: these lines are ours, and tracing them is slow.
     phases = (hypothesis.Phase.generate, hypothesis.Phase.target, hypothesis.Phase.shrink)
     settings = hypothesis.settings(
         max_examples=examples, deadline=None, database=None, phases=phases, report_multiple_bugs=False

@@ -26,7 +26,7 @@ from retrograd.values.exact import WHOLE, WordFloat, WordFloat64, real_of, word_
 
 #: np.exp2 may differ in the last places between processors, and between an array and its slice
 _ULPS = 4
-#: what the names of an array's words and of their format end with in files: see `split_words`
+#: suffixes of the names of an array's words and of their format in files: see `split_words`
 WORDS, FORMAT = ".words", ".format"
 
 
@@ -54,7 +54,7 @@ def _exact(words: Words, kind: RealKind, format: Format) -> NDArray[np.bool_]:
 class WordArray(np.ndarray[Any, np.dtype[np.float64]]):
     """An array of float64s that remembers the words they stand for. See the head of the module."""
 
-    # Whatever NumPy makes of an array begins without words; what only moves values about adds them below.
+    # NumPy's results begin without words; operations that only move values add them below.
     _words: Words | None = None
     _kind: RealKind = "fixed"
     _format: Format = Format()
@@ -79,7 +79,7 @@ class WordArray(np.ndarray[Any, np.dtype[np.float64]]):
         return words.reshape(self.shape) if words.size == self.size else None
 
     def _joined(self, values: Any, words: Any) -> Any:
-        """What an operation made of the values, with what it made of the words."""
+        """The result of an operation on the values, with its result on the words."""
         if isinstance(values, tuple | list):
             return type(values)(self._joined(v, x) for v, x in zip(values, words, strict=True))
         if isinstance(values, np.ndarray):
@@ -143,7 +143,7 @@ class WordArray(np.ndarray[Any, np.dtype[np.float64]]):
         found, words = plain(self).astype(dtype, *args, **keywords), self._aligned()
         return found if words is None else self._joined(found, words.copy())
 
-    # ------------------------------------------------------------------ what NumPy does with it
+    # ------------------------------------------------------------------ NumPy's functions
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
         """Arithmetic is that of the values, and gives ordinary arrays."""
@@ -257,7 +257,7 @@ def reals_of(words: ArrayLike, kind: RealKind, format: Format) -> NDArray[np.flo
         integers = signed(array, format.width)
         if not integers.size or (integers.max() <= WHOLE and integers.min() >= -WHOLE):
             return reals
-    # The words are new ones: those that are given may be part of a machine's memory.
+    # The words are copied: the given ones may be part of a machine's memory.
     return with_words(np.asarray(reals), np.asarray(array & np.uint64(format.mask)), kind, format)
 
 
@@ -286,7 +286,7 @@ def as_array(value: Any) -> NDArray[Any]:
             hint = "Fill it with `.filled(value)`, or leave the masked elements out with `.compressed()`."
             raise InputError(Diagnostic("RG0603", f"a masked array has elements without a value{where}", hint=hint))
     if isinstance(value, list | tuple) and _plain_floats(value):
-        # What np.asarray makes of them, in less time.
+        # Equal to np.asarray, in less time.
         return np.fromiter(value, np.float64, len(value))
     array = np.asarray(value)
     if isinstance(value, list | tuple):
@@ -365,7 +365,7 @@ def needed_words(value: Any) -> tuple[Any, RealKind, Format] | None:
 
 
 def split_words(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays, and beside those that need them their words and their format, under names of their own."""
+    """The arrays, and where float64s would round them their words and format, under the names x.words and x.format."""
     out: dict[str, Any] = {}
     for name, value in arrays.items():
         array = as_array(value)

@@ -190,7 +190,7 @@ def described(value: Any) -> str:
 
 
 def _dtype(array: np.ndarray[Any, Any]) -> str:
-    """What an array holds, in words."""
+    """The kind of an array's elements, in words."""
     return {"U": "texts", "S": "bytes", "O": "objects", "c": "complex numbers"}.get(array.dtype.kind, str(array.dtype))
 
 

@@ -38,7 +38,7 @@ def needs_words(value: Any) -> bool:
 
 
 def join_words(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays with their words, as `split_words` had them; of what `np.load` opens, too. Raises InputError RG0504."""
+    """The arrays with their words, as they were before `split_words`; `arrays` may be an archive opened by `np.load`. Raises InputError RG0504."""
     out = dict(arrays)
     for name in list(out):
         if name + WORDS not in out or name + FORMAT not in out:

@@ -33,7 +33,7 @@ from retrograd.values.numbers import fixed, lognum
 
 
 def to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
-    """The words of a value: those that it remembers, else the nearest ones.
+    """The words of a value: its remembered words, else the nearest ones.
 
     to_words(t, from_words(t, words, w), w, name) == words, bit for bit.
     Raises InputError RG0601, RG0602, RG0411 naming the argument and the element.

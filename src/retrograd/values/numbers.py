@@ -1,6 +1,6 @@
 """The number types of the machine, for Python and NumPy: real numbers <-> words.
 
-`fixed` and `lognum` name the types; their functions convert whole arrays and say which element is at fault.
+`fixed` and `lognum` name the types. Their functions convert whole arrays; errors name the element.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def _by_memory(
     convert: Callable[[NDArray[Any]], NDArray[np.uint64]],
     blank: float,
 ) -> NDArray[np.uint64]:
-    """The words that an array remembers where they still round to its values, and of all other elements what `convert` makes of them."""
+    """The remembered words of an array where they still round to its values, and the words of all other elements by `convert`."""
     found = remembered(array, kind, format)
     if found is None:
         return convert(_reals(array))
     words, valid = found
     if valid.all():
         return words.copy()
-    # `convert` has words for `blank`, which stands where it need not look.
+    # `blank` has a word, and stands for the elements that keep theirs.
     return np.where(valid, words, convert(np.where(valid, blank, plain(array))))
 
 
 class _NumberType(type):
-    """So that `fixed(0)` within reversible functions passes the checks of editors."""
+    """Makes `fixed(0)` a call for editors; only the compiler executes it."""
 
     def __call__(cls, value: Any = 0) -> Any:
         name = cls.__name__
@@ -58,7 +58,7 @@ class _NumberType(type):
 
 
 class _Declared:
-    """What type checkers need to know of numbers and arrays in reversible functions; Python executes none of it."""
+    """Operators of numbers and arrays in reversible functions, declared for type checkers; Python executes none of them."""
 
     if TYPE_CHECKING:
         shape: tuple[int, ...]
@@ -93,7 +93,7 @@ class _Declared:
 class fixed(_Declared, metaclass=_NumberType):
     """value = word / 2^F, word in two's complement: `to_words` and `to_reals` are inverse."""
 
-    #: what the compiler knows the type by
+    #: the name of the type in the compiler
     retrograd_kind = "fixed"
 
     @staticmethod
