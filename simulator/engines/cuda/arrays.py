@@ -1,13 +1,13 @@
-"""Arrays on a device: ours, and those of other libraries in place, without a copy.
+"""Arrays on a device: allocated here, or borrowed from other libraries in place, without a copy.
 
     device_array(tensor, context) -> DeviceArray         PyTorch, JAX, CuPy, Numba … → here
     torch.from_dlpack(array), cupy.asarray(array)        here → there
 
-by DLPack, or where a library has none by `__cuda_array_interface__`. Both pass an address; and both pass a stream, since what
-the array holds may be work that is still queued: whoever takes it makes their stream wait for that of the giver, or the host.
-An array is used as it lies, so it must be contiguous, aligned, in the byte order of the machine, and on the same device.
+by DLPack, or if a library lacks it by `__cuda_array_interface__`. Both pass an address and a stream, since work that writes the
+array may still be queued: the borrower makes its stream, or the host, wait for the lender's stream. An array is used in place,
+so it must be contiguous, aligned, in the byte order of the machine, and on the same device.
 
-Trap: what was given to another library is used by it where it lies. `close()` frees it all the same.
+Trap: another library uses a lent array in place. `close()` frees it even so.
 
 Source: array API 2024.12, `__dlpack__`; CUDA array interface, version 3.
 """
@@ -26,7 +26,7 @@ from retrograd.simulator.engines.cuda import dlpack
 from retrograd.simulator.engines.cuda.context import LEGACY_STREAM, Buffer, Context, Stream
 from retrograd.simulator.engines.cuda.driver import driver
 
-# attributes of a pointer (CUpointer_attribute), and the type of memory that is the host's (CUmemorytype)
+# attributes of a pointer (CUpointer_attribute), and the type of host memory (CUmemorytype)
 _CONTEXT, _MEMORY_TYPE, _IS_MANAGED, _DEVICE_ORDINAL = 1, 2, 8, 9
 _HOST = 1
 _INVALID_VALUE = 1
@@ -44,8 +44,8 @@ def refuse_array(name: str, why: str, hint: str | None = None) -> NoReturn:
 class DeviceArray:
     """An array in a device's memory, contiguous, the last axis fastest.
 
-    `stream`: the one in which work that writes it is queued, so that whoever uses it can wait for that; None: nothing is under
-    way. Who queues such work sets it.
+    `stream`: the stream with queued work that writes it, for which its users wait; None: no work is queued. The function that
+    queues such work sets it.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class DeviceArray:
 
     @classmethod
     def empty(cls, shape: Sequence[int], dtype: DTypeLike, context: Context) -> Self:
-        """A new array; what is in it is not defined."""
+        """A new array with undefined contents."""
         sizes, kind = _checked("the array", shape, np.dtype(dtype))
         return cls(sizes, kind, context.allocate(prod(sizes) * kind.itemsize), context)
 
     @classmethod
     def from_host(cls, array: NDArray[Any], context: Context, stream: Stream | None = None) -> Self:
-        """A copy of an array of the host's."""
+        """A copy of a host array."""
         source = np.asarray(array, order="C")
         source = source.astype(source.dtype.newbyteorder("="), copy=False)
         new = cls.empty(source.shape, source.dtype, context)
@@ -104,7 +104,7 @@ class DeviceArray:
         return f"DeviceArray(shape={self.shape}, dtype={self.dtype}, {self.context.device})"
 
     def copy_from_host(self, array: NDArray[Any], stream: Stream | None = None) -> None:
-        """Write all of it. With a stream the copy is queued there, and `array` stays as it is until that is done."""
+        """Write all of it. With a stream the copy is queued there; `array` must not change until it is done."""
         if self.read_only:
             refuse_array("the array", "is read-only")
         self._check_alike(array)
@@ -114,7 +114,7 @@ class DeviceArray:
         self.stream = stream
 
     def copy_to_host(self, out: NDArray[Any] | None = None, stream: Stream | None = None) -> NDArray[Any]:
-        """A copy of it, in `out` if that is given. With a stream the copy is queued there, and holds nothing until that is done."""
+        """A copy of it, in `out` if that is given. With a stream the copy is queued there; its contents are undefined until it is done."""
         if out is None:
             out = np.empty(self.shape, self.dtype)
         self._check_alike(out)
@@ -124,7 +124,7 @@ class DeviceArray:
         return out
 
     def ready_in(self, stream: Stream) -> None:
-        """Let what is queued in the stream from now on find it written."""
+        """Make work that is queued in the stream from now on wait until it is written."""
         if self._pending is not None:
             stream.wait_for(self._pending)
 
@@ -136,7 +136,7 @@ class DeviceArray:
 
     @property
     def _pending(self) -> Stream | None:
-        # A stream that was given back is done.
+        # A freed stream is done.
         return self.stream if self.stream is not None and self.stream.is_open else None
 
     def _check_alike(self, array: NDArray[Any]) -> None:
@@ -147,7 +147,7 @@ class DeviceArray:
             )
 
     def close(self) -> None:
-        """Give its memory back, or to the library that it is from."""
+        """Free its memory, or return it to its library."""
         self.buffer.close()
 
     def __enter__(self) -> Self:
@@ -178,8 +178,8 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule. `stream`: where it will be used, so that work there waits for it: None and 1: the stream of calls
-        that name none; 2: that of the thread; −1: nowhere that has to wait. Raises ArrayError.
+        """A DLPack capsule. `stream`: the stream that will use it, and waits for it. None and 1: the default stream; 2: that of
+        the thread; −1: no stream has to wait. Raises ArrayError.
         """
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             refuse_array(
@@ -226,12 +226,12 @@ class DeviceArray:
 
 
 def is_device_array(value: object) -> bool:
-    """Whether it says that it lies on a CUDA device. Never raises."""
+    """Whether the object declares that it is on a CUDA device. Never raises."""
     try:
         if hasattr(value, "__dlpack_device__"):
             return int(value.__dlpack_device__()[0]) in (dlpack.CUDA, dlpack.CUDA_MANAGED)
         return hasattr(value, "__cuda_array_interface__")
-    except Exception:  # whatever another library raises: it does not say so
+    except Exception:  # other libraries raise undocumented exceptions
         return False
 
 
@@ -244,10 +244,10 @@ def device_array(
     writable: bool = False,
     stream: Stream | None = None,
 ) -> DeviceArray:
-    """An array of another library, or ours, to be used where it lies; it is held meanwhile.
+    """An array of another library, or ours, for use in place; a reference to it is held.
 
-    `stream`: where it will be used, made to wait for what is under way in it; None: wait here. `dtypes`: those that will do.
-    `writable`: it will be written. `name`: what errors call it. Raises ArrayError, which names it and says what is wrong.
+    `stream`: the stream that will use it, which waits for queued work on it; None: wait here. `dtypes`: accepted types.
+    `writable`: it will be written. `name`: its name in errors. Raises ArrayError with the reason.
     """
     if isinstance(value, DeviceArray):
         array = value
@@ -270,7 +270,7 @@ def device_array(
 
 
 def copied_to_host(value: Any, name: str) -> Any:
-    """A copy of a device array of any library, as NumPy's; anything else as it is. Raises DeviceError, ArrayError."""
+    """A NumPy copy of a device array of any library; other objects unchanged. Raises DeviceError, ArrayError."""
     if not is_device_array(value):
         return value
     index = int(value.__dlpack_device__()[1]) if hasattr(value, "__dlpack_device__") else 0
@@ -286,7 +286,7 @@ def _kind_of(value: object) -> str:
 def _has(value: Any, name: str, attribute: str) -> bool:
     try:
         return hasattr(value, attribute)
-    except Exception as error:  # PyTorch raises RuntimeError for a tensor that wants a gradient
+    except Exception as error:  # PyTorch raises RuntimeError for a tensor with requires_grad
         refuse_array(name, f"is not lent by its library: {type(error).__name__}: {error}")
 
 
@@ -317,7 +317,7 @@ def _by_dlpack(value: Any, name: str, context: Context, writable: bool, stream: 
     _check_address(name, lent.address, size, lent.dtype, context)
     if stream is None:
         context.default_stream.synchronize()
-    # Only now: until then the capsule is the lender's, who takes it back if we raise.
+    # Not earlier: if an exception is raised, the capsule must still belong to the lender.
     buffer = Buffer(context, size, lent.address if size else 0, lent.take())
     return DeviceArray(lent.shape, lent.dtype, buffer, context, read_only=lent.read_only)
 
@@ -344,7 +344,7 @@ def _by_interface(value: Any, name: str, context: Context, stream: Stream | None
     size = _check_layout(name, shape, strides, kind.itemsize)
     _check_address(name, address, size, kind, context)
     if version < _INTERFACE_VERSION:
-        context.synchronize()  # the old versions do not tell where work is under way
+        context.synchronize()  # old versions do not name the stream with queued work
     elif queue is not None:
         theirs = Stream(context, queue)
         if stream is None:
@@ -382,7 +382,7 @@ def _check_device(name: str, kind: int, index: int, context: Context) -> None:
 
 
 def _check_layout(name: str, shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> int:
-    """The bytes of the array; ArrayError if they do not lie side by side, the last axis fastest."""
+    """The number of bytes; ArrayError if the array is not contiguous with the last axis fastest."""
     if min(shape, default=0) < 0:
         refuse_array(name, f"has the shape {shape}")
     size = prod(shape) * itemsize
@@ -411,7 +411,7 @@ def _in_columns(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int)
 
 
 def _check_address(name: str, address: int, size: int, dtype: np.dtype[Any], context: Context) -> None:
-    """ArrayError unless the driver knows the address as memory of this device and context."""
+    """Raise ArrayError unless the driver reports the address as memory of this device and context."""
     if size == 0:
         return
     if address <= 0 or address + size > 1 << 64:
@@ -439,7 +439,7 @@ def _check_address(name: str, address: int, size: int, dtype: np.dtype[Any], con
         driver.call("cuPointerGetAttribute", byref(ordinal), _DEVICE_ORDINAL, address)
         if ordinal.value != context.device.index:
             refuse_array(name, f"is on cuda:{ordinal.value}, and the program on {context.device}")
-        # Memory that belongs to no context, as that of pools, is for all of them.
+        # Memory without a context, such as that of pools, belongs to all contexts.
         result = driver.result("cuPointerGetAttribute", byref(owner), _CONTEXT, address)
         if result == 0 and owner.value and owner.value != context.retained.handle:
             refuse_array(

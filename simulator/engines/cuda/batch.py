@@ -1,9 +1,9 @@
-"""Batches on GPUs: the translated kernel, launched on pieces of the batch while other pieces travel.
+"""Batches on GPUs: the translated kernel, launched on one piece of the batch while others are copied.
 
-    rows[i] := the words that are kept of memory, after the program has run on shared words and rows[i],  for each i
+    rows[i] := the kept words of memory, after the program has run on shared words and rows[i],  for each i
     sums    := Σᵢ of words of memory, exactly
 
-Words, counts and sums are those of every other engine, and hang neither on the size of blocks nor on the number of devices.
+Words, counts and sums equal those of every other engine, and depend neither on the size of blocks nor on the number of devices.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
 from retrograd.simulator.engines.state.words import DTYPES
 from retrograd.simulator.stores import limit_of
 
-#: pieces of a batch that are under way at once: one arrives, one runs, one leaves
+#: pieces of a batch in flight: one arrives, one runs, one leaves
 LANES = 3
-#: threads in a block, unless asked otherwise: no thread waits for another, so few are as good as many
+#: default number of threads in a block; since no thread waits for another, few are as good as many
 BLOCK = 128
-#: instances in a piece, for copies and kernels to overlap; and at most as many as memory has room for
+#: instances in a piece, so that copies and kernels overlap; fewer if memory is short
 PIECE = 1 << 18
-#: share of the free memory that a batch takes
+#: share of the free memory for a batch
 SHARE = 0.8
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a batch is cut up. None of it changes a bit of the result."""
+    """The division of a batch into blocks and pieces. It does not change the result."""
 
     block: int = BLOCK
     piece: int = PIECE
@@ -57,7 +57,7 @@ class Setting:
 
 @dataclass
 class Timed:
-    """What the device spent on a batch: milliseconds by its own clock."""
+    """The times of a device for a batch, in milliseconds by its own clock."""
 
     kernel: float = 0.0
     copies: float = 0.0
@@ -80,7 +80,7 @@ def run_batch(
 ) -> RowResults:
     """See `retrograd.simulator.engines.batch.cpu.run_batch`. Raises DeviceError RG1002 to RG1005.
 
-    Several devices take consecutive parts of the batch. `timed` is told what the devices spent, if it is asked.
+    Several devices take consecutive parts of the batch. `timed` receives the times of the devices.
     """
     found = driver()
     wanted = range(len(found.devices)) if setting.devices is None else setting.devices
@@ -134,7 +134,7 @@ class _Batch:
         return row_results(self.after, self.report, failed, self.sums, cycles)
 
     def on_device(self, device: Device, first: int, last: int, modes: dict[str, bool]) -> None:
-        """Run the instances from `first` up to `last` there."""
+        """Run the instances from `first` up to `last` on the device."""
         with Context(device) as context:
             text = ptx(self.program, device.target, **modes)
             kernel = Module(context, text, name="the batch").kernel(KERNEL)
@@ -147,7 +147,7 @@ class _Batch:
             ]
             for k, begin in enumerate(range(first, last, piece)):
                 lanes[k % len(lanes)].send(begin, min(begin + piece, last))
-            # In the order in which they were sent, so that progress goes on evenly.
+            # In the order of sending, so that progress is even.
             for lane in [lanes[(k + 1 + (last - first - 1) // piece) % len(lanes)] for k in range(len(lanes))]:
                 lane.receive()
             if len(self.sums):
@@ -156,7 +156,7 @@ class _Batch:
                     self.sums += found
 
     def _piece(self, context: Context, count: int) -> int:
-        """Instances in a piece: as many as fit in memory together with those of the other lanes."""
+        """Instances in a piece: the number that fits in memory together with the pieces of the other lanes."""
         free, _ = context.memory()
         words = self.before.shape[1] + self.after.shape[1] + self.n + 1
         each = words * self.dtype.itemsize + REPORT * 8 + 1
@@ -173,7 +173,7 @@ def sent(context: Context, array: NDArray[Any]) -> Buffer:
 
 
 def blocks_of(kernel: Kernel, threads: int, *, adds: bool) -> int:
-    """Threads in a block: as many as asked for, if the device takes so many; whole warps where they add up."""
+    """Threads in a block: the requested number within the limit of the device; whole warps if they add up sums."""
     block = min(threads, kernel.max_threads)
     return max(WARP, block // WARP * WARP) if adds else block
 
@@ -189,7 +189,7 @@ def launch_arguments(
     limit: int,
     told: tuple[Buffer, Buffer, Buffer],
 ) -> list[Buffer | c_int64]:
-    """What the kernel takes, see `instances.emit_loop`. `read`: columns and shared memory; `told`: report, status, sums."""
+    """The arguments of the kernel, see `instance_loop.emit_loop`. `read`: columns and shared memory; `told`: report, status, sums."""
     return [rows, out, c_int64(count), *read, c_int64(n), memory, c_int64(threads), c_int64(limit), *told]
 
 
@@ -202,7 +202,7 @@ class _Lane:
         self.batch, self.kernel, self.read, self.sums = batch, kernel, read, sums
         self.stream: Stream = context.stream()
         block = blocks_of(kernel, batch.setting.block, adds=bool(len(batch.sums)))
-        # As many threads as instances, and not more than the device has places for: each takes several then.
+        # One thread an instance, within the places of the device; beyond them each thread runs several instances.
         places = max(1, kernel.blocks_per_multiprocessor(block)) * context.device.multiprocessors
         self.grid, self.block = max(1, min(-(-piece // block), places)), block
         self.threads = self.grid * block
@@ -211,7 +211,7 @@ class _Lane:
         self.out = context.allocate(max(1, piece * kept * item))
         self.memory = context.allocate(self.threads * (batch.n + 1) * item)
         self.report, self.status = context.allocate(piece * REPORT * 8), context.allocate(piece)
-        # Pinned: other memory cannot be copied while the host goes on.
+        # Pinned: other memory cannot be copied while the host continues.
         self.held_rows: NDArray[Any] = context.pinned((piece, given), batch.dtype)
         self.held_out: NDArray[Any] = context.pinned((piece, kept), batch.dtype)
         self.held_report: NDArray[Any] = context.pinned((piece, REPORT), np.int64)

@@ -1,4 +1,4 @@
-"""What lives on a device: its context, memory, streams and events.
+"""Resources of a device: its context, memory, streams and events.
 
     with Context(driver().device(0)) as context:
         words = context.allocate(array.nbytes)
@@ -6,13 +6,13 @@
         Module(context, ptx).kernel("add").launch(grid, block, arguments=[words, c_int64(len(array))])
         words.copy_to_host(array)
 
-The context is the device's *primary* one, retained: the one that the other libraries of this process use. It is made current
-around every call and put back after it, so any thread may call, and no library finds another context than it left.
+The context is the *primary* context of the device, retained; other libraries of this process use it, too. It is made current
+around every call and restored after it, so any thread may call, and no library finds another context than it left.
 
-Whatever is taken is given back once: by `close()`, at the end of a `with`, or when it is collected; memory not before the device
-is done with all that is under way. No managed memory, ever: too much of it can hang a device.
+Each resource is freed once: by `close()`, at the end of a `with`, or when it is collected. Memory is freed only after all queued
+work of the device. Managed memory is never used: too much of it can hang a device.
 
-Trap: work queued in a stream is done later, and what goes wrong in it is told by a later call.
+Trap: work in a stream is done later, and its errors are reported by a later call.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from retrograd.simulator.engines.cuda.driver import (
     size_text,
 )
 
-#: streams that are always there (CUstream): that of calls which name none, and one for each thread
+#: permanent streams (CUstream): the default stream, and one for each thread
 LEGACY_STREAM, THREAD_STREAM = 1, 2
 
 _NON_BLOCKING, _NO_TIMING, _PORTABLE = 1, 2, 1
-#: so many arrays are held for a stream before it is asked whether it is done
+#: number of held arrays of a stream from which on the stream is queried
 _HELD = 64
-#: what is given back only when nothing that is under way can use it
+#: resources that are freed only when no queued work can use them
 _IN_USE = frozenset({"cuMemFree_v2", "cuMemFreeHost", "cuModuleUnload", "cuStreamDestroy_v2"})
 
 
 class _Retained:
-    """One retaining of a device's primary context, released when nothing holds it any more."""
+    """A retained primary context, released when it has no more references."""
 
     def __init__(self, device: Device) -> None:
         self.driver: Driver = device.driver
@@ -67,7 +67,7 @@ class _Retained:
 
 
 def when_collected(thing: object, call: Callable[..., object], *arguments: Any) -> weakref.finalize[..., Any]:
-    """Call this once `thing` is no more; never at the end of the process, when the driver takes back all there is by itself."""
+    """Call a function once `thing` is collected; not at the end of the process, when the driver frees everything."""
     finalizer = weakref.finalize(thing, call, *arguments)
     finalizer.atexit = False
     return finalizer
@@ -79,7 +79,7 @@ def _release(driver: Driver, device: int) -> None:
 
 
 def _give_back(retained: _Retained, name: str, *handle: int) -> None:
-    """Says nothing: what went wrong before is told by the next synchronisation, and there is no remedy here."""
+    """Ignore errors: earlier faults are reported by the next synchronisation, and have no remedy here."""
     driver = retained.driver
     if driver.process != os.getpid():
         return  # a child by fork has the objects, and not the context
@@ -91,7 +91,7 @@ def _give_back(retained: _Retained, name: str, *handle: int) -> None:
 
 
 def _let_go(retained: _Retained, _owner: Any) -> None:
-    """Hold what another library lent until the device is done with it: that library may use the memory again at once."""
+    """Hold memory of another library until the device is done with it, since that library may use it again at once."""
     _give_back(retained, "cuCtxSynchronize")
 
 
@@ -102,7 +102,7 @@ def _given_back(what: str) -> DeviceError:
 
 
 class Resource:
-    """Something that a context has, given back once."""
+    """A resource of a context, freed once."""
 
     def __init__(self, context: Context, handle: int, give_back: str | None) -> None:
         self.context = context
@@ -122,11 +122,11 @@ class Resource:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not given back."""
+        """Whether it has not been freed."""
         return self._open
 
     def close(self) -> None:
-        """Give it back now; again has no effect."""
+        """Free it now; a second call has no effect."""
         self._open = False
         if self._finalizer is not None:
             self._finalizer()
@@ -141,14 +141,14 @@ class Resource:
 class Context:
     """A device, ready for work. Raises DeviceError: RG1002 if it cannot be used, RG1004 if it has no room.
 
-    `close()` gives back all that was taken by it, but for memory of the host's that a NumPy array still shows.
+    `close()` frees all its resources, except host memory that is still in use by a NumPy array.
     """
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self._retained: _Retained | None = _Retained(device)
         self._resources: weakref.WeakSet[Resource] = weakref.WeakSet()
-        #: the stream of calls that name none
+        #: the default stream
         self.default_stream = Stream(self, LEGACY_STREAM)
 
     @property
@@ -163,7 +163,7 @@ class Context:
 
     @contextmanager
     def current(self) -> Iterator[Driver]:
-        """The driver, while this context is the thread's current one."""
+        """The driver, while this context is current in the thread."""
         retained = self.retained
         driver = retained.driver
         driver.call("cuCtxPushCurrent_v2", retained.handle)
@@ -173,7 +173,7 @@ class Context:
             driver.result("cuCtxPopCurrent_v2", byref(c_void_p()))
 
     def synchronize(self) -> None:
-        """Wait until all work on the device is done, that of other libraries in this process too."""
+        """Wait until all work on the device is done, including that of other libraries in this process."""
         with self.current() as driver:
             driver.call("cuCtxSynchronize")
 
@@ -185,13 +185,13 @@ class Context:
         return free.value, total.value
 
     def allocate(self, size: int) -> Buffer:
-        """Device memory of so many bytes; what is in it is not defined. Raises DeviceError RG1004."""
+        """Device memory of `size` bytes with undefined contents. Raises DeviceError RG1004."""
         return Buffer(self, size)
 
     def pinned(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """An array in memory of the host's that the device reads and writes by itself: copies run beside other work.
+        """An array in pinned host memory, which the device reads and writes itself: copies run beside other work.
 
-        Its contents are not defined. It is given back with the last array that shows it. Raises DeviceError RG1004.
+        Its contents are undefined. It is freed with the last array that uses it. Raises DeviceError RG1004.
         """
         kind = np.dtype(dtype)
         shape = (shape,) if isinstance(shape, int) else shape
@@ -211,7 +211,7 @@ class Context:
             raise driver.failed("cuMemHostAlloc", result)
         memory = (ctypes.c_ubyte * size).from_address(pointer.value)
         when_collected(memory, _give_back, self.retained, "cuMemFreeHost", pointer.value)
-        return np.ndarray(shape, kind, buffer=memoryview(memory))  # which holds `memory`, and so do views of it
+        return np.ndarray(shape, kind, buffer=memoryview(memory))  # it and its views hold `memory`
 
     def stream(self) -> Stream:
         """A new stream, which waits for no other and for which none waits."""
@@ -221,14 +221,14 @@ class Context:
         return Stream(self, handle.value or 0, "cuStreamDestroy_v2")
 
     def event(self, *, timing: bool = True) -> Event:
-        """A new event; without `timing` it is quicker, and says no time."""
+        """A new event; without `timing` it is faster, and has no time."""
         handle = c_void_p()
         with self.current() as driver:
             driver.call("cuEventCreate", byref(handle), 0 if timing else _NO_TIMING)
         return Event(self, handle.value or 0, "cuEventDestroy_v2")
 
     def close(self) -> None:
-        """Give back all that was taken by it; again has no effect."""
+        """Free all its resources; a second call has no effect."""
         for resource in list(self._resources):
             resource.close()
         self._retained = None
@@ -257,8 +257,8 @@ class Buffer(Resource):
     """Device memory, `size` bytes from `address`: allocated, or lent by `owner`, which is held until the device is done with it.
 
     Copies without a stream begin when all work on the device is done, and are done when they return. With a stream they are
-    queued in it, and the array in the host's memory is held until the stream was found to be done. Trap: it must not be
-    written, nor its contents relied on, before that.
+    queued in it, and the host array is held until the stream is done. Trap: before that the host array must not be written,
+    and its contents are undefined.
     """
 
     def __init__(self, context: Context, size: int, address: int | None = None, owner: Any = None) -> None:
@@ -275,7 +275,7 @@ class Buffer(Resource):
 
     @property
     def address(self) -> int:
-        """Where it begins; 0 if it has no bytes."""
+        """Its address; 0 if it has no bytes."""
         return self.handle
 
     def copy_from_host(self, array: NDArray[Any], stream: Stream | None = None, offset: int = 0) -> None:
@@ -342,27 +342,27 @@ class Stream(Resource):
     """A queue of work, done in order."""
 
     def __init__(self, context: Context, handle: int, give_back: str | None = None) -> None:
-        """`give_back` None: the stream belongs to another, or to the driver."""
+        """`give_back` None: the stream belongs to another library, or to the driver."""
         super().__init__(context, handle, give_back)
         self._held: dict[int, object] = {}
         self._holds = count()
 
     def hold(self, thing: object) -> None:
-        """Keep it from being collected until the stream is found to be done."""
+        """Hold a reference to it until the stream is done."""
         held = list(self._held)
         if len(held) >= _HELD and self.done:
             self._let_go(held)
         self._held[next(self._holds)] = thing
 
     def synchronize(self) -> None:
-        """Wait until all work that is queued here is done. Raises DeviceError RG1005 for what went wrong in it."""
+        """Wait until all queued work is done. Raises DeviceError RG1005 for its errors."""
         held = list(self._held)
         with self.context.current() as driver:
             driver.call("cuStreamSynchronize", self.handle)
         self._let_go(held)
 
     def _let_go(self, held: Sequence[int]) -> None:
-        """Those only: other threads may have queued more meanwhile."""
+        """Release these references only, since other threads may have queued more work."""
         for key in held:
             self._held.pop(key, None)
 
@@ -372,7 +372,7 @@ class Stream(Resource):
         return _ready(self.context, "cuStreamQuery", self.handle)
 
     def record(self) -> Event:
-        """An event that has happened when all work that is queued here now is done."""
+        """An event that happens when all work queued so far is done."""
         event = self.context.event(timing=False)
         event.record(self)
         return event
@@ -383,7 +383,7 @@ class Stream(Resource):
             driver.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
     def wait_for(self, other: Stream) -> None:
-        """Let work that is queued here from now on wait for what is queued there now."""
+        """Let work that is queued here from now on wait for the work of the other stream."""
         if other.handle != self.handle:
             with other.record() as event:
                 self.wait(event)
@@ -396,7 +396,7 @@ class Event(Resource):
         super().__init__(context, handle, give_back)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Let it happen when what is queued in the stream now is done."""
+        """Let it happen when the work queued in the stream is done."""
         with self.context.current() as driver:
             driver.call("cuEventRecord", self.handle, (stream or self.context.default_stream).handle)
 

@@ -4,8 +4,8 @@
     lend(…) -> capsule                               the lender's side
 
 A capsule is called `dltensor`, or `dltensor_versioned` since DLPack 1.0: that structure begins with its version, and has flags.
-Who takes the memory calls the capsule `used_…`, and calls the deleter in the structure when it needs the memory no more. A
-borrower says by `max_version` what it can read: without it, or below 1.0, it must be given the old structure.
+The borrower renames the capsule to `used_…`, and calls the deleter of the structure after its last use of the memory. It passes
+the newest version that it can read as `max_version`: without it, or below 1.0, it must receive the old structure.
 
 Source: dmlc/dlpack, dlpack.h 1.1, and its Python specification; array API 2024.12, `array.__dlpack__`.
 """
@@ -36,7 +36,7 @@ import numpy as np
 from retrograd.simulator.engines.cuda.context import when_collected
 
 _T = TypeVar("_T")
-#: what we can read; and what we write, which is read by all of 1.x
+#: the newest version that is read here; the version that is written, which all of 1.x can read
 MAX_VERSION, _OWN_VERSION = (1, 1), (1, 0)
 #: devices (DLDeviceType)
 CUDA, CUDA_MANAGED = 2, 13
@@ -50,7 +50,7 @@ _READ_ONLY, _COPIED = 1, 2
 _LETTERS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 _CODES = {letter: code for code, letter in _LETTERS.items()}
 _NAMES = {0: "int", 1: "uint", 2: "float", 3: "opaque", 4: "bfloat", 5: "complex", 6: "bool"}
-#: more axes than any library has
+#: limit of axes, above that of any library
 _MOST_AXES = 64
 
 
@@ -81,7 +81,7 @@ class _Versioned(Structure):
 
 
 def _immortal(thing: _T) -> _T:
-    """What C code may use until the process is gone, after this module, too."""
+    """An object that C code may use until the end of the process, even after this module."""
     ctypes.pythonapi.Py_IncRef(py_object(thing))
     return thing
 
@@ -106,12 +106,12 @@ _new_capsule = _api("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
 
 
 class _Owner:
-    """Whose end tells the lender that the memory is needed no more."""
+    """An owner of borrowed memory; its end releases the memory to the lender."""
 
 
 @dataclass(frozen=True)
 class Lent:
-    """What a capsule lends, while it is not taken. `strides` in bytes, None: contiguous; `dtype` None: `type_name` says what."""
+    """The memory of a capsule before it is taken. `strides` in bytes, None: contiguous; if `dtype` is None, `type_name` names the type."""
 
     address: int
     device: tuple[int, int]
@@ -127,22 +127,22 @@ class Lent:
     deleter: int | None
 
     def take(self) -> object:
-        """Take the memory: the lender is told when what is returned is collected."""
+        """Take the memory. It is released to the lender when the result is collected."""
         owner = _Owner()
         _call_it(self.capsule, _USED[self.name])
         if self.deleter:
-            # Deleters that need the interpreter's lock and do not take it are about; so we keep it.
+            # Some deleters need the interpreter's lock without taking it, so it is held.
             when_collected(owner, _delete, ctypes.PYFUNCTYPE(None, c_void_p)(self.deleter), self.managed, os.getpid())
         return owner
 
 
 def _delete(deleter: Callable[[int], None], managed: int, process: int) -> None:
-    if process == os.getpid():  # a child by fork did not borrow it
+    if process == os.getpid():  # a forked child did not borrow it
         deleter(managed)
 
 
 def look(capsule: Any) -> Lent:
-    """What a capsule lends; it stays the lender's. Raises ValueError with what is wrong with it."""
+    """The memory of a capsule, without taking it. Raises ValueError with the reason if it is malformed."""
     name = next((name for name in _USED if _is_called(capsule, name)), None)
     if name is None:
         raise ValueError("its `__dlpack__` gives no DLPack capsule, or one that was used before")
@@ -153,7 +153,7 @@ def look(capsule: Any) -> Lent:
         managed = _Managed.from_address(address)
     else:
         managed = _Versioned.from_address(address)
-        if managed.major != MAX_VERSION[0]:  # the rest may lie elsewhere
+        if managed.major != MAX_VERSION[0]:  # the other fields may be in other places
             raise ValueError(f"it is lent by DLPack {managed.major}.{managed.minor}, which is not known here")
         flags = managed.flags
     tensor = managed.tensor
@@ -193,7 +193,7 @@ def _dtype(code: int, bits: int) -> np.dtype[Any] | None:
 
 
 class _Loan:
-    """A structure that is lent, and what it points to."""
+    """A lent structure, with the data to which it points."""
 
     def __init__(self, managed: Structure, arrays: tuple[Any, ...], owner: object) -> None:
         self.managed, self.arrays, self.owner = managed, arrays, owner
@@ -216,7 +216,7 @@ def _references(loan: _Loan) -> int:
 
 
 def _references_of_ours() -> int:
-    """What `_references` says of a capsule that only its loan holds: it differs between versions of Python."""
+    """The `_references` of a capsule that only its loan holds, which differ between versions of Python."""
     loan = _Loan(_Device(), (), None)
     loan.capsule = object()
     return _references(loan)
@@ -226,11 +226,11 @@ _OURS = _references_of_ours()
 
 
 def _end_refused_loans() -> None:
-    """End the loans whose capsule was thrown away, and not taken.
+    """End the loans whose capsule was dropped without being taken.
 
-    A destructor of the capsule would do it at once, and is C code elsewhere. One in Python, by ctypes, spoils what it is for: a
-    capsule is thrown away when a borrower raises an exception, and code that runs while one is under way loses it (SystemError:
-    error return without exception set). So the capsules are kept, and looked at when the next is made.
+    Other libraries use a destructor of the capsule in C. A destructor in Python, by ctypes, fails: a capsule is dropped when a
+    borrower raises an exception, and Python code that runs then loses the exception (SystemError: error return without
+    exception set). The capsules are therefore kept, and checked when the next one is made.
     """
     for managed, loan in list(_loans.items()):
         if _references(loan) <= _OURS and any(_is_called(loan.capsule, name) for name in _USED):
@@ -248,9 +248,9 @@ def lend(
     read_only: bool = False,
     copied: bool = False,
 ) -> Any:
-    """A capsule that lends contiguous memory; `owner` is held until the borrower needs it no more.
+    """A capsule that lends contiguous memory; `owner` is held until the borrower releases it.
 
-    The old structure cannot say `read_only`: then it must not be lent so.
+    The old structure has no flag `read_only`, so it must not lend read-only memory.
     """
     _end_refused_loans()
     axes = len(shape)

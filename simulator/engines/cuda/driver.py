@@ -1,13 +1,12 @@
-"""The CUDA driver by ctypes: its library, its calls and their errors, and the devices that it knows.
+"""The CUDA driver by ctypes: its library, calls, errors and devices.
 
     driver().devices  ·  driver().call("cuCtxSynchronize")
 
-Kernels are PTX text, made by LLVM's NVPTX back end and loaded and launched through the *driver API*, not through a Python
-package for CUDA. The driver's interface is frozen (a function that changes gets a new name, such as cuMemAlloc_v2) and
-comes with the driver, so on a machine with a GPU nothing has to be installed but Retrograd; the packages bring traps of
-their own, NumPy versions and toolkits newer than the driver among them. What lives on a device is in `context`: there the
-primary context is retained, which is the one that PyTorch, JAX, CuPy and Numba use, so that their arrays in the same process
-can be used where they lie (`arrays`).
+Kernels are PTX text from LLVM's NVPTX back end. They are loaded and launched through the *driver API*, not through a Python
+package for CUDA. Its interface is frozen (a function that changes gets a new name, such as cuMemAlloc_v2) and comes with
+the driver, so a machine with a GPU needs no other installation. Packages for CUDA depend on certain versions of NumPy, the
+toolkit and the driver. `context` has the resources of a device. It retains the primary context, which PyTorch, JAX, CuPy and
+Numba use, too, so that their arrays in the same process can be used in place (`arrays`).
 
 Nothing here imports NumPy: `retrograd devices` starts at once. Source: CUDA Driver API, cuda.h of CUDA 11.0 to 13.0.
 """
@@ -31,7 +30,7 @@ _Handle = c_void_p  # CUcontext, CUmodule, CUfunction, CUstream, CUevent: opaque
 _Address = c_uint64  # CUdeviceptr: unsigned long long
 _Device = c_int  # CUdevice
 
-#: what is called, and what it takes. Each returns a CUresult.
+#: function -> types of its arguments. Each returns a CUresult.
 PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuInit": (c_uint,),
     "cuDriverGetVersion": (POINTER(c_int),),
@@ -79,16 +78,16 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuLaunchKernel": (_Handle, *[c_uint] * 7, _Handle, POINTER(c_void_p), POINTER(c_void_p)),
 }
 
-#: results (CUresult) that are told apart
+#: results (CUresult) with an error of their own
 OUT_OF_MEMORY, NOT_FOUND, NOT_READY = 2, 500, 600
-#: results that say that code was not accepted: image, PTX, PTX version, architecture, no compiler or none allowed
+#: results for code that is not accepted: image, PTX, PTX version, architecture, no compiler or none allowed
 REJECTED = frozenset({200, 209, 218, 221, 222, 223, 225, 300})
 
 #: attributes of a device (CUdevice_attribute)
 _THREADS_PER_BLOCK, _SHARED_PER_BLOCK, _WARP, _CLOCK, _MULTIPROCESSORS = 1, 97, 10, 13, 16
 _THREADS_PER_MULTIPROCESSOR, _MAJOR, _MINOR = 39, 75, 76
 
-#: why CUDA, or a device, does not start: result -> (why, what to do)
+#: result of a failed start of CUDA or a device -> (reason, remedy)
 _STARTING = {
     3: ("it was started before this process was forked from another",
         "Start processes with multiprocessing's method `spawn` or `forkserver`."),
@@ -115,7 +114,7 @@ _LOST = (
     "A kernel did what it must not, and the device's context is lost: start the process again. "
     "If no array was freed too early, please report it with the program."
 )
-#: what to do about a call that failed
+#: result of a failed call -> remedy
 _FAILED = {
     3: _STARTING[3][1],
     201: "The context was given back, or another library has reset the device: start the process again.",
@@ -139,12 +138,12 @@ Version = tuple[int, int]
 
 
 def newest_ptx(cuda: Version) -> Version:
-    """The newest PTX that a driver of this version of CUDA reads, as far as is known here: newer drivers read more."""
+    """The newest known PTX that a driver of this version of CUDA reads; newer drivers read more."""
     return next((ptx for version, ptx in _PTX if version <= cuda), (6, 5))
 
 
 def cuda_that_reads(ptx: Version) -> Version | None:
-    """The first version of CUDA that reads this PTX; None if it is newer than what is known here."""
+    """The first version of CUDA that reads this PTX; None if it is not in the table."""
     return min((version for version, newest in _PTX if newest >= ptx), default=None)
 
 
@@ -179,14 +178,14 @@ def _library_names() -> tuple[str, ...]:
 def load_library() -> Any:
     """The driver's library. Raises DeviceError RG1002 if there is none, or none that can be loaded.
 
-    A CDLL of our own: its functions' argument types are shared with nobody.
+    A separate CDLL, so that other libraries do not share the argument types of its functions.
     """
     names = _library_names()
     for name in names:
         try:
             return ctypes.CDLL(name)
         except OSError as error:
-            # Not there is the usual case; anything else, such as a library for another processor, is worth saying.
+            # A missing library is the usual case; other faults, such as a library for another processor, are reported.
             if not any(phrase in str(error) for phrase in ("No such file", "no such file", "not find")):
                 raise device_error("RG1002", f"the CUDA driver's library cannot be loaded: {error}") from None
     raise device_error("RG1002", f"no CUDA driver is installed: there is no {names[0]}")
@@ -196,7 +195,7 @@ class Driver:
     """The driver: its functions by name, with types on their arguments, and started."""
 
     def __init__(self, library: Any) -> None:
-        """`library`: the loaded library, or what behaves like it. Raises DeviceError RG1002 if it does not start."""
+        """`library`: the loaded library, or an object with its functions. Raises DeviceError RG1002 if it does not start."""
         if ctypes.sizeof(c_void_p) != 8:
             raise device_error("RG1002", "the CUDA driver has 64-bit addresses, and this Python has not")
         self._functions: dict[str, Any] = {}
@@ -208,14 +207,14 @@ class Driver:
                 )
             function.argtypes, function.restype = types, c_int
             self._functions[name] = function
-        #: the process that it was started in: another cannot use it
+        #: the process in which it was started; others cannot use it
         self.process = os.getpid()
         result = self.result("cuInit", 0)
         if result:
             raise self.unavailable("the CUDA driver is installed, and does not start", result)
 
     def result(self, name: str, *arguments: Any) -> int:
-        """What the call returned, 0 if all is well. The interpreter runs other threads meanwhile."""
+        """The result of the call, 0 for success. Other threads run during the call."""
         result: int = self._functions[name](*arguments)
         return result
 
@@ -226,7 +225,7 @@ class Driver:
             raise self.failed(name, result)
 
     def describe(self, result: int) -> str:
-        """The name and the text that the driver has for a result."""
+        """The driver's name and text of a result."""
         found = []
         for question in ("cuGetErrorName", "cuGetErrorString"):
             text = c_char_p()
@@ -240,7 +239,7 @@ class Driver:
         return device_error("RG1005", f"{name} failed with {self.describe(result)}", _FAILED.get(result))
 
     def unavailable(self, what: str, result: int) -> DeviceError:
-        """Why CUDA or a device does not start."""
+        """The error for CUDA or a device that does not start."""
         why, fix = _STARTING.get(result, (None, None))
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         hidden = "" if result != 100 or visible is None else f"; CUDA_VISIBLE_DEVICES is `{visible}`"
@@ -256,7 +255,7 @@ class Driver:
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:
-        """The devices, those that CUDA_VISIBLE_DEVICES hides left out."""
+        """The devices, without devices that CUDA_VISIBLE_DEVICES hides."""
         count = c_int()
         result = self.result("cuDeviceGetCount", byref(count))
         if result or not count.value:
@@ -264,7 +263,7 @@ class Driver:
         return tuple(self._device(index) for index in range(count.value))
 
     def device(self, index: int = 0) -> Device:
-        """One device. Raises DeviceError RG1002 if there is no such one."""
+        """The device with an index. Raises DeviceError RG1002 if there is none."""
         if not 0 <= index < len(self.devices):
             there = "the only one is 0" if len(self.devices) == 1 else f"they are 0 to {len(self.devices) - 1}"
             raise device_error("RG1002", f"there is no CUDA device {index}: {there}")
@@ -299,7 +298,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Device:
-    """A device, and how much there is of it. Memory in bytes, the clock in kHz; `shared_per_block` for kernels that ask for it."""
+    """A device and its resources. Memory in bytes, the clock in kHz; `shared_per_block` for kernels that request it."""
 
     index: int
     handle: int
@@ -319,7 +318,7 @@ class Device:
 
     @property
     def target(self) -> str:
-        """What LLVM calls it: sm_90."""
+        """Its architecture in LLVM's notation: sm_90."""
         return f"sm_{self.capability[0]}{self.capability[1]}"
 
 
@@ -328,7 +327,7 @@ _driver: Driver | None = None
 
 
 def driver() -> Driver:
-    """The driver of this machine, started once. Raises DeviceError RG1002, and may be asked again: nothing is kept then."""
+    """The driver of this machine, started once. Raises DeviceError RG1002, after which it may be called again."""
     global _driver  # noqa: PLW0603 - one driver in a process, as there is one library
     with _lock:
         if _driver is None:
@@ -339,7 +338,7 @@ def driver() -> Driver:
 
 
 def devices() -> tuple[Device, ...]:
-    """The CUDA devices of this machine; none where there is no driver, too. `driver().devices` says why."""
+    """The CUDA devices of this machine; none if there is no driver. `driver().devices` raises the reason."""
     try:
         return driver().devices
     except DeviceError:
@@ -348,7 +347,7 @@ def devices() -> tuple[Device, ...]:
 
 @contextmanager
 def using(library: Any) -> Iterator[Driver]:
-    """`driver()` is that of this library for a while: for tests, which have no device."""
+    """Replace the driver by that of another library, for tests without a device."""
     global _driver  # noqa: PLW0603
     with _lock:
         before, _driver = _driver, Driver(library)

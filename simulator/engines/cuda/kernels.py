@@ -3,8 +3,8 @@
     kernel = Module(context, ptx).kernel("add")
     kernel.launch(grid=-(-n // 128), block=128, arguments=[words, c_int64(n)])
 
-Traps: a launch returns at once, and what goes wrong in it is told by a later call. Arguments are as wide as the kernel's
-parameters, or the device reads what lies beside them.
+Traps: a launch returns at once, and its errors are reported by a later call. Arguments must be as wide as the kernel's
+parameters; otherwise the device reads beyond them.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _LOG_LINES = 3
 class Module(Resource):
     """Code on a device, from PTX text. Raises DeviceError RG1003 if the driver does not accept it.
 
-    `name`: what errors call it. `max_registers`: of a thread; more values lie in memory then. `level`: of optimisation, 0 to 4;
-    less is translated sooner. `log`: what the compiler says of it: registers, memory, spills.
+    `name`: its name in errors. `max_registers`: limit for a thread; other values are in memory. `level`: of optimisation, 0 to 4;
+    a lower level compiles faster. `log`: the compiler's report of registers, memory and spills.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Module(Resource):
                 ptx.encode() + b"\0",
                 len(options),
                 (c_int * len(options))(*options),
-                # Numbers are passed in the place of pointers; that is how the call is made.
+                # The call takes numbers in the place of pointers.
                 (c_void_p * len(options))(*options.values()),
             )
         if result == OUT_OF_MEMORY:
@@ -78,7 +78,7 @@ class Module(Resource):
         super().__init__(context, handle.value or 0, "cuModuleUnload")
 
     def _rejected(self, device: Device, result: int, log: str) -> DeviceError:
-        """What the compiler in the driver says, and whether it is too old."""
+        """The error with the log of the driver's compiler, and whether the driver is too old."""
         driver = device.driver
         lines = [line.strip() for line in log.split("\n") if line.strip("\0 \r\t")]
         said = "; ".join(lines[:_LOG_LINES]) + "; …" * (len(lines) > _LOG_LINES) or driver.describe(result)
@@ -108,7 +108,7 @@ class Module(Resource):
         return error
 
     def kernel(self, name: str) -> Kernel:
-        """One of its kernels. Raises DeviceError RG1003 if there is none of that name."""
+        """The kernel with a name. Raises DeviceError RG1003 if there is none."""
         handle = c_void_p()
         with self.context.current() as driver:
             result = driver.result("cuModuleGetFunction", byref(handle), self.handle, name.encode())
@@ -126,8 +126,7 @@ class Module(Resource):
 class Kernel:
     """A function that is launched on the device.
 
-    `registers` of a thread, `local_bytes` of a thread's memory (spills among it), `shared_bytes` of a block, and
-    `max_threads` that a block of it may have.
+    `registers` and `local_bytes` (spills included) of a thread, `shared_bytes` of a block, and `max_threads` of a block.
     """
 
     def __init__(self, module: Module, name: str, handle: int) -> None:
@@ -142,7 +141,7 @@ class Kernel:
     @property
     def handle(self) -> int:
         """The driver's handle."""
-        _ = self.module.handle  # raises if the code was given back
+        _ = self.module.handle  # raises if the code was freed
         return self._handle
 
     def _attribute(self, number: int) -> int:
@@ -152,9 +151,9 @@ class Kernel:
         return value.value
 
     def best_block(self, shared: int = 0, limit: int = 0) -> tuple[int, int]:
-        """(threads in a block, blocks): with so many threads most of them run at once, and so many blocks fill the device.
+        """(threads in a block, blocks) with the greatest number of running threads, and blocks that fill the device.
 
-        `shared`: dynamic shared memory of a block, in bytes; `limit`: no more threads than that; 0: as many as may be.
+        `shared`: dynamic shared memory of a block, in bytes; `limit` of the threads; 0: no limit.
         """
         blocks, threads = c_int(), c_int()
         with self.context.current() as driver:
@@ -164,14 +163,14 @@ class Kernel:
         return threads.value, blocks.value
 
     def blocks_per_multiprocessor(self, block: int, shared: int = 0) -> int:
-        """How many blocks of so many threads run at once on a multiprocessor."""
+        """The number of blocks of `block` threads that run at once on a multiprocessor."""
         blocks = c_int()
         with self.context.current() as driver:
             driver.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", byref(blocks), self.handle, block, shared)
         return blocks.value
 
     def occupancy(self, block: int, shared: int = 0) -> float:
-        """How much of a multiprocessor's room for threads blocks of so many threads take, 0 to 1."""
+        """The share of a multiprocessor's threads that blocks of this size fill, 0 to 1."""
         threads = self.blocks_per_multiprocessor(block, shared) * block
         return threads / self.context.device.threads_per_multiprocessor
 
@@ -183,19 +182,19 @@ class Kernel:
         stream: Stream | None = None,
         shared: int = 0,
     ) -> None:
-        """Queue it: `grid` blocks of `block` threads each, along one to three axes. A grid of no blocks is no work.
+        """Queue it: `grid` blocks of `block` threads each, along one to three axes. A grid without blocks does nothing.
 
-        `arguments`: ctypes values, as wide as the parameters are, or what has an `address` (memory, arrays). `shared`:
+        `arguments`: ctypes values, as wide as the parameters are, or objects with an `address` (memory, arrays). `shared`:
         dynamic shared memory of a block, in bytes.
         """
         size = (*_three(grid), *_three(block))
         if 0 in size[:3]:
             return
         values = [_argument(value) for value in arguments]
-        # The driver takes as many as the kernel has parameters. A null after the last makes one too few an early fault.
+        # The driver reads one pointer for each parameter. A final null makes a missing argument fail early.
         pointers = (c_void_p * (len(values) + 1))(*map(ctypes.addressof, values), None)
         with self.context.current() as driver:
-            if shared > self._dynamic_shared:  # more than there is for all kernels is asked for
+            if shared > self._dynamic_shared:  # beyond the default, shared memory must be requested
                 driver.call("cuFuncSetAttribute", self.handle, _DYNAMIC_SHARED, shared)
                 self._dynamic_shared = shared
             queue = (stream or self.context.default_stream).handle
@@ -211,7 +210,7 @@ def _three(size: int | Sequence[int]) -> tuple[int, int, int]:
 
 
 def _argument(value: Any) -> Any:
-    """A ctypes value that holds the argument; the pointer to it is what the driver takes."""
+    """A ctypes value of the argument; the driver takes a pointer to it."""
     if isinstance(value, ctypes._SimpleCData | ctypes.Structure | ctypes.Array):
         return value
     address = getattr(value, "address", None)

@@ -1,9 +1,9 @@
-"""Batches whose words lie on the device already, and stay there: arrays of PyTorch, CuPy, JAX and others, without a copy.
+"""Batches whose words are on the device, and stay there: arrays of PyTorch, CuPy, JAX and others, without a copy.
 
     batch = ResidentBatch(program, context, columns)
-    ran = batch(rows, out)                               out[i] := what is kept of memory, after the run on rows[i]
+    ran = batch(rows, out)                               out[i] := the kept words of memory, after the run on rows[i]
 
-The module is loaded once, and serves for any number of calls. WordMatrix are the program's: a fixed-point number x is the integer
+The module is loaded once, for any number of calls. Words are those of the program: a fixed-point number x is the integer
 x·2^F (`retrograd.fixed`), in integers as wide as the format, signed or not.
 """
 
@@ -29,24 +29,24 @@ from retrograd.simulator.stores import limit_of
 
 @dataclass(frozen=True)
 class DeviceRowResults:
-    """A batch afterwards: what is kept of it on the device, the rest here."""
+    """The result of a batch: its words on the device, counts and status here."""
 
-    #: a row for each instance; of one that failed, what was there before
+    #: a row for each instance; an instance that failed keeps its former row
     out: DeviceArray
-    #: instructions executed by each
+    #: instructions executed by each instance
     steps: NDArray[np.int64]
-    #: words lost by each
+    #: words erased by each instance
     lost_words: NDArray[np.int64]
-    #: the instances that did not come to the end
+    #: the instances that failed
     failed: NDArray[np.int64]
-    #: the words that are summed, as signed numbers
+    #: the sums of words, as signed numbers
     sums: list[int]
-    #: what each would take on the co-processor, if that was asked for
+    #: cycles of each instance on the co-processor, if requested
     cycles: NDArray[np.int64] | None
 
 
 class ResidentBatch:
-    """A program on a device, ready to be run for rows that lie there.
+    """A program on a device, ready to run on rows that are there.
 
     `columns`, `shared`, and the modes are those of `batch.run_batch`. Raises DeviceError RG1003 to RG1005.
     """
@@ -80,9 +80,9 @@ class ResidentBatch:
         self._places = places * self._block
 
     def __call__(self, rows: Any, out: Any = None, *, limit: int | None = None) -> DeviceRowResults:
-        """Run it for each row: an array on the device, of the words that are given. `out` takes what is kept; a new array else.
+        """Run it for each row of an array of words on the device. `out` receives the kept words (default: a new array).
 
-        It waits for work that is under way on them, and returns when all have ended. `limit`: steps for each instance.
+        It waits for queued work on both arrays, and returns when all instances have ended. `limit`: steps for each instance.
         Raises ArrayError RG1006 for arrays that cannot be used, DeviceError RG1004 and RG1005.
         """
         context, columns = self.context, self.columns
@@ -127,7 +127,7 @@ class ResidentBatch:
 
 
 def _check_shape(name: str, array: DeviceArray, columns: int, rows: int | None = None) -> None:
-    """Raise ArrayError unless it is a matrix of so many columns, and rows."""
+    """Raise ArrayError unless it is a matrix of these columns and rows."""
     if array.ndim != 2 or array.shape[1] != columns or rows not in (None, array.shape[0]):
         wanted = f"{'any number of' if rows is None else rows} rows of {columns} words"
         refuse_array(name, f"has shape {array.shape}; wanted are {wanted}")
