@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from retrograd.assembler.lexer import Fault, escape
+from retrograd.assembler.lexer import TextFault, escape
 from retrograd.isa.words import Format
 
 _TOKEN = re.compile(
@@ -28,7 +28,7 @@ _MAX_DEPTH = 64
 
 
 def tokens(text: str) -> list[tuple[str, str, int]]:
-    """(kind, text, column) of every token. Raises Fault."""
+    """(kind, text, column) of every token. Raises TextFault."""
     out: list[tuple[str, str, int]] = []
     at = 0
     stripped = text.rstrip()
@@ -38,11 +38,11 @@ def tokens(text: str) -> list[tuple[str, str, int]]:
             at += len(stripped[at:]) - len(stripped[at:].lstrip())
             wrong = _LIKE_A_NUMBER.match(stripped, at)
             if wrong is None:
-                raise Fault("RG0104", f"unexpected `{stripped[at]}` in a constant", at, at + 1)
+                raise TextFault("RG0104", f"unexpected `{stripped[at]}` in a constant", at, at + 1)
             message = f"`{wrong[0][:40]}` is no number"
             if re.fullmatch(r"\d+\.\d*|\.\d+", wrong[0]):
                 message = f"`{wrong[0][:40]}` is no integer: write {wrong[0][:40]}q for a fixed-point number"
-            raise Fault("RG0104", message, at, wrong.end())
+            raise TextFault("RG0104", message, at, wrong.end())
         kind = str(found.lastgroup)
         out.append((kind, found.group(kind), found.start(kind)))
         at = found.end()
@@ -52,15 +52,15 @@ def tokens(text: str) -> list[tuple[str, str, int]]:
 def evaluate(text: str, w: Format, symbol: Callable[[str], int | None]) -> int:
     """The integer that the text denotes; `symbol` gives a name's value, or None if it has none (yet).
 
-    Raises Fault: RG0104 malformed, RG0106 undefined, RG0105 out of range.
+    Raises TextFault: RG0104 malformed, RG0106 undefined, RG0105 out of range.
     """
     stream = tokens(text)
     end = len(text.rstrip())
     position = 0
 
-    def fail(message: str, code: str = "RG0104", width: int = 1) -> Fault:
+    def fail(message: str, code: str = "RG0104", width: int = 1) -> TextFault:
         at = stream[position][2] if position < len(stream) else end
-        return Fault(code, message, at, at + width)
+        return TextFault(code, message, at, at + width)
 
     def primary(depth: int) -> int:
         nonlocal position
@@ -72,23 +72,23 @@ def evaluate(text: str, w: Format, symbol: Callable[[str], int | None]) -> int:
         position += 1
         if kind == "int":
             if len(word) > _MAX_BITS // 4:
-                raise Fault("RG0105", "the number is too long", at, at + len(word))
+                raise TextFault("RG0105", "the number is too long", at, at + len(word))
             try:
                 return int(word, 0 if word[:1] == "0" and word[1:2].isalpha() else 10)
             except ValueError:
-                raise Fault("RG0104", f"`{word}` is no number", at, at + len(word)) from None
+                raise TextFault("RG0104", f"`{word}` is no number", at, at + len(word)) from None
         if kind == "real":
             return _real(word, w, at)
         if kind == "char":
             body = word[1:-1]
             value = ord(body) if len(body) == 1 else escape(body[1])
             if value is None:
-                raise Fault("RG0104", f"unknown escape `{body}`", at, at + len(word))
+                raise TextFault("RG0104", f"unknown escape `{body}`", at, at + len(word))
             return value
         if kind == "name":
             value = symbol(word)
             if value is None:
-                raise Fault("RG0106", f"`{word}` is not defined", at, at + len(word), name=word)
+                raise TextFault("RG0106", f"`{word}` is not defined", at, at + len(word), name=word)
             return value
         if word == "(":
             value = binary(1, depth + 1)
@@ -99,7 +99,7 @@ def evaluate(text: str, w: Format, symbol: Callable[[str], int | None]) -> int:
         if word in "-+~":
             operand = primary(depth + 1)
             return {"-": -operand, "+": operand, "~": ~operand}[word]
-        raise Fault("RG0104", f"`{word}` cannot stand here", at, at + len(word))
+        raise TextFault("RG0104", f"`{word}` cannot stand here", at, at + len(word))
 
     def binary(level: int, depth: int) -> int:
         nonlocal position
@@ -129,7 +129,7 @@ def _apply(op: str, x: int, y: int, at: int) -> int:
             value = x * y
         case "/" | "%":
             if y == 0:
-                raise Fault("RG0104", "division by zero in a constant", at, at + 1)
+                raise TextFault("RG0104", "division by zero in a constant", at, at + 1)
             value = x // y if op == "/" else x % y
         case "&":
             value = x & y
@@ -139,10 +139,10 @@ def _apply(op: str, x: int, y: int, at: int) -> int:
             value = x ^ y
         case _:
             if not 0 <= y <= _MAX_BITS:
-                raise Fault("RG0105", f"shift by {y} in a constant", at, at + 2)
+                raise TextFault("RG0105", f"shift by {y} in a constant", at, at + 2)
             value = x << y if op == "<<" else x >> y
     if value.bit_length() > _MAX_BITS:
-        raise Fault("RG0105", "the constant is too large", at, at + len(op))
+        raise TextFault("RG0105", "the constant is too large", at, at + len(op))
     return value
 
 
@@ -150,9 +150,9 @@ def _real(word: str, w: Format, at: int) -> int:
     digits = word[:-1].replace("_", "")
     exponent = re.search(r"[eE]([+-]?\d+)$", digits)
     if len(digits) > 200 or (exponent and abs(int(exponent.group(1))) > 400):
-        raise Fault("RG0105", f"`{word[:20]}…` is too long a literal", at, at + len(word))
+        raise TextFault("RG0105", f"`{word[:20]}…` is too long a literal", at, at + len(word))
     value = round(Fraction(digits) * (1 << w.frac))
     # The sign is an operator, so the largest magnitude allowed here is that of the most negative number.
     if value > w.sign:
-        raise Fault("RG0105", f"{word} does not fit {w}", at, at + len(word))
+        raise TextFault("RG0105", f"{word} does not fit {w}", at, at + len(word))
     return value

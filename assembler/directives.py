@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from retrograd.assembler.layout import Layout
-from retrograd.assembler.lexer import Fault, arguments, checked_name, quoted, split_operands, unescaped
+from retrograd.assembler.lexer import TextFault, arguments, checked_name, quoted, split_operands, unescaped
 from retrograd.isa.program import MAX_DATA
 from retrograd.isa.words import WIDTHS, Format
 
@@ -57,10 +57,10 @@ class Directives:
         (width, at), (frac, where) = arguments(rest, column, 2, ".format WIDTH, FRAC")
         end = where + len(frac)
         if self.symbols.format_fixed or self.layout.code or self.layout.data:
-            raise Fault("RG0117", "the format is set too late", at, end, "put it first in the program, once")
+            raise TextFault("RG0117", "the format is set too late", at, end, "put it first in the program, once")
         bits, fraction = self.symbols.value(width, at), self.symbols.value(frac, where)
         if bits not in WIDTHS or not 0 <= fraction < bits:
-            raise Fault("RG0117", f"no format has {bits} bits, {fraction} of them fraction", at, end)
+            raise TextFault("RG0117", f"no format has {bits} bits, {fraction} of them fraction", at, end)
         self.symbols.format = Format(bits, fraction)
         self.symbols.format_fixed = True
 
@@ -70,7 +70,7 @@ class Directives:
         if found is None:
             at = column + len(rest) - len(rest.lstrip())
             hint = 'write `.label NAME, ADDRESS`, or `.label "TEXT"` for what is no name'
-            raise Fault("RG0113", "expected the name of a label", at, column + len(rest.rstrip()), hint)
+            raise TextFault("RG0113", "expected the name of a label", at, column + len(rest.rstrip()), hint)
         text, constant = found.groups()
         at = column + found.start(1)
         in_data = self.layout.in_data or constant is not None
@@ -82,10 +82,10 @@ class Directives:
         if text[0] == '"':
             name = unescaped(text[1:-1], at + 1)
             if not name:
-                raise Fault("RG0113", "a label without a name", at, at + 2)
+                raise TextFault("RG0113", "a label without a name", at, at + 2)
             # It is written in no operand, so a label of the other section may have the same name.
             if name in labels:
-                raise Fault("RG0107", f"the label {text} is already defined", at, at + len(text))
+                raise TextFault("RG0107", f"the label {text} is already defined", at, at + len(text))
             self.symbols.defined_at.setdefault(name, (self.sources.file.index, self.sources.line))
         else:
             name = text
@@ -95,11 +95,11 @@ class Directives:
     # ------------------------------------------------------------ memory and data
 
     def _words(self, text: str, at: int, most: int = MAX_DATA) -> int:
-        """A number of words. Raises Fault RG0116 for more than `most`."""
+        """A number of words. Raises TextFault RG0116 for more than `most`."""
         count = self.symbols.value(text, at)
         if not 0 <= count <= most:
             shown = str(count) if count.bit_length() < 200 else "so many"
-            raise Fault("RG0116", f"{shown} words, where 0 to {MAX_DATA} are possible", at, at + len(text))
+            raise TextFault("RG0116", f"{shown} words, where 0 to {MAX_DATA} are possible", at, at + len(text))
         return count
 
     def _memory(self, rest: str, column: int) -> None:
@@ -111,13 +111,13 @@ class Directives:
         open_one = self.layout.subroutine
         if data and open_one is not None:
             hint = "Put .data before the `proc` or after its `endproc`."
-            raise Fault("RG0114", f"the procedure `{open_one.name}` is open", column - 5, column, hint)
+            raise TextFault("RG0114", f"the procedure `{open_one.name}` is open", column - 5, column, hint)
         self.layout.in_data = data
 
     def _need_data(self, column: int) -> None:
         if not self.layout.in_data:
             begin = self.sources.file.lines[self.sources.line - 1].rindex(".", 0, column)
-            raise Fault("RG0114", "data stands in .text", begin, column)
+            raise TextFault("RG0114", "data stands in .text", begin, column)
         self.symbols.format_fixed = True
 
     def _word(self, rest: str, column: int) -> None:

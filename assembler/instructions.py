@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from retrograd.assembler.layout import Fixup, Layout
-from retrograd.assembler.lexer import Fault, is_name, name_in, split_operands, stripped
+from retrograd.assembler.lexer import TextFault, is_name, name_in, split_operands, stripped
 from retrograd.assembler.symbols import looks_like_register
 from retrograd.isa.encoding import CODE_SHIFT, FIELD_SHIFT, IMMEDIATE_MAX, IMMEDIATE_MIN, RA_SHIFT, RB_SHIFT, RD_SHIFT
 from retrograd.isa.entries import Opcode
@@ -65,7 +65,7 @@ def forms_of(table: Table) -> dict[str, Form]:
     return known[1]
 
 
-class Line(NamedTuple):
+class WrittenInstruction(NamedTuple):
     """An instruction as it is written: its mnemonic and its operands, with their columns."""
 
     name: str
@@ -81,7 +81,7 @@ class Instructions:
         self.layout = layout
         self.symbols = layout.symbols
 
-    def encode(self, form: Form, line: Line) -> bool:
+    def encode(self, form: Form, line: WrittenInstruction) -> bool:
         """Append the instruction. True where it is one word that does not depend on where the line stands."""
         name, start, rest, column = line
         parts = split_operands(rest) if rest and not rest.isspace() else []
@@ -89,7 +89,7 @@ class Instructions:
             operands = form.operands
             syntax = f"`{name} {', '.join(operands)}`".replace(" `", "`")
             message = f"`{name}` takes {len(operands)} operand{'s' * (len(operands) != 1)}, not {len(parts)}"
-            raise Fault("RG0102", message, start, start + len(name), f"syntax: {syntax}")
+            raise TextFault("RG0102", message, start, start + len(name), f"syntax: {syntax}")
         registers = self.symbols.registers
         if form.constant is not None and parts[-1].strip() not in registers:
             last = parts[-1].strip()
@@ -118,7 +118,7 @@ class Instructions:
         self.layout.emit(word, self.layout.sources.position(start, column + len(rest.rstrip())), fixup)
         return fixup is None
 
-    def _aliased(self, name: str, register: int, parts: list[str], column: int) -> Fault:
+    def _aliased(self, name: str, register: int, parts: list[str], column: int) -> TextFault:
         """The fault of naming a second time a register that is written, at the second of the two."""
         at, seen = column, False
         for part in parts:
@@ -126,10 +126,10 @@ class Instructions:
             if found is not None and self.symbols.registers.get(found[0]) == register:
                 if seen:
                     message = f"`{name}` writes r{register} and also names it a second time"
-                    return Fault("RG0108", message, at + found.start(), at + found.end())
+                    return TextFault("RG0108", message, at + found.start(), at + found.end())
                 seen = True
             at += len(part) + 1
-        return Fault("RG0108", f"`{name}` names r{register} twice", column, at)
+        return TextFault("RG0108", f"`{name}` names r{register} twice", column, at)
 
     def _constant_operand(self, opcode: Opcode, kind: str, part: str, at: int) -> tuple[int, Fixup | None]:
         """The bits of a memory operand, a constant or a target, and what the second pass is to add to them."""
@@ -143,14 +143,14 @@ class Instructions:
             if not is_name(text):
                 message = f"`{text}` is not a label" if text else "a label is missing here"
                 hint = "name the label of the other end, or its distance in instructions, such as .+5"
-                raise Fault("RG0103", message, begin, begin + len(text), hint)
+                raise TextFault("RG0103", message, begin, begin + len(text), hint)
             return 0, self.layout.later(text, begin, opcode)
         found = _MEMORY.match(text)
         number = self.symbols.registers.get(found[1]) if found and text.endswith("]") else None
         inside = text[found.end() : -1] if found else ""
         if number is None or (inside and inside[0] not in "+-"):
             message = f"`{text[:40]}` is not a memory operand" if text else "a memory operand is missing here"
-            raise Fault("RG0103", message, begin, begin + len(text), "write [ra], [ra + 4] or [ra - name]")
+            raise TextFault("RG0103", message, begin, begin + len(text), "write [ra], [ra + 4] or [ra - name]")
         # The sign belongs to the expression: [r1 - 5 + 1] is four words below r1.
         bits, fixup = self._immediate(inside, begin + len(text) - 1 - len(inside)) if inside else (0, None)
         return bits | number << RA_SHIFT, fixup

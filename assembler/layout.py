@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from retrograd.assembler.lexer import Fault
+from retrograd.assembler.lexer import TextFault
 from retrograd.assembler.sources import Position, Sources
-from retrograd.assembler.symbols import Symbols
+from retrograd.assembler.symbols import SymbolTable
 from retrograd.isa.diagnostics import AssemblyError, nearest
 from retrograd.isa.encoding import CODE_SHIFT, FIELD_SHIFT
 from retrograd.isa.entries import Opcode
@@ -43,7 +43,7 @@ class Subroutine(NamedTuple):
 class Layout:
     """Code with a position for each instruction, data, and fixups of both."""
 
-    def __init__(self, sources: Sources, symbols: Symbols, table: Table) -> None:
+    def __init__(self, sources: Sources, symbols: SymbolTable, table: Table) -> None:
         self.sources = sources
         self.symbols = symbols
         self.table = table
@@ -108,7 +108,7 @@ class Layout:
         symbols, sources = self.symbols, self.sources
         if self.subroutine is not None:
             name, position = self.subroutine
-            sources.report(position, Fault("RG0115", f"the procedure `{name}` has no `endproc`", 0, 0), None)
+            sources.report(position, TextFault("RG0115", f"the procedure `{name}` has no `endproc`", 0, 0), None)
             symbols.labels[f"{name}.bottom"] = len(self.code)
         for fixup in self._code_fixups:
             self._resolve(fixup, self.code)
@@ -132,10 +132,10 @@ class Layout:
                 words[fixup.address] |= symbols.as_offset(fixup.branch, distance, at, length) & 0xFFFFFFFF
             else:
                 words[fixup.address] |= symbols.as_immediate(symbols.value(text, at), at, length) & 0xFFFFFFFF
-        except Fault as e:
+        except TextFault as e:
             hint = e.hint
             if e.name is not None and e.name in symbols.registers:
-                e = Fault(e.code, f"`{e.name}` is a register, and no part of a constant", e.start, e.end)
+                e = TextFault(e.code, f"`{e.name}` is a register, and no part of a constant", e.start, e.end)
                 hint = _IN_A_REGISTER
             elif e.name is not None:
                 hint = nearest(e.name, symbols.names())

@@ -14,7 +14,7 @@ _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "\\": 92, "'": 39, '"': 34}
 
 
-class Fault(Exception):
+class TextFault(Exception):
     """A fault in a text: code, message, columns from 0, and the name that has no value where that is the fault."""
 
     def __init__(
@@ -24,9 +24,9 @@ class Fault(Exception):
         self.code, self.message, self.start, self.end = code, message, start, max(end, start + 1)
         self.hint, self.name = hint, name
 
-    def moved(self, by: int) -> Fault:
+    def moved(self, by: int) -> TextFault:
         """The fault where the text stands `by` columns further right."""
-        return Fault(self.code, self.message, self.start + by, self.end + by, self.hint, self.name)
+        return TextFault(self.code, self.message, self.start + by, self.end + by, self.hint, self.name)
 
 
 def is_name(text: str) -> bool:
@@ -40,9 +40,9 @@ def name_in(text: str) -> re.Match[str] | None:
 
 
 def checked_name(text: str, at: int) -> str:
-    """The text, which must be a name. Raises Fault RG0113."""
+    """The text, which must be a name. Raises TextFault RG0113."""
     if not is_name(text):
-        raise Fault("RG0113", f"`{text}` is not a name", at, at + len(text))
+        raise TextFault("RG0113", f"`{text}` is not a name", at, at + len(text))
     return text
 
 
@@ -85,10 +85,10 @@ def stripped(text: str, at: int) -> tuple[str, int]:
 
 
 def arguments(rest: str, column: int, count: int, syntax: str) -> list[tuple[str, int]]:
-    """(operand, column) of a word that takes `count` operands. Raises Fault RG0102 for another number."""
+    """(operand, column) of a word that takes `count` operands. Raises TextFault RG0102 for another number."""
     parts = split_operands(rest) if rest.strip() else []
     if len(parts) != count:
-        raise Fault("RG0102", f"expected `{syntax}`", column, column + len(rest.rstrip()), f"write `{syntax}`")
+        raise TextFault("RG0102", f"expected `{syntax}`", column, column + len(rest.rstrip()), f"write `{syntax}`")
     out, at = [], column
     for part in parts:
         out.append(stripped(part, at))
@@ -97,11 +97,11 @@ def arguments(rest: str, column: int, count: int, syntax: str) -> list[tuple[str
 
 
 def quoted(rest: str, column: int) -> tuple[str, int]:
-    """The inside of the one string in the text, and its column. Raises Fault RG0113."""
+    """The inside of the one string in the text, and its column. Raises TextFault RG0113."""
     text, at = stripped(rest, column)
     found = _STRING.fullmatch(text)
     if found is None:
-        raise Fault("RG0113", 'expected one string in "quotes"', at, at + len(text))
+        raise TextFault("RG0113", 'expected one string in "quotes"', at, at + len(text))
     return found.group(1), at + 1
 
 
@@ -111,12 +111,12 @@ def escape(character: str) -> int | None:
 
 
 def unescaped(body: str, at: int) -> str:
-    """The text that the inside of a string denotes. Raises Fault RG0113 for an unknown escape."""
+    """The text that the inside of a string denotes. Raises TextFault RG0113 for an unknown escape."""
 
     def character(found: re.Match[str]) -> str:
         value = escape(found[1])
         if value is None:
-            raise Fault("RG0113", f"unknown escape `{found[0]}`", at + found.start(), at + found.end())
+            raise TextFault("RG0113", f"unknown escape `{found[0]}`", at + found.start(), at + found.end())
         return chr(value)
 
     return re.sub(r"\\(.)", character, body, flags=re.DOTALL)

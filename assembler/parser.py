@@ -10,12 +10,12 @@ import re
 from pathlib import Path
 
 from retrograd.assembler.directives import Directives
-from retrograd.assembler.instructions import Instructions, Line, forms_of
+from retrograd.assembler.instructions import Instructions, WrittenInstruction, forms_of
 from retrograd.assembler.layout import Layout
-from retrograd.assembler.lexer import Fault, parts_of
+from retrograd.assembler.lexer import TextFault, parts_of
 from retrograd.assembler.sources import Sources
 from retrograd.assembler.subroutines import Subroutines
-from retrograd.assembler.symbols import Symbols
+from retrograd.assembler.symbols import SymbolTable
 from retrograd.isa.diagnostics import Span, nearest
 from retrograd.isa.program import MAX_CODE, Program
 from retrograd.isa.table import Table
@@ -30,7 +30,7 @@ class Parser:
 
     def __init__(self, table: Table, w: Format, roots: tuple[Path, ...]) -> None:
         self.sources = Sources(roots)
-        self.symbols = Symbols(self.sources, w)
+        self.symbols = SymbolTable(self.sources, w)
         self.layout = Layout(self.sources, self.symbols, table)
         self.forms = forms_of(table)
         self.instructions = Instructions(self.layout)
@@ -59,7 +59,7 @@ class Parser:
                     sources.line = number
                     try:
                         self._line(line)
-                    except Fault as e:
+                    except TextFault as e:
                         hint = e.hint
                         if e.name:
                             hint = nearest(e.name, self.symbols.names()) or "define it above: its value is needed here"
@@ -99,11 +99,11 @@ class Parser:
         if word is None:
             if rest.strip():
                 at = column + len(rest) - len(rest.lstrip())
-                raise Fault("RG0113", f"unexpected `{rest.strip()[:20]}`", at, at + len(rest.strip()))
+                raise TextFault("RG0113", f"unexpected `{rest.strip()[:20]}`", at, at + len(rest.strip()))
         elif (form := self.forms.get(word)) is not None:
             if self.layout.in_data:
-                raise Fault("RG0114", f"the instruction `{word}` stands in .data", start, start + len(word))
-            alike = self.instructions.encode(form, Line(word, start, rest, column))
+                raise TextFault("RG0114", f"the instruction `{word}` stands in .data", start, start + len(word))
+            alike = self.instructions.encode(form, WrittenInstruction(word, start, rest, column))
             if alike and label is None:
                 self.known_lines[line] = (self.layout.code[-1], *self.layout.spans[-1][2:])
         elif word in self.directives:
@@ -111,21 +111,21 @@ class Parser:
             self.directives[word](rest, column)
         elif word in self.subroutines:
             if self.layout.in_data:
-                raise Fault("RG0114", f"`{word}` stands in .data", start, start + len(word))
+                raise TextFault("RG0114", f"`{word}` stands in .data", start, start + len(word))
             self.subroutines[word](rest, column)
         else:
             raise self._unknown(word, rest, start)
 
-    def _unknown(self, word: str, rest: str, start: int) -> Fault:
+    def _unknown(self, word: str, rest: str, start: int) -> TextFault:
         """The fault of a word that is neither an instruction nor a directive."""
         end = start + len(word)
         if word.startswith("."):
-            return Fault("RG0109", f"unknown directive `{word}`", start, end, nearest(word, self.directives, 0.7))
+            return TextFault("RG0109", f"unknown directive `{word}`", start, end, nearest(word, self.directives, 0.7))
         if rest.lstrip().startswith(":"):
-            return Fault("RG0113", "a second label on the line", start, end, "give it a line of its own")
+            return TextFault("RG0113", "a second label on the line", start, end, "give it a line of its own")
         names = [*self.forms, *self.subroutines, *self.directives]
         hint = (nearest(word.lower(), names) if word.lower() != word else None) or nearest(word, names)
         updates = [name for name in self.forms if name.startswith(word + ".")]
         if updates:
             hint = f"write the update too: {', '.join(f'`{u}`' for u in updates)}"
-        return Fault("RG0101", f"unknown instruction `{word}`", start, end, hint)
+        return TextFault("RG0101", f"unknown instruction `{word}`", start, end, hint)

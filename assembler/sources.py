@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrograd.assembler.lexer import Fault
+from retrograd.assembler.lexer import TextFault
 from retrograd.isa.diagnostics import AssemblyError, Diagnostic, Span
 from retrograd.isa.files import read_file
 
@@ -65,18 +65,18 @@ class Sources:
             self.file, self.line = outer
 
     def included(self, name: str, at: int) -> tuple[str, str, Path]:
-        """(name in messages, text, path) of the file that an `.include` names. Raises Fault RG0110, RG0111, RG0112."""
+        """(name in messages, text, path) of the file that an `.include` names. Raises TextFault RG0110, RG0111, RG0112."""
         end = at + len(name)
         if self.file.folder is None:
-            raise Fault("RG0110", "a text without a file includes nothing", at, end)
+            raise TextFault("RG0110", "a text without a file includes nothing", at, end)
         got = read_include(name, self.file.folder, self.roots)
         if isinstance(got, Diagnostic):
-            raise Fault(got.code, got.message, at, end)
+            raise TextFault(got.code, got.message, at, end)
         path, text = got
         if path in self._open:
-            raise Fault("RG0111", f"`{name}` is being read already", at, end)
+            raise TextFault("RG0111", f"`{name}` is being read already", at, end)
         if len(self._open) > MAX_DEPTH:
-            raise Fault("RG0111", f"includes nest more than {MAX_DEPTH} deep", at, end)
+            raise TextFault("RG0111", f"includes nest more than {MAX_DEPTH} deep", at, end)
         return str(Path(self.file.name).parent / name), text, path
 
     def position(self, start: int, end: int) -> Position:
@@ -87,7 +87,7 @@ class Sources:
         """The error that ends the reading at once, after the faults found so far."""
         return AssemblyError(*self.errors, Diagnostic(code, message, span))
 
-    def report(self, position: Position, fault: Fault, hint: str | None) -> None:
+    def report(self, position: Position, fault: TextFault, hint: str | None) -> None:
         """Add a fault to the errors. Raises AssemblyError at the last that is reported."""
         index, number, column, end = position
         line = self.files[index].lines[number - 1]

@@ -10,7 +10,7 @@ from functools import partial
 
 from retrograd.assembler.instructions import MIRRORED
 from retrograd.assembler.layout import Layout, Subroutine
-from retrograd.assembler.lexer import Fault, arguments, checked_name
+from retrograd.assembler.lexer import TextFault, arguments, checked_name
 
 #: word -> (syntax, meaning)
 SUGAR = {
@@ -58,7 +58,7 @@ class Subroutines:
     def _exchange(self, word: str, register: int, pointer: int, at: int, end: int) -> None:
         """push: M[pointer] ↔ register, pointer += 1. pop: the inverse."""
         if register == pointer:
-            raise Fault("RG0108", "the stack pointer cannot be pushed on its own stack", at, end)
+            raise TextFault("RG0108", "the stack pointer cannot be pushed on its own stack", at, end)
         if word == "push":
             self.layout.emit_named("exch", rd=register, ra=pointer)
             self.layout.emit_named("imm.add", rd=pointer, imm=1)
@@ -72,7 +72,7 @@ class Subroutines:
         count = 3 if rest.count(",") == 2 else 2
         (name, at), (link_text, where), *more = arguments(rest, column, count, "proc NAME, LINK [, STACK]")
         if layout.subroutine is not None:
-            raise Fault("RG0115", f"the procedure `{layout.subroutine.name}` is still open", at, at + len(name))
+            raise TextFault("RG0115", f"the procedure `{layout.subroutine.name}` is still open", at, at + len(name))
         link = self.symbols.register(link_text, where)
         stack = self.symbols.register(*more[0]) if more else None
         checked_name(name, at)
@@ -93,7 +93,7 @@ class Subroutines:
         arguments(rest, column, 0, "endproc")
         at = max(column - len("endproc"), 0)
         if self.layout.subroutine is None:
-            raise Fault("RG0115", "no procedure is open", at, column)
+            raise TextFault("RG0115", "no procedure is open", at, column)
         name = self.layout.subroutine.name
         self.layout.subroutine = None
         self._branch("goto", f"{name}.bottom", f"{name}.top", at)

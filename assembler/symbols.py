@@ -1,9 +1,9 @@
-"""Symbols: the names of a program, the values of its constant expressions, and the ranges of its fields."""
+"""SymbolTable: the names of a program, the values of its constant expressions, and the ranges of its fields."""
 
 from __future__ import annotations
 
 from retrograd.assembler.constants import evaluate
-from retrograd.assembler.lexer import Fault
+from retrograd.assembler.lexer import TextFault
 from retrograd.assembler.sources import Sources
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.entries import Opcode
@@ -12,7 +12,7 @@ from retrograd.isa.words import Format
 REGISTERS = {f"r{i}": i for i in range(256)}
 
 
-class Symbols:
+class SymbolTable:
     """Labels of code and data, constants, names of registers; a name has one meaning in a program, includes counted in."""
 
     def __init__(self, sources: Sources, w: Format) -> None:
@@ -34,52 +34,54 @@ class Symbols:
         return [*self.labels, *self.data_labels, *self.constants]
 
     def claim(self, name: str, at: int, length: int | None = None) -> None:
-        """Reserve a name for the line that is being read. Raises Fault RG0107 where it has a meaning already."""
+        """Reserve a name for the line that is being read. Raises TextFault RG0107 where it has a meaning already."""
         end = at + (len(name) if length is None else length)
         if name in REGISTERS:
-            raise Fault("RG0107", f"`{name}` is a register", at, end, "choose a name that is no register")
+            raise TextFault("RG0107", f"`{name}` is a register", at, end, "choose a name that is no register")
         if name in self.defined_at:
             index, line = self.defined_at[name]
-            raise Fault("RG0107", f"`{name}` is already defined at {self.sources.files[index].name}:{line}", at, end)
+            raise TextFault(
+                "RG0107", f"`{name}` is already defined at {self.sources.files[index].name}:{line}", at, end
+            )
         self.defined_at[name] = self.sources.file.index, self.sources.line
 
     def register(self, text: str, at: int) -> int:
-        """The number of a register. Raises Fault RG0103."""
+        """The number of a register. Raises TextFault RG0103."""
         number = self.registers.get(text)
         if number is None:
             raise self.no_register(text, at)
         return number
 
-    def no_register(self, part: str, at: int) -> Fault:
+    def no_register(self, part: str, at: int) -> TextFault:
         """The fault of an operand that is not a register, with advice on what it may have been meant as."""
         text = part.strip()
         begin = at + len(part) - len(part.lstrip())
         end = begin + len(text)
         if not text:
-            return Fault("RG0103", "a register is missing here", begin, end)
+            return TextFault("RG0103", "a register is missing here", begin, end)
         hint = nearest(text, [n for n in self.registers if n not in REGISTERS])
         if text.startswith("["):
             hint = "use ld, st or exch for memory"
         elif hint is None and not looks_like_register(text) and self._is_constant(text):
             hint = f"put the constant into a register that is zero first: `add r9, {text}`"
-        return Fault("RG0103", f"`{text}` is not a register", begin, end, hint)
+        return TextFault("RG0103", f"`{text}` is not a register", begin, end, hint)
 
     def label(self, name: str, at: int) -> int:
-        """The address of a label of code. Raises Fault RG0106."""
+        """The address of a label of code. Raises TextFault RG0106."""
         if name not in self.labels:
             hint, kind = nearest(name, self.labels), "not defined"
             if name in self.data_labels or name in self.constants:
                 hint, kind = "a branch goes to a label in .text", "not code"
-            raise Fault("RG0106", f"the label `{name}` is {kind}", at, at + len(name), hint)
+            raise TextFault("RG0106", f"the label `{name}` is {kind}", at, at + len(name), hint)
         return self.labels[name]
 
     # ------------------------------------------------------------ values
 
     def value(self, text: str, at: int) -> int:
-        """The value of a constant expression. Raises Fault RG0104, RG0105, and RG0106 for a name without a value."""
+        """The value of a constant expression. Raises TextFault RG0104, RG0105, and RG0106 for a name without a value."""
         try:
             return evaluate(text, self.format, self._lookup)
-        except Fault as e:
+        except TextFault as e:
             raise e.moved(at) from None
 
     def value_if_known(self, text: str, at: int) -> int | None:
@@ -89,7 +91,7 @@ class Symbols:
             return int(plain)
         try:
             return self.value(text, at)
-        except Fault as e:
+        except TextFault as e:
             if e.code == "RG0106":
                 return None
             raise
@@ -103,7 +105,7 @@ class Symbols:
     def _is_constant(self, text: str) -> bool:
         try:
             return self.value_if_known(text, 0) is not None
-        except Fault:
+        except TextFault:
             return False
 
     # ------------------------------------------------------------ ranges
@@ -116,7 +118,7 @@ class Symbols:
             hint = None
             if self.format.width > 32:
                 hint = "`add`, `sub` and `xor` take any word; others need it in a register"
-            raise Fault("RG0105", f"{value} does not fit in {width} bits", at, at + length, hint)
+            raise TextFault("RG0105", f"{value} does not fit in {width} bits", at, at + length, hint)
         return ((value & (1 << width) - 1) ^ (1 << width - 1)) - (1 << width - 1)
 
     def as_offset(self, opcode: Opcode, distance: int, at: int, length: int) -> int:
@@ -124,13 +126,13 @@ class Symbols:
         limit = min(self.format.sign, 1 << 31)
         if not -limit < distance < limit:
             message = f"a jump of {distance} instructions does not fit BR: {min(self.format.width, 32)} bits, both ways"
-            raise Fault("RG0105", message, at, at + length)
+            raise TextFault("RG0105", message, at, at + length)
         return opcode.distance(distance)
 
     def as_word(self, value: int, at: int, length: int) -> int:
         """A constant as a word, signed or unsigned."""
         if not -self.format.sign <= value <= self.format.mask:
-            raise Fault("RG0105", f"{value} does not fit in {self.format.width} bits", at, at + length)
+            raise TextFault("RG0105", f"{value} does not fit in {self.format.width} bits", at, at + length)
         return value & self.format.mask
 
 

@@ -27,18 +27,18 @@ from retrograd.hdl.microword import (
     pack,
 )
 from retrograd.hdl.parameters import Parameters
-from retrograd.isa.derivatives.cotangent_steps import lifted as lift
+from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Opcode, bar
 from retrograd.isa.expr import half
 from retrograd.isa.microarchitecture.micro_operations import (
-    Check,
-    Constant,
+    GuardCheck,
     Input,
+    Literal,
     MicroOperation,
-    Result,
     Source,
     Temporary,
     Unit,
+    UnitResult,
 )
 from retrograd.isa.microarchitecture.microprograms import guards, microprograms
 from retrograd.isa.microarchitecture.stages import Microprogram
@@ -169,7 +169,7 @@ class Microcode:
         known = list(zip(self._checks(executed, lifted, same), guards(executed, w, lifted, same), strict=True))
         found: list[Row] = [{"order": 0, "trap": TRAPS[g.code], "strict": 1} for g in strict]
         for order, (check, guard) in enumerate(known):
-            if check.predicate == Constant(0):
+            if check.predicate == Literal(0):
                 found.append(_trap_of(guard, order))
         if not found:
             return {}
@@ -178,7 +178,7 @@ class Microcode:
             raise ValueError(f"{executed.name}: two guards that always fail")
         return found[0] | {"valid": 1}
 
-    def _checks(self, executed: Opcode, lifted: bool, same: bool) -> tuple[Check, ...]:
+    def _checks(self, executed: Opcode, lifted: bool, same: bool) -> tuple[GuardCheck, ...]:
         found = microprograms(executed.entry, self.parameters.format, lifted, lifted and same)[executed.name]
         return found.schedule.checks
 
@@ -209,7 +209,7 @@ class Microcode:
                     if "check" in row and row["check"].get("overflow"):
                         raise ValueError(f"{executed.name}: two guards on one word")
                     row.setdefault("check", _trap_of(guard, order) | {"valid": 1})
-                case Constant():
+                case Literal():
                     pass
                 case Input():
                     raise ValueError(f"{executed.name}: a guard on a word as it is")
@@ -235,7 +235,7 @@ class Microcode:
                 row["parameter"] = _index(self.divisions, Division(True, shifts[0], rounded=True))
         return row
 
-    def _results(self, m: MicroOperation) -> Iterator[tuple[Result, int]]:
+    def _results(self, m: MicroOperation) -> Iterator[tuple[UnitResult, int]]:
         """Each result with the index of its shift."""
         shifts = [s for s in (result.node.param for result in m.results) if isinstance(s, int)]
         for result in m.results:
@@ -263,7 +263,7 @@ class Microcode:
                 commit |= {"field": _FIELDS[register], "word": name in after, "cotangent": bar(name) in after}
                 row |= {port: after.pop(p) for port, p in (("x", name), ("y", bar(name))) if p in after}
             if k == 0:
-                drops = lift(executed, self.parameters.format, False).drops if lifted else ()
+                drops = cotangent_step(executed, self.parameters.format, False).drops if lifted else ()
                 if drops not in ((), (bar("d"),)):
                     raise ValueError(f"{executed.name}: frees {drops}")
                 commit["drop"] = bool(drops)
@@ -294,9 +294,9 @@ class Microcode:
     def _select(self, source: Source, cycle: int, ready: Mapping[int, int]) -> tuple[int, int]:
         """The selection of an operand, and its address in the operand file."""
         match source:
-            case Constant(word) if cycle == 0:
+            case Literal(word) if cycle == 0:
                 return PROMPT + _index(self.prompts, word), 0
-            case Constant(word):
+            case Literal(word):
                 return Select.FILE.value, TEMPORARIES + _index(self.constants, word)
             case Input("imm", True):
                 return Select.NEGATED.value, 0

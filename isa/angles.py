@@ -99,8 +99,8 @@ def atan2(y: Expr, x: Expr, w: Format) -> tuple[Expr, Expr]:
     ay, ax = select(y.lt(0), -y, y), select(x.lt(0), -x, x)
     steep = ax.ltu(ay)
     big, small = select(steep, ay, ax), select(steep, ax, ay)
-    lift = -normalise(big, w).exponent
-    big, small = (big << lift).shr(2), (small << lift).shr(2)
+    up = -normalise(big, w).exponent
+    big, small = (big << up).shr(2), (small << up).shr(2)
     # The nearest table slope c = j/2^K; then tan of the remaining angle is (small − c·big) / (big + c·small).
     j = round_off(div_shift(small, big, k + 1), 1)
     z = div_shift(small - mul_shift(big, j, k), big + mul_shift(small, j, k), width - 2)

@@ -21,7 +21,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ErrorKind:
     """A kind of error: what it is called, why it is one, what mends it."""
 
     code: str
@@ -31,7 +31,7 @@ class Kind:
 
 
 #: code -> kind of error, of the parts that have been imported; `retrograd.catalogue` has those of all parts
-KINDS: dict[str, Kind] = {}
+KINDS: dict[str, ErrorKind] = {}
 
 
 def register(*rows: tuple[str, str, str, str]) -> None:
@@ -47,7 +47,7 @@ def register(*rows: tuple[str, str, str, str]) -> None:
     for row in rows:
         if row[0] in KINDS:
             raise ValueError(f"two kinds of error share the code {row[0]}")
-        KINDS[row[0]] = Kind(*row)
+        KINDS[row[0]] = ErrorKind(*row)
 
 
 #: columns of a source line that are shown
@@ -67,7 +67,7 @@ class Diagnostic:
     severity: str = "error"
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ErrorKind:
         return KINDS[self.code]
 
     def render(self) -> str:

@@ -131,7 +131,7 @@ class Bijection:
     #: the one of the pair that halts the machine
     halts: str | None = None
     #: (format, backward) -> what it does to cotangents, where that is simpler than what its effects do one by one
-    lifted: Callable[[Format, bool], Effects] | None = None
+    lift: Callable[[Format, bool], Effects] | None = None
     immediate_form: str | None = None
 
 

@@ -85,56 +85,56 @@ class Expr:
         raise TypeError("an expression has no truth value while it is built: use select(c, x, y)")
 
     def __add__(self, other: Word) -> Expr:
-        return Expr("add", (self, lift(other)))
+        return Expr("add", (self, as_expr(other)))
 
     def __sub__(self, other: Word) -> Expr:
-        return Expr("sub", (self, lift(other)))
+        return Expr("sub", (self, as_expr(other)))
 
     def __neg__(self) -> Expr:
         return Expr("sub", (ZERO, self))
 
     def __mul__(self, other: Word) -> Expr:
-        return mul_shift(self, lift(other), 0)
+        return mul_shift(self, as_expr(other), 0)
 
     def __and__(self, other: Word) -> Expr:
-        return Expr("and", (self, lift(other)))
+        return Expr("and", (self, as_expr(other)))
 
     def __or__(self, other: Word) -> Expr:
-        return Expr("or", (self, lift(other)))
+        return Expr("or", (self, as_expr(other)))
 
     def __xor__(self, other: Word) -> Expr:
-        return Expr("xor", (self, lift(other)))
+        return Expr("xor", (self, as_expr(other)))
 
     def __invert__(self) -> Expr:
         return Expr("xor", (self, const(-1)))
 
     def __lshift__(self, other: Word) -> Expr:
-        return Expr("shl", (self, lift(other)))
+        return Expr("shl", (self, as_expr(other)))
 
     def shr(self, other: Word) -> Expr:
         """Shift right, filling with zeros."""
-        return Expr("shr", (self, lift(other)))
+        return Expr("shr", (self, as_expr(other)))
 
     def sar(self, other: Word) -> Expr:
         """Shift right, filling with the sign."""
-        return Expr("sar", (self, lift(other)))
+        return Expr("sar", (self, as_expr(other)))
 
     def eq(self, other: Word) -> Expr:
-        return Expr("eq", (self, lift(other)))
+        return Expr("eq", (self, as_expr(other)))
 
     def ne(self, other: Word) -> Expr:
         return self.eq(other).eq(0)
 
     def lt(self, other: Word) -> Expr:
         """1 if self < other, signed."""
-        return Expr("lt", (self, lift(other)))
+        return Expr("lt", (self, as_expr(other)))
 
     def ge(self, other: Word) -> Expr:
         return self.lt(other).eq(0)
 
     def ltu(self, other: Word) -> Expr:
         """1 if self < other, unsigned."""
-        return Expr("ltu", (self, lift(other)))
+        return Expr("ltu", (self, as_expr(other)))
 
     def geu(self, other: Word) -> Expr:
         return self.ltu(other).eq(0)
@@ -157,7 +157,7 @@ def const(value: int) -> Expr:
     return Expr("const", (), value)
 
 
-def lift(value: Word) -> Expr:
+def as_expr(value: Word) -> Expr:
     return value if isinstance(value, Expr) else const(value)
 
 
@@ -168,32 +168,32 @@ def place(name: str) -> Expr:
 
 def select(condition: Word, then: Word, otherwise: Word) -> Expr:
     """`then` if condition != 0 else `otherwise`; both are evaluated, so both must be total."""
-    return Expr("select", (lift(condition), lift(then), lift(otherwise)))
+    return Expr("select", (as_expr(condition), as_expr(then), as_expr(otherwise)))
 
 
 def mul_shift(x: Word, y: Word, shift: int) -> Expr:
     """floor(x*y / 2^shift) mod 2^W, signed: shift 0 is the low word of the product, W the high word."""
-    return Expr("mulshift", (lift(x), lift(y)), shift)
+    return Expr("mulshift", (as_expr(x), as_expr(y)), shift)
 
 
 def div_shift(x: Word, y: Word, shift: int) -> Expr:
     """floor(x * 2^shift / y) mod 2^W, signed. A negative shift divides further: floor(x / (y * 2^-shift))."""
-    return Expr("divshift", (lift(x), lift(y)), shift)
+    return Expr("divshift", (as_expr(x), as_expr(y)), shift)
 
 
 def mul_round(x: Word, y: Word, shift: int) -> Expr:
     """The integer nearest to x*y / 2^shift, ties up, mod 2^W: its low word. shift + W gives its high word."""
-    return Expr("mulround", (lift(x), lift(y)), shift)
+    return Expr("mulround", (as_expr(x), as_expr(y)), shift)
 
 
 def div_round(x: Word, y: Word, shift: int) -> Expr:
     """The integer nearest to x * 2^shift / y, ties up, mod 2^W: its low word. shift - W gives its high word."""
-    return Expr("divround", (lift(x), lift(y)), shift)
+    return Expr("divround", (as_expr(x), as_expr(y)), shift)
 
 
 def sqrt_round(x: Word, shift: int) -> Expr:
     """The integer nearest to sqrt(x * 2^shift), for x >= 0. There are no ties."""
-    return Expr("sqrtround", (lift(x),), shift)
+    return Expr("sqrtround", (as_expr(x),), shift)
 
 
 def half(shift: int, w: Format) -> int:
@@ -205,7 +205,7 @@ def look_up(index: Word, values: Sequence[int]) -> Expr:
     """values[index mod n]: a read-only table; n, the number of values, is a power of two."""
     if not values or len(values) & (len(values) - 1):
         raise ValueError(f"a table has a power of two of entries, not {len(values)}")
-    return Expr("table", (lift(index),), tuple(values))
+    return Expr("table", (as_expr(index),), tuple(values))
 
 
 def rotate_left(x: Expr, amount: Expr) -> Expr:
@@ -338,20 +338,20 @@ _NEGATED = {"eq": "≠", "lt": "≥", "ltu": "≥ᵤ"}
 _CLOSED = {"mulshift": "⌋", "divshift": "⌋", "mulround": "⌉", "divround": "⌉"}
 
 
-#: how loosely a text hangs together; what is looser than its surroundings allow gets brackets
+#: how loosely the operators of a text bind; a text that binds more loosely than its surroundings allow gets brackets
 _ATOM, _SIGNED, _PRODUCT, _SUM, _BITS, _TRUTH, _CHOICE = range(7)
 
 
 class _Text(NamedTuple):
     text: str
-    level: int = _ATOM
+    binding: int = _ATOM
     #: the negation of a relation
     negated: str = ""
 
-    def within(self, level: int) -> str:
-        if self.level <= level:
+    def within(self, binding: int) -> str:
+        if self.binding <= binding:
             return self.text
-        return f"[{self.text}]" if self.level == _TRUTH else f"({self.text})"
+        return f"[{self.text}]" if self.binding == _TRUTH else f"({self.text})"
 
 
 def formula(root: Expr, names: Mapping[str, str] | None = None) -> str:
@@ -375,7 +375,7 @@ def formula(root: Expr, names: Mapping[str, str] | None = None) -> str:
                 return _Text(v[0].negated, _TRUTH, v[0].text)
             case "add" | "sub":
                 return _Text(f"{v[0].within(_SUM)} {_INFIX[node.op]} {v[1].within(_PRODUCT)}", _SUM)
-            case "and" | "or" if v[0].level == v[1].level == _TRUTH:
+            case "and" | "or" if v[0].binding == v[1].binding == _TRUTH:
                 return _Text(f"({v[0].text}) {_INFIX[node.op]} ({v[1].text})", _BITS)
             case "and" | "or" | "xor" | "shl" | "shr" | "sar":
                 return _Text(f"{v[0].within(_PRODUCT)} {_INFIX[node.op]} {v[1].within(_PRODUCT)}", _BITS)

@@ -251,7 +251,7 @@ ENTRIES: tuple[Entry, ...] = (
     Bijection("exch", 0xCC, "bijections", lambda w: (Exchange("d", "m"),), "Exchange a register with a memory word."),
     Bijection("rot", 0xD0, "bijections", _rotate,
               "Rotate the vector (rd, ra) by rb radians (`irot`: back). Exact to undo, whatever its rounding.",
-              inverse_name="irot", guards=_rotation_fits, lifted=lambda w, backward: partials.rotation(_rotate(w), w, backward)),
+              inverse_name="irot", guards=_rotation_fits, lift=lambda w, backward: partials.rotation(_rotate(w), w, backward)),
     # ancillas and erasure
     Bijection("assertz", 0xD4, "ancillas", lambda w: (), "Promise that rd = 0, so that it may be freed; trap if not.",
               guards=lambda w: (Guard(d.eq(0), "RG0407", culprit=d),)),

@@ -11,7 +11,7 @@ from functools import cache
 from math import isqrt
 from typing import Any
 
-from retrograd.isa.derivatives.cotangent_steps import NOTHING, Lifted, lifted
+from retrograd.isa.derivatives.cotangent_steps import NOTHING, CotangentStep, cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode, bar
 from retrograd.isa.folds.python_source import emit
 from retrograd.isa.words import Format
@@ -26,7 +26,7 @@ _COTANGENTS = {"d": "C[d]", "a": "C[a]", "b": "C[b]", "m": "N[p]"}
 _TARGETS = _WORDS | {bar(p): text for p, text in _COTANGENTS.items()}
 
 
-def handler_source(opcode: Opcode, w: Format, modes: frozenset[str], cotangents: Lifted = NOTHING) -> str:
+def handler_source(opcode: Opcode, w: Format, modes: frozenset[str], cotangents: CotangentStep = NOTHING) -> str:
     """The Python source of the opcode's handler, with the guards of the given modes."""
     guards = [g for g in opcode.guards(w) if g.mode == "always" or g.mode in modes]
     further = [g for g in cotangents.guards if g.mode == "always" or g.mode in modes]
@@ -88,7 +88,7 @@ def lifted_handler(opcode: Opcode, w: Format, modes: frozenset[str], same: bool,
 
 @cache
 def _lifted_code(opcode: Opcode, w: Format, modes: frozenset[str], same: bool) -> Callable[..., Handler]:
-    inner = handler_source(opcode, w, modes, lifted(opcode, w, same))
+    inner = handler_source(opcode, w, modes, cotangent_step(opcode, w, same))
     indented = "".join(f"    {line}\n" for line in inner.splitlines())
     bind: Callable[..., Handler] = _compiled(f"def bind(C, N, drop):\n{indented}    return handler\n")["bind"]
     return bind

@@ -32,7 +32,7 @@ from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.microcode import Microcode, dispatch_address
 from retrograd.hdl.microword import TRAPS, Operation
 from retrograd.hdl.parameters import Parameters
-from retrograd.isa.derivatives.cotangent_steps import lifted as lift
+from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.entries import Opcode
 from retrograd.isa.microarchitecture.timing import cycles as table_cycles
 from retrograd.isa.table import TABLE
@@ -220,7 +220,7 @@ class Prover:
             raise ValueError(f"{opcode.name} cannot be taken back")
         begun = time.monotonic()
         executed = TABLE.inverse(opcode) if backward else opcode
-        run = self._begin(backward, lifted, bool(lifted and lift(executed, self.w, False).drops))
+        run = self._begin(backward, lifted, bool(lifted and cotangent_step(executed, self.w, False).drops))
         before = self._places()
         self._put(opcode, self._instruction(opcode), lifted, same)
         cycles = self._step(opcode)

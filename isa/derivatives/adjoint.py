@@ -122,8 +122,8 @@ def lift(opcode: Opcode, w: Format) -> Effects:
     entry = opcode.entry
     if isinstance(entry, Function) and not entry.differentiable:
         raise NoDerivative("an integer or bitwise function carries no derivative")
-    if isinstance(entry, Bijection) and entry.lifted is not None:
-        return entry.lifted(w, opcode.name != entry.name)
+    if isinstance(entry, Bijection) and entry.lift is not None:
+        return entry.lift(w, opcode.name != entry.name)
     lifted: list[Update | Exchange | Permute] = []
     done: list[Effect] = []
     for effect in opcode.effects(w):

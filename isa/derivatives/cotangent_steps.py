@@ -20,7 +20,7 @@ from retrograd.isa.words import Format
 
 
 @dataclass(frozen=True)
-class Lifted:
+class CotangentStep:
     """What an instruction does to cotangents: shadow -> its word afterwards, as a tree over the words before."""
 
     after: dict[str, Expr]
@@ -30,11 +30,11 @@ class Lifted:
 
 
 #: An instruction with D = 0.
-NOTHING = Lifted({})
+NOTHING = CotangentStep({})
 
 
 @cache
-def lifted(opcode: Opcode, w: Format, same: bool) -> Lifted:
+def cotangent_step(opcode: Opcode, w: Format, same: bool) -> CotangentStep:
     """What the opcode does to cotangents; `same`: ra and rb are one register, whose cotangent gets both contributions.
 
     An instruction without a derivative leaves cotangents where they are.
@@ -43,12 +43,12 @@ def lifted(opcode: Opcode, w: Format, same: bool) -> Lifted:
     try:
         effects = lift(opcode, w)
     except NoDerivative:
-        return Lifted({}, drops=drops)
+        return CotangentStep({}, drops=drops)
     factors = _factors_fit(opcode, w)
     if same:
         effects = _with_one_operand(effects)
         factors = substitute(factors, _ONE_OPERAND)
-    return Lifted(transition(effects, w), overflow_guards(effects, w, factors), drops)
+    return CotangentStep(transition(effects, w), overflow_guards(effects, w, factors), drops)
 
 
 def freed(opcode: Opcode, w: Format) -> tuple[str, ...]:

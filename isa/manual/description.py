@@ -40,7 +40,7 @@ SCHEMA = "retrograd.isa/1"
 
 
 @dataclass(frozen=True)
-class Trap:
+class TrapCondition:
     """What stops an instruction before it has changed anything, unless `condition` holds."""
 
     code: str
@@ -67,7 +67,7 @@ class Description:
     inverse: str
     inverse_negates_immediate: bool
     inverse_formula: tuple[str, ...]
-    traps: tuple[Trap, ...]
+    traps: tuple[TrapCondition, ...]
     #: the updates of cotangents when it runs, or why there are none
     derivative: tuple[str, ...] | None
     no_derivative: str | None
@@ -112,9 +112,9 @@ def _named(opcode: Opcode, w: Format) -> Callable[[Expr], Expr]:
     return lambda tree: fold(tree, combine)
 
 
-def _traps(opcode: Opcode) -> Iterator[Trap]:
+def _traps(opcode: Opcode) -> Iterator[TrapCondition]:
     if "[ra+imm]" in opcode.operands:
-        yield Trap("RG0401", KINDS["RG0401"].title, "0 ≤ ra + imm < N", "before", "always")
+        yield TrapCondition("RG0401", KINDS["RG0401"].title, "0 ≤ ra + imm < N", "before", "always")
     for index, guard in enumerate(opcode.guards(Format())):
 
         def predicate(w: Format, index: int = index) -> Expr:
@@ -126,7 +126,7 @@ def _traps(opcode: Opcode) -> Iterator[Trap]:
             if tree is not None and tree.op == "const" and tree is not ZERO:
                 continue  # it holds in every format
             condition = None if tree is None else write_condition(tree)
-        yield Trap(guard.code, KINDS[guard.code].title, condition, guard.when, guard.mode)
+        yield TrapCondition(guard.code, KINDS[guard.code].title, condition, guard.when, guard.mode)
 
 
 def _turns_alike(opcode: Opcode) -> bool:
@@ -308,7 +308,7 @@ def _opcode_names(held: Sequence[Description], facts: Sequence[Description]) -> 
     return ", ".join(names)
 
 
-def _trap_text(trap: Trap, link: Callable[[str], str]) -> str:
+def _trap_text(trap: TrapCondition, link: Callable[[str], str]) -> str:
     moment = " afterwards" if trap.when == "after" else ""
     mode = f" ({MODES[trap.mode]})" if MODES[trap.mode] else ""
     if trap.condition is None:
@@ -332,7 +332,7 @@ def statements(
 
     `link` writes an error's code. Without `all_traps`, what all instructions but branches trap on is left out.
     """
-    implied = Trap("RG0405", KINDS["RG0405"].title, write_condition(NOT_JUMPING.predicate), "before", "always")
+    implied = TrapCondition("RG0405", KINDS["RG0405"].title, write_condition(NOT_JUMPING.predicate), "before", "always")
 
     def traps(fact: Description) -> list[str]:
         plain = "BR" not in " ".join(fact.formula)

@@ -27,7 +27,7 @@ from retrograd.isa.expr import ZERO, Expr, fold, formula, inputs, place
 from retrograd.isa.folds.matching import is_truth
 from retrograd.isa.folds.simplification import negated, simplified
 from retrograd.isa.functions import is_opaque
-from retrograd.isa.manual.symbolic import SYMBOLIC, Undecided
+from retrograd.isa.manual.symbolic import SYMBOLIC, FormatDependent
 from retrograd.isa.words import Format
 
 _PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "M[ra + imm]", "br": "BR", "imm": "imm", "v": "v"}
@@ -63,7 +63,11 @@ def generalise(make: Callable[[Format], Expr]) -> Expr | None:
     try:
         tree = make(SYMBOLIC)
         return None if any(map(is_opaque, inputs(tree))) else tree
-    except (Undecided, TypeError, AttributeError):  # the two last: an operation on W or F that has no symbolic form
+    except (
+        FormatDependent,
+        TypeError,
+        AttributeError,
+    ):  # the two last: an operation on W or F that has no symbolic form
         return None
 
 

@@ -3,7 +3,7 @@
     s = SYMBOLIC.frac + SYMBOLIC.width        str(s) == "(F + W)",  s.at(Format(32, 16)) == 48
 
 A number is a linear combination of 1, W, F and powers 2^(pW + qF) with rational coefficients. A comparison is evaluated at every
-format with 8 ≤ F ≤ W − 2, in which transcendental functions use the whole of their tables. Where the answer differs, `Undecided` is
+format with 8 ≤ F ≤ W − 2, in which transcendental functions use the whole of their tables. Where the answer differs, `FormatDependent` is
 raised: the shape of the tree then depends on the format.
 """
 
@@ -22,12 +22,12 @@ Basis = tuple[Fraction, Fraction] | str
 _ONE = Fraction(0), Fraction(0)
 
 
-class Undecided(Exception):
+class FormatDependent(Exception):
     """The answer differs from format to format, or has no symbolic form."""
 
 
 @dataclass(frozen=True, eq=False)
-class Symbolic:
+class SymbolicNumber:
     """A number that depends on W and F: the sum of coefficient · basis over `terms`."""
 
     terms: frozenset[tuple[Basis, Fraction]]
@@ -42,49 +42,51 @@ class Symbolic:
 
     # ------------------------------------------------------------ arithmetic
 
-    def __add__(self, other: Symbolic | int) -> Symbolic | int:
+    def __add__(self, other: SymbolicNumber | int) -> SymbolicNumber | int:
         out = dict(self.terms)
-        for basis, k in dict(other.terms).items() if isinstance(other, Symbolic) else {_ONE: Fraction(other)}.items():
+        for basis, k in (
+            dict(other.terms).items() if isinstance(other, SymbolicNumber) else {_ONE: Fraction(other)}.items()
+        ):
             out[basis] = out.get(basis, Fraction(0)) + k
         out = {basis: k for basis, k in out.items() if k}
-        return int(out.get(_ONE, 0)) if out.keys() <= {_ONE} else Symbolic(frozenset(out.items()))
+        return int(out.get(_ONE, 0)) if out.keys() <= {_ONE} else SymbolicNumber(frozenset(out.items()))
 
-    def __mul__(self, k: int | Fraction) -> Symbolic:
-        return Symbolic(frozenset((basis, k * c) for basis, c in self.terms))
+    def __mul__(self, k: int | Fraction) -> SymbolicNumber:
+        return SymbolicNumber(frozenset((basis, k * c) for basis, c in self.terms))
 
-    def __neg__(self) -> Symbolic:
+    def __neg__(self) -> SymbolicNumber:
         return self * -1
 
-    def __sub__(self, other: Symbolic | int) -> Symbolic | int:
+    def __sub__(self, other: SymbolicNumber | int) -> SymbolicNumber | int:
         return self + -other
 
-    def __rsub__(self, other: int) -> Symbolic | int:
+    def __rsub__(self, other: int) -> SymbolicNumber | int:
         return -self + other
 
-    def __floordiv__(self, k: int) -> Symbolic:
+    def __floordiv__(self, k: int) -> SymbolicNumber:
         if self._everywhere(lambda n: n % k != 0):
-            raise Undecided
+            raise FormatDependent
         return self * Fraction(1, k)
 
-    def __rshift__(self, by: int) -> Symbolic:
+    def __rshift__(self, by: int) -> SymbolicNumber:
         return self // (1 << by)
 
-    def __lshift__(self, by: int) -> Symbolic:
+    def __lshift__(self, by: int) -> SymbolicNumber:
         return self * (1 << by)
 
-    def __rlshift__(self, k: int) -> Symbolic:
+    def __rlshift__(self, k: int) -> SymbolicNumber:
         """k · 2^self, for a self that is linear."""
         terms = dict(self.terms)
         p, q, c = terms.pop("W", Fraction(0)), terms.pop("F", Fraction(0)), terms.pop(_ONE, Fraction(0))
         if terms:
-            raise Undecided
-        return Symbolic(frozenset({((p, q), k * Fraction(2) ** int(c))}))
+            raise FormatDependent
+        return SymbolicNumber(frozenset({((p, q), k * Fraction(2) ** int(c))}))
 
-    def __xor__(self, other: Symbolic) -> Symbolic | int:
+    def __xor__(self, other: SymbolicNumber) -> SymbolicNumber | int:
         """2^m − 1 with the bit 2^n taken away, n < m."""
         ones = self + 1
-        if not isinstance(ones, Symbolic) or None in (ones._power(), other._power()) or not other < self:
-            raise Undecided
+        if not isinstance(ones, SymbolicNumber) or None in (ones._power(), other._power()) or not other < self:
+            raise FormatDependent
         return self - other
 
     __radd__, __rmul__ = __add__, __mul__
@@ -92,15 +94,15 @@ class Symbolic:
     # ------------------------------------------------------------ comparison
 
     def _everywhere(self, holds: Callable[[int], bool]) -> bool:
-        """Whether the predicate holds in every format, or in none. Raises Undecided."""
+        """Whether the predicate holds in every format, or in none. Raises FormatDependent."""
         answers = {holds(self.at(w)) for w in FORMATS}
         if len(answers) > 1:
-            raise Undecided
+            raise FormatDependent
         return answers.pop()
 
-    def _compare(self, other: Symbolic | int, holds: Callable[[int], bool]) -> bool:
+    def _compare(self, other: SymbolicNumber | int, holds: Callable[[int], bool]) -> bool:
         difference = self - other
-        return difference._everywhere(holds) if isinstance(difference, Symbolic) else holds(difference)
+        return difference._everywhere(holds) if isinstance(difference, SymbolicNumber) else holds(difference)
 
     def __bool__(self) -> bool:
         return self._everywhere(bool)
@@ -108,26 +110,26 @@ class Symbolic:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
             return self._compare(other, lambda n: n == 0)
-        return isinstance(other, Symbolic) and self.terms == other.terms
+        return isinstance(other, SymbolicNumber) and self.terms == other.terms
 
     def __hash__(self) -> int:
         return hash(self.terms)
 
-    def __lt__(self, other: Symbolic | int) -> bool:
+    def __lt__(self, other: SymbolicNumber | int) -> bool:
         return self._compare(other, lambda n: n < 0)
 
-    def __le__(self, other: Symbolic | int) -> bool:
+    def __le__(self, other: SymbolicNumber | int) -> bool:
         return self._compare(other, lambda n: n <= 0)
 
-    def __gt__(self, other: Symbolic | int) -> bool:
+    def __gt__(self, other: SymbolicNumber | int) -> bool:
         return self._compare(other, lambda n: n > 0)
 
-    def __ge__(self, other: Symbolic | int) -> bool:
+    def __ge__(self, other: SymbolicNumber | int) -> bool:
         return self._compare(other, lambda n: n >= 0)
 
     # ------------------------------------------------------------ text
 
-    def _power(self) -> Symbolic | int | None:
+    def _power(self) -> SymbolicNumber | int | None:
         """e where the number is 2^e."""
         if len(self.terms) == 1:
             ((basis, k),) = self.terms
@@ -157,12 +159,12 @@ def _times(k: Fraction, basis: Basis) -> str:
         return str(k)
     if not isinstance(basis, str):
         twos = Fraction(k.numerator & -k.numerator, k.denominator & -k.denominator)
-        odd, power = k / twos, Symbolic(frozenset({(basis, twos)}))
+        odd, power = k / twos, SymbolicNumber(frozenset({(basis, twos)}))
         return str(power) if odd == 1 else f"{odd}·{power}"
     return basis if k == 1 else f"{basis}/{1 / k}" if k.numerator == 1 else f"{k}{basis}"
 
 
-_W, _F = (Symbolic(frozenset({(symbol, Fraction(1))})) for symbol in "WF")
+_W, _F = (SymbolicNumber(frozenset({(symbol, Fraction(1))})) for symbol in "WF")
 
 
 class _SymbolicFormat(Format):

@@ -121,7 +121,7 @@ DEFAULT_UNITS = Units()
 
 
 @dataclass(frozen=True)
-class Constant:
+class Literal:
     """A word known when the hardware is built."""
 
     word: int
@@ -151,11 +151,11 @@ class Temporary:
         return f"t{self.number}"
 
 
-Source = Constant | Input | Temporary
+Source = Literal | Input | Temporary
 
 
 @dataclass(frozen=True)
-class Result:
+class UnitResult:
     """One word that a micro-operation yields, the value of `node`.
 
     It is written into `register` at the end of cycle `ready` − 1, and last read in cycle `until`.
@@ -181,11 +181,11 @@ class MicroOperation:
     unit: Unit
     operation: str
     operands: tuple[Source, ...]
-    results: tuple[Result, ...]
+    results: tuple[UnitResult, ...]
     occupied: int
 
     def __str__(self) -> str:
-        def named(result: Result) -> str:
+        def named(result: UnitResult) -> str:
             shift = f", {result.node.param}" if self.operation.endswith("shift") else ""
             return (
                 f"t{result.register} = {self.operation}({', '.join(map(str, self.operands))}{shift}) at {result.ready}"
@@ -195,7 +195,7 @@ class MicroOperation:
 
 
 @dataclass(frozen=True)
-class Check:
+class GuardCheck:
     """A guard's predicate, which must not be 0, and the cycle in which it is read."""
 
     predicate: Source
@@ -212,7 +212,7 @@ class Schedule:
 
     operations: tuple[MicroOperation, ...]
     after: Mapping[str, Source]
-    checks: tuple[Check, ...]
+    checks: tuple[GuardCheck, ...]
     length: int
     #: how many temporary registers it uses
     temporaries: int
@@ -241,7 +241,7 @@ def execute(schedule: Schedule, w: Format, words: Mapping[str, int]) -> tuple[di
 
     def read(source: Source) -> int:
         match source:
-            case Constant(word):
+            case Literal(word):
                 return word
             case Input(name, negated):
                 return (-words[name] if negated else words[name]) & w.mask

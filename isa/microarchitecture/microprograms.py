@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from functools import cache
 
-from retrograd.isa.derivatives.cotangent_steps import lifted as lift
+from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.entries import Entry, Guards, Opcode, bar, opcodes_of
 from retrograd.isa.expr import ZERO, place, substitute
 from retrograd.isa.microarchitecture.schedule import schedule
-from retrograd.isa.microarchitecture.stages import Microprogram, Trees, computed, microprogram, plain
+from retrograd.isa.microarchitecture.stages import InstructionTrees, Microprogram, computed, microprogram, plain
 from retrograd.isa.words import Format
 
 
-def trees(opcode: Opcode, w: Format, lifted: bool, same: bool) -> Trees:
+def trees(opcode: Opcode, w: Format, lifted: bool, same: bool) -> InstructionTrees:
     """What the opcode computes: with `lifted`, of cotangents too; `same`: ra and rb are one register."""
     values = plain(opcode, w)
     if not lifted:
         return values
     same = same and distinguishes(opcode, w)
-    moved = lift(opcode, w, same)
+    moved = cotangent_step(opcode, w, same)
     # The hardware keeps no cotangent of a freed ancilla.
     after = {**values.after, **moved.after, **dict.fromkeys(moved.drops, ZERO)}
     predicates = (*values.guards, *(guard.predicate for guard in moved.guards))
@@ -26,19 +26,19 @@ def trees(opcode: Opcode, w: Format, lifted: bool, same: bool) -> Trees:
         one = {"b": place("a"), bar("b"): place(bar("a"))}
         after = {name: substitute(tree, one) for name, tree in after.items()}
         predicates = tuple(substitute(predicate, one) for predicate in predicates)
-    return Trees(after, predicates)
+    return InstructionTrees(after, predicates)
 
 
 def guards(opcode: Opcode, w: Format, lifted: bool, same: bool) -> Guards:
     """What the predicates of its trees stand for, in their order."""
     values = computed(opcode, w)
-    return (*values, *lift(opcode, w, same and distinguishes(opcode, w)).guards) if lifted else values
+    return (*values, *cotangent_step(opcode, w, same and distinguishes(opcode, w)).guards) if lifted else values
 
 
 def distinguishes(opcode: Opcode, w: Format) -> bool:
     """Whether it matters with D = 1 that ra and rb are one register: both operands contribute to its one cotangent."""
     may_be_one = not {("ra", "rb"), ("rb", "ra")} & {*opcode.distinct}
-    return may_be_one and {bar("a"), bar("b")} <= lift(opcode, w, False).after.keys()
+    return may_be_one and {bar("a"), bar("b")} <= cotangent_step(opcode, w, False).after.keys()
 
 
 @cache

@@ -20,15 +20,15 @@ from retrograd.isa.folds.matching import match
 from retrograd.isa.microarchitecture.micro_operations import (
     DEFAULT_UNITS,
     FUSED,
-    Check,
-    Constant,
+    GuardCheck,
     Input,
+    Literal,
     MicroOperation,
-    Result,
     Schedule,
     Source,
     Temporary,
     Unit,
+    UnitResult,
     Units,
     rounding,
     unit_of,
@@ -199,7 +199,7 @@ def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units
 
     def source(node: Expr) -> Source:
         if node.op == "const" and isinstance(node.param, int):
-            return Constant(node.param & w.mask)
+            return Literal(node.param & w.mask)
         if node is _NEGATED:
             return Input("imm", negated=True)
         return Input(str(node.param)) if node.op == "input" else Temporary(registers[node])
@@ -210,7 +210,7 @@ def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units
             task.unit,
             task.operation,
             tuple(map(source, task.operands)),
-            tuple(Result(node, registers[node], ready[node], until[node]) for node in task.nodes),
+            tuple(UnitResult(node, registers[node], ready[node], until[node]) for node in task.nodes),
             task.occupied,
         )
         for task in sorted(tasks, key=lambda task: task.cycle)
@@ -218,7 +218,7 @@ def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units
     return Schedule(
         tuple(operations),
         MappingProxyType({name: source(node) for name, node in after.items()}),
-        tuple(Check(source(node), ready.get(node, 0)) for node in guards),
+        tuple(GuardCheck(source(node), ready.get(node, 0)) for node in guards),
         length,
         max(registers.values(), default=-1) + 1,
     )

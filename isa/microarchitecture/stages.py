@@ -29,7 +29,7 @@ ADDRESS = 1
 ACCESS = 1
 
 
-class Trees(NamedTuple):
+class InstructionTrees(NamedTuple):
     """What an instruction computes: the new words of places, and predicates that must hold before any is written."""
 
     after: Mapping[str, Expr]
@@ -45,9 +45,9 @@ def computed(opcode: Opcode, w: Format) -> Guards:
     return tuple(g for g in opcode.guards(w) if g.mode != "strict" and g != NOT_JUMPING)
 
 
-def plain(opcode: Opcode, w: Format) -> Trees:
+def plain(opcode: Opcode, w: Format) -> InstructionTrees:
     """The trees of the opcode with D = 0."""
-    return Trees(opcode.transition(w), tuple(opcode.guard_predicate(g, w) for g in computed(opcode, w)))
+    return InstructionTrees(opcode.transition(w), tuple(opcode.guard_predicate(g, w) for g in computed(opcode, w)))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from textwrap import fill
 
-from retrograd.isa.diagnostics import KINDS, Kind
+from retrograd.isa.diagnostics import KINDS, ErrorKind
 from retrograd.isa.entries import opcodes_of
 from retrograd.isa.manual.description import describe, families, stem
 from retrograd.isa.manual.pages import heading_of, publish
@@ -56,7 +56,7 @@ HUNDREDS = {
 
 
 @cache
-def catalogue() -> dict[str, Kind]:
+def catalogue() -> dict[str, ErrorKind]:
     """code -> kind of error, of all parts, in order of their codes."""
     for part in PARTS:
         import_module(f"retrograd.{part}.errors")

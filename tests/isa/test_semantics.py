@@ -23,7 +23,7 @@ FORMATS = [Format(4, 2), Format(8, 3), Format(32, 16), Format(64, 32)]
 def is_rounded(opcode: Opcode) -> bool:
     """Whether it is a real function rounded: its bounds of error are held in tests/isa/numbers."""
     entry = opcode.entry
-    return (entry.partials if isinstance(entry, Function) else entry.lifted) is not None
+    return (entry.partials if isinstance(entry, Function) else entry.lift) is not None
 
 
 OPCODES = [o for o in TABLE if not is_rounded(o)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift
-from retrograd.isa.derivatives.cotangent_steps import freed, lifted
+from retrograd.isa.derivatives.cotangent_steps import cotangent_step, freed
 from retrograd.isa.effects import UPDATE_OPERATORS, Exchange, Permute, Update
 from retrograd.isa.encoding import Instruction, encode, inverse
 from retrograd.isa.entries import BAR, Function, Opcode, bar
@@ -106,7 +106,7 @@ def some(opcode: Opcode, w: rg.Format, count: int) -> int:
 
 def has_tables(opcode: Opcode) -> bool:
     entry = opcode.entry
-    return (entry.partials if isinstance(entry, Function) else entry.lifted) is not None
+    return (entry.partials if isinstance(entry, Function) else entry.lift) is not None
 
 
 def run(opcode: Opcode, w: rg.Format, modes: frozenset[str], case: Case, way: int, br: int, imm: int) -> int | Fault:
@@ -294,7 +294,7 @@ def fits_exactly(opcode: Opcode, w: rg.Format, case: Case) -> bool:
 
 
 def has_gains(opcode: Opcode) -> bool:
-    return bool(lifted(opcode, W, False).guards)
+    return bool(cotangent_step(opcode, W, False).guards)
 
 
 @pytest.mark.parametrize("opcode", [o for o in rg.TABLE if has_gains(o)], ids=lambda o: o.name)

@@ -102,7 +102,7 @@ FORMATS = [rg.Format(8, 4), rg.Format(16, 8), rg.Format(32, 16), rg.Format(64, 3
 def is_rounded(opcode: Opcode) -> bool:
     """Whether it is a real function rounded, which formats without room for it refuse."""
     entry = opcode.entry
-    return (entry.partials if isinstance(entry, Function) else entry.lifted) is not None
+    return (entry.partials if isinstance(entry, Function) else entry.lift) is not None
 
 
 @pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)

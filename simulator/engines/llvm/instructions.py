@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from retrograd.isa.derivatives.cotangent_steps import NOTHING, lifted
+from retrograd.isa.derivatives.cotangent_steps import NOTHING, cotangent_step
 from retrograd.isa.effects import Erase, Unerase
 from retrograd.isa.entries import NOT_JUMPING, Mode, Opcode
 from retrograd.isa.expr import Expr, inputs, nodes
@@ -69,7 +69,7 @@ class Step:
 @cache
 def step(opcode: Opcode, w: Format, differentiating: bool, same: bool) -> Step:
     """The opcode's step; `same`: ra and rb are one register, which matters to their cotangent."""
-    companions = lifted(opcode, w, same) if differentiating else NOTHING
+    companions = cotangent_step(opcode, w, same) if differentiating else NOTHING
     guards: dict[Mode, tuple[Expr, ...]] = dict.fromkeys(MODES, ())
     for guard in opcode.guards(w):
         if guard != NOT_JUMPING or "br" in opcode.writes:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from retrograd.assembler.constants import evaluate
-from retrograd.assembler.lexer import Fault
+from retrograd.assembler.lexer import TextFault
 from retrograd.cli.arrays import read_array, write_array
 from retrograd.cli.options import fail
 from retrograd.isa.diagnostics import nearest
@@ -53,7 +53,7 @@ def constant(text: str, w: Format, labels: Mapping[str, int], code: str, option:
     """The word that a constant of the command line denotes. Raises InputError `code`."""
     try:
         value = evaluate(text, w, labels.get)
-    except Fault as error:
+    except TextFault as error:
         raise fail(code, f"{option}: {error.message}") from None
     if not -w.sign <= value <= w.mask:
         raise fail(code, f"{option}: {value} does not fit in {w.width} bits")

@@ -37,7 +37,7 @@ def has_derivative(opcode: Opcode) -> bool:
 def is_named(opcode: Opcode) -> bool:
     """Whether the derivative is stated in `derivatives.py`: then the tree has no meaning over real numbers."""
     entry = opcode.entry
-    return (entry.partials if isinstance(entry, Function) else entry.lifted) is not None
+    return (entry.partials if isinstance(entry, Function) else entry.lift) is not None
 
 
 DIFFERENTIABLE = [o for o in TABLE if has_derivative(o)]

@@ -210,7 +210,7 @@ def test_tangents_of_the_inverse_undo_the_tangents(opcode: Opcode) -> None:
 
 def is_named(opcode: Opcode) -> bool:
     """Whether its derivative is stated by hand: then its tree has no meaning over real numbers."""
-    return (opcode.entry.partials if isinstance(opcode.entry, Function) else opcode.entry.lifted) is not None
+    return (opcode.entry.partials if isinstance(opcode.entry, Function) else opcode.entry.lift) is not None
 
 
 #: What is bitwise on words and affine on the numbers that they stand for.

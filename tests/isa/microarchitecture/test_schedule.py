@@ -33,9 +33,9 @@ from retrograd.isa.expr import (
 from retrograd.isa.microarchitecture.micro_operations import (
     DEFAULT_UNITS,
     FUSED,
-    Check,
-    Constant,
+    GuardCheck,
     Input,
+    Literal,
     MicroOperation,
     Schedule,
     Temporary,
@@ -337,8 +337,8 @@ def test_subexpressions_are_computed_once_and_what_stands_ready_not_at_all() -> 
     assert done_by((a + b) ^ (a + b).shr(1), a + b) == ["add", "shr", "xor"]
     assert done_by(a, const(-1), ZERO - imm) == []
     s = schedule({"d": a, "a": const(-1), "b": ZERO - imm}, (const(1), a), Q)
-    assert s.after == {"d": Input("a"), "a": Constant(Q.mask), "b": Input("imm", negated=True)}
-    assert s.checks == (Check(Constant(1), 0), Check(Input("a"), 0))
+    assert s.after == {"d": Input("a"), "a": Literal(Q.mask), "b": Input("imm", negated=True)}
+    assert s.checks == (GuardCheck(Literal(1), 0), GuardCheck(Input("a"), 0))
     assert (s.length, s.temporaries) == (0, 0)
     assert execute(s, Q, {"a": 7, "imm": 1}) == ({"d": 7, "a": Q.mask, "b": Q.mask}, (1, 7))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift
-from retrograd.isa.derivatives.cotangent_steps import lifted
+from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.effects import Erase
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Function, Guard, Opcode, a, b, bar
 from retrograd.isa.expr import mul_shift
@@ -100,7 +100,7 @@ def by_schedule(opcode: Opcode, w: Format, differentiating: bool, same: bool, be
     after, predicates = execute(found.schedule, w, words)
     guards: list[Guard] = [g for g in opcode.guards(w) if g.mode != "strict" and g != NOT_JUMPING]
     if differentiating:
-        guards += lifted(opcode, w, same).guards
+        guards += cotangent_step(opcode, w, same).guards
     for guard, holds in zip(guards, predicates, strict=True):
         if not holds:
             return guard.code
@@ -337,7 +337,7 @@ def test_the_pages_numbers_are_those_of_the_units(monkeypatch: pytest.MonkeyPatc
 
 def test_dropped_cotangents_are_written() -> None:
     for name in ("assertz", "erase"):
-        assert lifted(TABLE[name], Q64, False).drops == (bar("d"),)
+        assert cotangent_step(TABLE[name], Q64, False).drops == (bar("d"),)
         found = microprograms(TABLE[name].entry, Q64, True, False)[name]
         assert bar("d") in found.schedule.after
         assert found.writes == ("rd",)
