@@ -39,7 +39,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A program with its meaning: where arguments lie, what each trap says."""
+    """A program, with the addresses of its arguments and the checks behind its traps."""
 
     function: SourceFunction
     format: Format
@@ -75,7 +75,7 @@ def compile_function(
     except RecursionError:
         pass
     except Impure as error:
-        # What is refused at its place is refused there; nothing that is missed there may run, or end in a traceback.
+        # Most impure operations are refused at their place. One that was missed there is refused here, and never runs.
         fail("RG0721", str(error), function.source, function.tree)
     fail("RG0720", f"`{function.__name__}` is nested too deep to be compiled", function.source, function.tree)
 
@@ -91,7 +91,7 @@ def _compile(
     if observe is not None:
         observe("lower", lowered.module)
     names: Collection[str] | None = None if isinstance(options.erase, bool) else options.erase
-    # What one routine keeps of another is no longer told apart by its name.
+    # A routine could keep values of another one alive, and erasure goes by the names of routines.
     module = optimise(lowered.module, options.level, observe, () if names is None else ("extend_live_ranges",))
     if options.erase:
         module = erase_routines(module, names, temporaries=options.temporaries)
@@ -109,7 +109,7 @@ def discarding_cotangents(compiled: Compiled) -> Compiled:
 
 
 def real_regions(lowered: Lowered, names: Collection[str] | None = None) -> list[Region]:
-    """The regions of the arguments, of those with these names, that hold numbers with a derivative."""
+    """The regions of arguments with derivatives; `names`: of these arguments only."""
     out: list[Region] = []
     given = iter(lowered.module.arguments or ())
     for argument in lowered.arguments:

@@ -56,7 +56,7 @@ class Cells(NamedTuple):
 class GradientCall:
     """A procedure that is to be the gradient of `callee`: its first parameters are the callee's, `loss` is one of them.
 
-    `wanted`: (parameter of the callee's, what gains its gradient). `keep`: words for cotangents of what is freed.
+    `wanted`: (parameter of the callee, target of its gradient). `keep`: words for cotangents of variables that are freed.
     """
 
     name: str
@@ -84,7 +84,7 @@ def expand_gradients(module: Module, wanted: Mapping[str, GradientCall]) -> Modu
 
 
 def _reachable(module: Module, name: str, wanted: Mapping[str, GradientCall] | None = None) -> set[str]:
-    """The procedures that a call of this one may run; those that wait for a body run what they differentiate."""
+    """The procedures that a call of this procedure may run; one that has no body yet runs its callee."""
     reached, todo = {name}, [name]
     while todo:
         current = todo.pop()
@@ -120,7 +120,7 @@ def _expand(group: Sequence[GradientCall], module: Module) -> Module:
         procedures[g.name] = replace(procedures[g.name], body=_body(g, module, lifting))
         procedures |= lifting.procedures
         regions |= dict.fromkeys(lifting.static_regions())
-    # What lies there outlives the procedures that write it: to the passes it is as little their own as an argument.
+    # These regions outlive the procedures that write them, so passes treat them as arguments.
     given = None if wide.arguments is None else (*wide.arguments, *regions)
     known = set(wide.regions)
     return replace(
@@ -132,7 +132,7 @@ def _expand(group: Sequence[GradientCall], module: Module) -> Module:
 
 
 def _inner(module: Module, g: GradientCall) -> tuple[list[Var | Region], Var]:
-    """What stands for the inputs and the loss in the callee."""
+    """The inputs and the loss as variables and regions of the callee."""
     names = _names(module, g)
     inputs: list[Var | Region] = []
     for source, _ in g.wanted:

@@ -62,7 +62,7 @@ def _storage(shape: Shape, var: Var, region: Region | None) -> Cells:
 
 
 def _kinds(t: Type) -> list[Kind]:
-    """What each word of an element is."""
+    """The kind of each word of an element."""
     match t:
         case ScalarType(kind):
             return [kind]
@@ -72,7 +72,7 @@ def _kinds(t: Type) -> list[Kind]:
 
 
 def _gradient_pairs(sources: Sequence[Cells], targets: Sequence[Cells]) -> list[tuple[Cells, Cells]] | None:
-    """(what is differentiated by, what gains the gradient), part by part; None where they do not fit."""
+    """(parameter, target of its gradient) for each part; None where their shapes differ."""
     if len(sources) != len(targets) or not sources:
         return None
     pairs = list(zip(sources, targets, strict=True))

@@ -79,14 +79,14 @@ class IRBuilder:
         return {p: self.versions[p] for p in places}
 
     def effects(self, block: Block) -> AccessSets:
-        """The reads and writes of a block, without those of its own locals."""
+        """The reads and writes of a block, without its own locals."""
         return self.module.accesses.block(block)
 
     def effects_with_locals(self, block: Block) -> AccessSets:
         return union(self.module.accesses.of(n) for n in block)
 
     def _tested(self, node: Within) -> Within:
-        """The statement, its temporaries tested for zero where its body may change what they are computed from.
+        """The statement, its temporaries tested for zero where its body may change their operands.
 
         A change that is certain is refused elsewhere, when the program is compiled.
         """

@@ -60,7 +60,7 @@ class ModuleBuilder:
         self.forget_accesses()
 
     def forget_accesses(self) -> None:
-        """Compute effects of procedures anew: those of a recursive one were an assumption."""
+        """Analyse the effects of procedures again: the effects of a recursive procedure were an assumption."""
         self.accesses = AccessAnalysis(Module((), self.procedures, format=self.w))
 
     def unique_name(self, name: str) -> str:

@@ -41,7 +41,7 @@ class Fail(Protocol):
 
 
 class Update(NamedTuple):
-    """`x update= e`, with the versions of what e reads."""
+    """`x update= e`, with the versions of the places that e reads."""
 
     update: str
     e: E
@@ -69,7 +69,7 @@ class OwnedLocal:
     parts: tuple[Var | Region, ...]
     #: (checked, place of a statement that frees it) → statements that undo the initial value and free it
     release: Callable[[bool, Span | None], Block]
-    #: versions of what its initial value was computed from
+    #: versions of the places from which its initial value was computed
     operands: Versions
     depth: int
     span: Span
@@ -86,7 +86,7 @@ class OwnedLocal:
 
 
 class OwnedLocals:
-    """The owned locals of one function; those of the current block come last in `owned`."""
+    """The owned locals of one function; the locals of the current block come last in `owned`."""
 
     def __init__(self, builder: IRBuilder, scope: Scope, fail: Fail) -> None:
         self.builder, self.scope, self.fail = builder, scope, fail

@@ -52,7 +52,7 @@ class Specialisation:
 class GradientOf:
     """The gradient of a function as a function: its parameters, then one for each gradient ∂L/∂x, which is added to that.
 
-    `loss` and `wanted`: positions of parameters. `keep`: words for cotangents of what the function frees.
+    `loss` and `wanted`: positions of parameters. `keep`: words for cotangents of variables that the function frees.
     """
 
     function: Any
@@ -84,7 +84,7 @@ class Parameters(NamedTuple):
     def procedure(
         self, name: str, body: tuple[Node, ...], written: frozenset[int], recursive: bool, span: Span | None
     ) -> Procedure:
-        # Only variables count as written parameters: what is stored shows in the body.
+        # Only variables count as written parameters: stores to arrays show in the body.
         scalars = frozenset(i for i, region in enumerate(self.regions) if region is None)
         regions = tuple(region for region in self.regions if region is not None)
         return Procedure(name, self.variables, regions, body, written & scalars, recursive, span)

@@ -67,7 +67,7 @@ def _whole(value: Any) -> bool:
 
 
 def _folded(op: str, x: Any, y: Any) -> Any:
-    """An operation on constants, done now. Raises TooLarge before it takes all memory, and what Python raises."""
+    """The result of an operation on constants. Raises TooLarge before it takes all memory, and the exceptions of the operator."""
     need_plain(x)
     need_plain(y, text=op == "%" and isinstance(x, str | bytes))
     check_operator(op, x, y)
@@ -135,9 +135,8 @@ class Arithmetic:
             return function(*values)
         shape = broadcast([v.shape for v in values if isinstance(v, ArrayView | Lazy)])
         lazy = Lazy(shape, lambda index: function(*(element(v, index) for v in values)))
-        lazy.element(
-            tuple(const(0, INT) for _ in shape)
-        )  # what is wrong with the elements is found here, where they are
+        # An error of the elements is raised here, at the operator.
+        lazy.element(tuple(const(0, INT) for _ in shape))
         return lazy
 
     # ------------------------------------------------------------------ operators
@@ -369,7 +368,7 @@ class Arithmetic:
             if kind is INT:
                 e = apply(name, INT, e, other)
             else:
-                # By choice, not by the integer function: a choice carries the derivative of what is chosen.
+                # A choice, and not the integer function: a choice carries the derivative of the chosen value.
                 first = (e, other) if name == "min" else (other, e)
                 e = choose(apply("slt", BOOL, *first), e, other)
         return Scalar(e)

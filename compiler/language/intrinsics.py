@@ -1,6 +1,6 @@
 """The functions that the language has of its own: `rg.sqrt`, `rg.rot` and the like.
 
-They are names for the compiler. Called by Python they say so, instead of returning something that does not run backward.
+They are names for the compiler. A call by Python raises RG0701.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from retrograd.isa.diagnostics import CompileError, Diagnostic
 
-#: what the compiler makes of it: a value, a statement, a new variable, or a block
+#: roles: a value, a statement, a new variable, or a block
 EXPRESSION, STATEMENT, CONSTRUCTOR, CONTEXT = "expression", "statement", "constructor", "context"
 
 

@@ -64,7 +64,7 @@ class Powers:
         return self._names[key]
 
     def keep(self, procedures: Container[str], regions: Container[Region]) -> None:
-        """Forget what the program has no more."""
+        """Forget procedures and regions that were removed from the program."""
         self._names = {key: name for key, name in self._names.items() if name in procedures}
         self._regions = {kind: region for kind, region in self._regions.items() if region in regions}
 

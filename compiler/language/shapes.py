@@ -1,4 +1,4 @@
-"""What a procedure is specialised on: a shape for each argument."""
+"""Shapes of arguments: a procedure is specialised on the shape of each argument."""
 
 from __future__ import annotations
 

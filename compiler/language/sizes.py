@@ -1,4 +1,4 @@
-"""Limits of constants: what would take memory or time without bound is refused before it is computed.
+"""Limits of constants: a constant that would take memory or time without bound is refused before it is computed.
 
 Operators and functions of constants are evaluated while a function is compiled. Here the size of the result is bounded
 from the operands alone: at most `BITS` bits in an integer, `MOST` items in anything else.
@@ -16,7 +16,7 @@ from retrograd.isa.words import brief
 
 #: bits that integers may have on the way to a word
 BITS = 4096
-#: items, or characters, of what is computed from constants
+#: items, or characters, of a result of constants
 MOST = 1 << 24
 
 
@@ -62,7 +62,7 @@ def _check_arrays(op: str, x: Any, y: Any) -> None:
     try:
         shape = np.broadcast_shapes(np.shape(x), np.shape(y))
     except ValueError:
-        return  # the operator says what is wrong
+        return  # the operator raises its own error
     _check_items(prod(shape), f"an array of the shape {shape}")
 
 
@@ -100,12 +100,12 @@ def check_call(callee: Callable[..., Any], args: Sequence[Any]) -> None:
         try:
             items = ceil(estimate(*args))
         except (TypeError, ValueError, ZeroDivisionError, IndexError, OverflowError):
-            return  # the function says what is wrong with its arguments
+            return  # the function raises its own error
         _check_items(items, f"`{name}` of {brief(items)} items")
 
 
 def _of_text(text: str | bytes, name: str, args: Sequence[Any]) -> int:
-    """How long what a method of a text gives may be."""
+    """An upper bound of the length of the result of a method of a text."""
     match name:
         case "ljust" | "rjust" | "center" | "zfill":
             return int(args[0])
@@ -156,7 +156,7 @@ _MATH: dict[str, Callable[..., float]] = {
     "comb": lambda n, k: min(k, max(0, n - k)) * log2(max(2, n)),
     "perm": lambda n, k=None: (n if k is None else k) * log2(max(2, n)),
 }
-#: items in what NumPy's functions make from a few numbers, or from all their arguments together
+#: items in the results of NumPy's functions
 _ARRAYS: dict[str, Callable[..., int]] = {
     **dict.fromkeys(("zeros", "ones", "empty", "full"), lambda shape, *_: _shape(shape)),
     "indices": lambda shape, *_: len(shape) * _shape(shape),

@@ -104,7 +104,7 @@ INT, FIXED, LOGNUM, BOOL = (ScalarType(k) for k in (Kind.INT, Kind.FIXED, Kind.L
 
 @dataclass(frozen=True)
 class ArrayAnnotation:
-    """What `Array[fixed, 3, "n"]` says: an element, and dimensions, where a name stands for any length, the same everywhere."""
+    """`Array[fixed, 3, "n"]`: an element type and dimensions. A name is one length throughout the parameters of a function."""
 
     element: Any
     dims: tuple[int | str, ...] | None
@@ -116,7 +116,7 @@ class ArrayAnnotation:
 
 @dataclass(frozen=True)
 class StackAnnotation:
-    """What `Stack[fixed, 100]` says."""
+    """`Stack[fixed, 100]`: an element type and a capacity."""
 
     element: Any
     capacity: int
@@ -238,7 +238,7 @@ def _axes(count: int) -> str:
 
 
 def mismatch(wanted: ArrayAnnotation, t: ArrayType, sizes: dict[str, int]) -> str | None:
-    """Why an array is not what an annotation says, or None. `sizes`: the lengths that names stand for so far."""
+    """Why an array does not have the annotated type, or None. `sizes`: the lengths of named dimensions so far."""
     element = element_of(wanted.element)
     if element != t.element:
         return f"its elements are {t.element}"

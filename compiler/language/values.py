@@ -1,4 +1,4 @@
-"""What a name or an expression stands for while a function is compiled."""
+"""Values of names and expressions while a function is compiled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Scalar:
-    """One word: how to compute it, and where it is stored, if it is. `why_not`: what forbids to change it."""
+    """One word: its expression, and the place where it is stored, if any. `why_not`: the reason why it cannot be changed."""
 
     e: E
     place: Var | Address | None = None
@@ -35,7 +35,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class ArrayView:
-    """Elements in memory: that with indices i lies at address + Σ stride · i, strides counted in words."""
+    """Elements in memory: the element with indices i lies at address + Σ stride · i, strides counted in words."""
 
     element: ScalarType | StructType
     shape: tuple[int, ...]
@@ -64,7 +64,7 @@ class ArrayView:
 
 @dataclass(frozen=True)
 class Lazy:
-    """An array that is computed element by element: `element` gives the one with these indices."""
+    """An array expression: `element(indices)` computes one element."""
 
     shape: tuple[int, ...]
     element: Callable[[tuple[E, ...]], Value]
@@ -98,7 +98,7 @@ class FunctionValue:
 
 @dataclass(frozen=True)
 class RoutineValue:
-    """What `with rg.routine() as r` names."""
+    """The name that `with rg.routine() as r` binds."""
 
     name: str
 

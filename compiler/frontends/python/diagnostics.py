@@ -1,4 +1,4 @@
-"""Errors at a place of the source: a CompileError with span and caret, from what went wrong with the operands."""
+"""Diagnostics at a place of the source: exceptions of operators and of pure functions become a CompileError with span and caret."""
 
 from __future__ import annotations
 

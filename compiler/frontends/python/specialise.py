@@ -35,7 +35,7 @@ class Specialiser:
     declare_gradient: DeclareGradient
     captures: Captures = field(default_factory=Captures)
     _known: dict[Any, Specialisation] = field(default_factory=dict)
-    #: keys of those that are being lowered, outermost first
+    #: keys of specialisations that are being lowered, outermost first
     _open: list[Any] = field(default_factory=list)
 
     def specialise(

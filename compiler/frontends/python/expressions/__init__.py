@@ -1,4 +1,4 @@
 """Expressions of reversible functions: syntax → value.
 
-It imports `compiler/ir`, `compiler/language` and what all front ends share. Start with `lowering.py`; the table is in `function.py`.
+It imports `compiler/ir`, `compiler/language` and the files shared by all front ends. Start with the table in `function.py`.
 """

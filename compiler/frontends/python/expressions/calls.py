@@ -1,8 +1,12 @@
-"""Calls inside expressions"""
+"""Calls inside expressions: intrinsics, conversions, structs, and pure Python functions of constants.
+
+A Python function is called when the program is compiled, and only with constants; its result is part of the program.
+"""
 
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass
 from math import prod
 from string import Formatter
@@ -14,7 +18,7 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.sources.text import shortened
-from retrograd.compiler.ir.expressions import E, const
+from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language import intrinsics, purity
 from retrograd.compiler.language.arithmetic import element
@@ -39,7 +43,7 @@ INT, BOOL = Kind.INT, Kind.BOOL
 
 @dataclass(eq=False)
 class CallValues:
-    """Values of calls: intrinsics, conversions, structs, and pure Python functions of constants."""
+    """Values of calls."""
 
     errors: Errors
     expressions: ExpressionLowering
@@ -91,7 +95,7 @@ class CallValues:
         return self._host_call(callee, node)
 
     def _host_call(self, callee: Any, node: ast.Call) -> Value:
-        """A Python function of constants only is called now, if it is known to be pure: it is a constant."""
+        """The result of a pure Python function of constants, called now."""
         if not callable(callee):
             self.errors.fail("RG0703", f"`{shortened(node.func)}` is no function", node)
         args = self._arguments(node, None)
@@ -132,8 +136,6 @@ class CallValues:
         count = {"atan2": 2, "select": 3}.get(name, 1)
         args = self._arguments(node, count)
         if name != "select" and all(isinstance(v, Constant) for v in args):
-            import math
-
             values = [v.value for v in args if isinstance(v, Constant)]
             for value in values:
                 self.errors.guarded(node, need_plain, value)
@@ -159,22 +161,19 @@ class CallValues:
         indices = tuple(Var(f"i{n}", INT, self.errors.span(node)) for n in range(len(shape)))
         for var, length in zip(indices, shape, strict=True):
             self.builder.ranges[var] = (0, length - 1)
-        body: E = self.errors.guarded(
-            node,
-            lambda: self.expressions.arithmetic.expression(element(x, tuple(E("read", INT, (), v) for v in indices))),
-        )
+        index = tuple(read(v) for v in indices)
+        arithmetic = self.expressions.arithmetic
+        body = self.errors.guarded(node, lambda: arithmetic.expression(element(x, index)))
         kind = INT if body.kind is BOOL else body.kind
         if kind is Kind.LOGNUM:
             self.errors.fail("RG0703", "lognums are not summed: fixed(x) makes a fixed of one", node)
         total: E = const(0, kind) if prod(shape) == 0 else E("total", kind, (body,), (indices, shape))
         if name == "sum":
             return Scalar(total)
-        return self.errors.guarded(
-            node, self.expressions.arithmetic.binary, "/", Scalar(total), Constant(float(prod(shape)))
-        )
+        return self.errors.guarded(node, arithmetic.binary, "/", Scalar(total), Constant(float(prod(shape))))
 
     def _construct(self, t: Any, node: ast.Call) -> StructValue:
-        """`Complex(1.0, y)` as a value: its fields are expressions."""
+        """`Complex(1.0, y)`: a struct whose fields are expressions."""
         fields: dict[str, Value] = {}
         names = [name for name, _ in t.fields]
         if len(node.args) > len(names):
@@ -196,7 +195,7 @@ class CallValues:
 
 
 def _instead_of(callee: Any, node: ast.Call) -> str:
-    """What to write in place of a call of a Python function on what is known only when the program runs."""
+    """What to write in place of a call of a Python function with variables."""
     own = getattr(callee, "__name__", "")
     if own in intrinsics.INTRINSICS:
         return f"write `rg.{own}(…)`, which the machine has"
@@ -216,6 +215,6 @@ def _instead_of(callee: Any, node: ast.Call) -> str:
 
 
 def _factor(node: ast.expr) -> str:
-    """An argument as it stands within a larger expression."""
+    """The text of an argument as a factor of a larger expression."""
     text = shortened(node)
     return text if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Attribute | ast.Call) else f"({text})"

@@ -1,4 +1,7 @@
-"""Indexing"""
+"""Indexing `x[i]`, `x[a:b, j]`: views of arrays, with the bounds checks of the indices.
+
+Element i of an axis lies at address + stride · i. A slice changes the first address, the length and the stride.
+"""
 
 from __future__ import annotations
 
@@ -97,19 +100,15 @@ class Indexing:
                 else:
                     first, step = p
                     i = next(rest)
-                    scaled = i if step == 1 else self._multiple(i, step)
-                    full.append(add(first, scaled, self.builder.w))
+                    scaled = self.expressions.arithmetic.binary("*", Scalar(i), Constant(step))
+                    assert isinstance(scaled, Scalar)
+                    full.append(add(first, scaled.e, self.builder.w))
             return x.element(tuple(full))
 
         return Lazy(tuple(shape), pick) if shape else pick(())
 
-    def _multiple(self, i: E, step: int) -> E:
-        found = self.expressions.arithmetic.binary("*", Scalar(i), Constant(step))
-        assert isinstance(found, Scalar)
-        return found.e
-
     def _index(self, key: ast.expr, length: int, node: ast.AST, axis: int | None) -> tuple[E, InRange | None]:
-        """An index into the array of a subscript, and what must be tested when the program runs."""
+        """An index, and its bounds check unless the index is certainly in range."""
         e = self.expressions.scalar(key, INT)
         array = f"`{shortened(node.value if isinstance(node, ast.Subscript) else node)}`"
         has = f"{array} has length {length}" if axis is None else f"axis {axis} of {array} has length {length}"
@@ -129,7 +128,7 @@ class Indexing:
         return e, InRange(e, length, message, self.errors.span(key))
 
     def _slice(self, key: ast.Slice, length: int) -> tuple[E, int, int]:
-        """(first index, how many, step) of a slice."""
+        """(first index, number of elements, step) of a slice."""
         step = 1 if key.step is None else self.expressions.static_int(key.step, "the step of a slice")
         if step == 0:
             self.errors.fail("RG0713", "the step of a slice is zero", key)
@@ -172,11 +171,9 @@ class Indexing:
             found = array[index[0]] if len(index) == 1 else np.asarray(array)[tuple(index)]
         except (IndexError, KeyError):
             shape = np.shape(array) if isinstance(array, np.ndarray) else (len(array),)
-            self.errors.fail(
-                "RG0713",
-                f"`{shortened(node)}` is no element: `{shortened(getattr(node, 'value', node))}` has the shape {shape}",
-                node,
-            )
+            array_text = shortened(getattr(node, "value", node))
+            message = f"`{shortened(node)}` is no element: `{array_text}` has the shape {shape}"
+            self.errors.fail("RG0713", message, node)
         except (TypeError, ValueError):
             self.errors.fail("RG0703", f"`{shortened(node)}` is no element: indices are integers", node)
         return self.expressions.wrap(found.item() if isinstance(found, np.ndarray) and found.ndim == 0 else found)

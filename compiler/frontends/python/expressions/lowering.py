@@ -1,4 +1,4 @@
-"""Values of expressions: dispatch by syntax, and conversion to scalars, conditions, static values and constant arrays."""
+"""Values of expressions: dispatch by syntax; conversion to scalars, conditions, static values and constant arrays."""
 
 from __future__ import annotations
 
@@ -45,13 +45,7 @@ INSTEAD_OF_EXPRESSION: dict[type[ast.AST], str] = {
 class ExpressionLowering:
     """Values of the expressions of one function. `lowerings` has a function for each kind of syntax."""
 
-    def __init__(
-        self,
-        captures: Captures,
-        builder: IRBuilder,
-        locals: OwnedLocals,
-        errors: Errors,
-    ) -> None:
+    def __init__(self, captures: Captures, builder: IRBuilder, locals: OwnedLocals, errors: Errors) -> None:
         self.captures = captures
         self.builder, self.locals, self.errors = builder, locals, errors
         self.w = builder.w
@@ -77,7 +71,7 @@ class ExpressionLowering:
         return self.errors.guarded(node, self.arithmetic.truth, self.value(node))
 
     def decided(self, c: Constant, node: ast.expr) -> bool:
-        """Whether a constant counts as true."""
+        """The truth of a constant."""
         try:
             need_operators(c.value)
             return bool(c.value)
@@ -87,7 +81,7 @@ class ExpressionLowering:
             self.errors.fail("RG0703", f"{describe(c)} is neither true nor false", node)
 
     def static(self, node: ast.expr, what: str) -> Any:
-        """The Python value of an expression that must be known now."""
+        """The Python value of an expression. Raises RG0717 if it is not known when the program is compiled."""
         value = self.value(node)
         known = self.locals.constant(value, self.errors.span(node))
         if known is not None:
@@ -105,15 +99,14 @@ class ExpressionLowering:
         return int(found)
 
     def wrap(self, found: Any) -> Value:
-        """A Python object from around the function."""
+        """The value of a Python object that the function captures."""
         if isinstance(found, SourceFunction):
             return FunctionValue(found)
-        # Asked of the class: an object of a user's class may run code to answer.
+        # The class has the attribute: reading it from an object of a user's class may run code.
         if getattr(type(found), "__retrograd_inverse__", False):
             return FunctionValue(found.__retrograd_inverse_of__, backward=True)
-        if struct_of(type(found)) is not None:
-            t = struct_of(type(found))
-            assert t is not None
+        t = struct_of(type(found))
+        if t is not None:
             return StructValue(t, {name: self.wrap(getattr(found, name)) for name, _ in t.fields})
         return Constant(found)
 

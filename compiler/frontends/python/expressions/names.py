@@ -1,4 +1,7 @@
-"""Names and attributes inside expressions."""
+"""Names and attributes inside expressions.
+
+A name is a local, a variable of the function around, a global or a built-in, in this order, as in Python.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,7 @@ class Names:
             fields = dict(x.element.fields)
             inner = fields.get(name)
             if isinstance(inner, ScalarType):
-                # The field of every element: the same strides, from another word on.
+                # The same field of each element: the same strides, from another word on.
                 return ArrayView(inner, x.shape, x.strides, x.address.moved(x.element.offset(name)), x.why_not)
         self.errors.fail(
             "RG0702",
@@ -132,7 +135,7 @@ def _makes(node: ast.AST, name: str) -> bool:
     )
 
 
-#: names of Python's own that nobody means
+#: built-in names that are not suggested for a misspelt name
 _UNLIKELY = set(vars(builtins)) - {
     "abs", "bool", "enumerate", "float", "int", "len", "max", "min", "print", "range", "reversed", "sum", "zip",
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
@@ -55,7 +56,7 @@ class Operators:
         if all(isinstance(v, Constant) for v in values):
             truths = [self.expressions.decided(v, node) for v in values if isinstance(v, Constant)]
             return Constant((all if conjunction else any)(truths))
-        # What a constant decides needs nothing further, whatever its type.
+        # Operands after a constant that decides are dropped, whatever their type.
         left: list[Value] = []
         for v in values:
             if isinstance(v, Constant):
@@ -77,28 +78,25 @@ class Operators:
         parts: list[Value] = []
         for op, x, y in zip(node.ops, operands, operands[1:], strict=False):
             symbol = OPERATORS.get(type(op))
-            if symbol not in COMPARISONS:
-                if (
-                    isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn)
-                    and isinstance(x, Constant)
-                    and isinstance(y, Constant)
-                ):
-                    one, other = x.value, y.value
-                    if isinstance(op, ast.Is | ast.IsNot):
-                        found = one is other
-                    else:
-                        self.errors.guarded(node, need_plain, one)
-                        self.errors.guarded(node, need_plain, other)
-                        found = self.errors.guarded(node, lambda one=one, other=other: bool(one in other))
-                    parts.append(Constant(found is isinstance(op, ast.Is | ast.In)))
-                    continue
+            if symbol in COMPARISONS:
+                parts.append(self.errors.guarded(node, self.expressions.arithmetic.binary, symbol, x, y))
+            elif isinstance(x, Constant) and isinstance(y, Constant):
+                parts.append(Constant(self._identity_or_membership(op, x.value, y.value, node)))
+            else:
                 hint = None
                 if isinstance(op, ast.In | ast.NotIn) and isinstance(y, Constant) and isinstance(y.value, tuple | list):
                     sign, word = ("==", " or ") if isinstance(op, ast.In) else ("!=", " and ")
                     hint = f"write `{word.join(f'{ast.unparse(node.left)} {sign} {v}' for v in y.value[:4])}`"
                 self.errors.fail("RG0701", f"`{shortened(node)}` compares what the language cannot", node, hint)
-            parts.append(self.errors.guarded(node, self.expressions.arithmetic.binary, symbol, x, y))
         return parts[0] if len(parts) == 1 else self._combined(node, parts, True)
+
+    def _identity_or_membership(self, op: ast.cmpop, x: Any, y: Any, node: ast.AST) -> bool:
+        """`is`, `is not`, `in`, `not in` of constants."""
+        if isinstance(op, ast.Is | ast.IsNot):
+            return (x is y) is isinstance(op, ast.Is)
+        self.errors.guarded(node, need_plain, x)
+        self.errors.guarded(node, need_plain, y)
+        return self.errors.guarded(node, lambda: bool(x in y)) is isinstance(op, ast.In)
 
     def sequence(self, node: ast.Tuple | ast.List) -> Value:
         values = [self.expressions.value(v) for v in node.elts]

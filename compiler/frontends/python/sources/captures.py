@@ -9,7 +9,7 @@ Compiled code is reused while `hold()`: each binding leads to the same object, e
 Another object of the same type and value is the same, too: `SCALE = 0.5` in a notebook cell that is run again changes nothing.
 
 Cost: one identity comparison for each name and item, made in C; of an array, a comparison of its bytes.
-Trap: what a function declared with `rg.pure` reads on its own is not seen here. Attributes of math, numpy and retrograd are read once.
+Trap: values that a function declared with `rg.pure` reads are not captured. Attributes of math, numpy and retrograd are read once.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _keys_and_values(found: Mapping[Any, Any]) -> Sequence[Any]:
     return (*found.keys(), *found.values())
 
 
-#: class -> its items, by the methods of Python's own classes: those of a subclass may be a user's
+#: class → its items, read by the methods of the built-in class, since a subclass may have a user's methods
 _READERS: tuple[tuple[type, Callable[[Any], Sequence[Any]]], ...] = (
     (list, list.copy),
     (dict, lambda found: (*dict.keys(found), *dict.values(found))),
@@ -147,9 +147,9 @@ class _Slot:
 
 
 class Captures:
-    """What one compilation read from around its functions, recorded while it runs, frozen at its end.
+    """The values that one compilation read from around its functions, recorded while it runs, frozen at its end.
 
-    Pickled, it is empty: compiled code that comes from another process is what it was made from there.
+    A pickle of it is empty: compiled code from another process keeps the values of that process.
     """
 
     def __init__(self) -> None:
@@ -162,14 +162,14 @@ class Captures:
         return Captures, ()
 
     def freeze(self) -> Captures:
-        """No more is recorded: `hold` may be asked."""
+        """End the recording; `hold` may be called from now on."""
         for table in self._tables.values():
             table.freeze()
         self._all = (*self._tables.values(), *self._others.values())
         return self
 
     def hold(self) -> bool:
-        """Whether all that was captured is as it was."""
+        """Whether all captured values are unchanged."""
         for capture in self._all:  # noqa: SIM110  (a generator takes twice as long)
             if not capture.hold():
                 return False
@@ -250,12 +250,12 @@ class Captures:
 
 
 def steady(module: str) -> bool:
-    """Whether the names in a module are read once, and not looked at again."""
+    """Whether the names in a module are read once, and never compared again."""
     return any(module == name or module.startswith(f"{name}.") for name in _STEADY)
 
 
 def same(x: Any, y: Any) -> bool:
-    """Whether two values are one to the compiler: the same object, or immutable and equal in type and value."""
+    """Whether two values compile to the same code: the same object, or immutable and equal in type and value."""
     if x is y:
         return True
     if type(x) is not type(y):
@@ -272,9 +272,9 @@ def same(x: Any, y: Any) -> bool:
 
 
 def static_key(value: Any) -> Any:
-    """What a static value is looked up by: `==` holds 1, 1.0 and True for equal, and so keys name types, at every depth.
+    """The key of a static value. It names types at every depth, since 1 == 1.0 == True.
 
-    A value without a hash counts by its identity: that its contents are the same is for `Captures`.
+    A value without a hash counts by its identity; `Captures` compares its contents.
     """
     kind = type(value)
     if kind is tuple or kind is frozenset:

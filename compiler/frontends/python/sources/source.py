@@ -1,4 +1,4 @@
-"""Functions as source: where their text is, what their names mean, how their parameters are annotated."""
+"""Functions as source: their text and syntax tree, the values of their names, the annotations of their parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Source:
     column: int = 0
 
     def span(self, node: ast.AST) -> Span:
-        """Where a piece of syntax stands. Columns count characters; of several lines the first is meant."""
+        """Where a piece of syntax stands. Columns count characters; of several lines it is the first."""
         line = getattr(node, "lineno", 1) + self.line
         text = self.text(line)
         # Positions in syntax trees are in bytes of the line as it was parsed, without its indentation.
@@ -51,7 +51,7 @@ class Source:
 
 
 def _no_function(fn: Any) -> Diagnostic:
-    """What to say of something that is decorated with @reversible, and is no `def`."""
+    """The diagnostic of a decorated object that is no `def`."""
     if isinstance(fn, type):
         hint = "Decorate its methods; `@rg.struct` makes a class of numbers."
         return Diagnostic("RG0716", f"`{fn.__name__}` is a class, and no function", hint=hint)
@@ -68,7 +68,7 @@ def _no_source(name: str) -> Diagnostic:
 
 
 def _characters(text: str, count: int) -> int:
-    """How many characters the first `count` bytes are."""
+    """The number of characters in the first `count` bytes."""
     return count if text.isascii() else len(text.encode()[:count].decode(errors="ignore"))
 
 
@@ -80,7 +80,7 @@ def fail(code: str, message: str, source: Source, node: ast.AST, hint: str | Non
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter as written: `annotation` evaluated, `default` as Python has it; NOTHING where there is none."""
+    """A parameter: `annotation` evaluated, `default` as Python has it; NOTHING for a missing one."""
 
     name: str
     annotation: Any = NOTHING
@@ -88,7 +88,7 @@ class Parameter:
 
 
 class SourceFunction:
-    """A function whose body is compiled and never executed: `fn` is what Python made of its `def`.
+    """A function whose body is compiled and never executed: `fn` is the function object of its `def`.
 
     Raises CompileError RG0716 where there is no source text, RG0701 for parameters that the language has not.
     """
@@ -107,7 +107,7 @@ class SourceFunction:
         self.read_from: SourceFunction | None = None
         #: the struct whose method it is
         self.owner: type | None = None
-        #: what its body is made of, where it has none of its own
+        #: the function that it is the gradient of, in place of a body
         self.gradient_of: GradientOf | None = None
 
     def __repr__(self) -> str:
@@ -181,7 +181,7 @@ class SourceFunction:
             return NOTHING
         if not isinstance(annotation, str):
             return annotation
-        scope = _Scope(self)
+        scope = _Namespace(self)
         try:
             # The annotation is the user's own Python, written as text because of `from __future__ import annotations`.
             found = eval(annotation, {"__builtins__": builtins}, scope)
@@ -208,7 +208,7 @@ class SourceFunction:
         return f"{self.__name__}({', '.join(shown)})"
 
     def lookup(self, name: str, captures: Captures | None = None) -> Any:
-        """What a name means where the function was defined; it is recorded in `captures`. Raises KeyError."""
+        """The value of a name where the function was defined; it is recorded in `captures`. Raises KeyError."""
         code, around = self.fn.__code__, self.fn.__globals__
         if captures is not None and steady(self.__module__ or ""):
             captures = None
@@ -232,14 +232,14 @@ class SourceFunction:
 
     @cached_property
     def own_names(self) -> frozenset[str]:
-        """The names that the function gives a meaning of its own: its parameters, and what its body makes."""
+        """The names that the function binds itself: its parameters, locals and inner functions."""
         found = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         found |= {n.arg for n in ast.walk(self.tree) if isinstance(n, ast.arg)}
         found |= {n.name for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef) and n is not self.tree}
         return frozenset(found)
 
     def found(self, node: ast.expr) -> Any:
-        """What a name from around the function, or an attribute of a module, means; None for anything else."""
+        """The value of a name from around the function, or of an attribute of a module; None for any other expression."""
         match node:
             case ast.Name(id=name) if name not in self.own_names:
                 try:
@@ -256,12 +256,12 @@ class SourceFunction:
         return found
 
     def names(self) -> list[str]:
-        """All names that `lookup` knows, for suggestions."""
+        """All names that `lookup` finds, for suggestions."""
         return [*self.fn.__code__.co_freevars, *self.fn.__globals__, *vars(builtins)]
 
 
 class InnerFunction(SourceFunction):
-    """A `def` inside a reversible function: its names mean constants of the function around it, or what they mean there."""
+    """A `def` inside a reversible function: its names are constants of the function around it, or names of that function."""
 
     def __init__(
         self,
@@ -338,7 +338,7 @@ def evaluated_in(annotation: Any, cls: type) -> Any:
     return eval(annotation, vars(sys.modules[cls.__module__]), dict(names))
 
 
-class _Scope(dict[str, Any]):
+class _Namespace(dict[str, Any]):
     """A function's names as a mapping, for `eval`."""
 
     def __init__(self, function: SourceFunction) -> None:
@@ -351,7 +351,7 @@ class _Scope(dict[str, Any]):
 
 
 def _annotated_locals(fn: Callable[..., Any]) -> dict[str, Any]:
-    """What annotations written as text name in the function around: looked up now, since it may have returned later."""
+    """Locals of the function around that textual annotations name. They are read now: the function may return before the compilation."""
     texts = [a for a in getattr(fn, "__annotations__", {}).values() if isinstance(a, str)]
     if not texts or "<locals>" not in fn.__qualname__:
         return {}

@@ -14,7 +14,7 @@ from retrograd.compiler.language.types import complete, struct_of
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
 
 C = TypeVar("C")
-#: set in the flags of a class that a `class` statement made, unlike those of Python's own
+#: flag of classes that a `class` statement made; built-in classes do not have it
 _MADE_BY_CLASS = 1 << 9
 
 
@@ -23,7 +23,7 @@ def struct(cls: type[C]) -> type[C]:
     """A class with annotated fields, as a value of the language and a frozen dataclass of Python.
 
     Fields are int, bool, fixed, lognum, arrays of known shape, or other structs; methods may be reversible
-    functions. Raises CompileError RG0722 for what is no such class, RG0702 for a type that nothing is named.
+    functions. Raises CompileError RG0722 for any other class, RG0702 for an unknown type.
     """
     if not isinstance(cls, type):
         raise CompileError(Diagnostic("RG0722", f"{cls!r:.60} is no class"))

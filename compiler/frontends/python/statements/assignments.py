@@ -189,7 +189,7 @@ def changed_names(function: SourceFunction) -> frozenset[str]:
 
 
 def _passed(call: ast.Call, function: SourceFunction) -> list[ast.expr]:
-    """The arguments of a call that the callee may change: those that are not for static parameters."""
+    """The arguments of a call that the callee may change: all but the arguments for static parameters."""
     called = function.found(call.func)
     parameters = called.parameters if isinstance(called, SourceFunction) else ()
     static_names = {p.name for p in parameters if p.annotation is static}

@@ -335,7 +335,10 @@ def _extent(view: ArrayView | StackValue) -> int:
 
 
 def _interleave(a: ArrayView, b: ArrayView) -> bool:
-    """Whether two views of the same strides, both cut out by indices below those, overlap only if they begin together."""
+    """Whether two views of the same strides overlap only if they have the same address.
+
+    They do if their indices move them by less than the smallest stride.
+    """
     least = min(a.strides, default=0)
     spans = {abs(k) for _, k in (*a.address.terms, *b.address.terms)}
     return least > a.element.size and bool(spans) and all(k < least for k in spans)

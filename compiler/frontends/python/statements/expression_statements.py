@@ -21,7 +21,7 @@ from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.values import Constant, FunctionValue, RoutineValue, describe
 
-#: the inverse of each intrinsic that is not its own; None where there is none
+#: intrinsic that is not its own inverse → its inverse, or None
 _INVERSES = {"rot": "irot", "irot": "rot", "rol": "ror", "ror": "rol", "push": "pop", "pop": "push"} | dict.fromkeys(
     ("free", "erase")
 )

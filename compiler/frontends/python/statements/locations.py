@@ -65,7 +65,7 @@ class Locations:
                 pass
 
     def register(self, t: Temporaries, place: Var | Address, kind: Kind, name: str = "") -> Var:
-        """A variable with the value of the place: itself, or one that a memory word is exchanged into for the statement."""
+        """A variable with the value of the place: the place itself, or a temporary that a memory word is exchanged into."""
         if isinstance(place, Var):
             return place
         held = t.fresh(name or place.region.name, kind)

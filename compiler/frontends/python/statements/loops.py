@@ -1,6 +1,6 @@
 """`for`: a reversible loop with an index, or a copy of the body for each of some constants.
 
-The bounds of a loop are computed again when it runs backward, so the body may not change what they are computed from.
+The bounds of a loop are computed again when it runs backward, so the body may not change their operands.
 """
 
 from __future__ import annotations

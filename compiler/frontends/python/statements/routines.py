@@ -1,6 +1,6 @@
 """Compute–use–uncompute: `with rg.routine() as r`, `~r`, and `r()` to compute it again.
 
-compute; use; compute⁻¹ leaves only what was used (C. H. Bennett, Logical reversibility of computation, 1973).
+compute; use; compute⁻¹ leaves only the effect of the use (C. H. Bennett, Logical reversibility of computation, 1973).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Routines:
         if not self.blocks.routines or self.blocks.routines[-1].name != name:
             self._refuse_uncompute(name, node)
         r = self.blocks.routines[-1]
-        # Locals allocated since are freed first: their values may depend on those of the routine.
+        # Later locals are freed first: their values may depend on locals of the routine.
         while len(self.locals.owned) > len(r.owned):
             self.locals.release(self.locals.owned[-1])
         lost = [m for m in r.owned if m not in self.locals.owned]

@@ -126,7 +126,7 @@ class Updates:
         self.blocks.over_elements(place.shape, one, value)
 
     def _refuse_shifted(self, place: ArrayView, value: Value, node: ast.AST) -> None:
-        """Refuse `a[1:] += a[:-1]`: an element would read another one that was changed before it."""
+        """Refuse `a[1:] += a[:-1]`: an element would read an element that was changed before it."""
         if not isinstance(value, ArrayView | Lazy) or 0 in place.shape:
             return
         ones = [Var(f"i{n}", INT) for n in range(len(place.shape))]
