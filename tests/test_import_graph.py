@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -111,6 +112,23 @@ def test_no_folder_is_too_large() -> None:
         folder = path.parent.relative_to(ROOT).as_posix()
         sizes[folder] = sizes.get(folder, 0) + 1
     assert {folder: n for folder, n in sizes.items() if n > MOST_FILES} == {}
+
+
+def test_no_folder_of_tests_is_too_large() -> None:
+    """Files of tests; corpora of wrong programs are data."""
+    sizes: dict[str, int] = {}
+    for path in (ROOT / "tests").rglob("*.py"):
+        if not path.is_relative_to(ROOT / "tests" / "errors" / "language"):
+            folder = path.parent.relative_to(ROOT).as_posix()
+            sizes[folder] = sizes.get(folder, 0) + 1
+    assert sizes
+    assert {folder: n for folder, n in sizes.items() if n > MOST_FILES} == {}
+
+
+def test_every_folder_installs_as_a_package() -> None:
+    """setuptools finds no packages by itself where folders have other names than their packages."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    assert set(listed) - {"retrograd.examples"} == {name for name, path in FILES.items() if path.name == "__init__.py"}
 
 
 def test_every_folder_has_a_docstring() -> None:
