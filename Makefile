@@ -30,7 +30,6 @@ $(TREE): FORCE
 docs:
 	$(PYTHON) -m retrograd.isa.manual --check docs/reference
 	$(PYTHON) -m retrograd.catalogue --check docs/reference
-	$(PYTHON) -m retrograd.isa.microarchitecture.timing --check docs/reference
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 	$(PYTHON) tools/analyse_energy.py --check docs
 	$(PYTHON) -m retrograd.benchmarks.reporting --check docs

@@ -1,4 +1,4 @@
 """The manual of the instruction set: pages that are computed from the table.
 
-It imports `isa` and its folders. Start with `pages.py`; `python -m retrograd.isa.manual docs/reference` writes the pages.
+It imports `isa`, `isa/derivatives`, `isa/folds` and `isa/microarchitecture`. Start with `pages.py`; `python -m retrograd.isa.manual docs/reference` writes the pages.
 """

@@ -2,12 +2,11 @@
 
     python -m retrograd.isa.manual [--check] DOCS_DIR
 
-writes isa.md, or with --check reports whether it is stale. No instruction is described by hand here.
+writes isa.md and timing.md, or with --check reports whether a page is stale. No instruction is described by hand here.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -355,12 +354,3 @@ def publish(program: str, folder: Path, pages: Mapping[str, str], check: bool) -
             print(f"{path} is stale: run {program} {folder}", file=sys.stderr)
             stale = True
     return int(stale)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the manual, or check that it is fresh."""
-    parser = argparse.ArgumentParser(prog="python -m retrograd.isa.manual", description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the manual is stale")
-    parser.add_argument("docs", type=Path, metavar="DOCS_DIR")
-    options = parser.parse_args(arguments)
-    return publish(parser.prog, options.docs, {"isa.md": manual()}, options.check)

@@ -14,12 +14,11 @@ from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.effects import Erase
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Function, Guard, Opcode, a, b, bar
 from retrograd.isa.expr import mul_shift
-from retrograd.isa.microarchitecture import timing
-from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, execute
+from retrograd.isa.microarchitecture.micro_operations import execute
 from retrograd.isa.microarchitecture.microprograms import distinguishes, microprograms, trees
 from retrograd.isa.microarchitecture.schedule import schedule
 from retrograd.isa.microarchitecture.stages import plain
-from retrograd.isa.microarchitecture.timing import Execution, cycles, page, total_cycles
+from retrograd.isa.microarchitecture.timing import Execution, cycles, total_cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents, Fault
@@ -297,42 +296,6 @@ def test_an_instruction_is_scheduled_while_one_waits() -> None:
     begun = time.process_time()
     schedule(*after, Q64)
     assert time.process_time() - begun < 0.5
-
-
-# ---------------------------------------------------------------- the page
-
-
-def test_the_page_is_fresh() -> None:
-    assert (DOCS / "timing.md").read_text(encoding="utf-8") == page(), (
-        "run python -m retrograd.isa.microarchitecture.timing docs/reference"
-    )
-
-
-def test_a_stale_page_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--check", str(tmp_path)]
-    assert timing.main(arguments) == 1
-    assert timing.main([str(tmp_path)]) == 0
-    assert timing.main(arguments) == 0
-    path = tmp_path / "timing.md"
-    path.write_text(path.read_text(encoding="utf-8").replace("| 177 |", "| 176 |"), encoding="utf-8")
-    assert timing.main(arguments) == 1
-    assert str(path) in capsys.readouterr().err
-
-
-def test_every_instruction_is_on_the_page_with_its_cycles() -> None:
-    rows = [line for line in page().splitlines() if line.startswith("| `")]
-    assert "| `rot`, `irot` | 177 | 228 | 140 | 195 |" in rows
-    names = {name for row in rows for name in row.split(" | ")[0].strip("| ").replace("`", "").split(", ")}
-    for opcode in OPCODES:
-        entry = opcode.entry
-        listed = opcode.name in names or entry.name in names
-        assert listed or any(n.startswith(f"{entry.name}.{{") and opcode.name.split(".")[1] in n for n in names), opcode
-
-
-def test_the_pages_numbers_are_those_of_the_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert f"| look-up in a table | {DEFAULT_UNITS.rom} | 1 |" in page()
-    monkeypatch.setattr(timing, "FETCH", 7)
-    assert "| fetch | 7 |" in page()
 
 
 def test_dropped_cotangents_are_written() -> None:
