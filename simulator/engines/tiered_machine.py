@@ -43,15 +43,17 @@ class TieredMachine(Machine):
         self.named = engine
         self._level = level
         self._native: NativeEngine | None = None
+        #: the engine that ran a machine out of a pickle
+        self._ran = "reference"
         #: the last decision of the last run; None before the first
         self.decision: Decision | None = None
 
     @property
     def engine(self) -> str:
-        return "reference" if self._native is None else self._native.name
+        return self._ran if self._native is None else self._native.name
 
     def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "_native": None}
+        return {**super().__getstate__(), "_native": None, "_ran": self.engine}
 
     def _new_cotangents(self) -> Cotangents:
         made = super()._new_cotangents()

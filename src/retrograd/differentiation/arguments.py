@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
 from retrograd.functions.derived import NotDifferentiable
+from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, oriented
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
@@ -38,6 +39,12 @@ def refuse(message: str, hint: str | None = None) -> NoReturn:
 def direction_of(f: Any) -> tuple[Reversible, bool]:
     """(the reversible function, whether f is its inverse). Raises NotDifferentiable for any other object."""
     return oriented(f, NotDifferentiable)
+
+
+def differentiable(f: Any, engine: str, format: Format | str | None) -> Request:
+    """The request for runs of f and of its derivatives. Raises NotDifferentiable."""
+    function, backward = direction_of(f)
+    return Request(function, backward=backward, engine=engine, format=format)
 
 
 def position(f: Any, which: Any) -> int:

@@ -17,7 +17,7 @@ from retrograd.compiler.language.types import FIXED
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     Which,
-    direction_of,
+    differentiable,
     from_words,
     is_one,
     need_derivative,
@@ -31,7 +31,6 @@ from retrograd.differentiation.arguments import (
 )
 from retrograd.differentiation.programs import COTANGENT_HINT, Program, derivative_trap, kept, loss_gradient_program
 from retrograd.functions.execution import ProgramTrap, execute
-from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
@@ -56,12 +55,11 @@ class GradientRequest:
         value: bool = False,
     ) -> None:
         self.f = f
-        function, backward = direction_of(f)
-        self.run = Request(function, backward=backward, engine=engine, format=format)
+        self.run = differentiable(f, engine, format)
         self.argnums, self.scale, self.value = argnums, scale, value
         self.chosen, self.loss = positions(f, argnums), position(f, loss)
         chosen = None if self.chosen is None else tuple(self.chosen)
-        self._key = "loss gradient", backward, chosen, self.loss, scale
+        self._key = "loss gradient", self.run.backward, chosen, self.loss, scale
 
     def plan(self, compiled: Compiled) -> GradientPlan:
         """The gradient program of a compiled function, made once. Raises NotDifferentiable."""

@@ -38,7 +38,8 @@ def grad(
     point. `engine`, `format`: see `run`. f may be an inverse, `~f`. Raises NotDifferentiable (a TypeError) naming an argument
     of another type than fixed or lognum, CompileError, ProgramTrap.
     A gradient by one number, f = rg.grad(g, "x"), has a gradient in its turn, and so on: `loss` is then the value of f.
-    Trap: each step of a cotangent is rounded as numbers are; in narrow formats cotangents may overflow, and trap.
+    Trap: each step of a cotangent is rounded as numbers are; in narrow formats cotangents may overflow, and trap. At square roots and
+    atan2 that is one bit earlier than in differentiation mode of the machine.
     """
     return GradientFunction(f, argnums, loss, scale, engine, format)
 

@@ -23,7 +23,7 @@ from retrograd.differentiation.arguments import (
     PIECE,
     Reals,
     Which,
-    direction_of,
+    differentiable,
     from_words,
     kinds,
     logarithms,
@@ -97,8 +97,7 @@ def jacobian(
     Trap: it cannot where the column belongs to another row of the same run: too small a pattern
     may give wrong numbers. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
-    function, backward = direction_of(f)
-    request = Request(function, backward=backward, engine=engine, format=format)
+    request = differentiable(f, engine, format)
     chosen, at = positions(f, argnums), position(f, outputs)
 
     def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

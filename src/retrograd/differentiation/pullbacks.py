@@ -11,7 +11,7 @@ from typing import Any
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
-    direction_of,
+    differentiable,
     flattened,
     from_words,
     need_derivative,
@@ -48,14 +48,13 @@ def vjp(
     f may be an inverse, `~f`; `scale` as in `grad`; `engine`, `format`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
     Trap: an argument that f leaves alone is a result too, and its cotangent adds to the cotangent that comes back for it.
     """
-    function, backward = direction_of(f)
-    request = Request(function, backward=backward, engine=engine, format=format)
+    request = differentiable(f, engine, format)
     values = request.values(args, keywords)
     compiled = request.compiled(values)
     k = need_scale(scale, compiled.format)
     machine = request.machine(compiled, values)
     execute(compiled, machine, None)
-    results = function.results(*read(compiled, machine))
+    results = request.function.results(*read(compiled, machine))
     return results, Pullback(f, request, compiled, values, machine.memory[:], k)
 
 

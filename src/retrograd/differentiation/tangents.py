@@ -23,7 +23,7 @@ from retrograd.differentiation.arguments import (
     PIECE,
     Reals,
     Which,
-    direction_of,
+    differentiable,
     flattened,
     from_words,
     is_one,
@@ -32,13 +32,12 @@ from retrograd.differentiation.arguments import (
     need_scale,
     pieces,
     position,
-    positions,
     refuse,
     shaped,
     sizes,
     to_words,
 )
-from retrograd.differentiation.gradient_requests import by_choice, choose, need_loss
+from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, need_loss
 from retrograd.differentiation.programs import Program, derivative_trap, kept, second_order_program, tangent_program
 from retrograd.differentiation.pullbacks import by_argument
 from retrograd.functions.derived import Derived
@@ -68,8 +67,8 @@ def jvp(
     Trap: where a variable is freed its tangent is dropped. The tangent is zero, unless the variable is zero by chance, at these
     arguments only.
     """
-    function, backward = direction_of(f)
-    request = Request(function, backward=backward, engine=engine, format=format)
+    request = differentiable(f, engine, format)
+    function, backward = request.function, request.backward
     values, compiled = _compiled(request, primals)
     k = need_scale(scale, compiled.format)
     program = kept(compiled, ("jvp", backward), lambda: tangent_program(compiled, backward))
@@ -103,27 +102,27 @@ def hvp(
     for argnums = None by name. The result has the form of `grad`'s. Computed forward over adjoint: tangents run along with the
     gradient program, at about twice its cost. `scale` as in `grad`; `engine`, `format`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
-    return _Product(SecondOrderRequest(f, argnums, loss, scale, engine, format))
+    return _Product(GradientRequest(f, argnums, loss, scale, engine, format))
 
 
 class _Product:
     """The function that `hvp` returns: h(args, vectors)."""
 
-    def __init__(self, order: SecondOrderRequest) -> None:
-        self._order = order
-        self.__name__ = f"hvp({order.f.__name__})"
-        self.__doc__ = f"Products of the Hessian of {order.f.__name__} with vectors, h(args, vectors)."
+    def __init__(self, requested: GradientRequest) -> None:
+        self._requested = requested
+        self.__name__ = f"hvp({requested.f.__name__})"
+        self.__doc__ = f"Products of the Hessian of {requested.f.__name__} with vectors, h(args, vectors)."
 
     def __call__(self, /, *given: Any, **keywords: Any) -> Any:
         both = dict(zip(("args", "vectors"), given, strict=False)) | keywords
         if len(given) + len(keywords) != 2 or both.keys() != {"args", "vectors"}:
             refuse(
-                f"`{self.__name__}` is called with two things: the arguments of `{self._order.f.__name__}`, and vectors",
+                f"`{self.__name__}` is called with two things: the arguments of `{self._requested.f.__name__}`, and vectors",
                 "the arguments together in one sequence, or by name in one mapping: h(args, vectors)",
             )
-        at = self._order.at(both["args"])
+        at = _SecondOrder(self._requested, both["args"])
         at.run(at.vectors(both["vectors"]))
-        return by_choice(self._order.argnums, {a.name: shaped(a.type, at.product(a)) for a in at.wanted})
+        return by_choice(self._requested.argnums, {a.name: shaped(a.type, at.product(a)) for a in at.wanted})
 
     def __repr__(self) -> str:
         return f"<{self.__name__}>"
@@ -144,10 +143,10 @@ def hessian(
     Of numbers and arrays only. The second-order program runs once for each element, all runs as one batch; see `hvp`.
     `engine`, `format`: see `run_batch`.
     """
-    order = SecondOrderRequest(f, argnums, loss, scale, engine, format)
+    requested = GradientRequest(f, argnums, loss, scale, engine, format)
 
     def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        at = order.at(order.run.values(args, keywords))
+        at = _SecondOrder(requested, requested.run.values(args, keywords))
         for a in at.wanted:
             _need_numbers(f, a.name, a.type)
         columns = at.columns()
@@ -166,34 +165,10 @@ def hessian(
     return derived
 
 
-class SecondOrderRequest:
-    """A request for second derivatives of the argument `loss` by the arguments `argnums`."""
-
-    def __init__(
-        self,
-        f: Reversible | Inverse,
-        argnums: Which,
-        loss: int | str,
-        scale: int,
-        engine: str,
-        format: Format | str | None,
-    ) -> None:
-        self.f = f
-        function, backward = direction_of(f)
-        self.run = Request(function, backward=backward, engine=engine, format=format)
-        self.argnums = argnums
-        self.chosen, self.loss = positions(f, argnums), position(f, loss)
-        self.scale = scale
-
-    def at(self, args: Sequence[Any] | Mapping[str, Any]) -> _SecondOrder:
-        """The second derivatives at these arguments. Raises InputError, CompileError."""
-        return _SecondOrder(self, args)
-
-
 class _SecondOrder:
     """The second derivatives at some arguments."""
 
-    def __init__(self, of: SecondOrderRequest, args: Sequence[Any] | Mapping[str, Any]) -> None:
+    def __init__(self, of: GradientRequest, args: Sequence[Any] | Mapping[str, Any]) -> None:
         self.of = of
         self.values, self.compiled = _compiled(of.run, args)
         self.format = self.compiled.format

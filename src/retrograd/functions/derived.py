@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from retrograd.functions.pickling import again, refuse
+from retrograd.functions.pickling import Uncopied, again, refuse
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import InputError
 
@@ -14,7 +14,7 @@ class NotDifferentiable(InputError, TypeError):
     """An argument without a derivative, an argument that cannot be the loss, or cotangents that do not fit."""
 
 
-class Derived:
+class Derived(Uncopied):
     """A Python function made from a reversible function `of`, and called with the arguments of that."""
 
     #: the call that makes the object again from a pickle: function, arguments, keywords
@@ -52,12 +52,6 @@ class Derived:
                 f"`{self.__name__}` is not made by a function of retrograd's, and another process could not make it again"
             )
         return again, self.made
-
-    def __deepcopy__(self, memo: Any) -> Derived:
-        return self  # as Python's own functions
-
-    def __copy__(self) -> Derived:
-        return self
 
     def __repr__(self) -> str:
         return f"<{self.__name__}>"

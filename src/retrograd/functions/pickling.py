@@ -23,6 +23,16 @@ from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 Reduced = tuple[Any, ...]
 
 
+class Uncopied:
+    """An object of which `copy` gives the object itself, as of Python's own functions."""
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
 class NotPicklable(RetrogradError, pickle.PicklingError):
     """The object has no name by which another process could find it."""
 

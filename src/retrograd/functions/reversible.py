@@ -13,7 +13,7 @@ from retrograd.compiler.compiled import Options
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.functions.compilation import Compilable, use_format
 from retrograd.functions.listing import Listing, assembly, html
-from retrograd.functions.pickling import inverse_of, reduced_function
+from retrograd.functions.pickling import Uncopied, inverse_of, reduced_function
 from retrograd.functions.requests import Request, Result
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
@@ -48,7 +48,7 @@ def _documented(doc: str | None, inverse: str) -> str:
     return f"{inspect.cleandoc(doc)}\n\n{call}" if doc else call
 
 
-class Reversible(Compilable):
+class Reversible(Uncopied, Compilable):
     """A function of the language: `f(*args)` runs it, `(~f)(*args)` runs it backward; both return all arguments.
 
     `~~f is f`. The function is compiled when it is first called with arguments of these types and shapes, and kept
@@ -111,17 +111,11 @@ class Reversible(Compilable):
     def __reduce__(self) -> tuple[Any, ...]:
         return reduced_function(self)
 
-    def __deepcopy__(self, memo: Any) -> Reversible:
-        return self  # as Python's own functions
-
-    def __copy__(self) -> Reversible:
-        return self
-
     def _repr_html_(self) -> str:
         return html(self)
 
 
-class Inverse:
+class Inverse(Uncopied):
     """A reversible function, run backward."""
 
     #: for the compiler, which cannot import this class
@@ -151,12 +145,6 @@ class Inverse:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return inverse_of, (self.__retrograd_inverse_of__,)
-
-    def __deepcopy__(self, memo: Any) -> Inverse:
-        return self
-
-    def __copy__(self) -> Inverse:
-        return self
 
     def __repr__(self) -> str:
         return f"<inverse of {self.__retrograd_inverse_of__!r}>"
