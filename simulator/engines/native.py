@@ -19,7 +19,7 @@ from retrograd.simulator.cotangents import Cotangents, Store
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.interpreter.handlers import decode, entry, handlers_to_load
 from retrograd.simulator.engines.interpreter.threaded import ENTRY_BYTES
-from retrograd.simulator.engines.state.control_block import ACCOUNT, CONTROL_WORDS, Exit, Flag, Late, Slot
+from retrograd.simulator.engines.state.control_block import ACCOUNT, CONTROL_WORDS, Exit, Flag, Slot, TranslatedSlot
 from retrograd.simulator.engines.state.cotangents import SharedCotangents
 from retrograd.simulator.engines.state.snapshot import restore, snapshot
 from retrograd.simulator.engines.state.words import ArrayWords, zeros
@@ -165,7 +165,7 @@ class NativeEngine:
             machine._direction = -1 if at >= backward else 1
             machine._pc = n - 1 - (at - backward) // ENTRY_BYTES if at >= backward else (at - forward) // ENTRY_BYTES
             why = int(control[Slot.WHY])
-            if why == Exit.ASTRAY:
+            if why == Exit.BAILOUT:
                 machine._pc += machine._direction * machine._br
             self._collect(entries, n)
         return why, steps - int(control[Slot.LEFT])
@@ -209,19 +209,19 @@ class NativeEngine:
         log = zeros(found.losses + 1, machine.format)
         counts = np.zeros(len(found.flow.blocks), dtype=np.int64)
         control[Slot.LEFT], control[Slot.LOG], control[Slot.LOGGED] = left, log.ctypes.data, 0
-        control[Late.STOP] = 0
+        control[TranslatedSlot.STOP] = 0
         run, arguments = Translated(found.address), (*self._arguments(machine), counts.ctypes.data)
         interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, run, *arguments)
         left = int(control[Slot.LEFT])
         machine._br = int(control[Slot.BR])
-        node = int(control[Late.NODE])
+        node = int(control[TranslatedSlot.NODE])
         machine._direction = 1 if node < n else -1
         machine._pc = node if node < n else 2 * n - 1 - node
-        if why == Exit.ASTRAY:
+        if why == Exit.BAILOUT:
             machine._pc += machine._direction * machine._br
         places, blocks = found.executed
         np.add.at(self.hits.reshape(-1), places, counts[blocks])
-        window = int(control[Late.WINDOW])
+        window = int(control[TranslatedSlot.WINDOW])
         if window:
             self._undo(machine, window)
         if interrupted is not None:
@@ -243,7 +243,7 @@ class NativeEngine:
         machine.turn()
         control[Slot.WAY] = way
         for k, slot in enumerate(ACCOUNT):
-            control[slot] = control[Late.SAVED + k]
+            control[slot] = control[TranslatedSlot.SAVED + k]
         # What was undone counts as never done. A step is taken back in the other direction, but where it turns round.
         undone = self.hits - executed
         turns = np.array([i.opcode.turns for i in machine.program.instructions])
@@ -269,7 +269,7 @@ def _interruptible(
             ended.wait()
         except BaseException as error:
             interrupted = error
-            control[Late.STOP] = 1
+            control[TranslatedSlot.STOP] = 1
     return interrupted, results[0]
 
 

@@ -29,7 +29,7 @@ from retrograd.simulator.engines.batch.lane_loop import REGISTERS, emit_lane_loo
 from retrograd.simulator.engines.batch.lanes import translate_lanes
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
-from retrograd.simulator.engines.llvm.jit import definition, host
+from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.state.words import DTYPES, zeros
 from retrograd.simulator.engines.translator.flow import PROMOTED, Variant, flow_of
 from retrograd.simulator.engines.translator.translate import translate
@@ -101,7 +101,7 @@ def _variant(program: Program, backward: bool, overflow: bool, checks: bool, cyc
 
 
 def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
-    module = ModuleBuilder(divide=host().divide)
+    module = ModuleBuilder(divide=jit_compiler().divide)
     if lanes == 1:
         translate(program, variant, module, "instance")
         emit_loop(module, program.format, "instance", "batch")
@@ -137,9 +137,9 @@ def _code(program: Program, variant: Variant, lanes: int = 1) -> int:
             return _ir(bare, variant, lanes)
 
         try:
-            found = host().load(_name(key) if table is TABLE else emit(), ("batch",), emit, level_for(len(code)))[
-                "batch"
-            ]
+            found = jit_compiler().load(
+                _name(key) if table is TABLE else emit(), ("batch",), emit, level_for(len(code))
+            )["batch"]
         except NotImplementedError:
             found = 0
         _loops[key] = found
@@ -148,14 +148,14 @@ def _code(program: Program, variant: Variant, lanes: int = 1) -> int:
 
 def _name(key: Key) -> str:
     code, w, _, variant, lanes = key
-    return f"{definition()} batch {w} {variant} {lanes} {sha256(repr(code).encode()).hexdigest()}"
+    return f"{source_digest()} batch {w} {variant} {lanes} {sha256(repr(code).encode()).hexdigest()}"
 
 
 def price(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> float:
     """Seconds until the code of such a batch is loaded."""
     costs, n = tiering.policy.costs, len(program.code)
     key = _key(program, _variant(program, backward, overflow, checks, cycles), 1)
-    kept = program.table is TABLE and host().has(_name(key), level_for(n))
+    kept = program.table is TABLE and jit_compiler().has(_name(key), level_for(n))
     return costs.load_translation if kept else costs.translation(n)
 
 
@@ -236,7 +236,7 @@ def run_batch(
 
     given_up: list[int] = []
     costs = tiering.policy.costs
-    lanes = host().lanes if count >= host().lanes else 1
+    lanes = jit_compiler().lanes if count >= jit_compiler().lanes else 1
     key = _key(program, variant, lanes)
     spent, began = _seconds.get(key, 0.0), time.process_time()
     wide = _code(program, variant, lanes) if lanes > 1 and (key in _loops or spent >= costs.lanes) else 0

@@ -74,31 +74,26 @@ class InstanceLoop:
         else:
             first, step, lane = self.given["first"], code.constant(I64, 1), code.constant(I64, 0)
             end, self.memory = self.given["last"], self._pointer("M", self.word)
-        counter = code.variable(I64, "i", first)
-        following, look, leave = map(code.block, ("next", "look", "leave"))
 
-        code.start(following)
-        i = counter.load()
-        # All threads of a warp go on as long as one of them has an instance, because they add up together.
-        more = (i - lane).lt(end)
-        if not self.device:
-            more = more & self._pointer("stop", I64).load(volatile=True).eq(0)
-        code.branch(more, look, leave)
+        def more(i: Value) -> Value:
+            # All threads of a warp go on as long as one of them has an instance, because they add up together.
+            return (i - lane).lt(end) if self.device else i.lt(end) & self._goes_on()
 
-        code.start(look)
-        good.store(0)
-        with code.when(i.lt(end) if self.device else self.status[i].load().eq(PENDING), "enter"):
-            self._fill(i)
-            with self._words("shared") as (address, _):
-                self._copy(self.shared[address], self._place(address))
-            self._run(i, good)
-            with code.when(good.load(), "keep"):
-                self._keep(i)
-        self._sum(good, lane)
-        counter.store(i + step)
-        code.jump(following)
-        code.start(leave)
+        with code.counting(first, step, more, "instances") as i:
+            good.store(0)
+            with code.when(i.lt(end) if self.device else self.status[i].load().eq(PENDING), "enter"):
+                self._fill(i)
+                with self._words("shared") as (address, _):
+                    self._copy(self.shared[address], self._place(address))
+                self._run(i, good)
+                with code.when(good.load(), "keep"):
+                    self._keep(i)
+            self._sum(good, lane)
         code.ret()
+
+    def _goes_on(self) -> Value:
+        """Whether the host has not set `stop`."""
+        return self._pointer("stop", I64).load(volatile=True).eq(0)
 
     def _run(self, i: Value, good: Pointer) -> None:
         """Run instance i; `good`: whether it completed."""

@@ -37,36 +37,24 @@ class LaneLoop(InstanceLoop):
         code, lanes, last = self.code, self.lanes, self.given["last"]
         self._read_columns()
         report = code.variable(I64, "reports", count=REPORT * lanes, align=64)
-        counter, alive = code.variable(I64, "i", self.given["first"]), code.variable(I64, "alive")
-        following, gather, leave = map(code.block, ("next", "gather", "leave"))
-
-        code.start(following)
-        i = counter.load()
-        asked = self._pointer("stop", I64).load(volatile=True)
-        code.branch(i.lt(last) & asked.eq(0), gather, leave)
-
-        code.start(gather)
-        alive.store(0)
-        with code.loop(lanes, "begin") as self.lane:
-            number = i + self.lane
-            with code.when(number.lt(last), "look"), code.when(self.status[number].load().eq(PENDING), "fill"):
-                alive.store(alive.load() | code.constant(I64, 1) << self.lane)
-                self._fill(number)
-        taking_part = alive.load()
-        with code.when(taking_part.ne(0), "run"):
-            with self._words("shared") as (address, _):
-                word = self.shared[address].load()
-                self.memory.of(self.word.vector(lanes))[address].store(word.splat(lanes), 8)
-            registers = self.memory[(self.n + 1) * lanes]
-            mask = taking_part.to(integer(lanes))
-            good = code.call(
-                self.instance, self.memory, self.n, self.limit, report, self.given["stop"], registers, mask
-            )
-            with code.loop(lanes, "end") as self.lane, code.when(taking_part.shr(self.lane).to(I1), "alive"):
-                self._finish(i + self.lane, report, good.shr(self.lane).to(I1))
-        counter.store(i + lanes)
-        code.jump(following)
-        code.start(leave)
+        alive = code.variable(I64, "alive")
+        with code.counting(self.given["first"], lanes, lambda i: i.lt(last) & self._goes_on(), "instances") as i:
+            alive.store(0)
+            with code.loop(lanes, "begin") as self.lane:
+                number = i + self.lane
+                with code.when(number.lt(last), "look"), code.when(self.status[number].load().eq(PENDING), "fill"):
+                    alive.store(alive.load() | code.constant(I64, 1) << self.lane)
+                    self._fill(number)
+            taking_part = alive.load()
+            with code.when(taking_part.ne(0), "run"):
+                with self._words("shared") as (address, _):
+                    word = self.shared[address].load()
+                    self.memory.of(self.word.vector(lanes))[address].store(word.splat(lanes), 8)
+                registers, mask = self.memory[(self.n + 1) * lanes], taking_part.to(integer(lanes))
+                around = self.n, self.limit, report, self.given["stop"], registers, mask
+                good = code.call(self.instance, self.memory, *around)
+                with code.loop(lanes, "end") as self.lane, code.when(taking_part.shr(self.lane).to(I1), "alive"):
+                    self._finish(i + self.lane, report, good.shr(self.lane).to(I1))
         code.ret()
 
     def _finish(self, i: Value, report: Pointer, ended: Value) -> None:

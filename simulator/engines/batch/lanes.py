@@ -19,7 +19,7 @@ from retrograd.simulator.engines.llvm.trees import LANE_WIDTH
 from retrograd.simulator.engines.llvm.types import I1, I64, POINTER, Type, integer
 from retrograd.simulator.engines.state.control_block import Exit
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
-from retrograd.simulator.engines.translator.translate import Translation
+from retrograd.simulator.engines.translator.translate import Translator
 
 #: blocks up to which registers are values of the function; beyond, they lie in memory between blocks
 FEW_BLOCKS = 4
@@ -38,10 +38,10 @@ def translate_lanes(program: Program, variant: Variant, module: ModuleBuilder, l
     """
     if program.format.width != LANE_WIDTH:
         raise NotImplementedError(f"lanes of {program.format}")
-    LaneTranslation(flow_of(program, variant), variant, module, lanes, name).emit()
+    LaneTranslator(flow_of(program, variant), variant, module, lanes, name).emit()
 
 
-class LaneTranslation(Translation):
+class LaneTranslator(Translator):
     """Emits the function of a program for lanes."""
 
     def __init__(self, flow: Flow, variant: Variant, module: ModuleBuilder, lanes: int, name: str) -> None:
@@ -192,29 +192,17 @@ class LaneTranslation(Translation):
             self.bad.store(self.bad.load() | self.code.any(self.failed) & active)
             self.failed.clear()
 
-    def _branch(self, index: int, node: Node, at: int) -> None:
-        code, flow = self.code, self.flow
-        i, found = flow.code[at], self.steps[at]
-        words = self._words(i, found)
-        words["br"] = self.br.load() if node[1] else code.constant(self.word, 0)
-        trees = self._trees(code, words, found)
-        if found.guards["always"]:
-            refused = ~code.all(map(trees.truth, found.guards["always"])) & self.active.load()
-            refuse, on = code.block("refuse"), code.block("on")
-            code.branch(self._bits(refused).ne(0), refuse, on, likely=False)
-            code.start(refuse)
-            self._give_up(refused, on)
-            code.start(on)
-        self._count(index, [at])
-        after = {place: trees.value(tree) for place, tree in found.after.items()}
-        jump = after.pop("br")
-        for place, value in after.items():
-            self._set(i, place, value)
-        self.failed += trees.unsound
-        self._flush()
-        active = self.active.load()
+    def _require(self, holds: Value, at: int) -> None:
+        code, refused = self.code, ~holds & self.active.load()
+        refuse, on = code.block("refuse"), code.block("on")
+        code.branch(self._bits(refused).ne(0), refuse, on, likely=False)
+        code.start(refuse)
+        self._give_up(refused, on)
+        code.start(on)
+
+    def _follow(self, jump: Value, at: int) -> None:
+        code, flow, active, leaves = self.code, self.flow, self.active.load(), self.flow.leaves(at)
         self._set_where(active, self.br, jump)
-        leaves = flow.leaves(at)
         following = flow.after(leaves)
         targets = [(jump.eq(to - leaves), (to, True)) for to in dict.fromkeys(flow.jumps(at))]
         if following is not None:

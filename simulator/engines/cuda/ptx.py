@@ -14,7 +14,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.batch.instance_loop import emit_loop
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
-from retrograd.simulator.engines.llvm.jit import definition, host
+from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.translate import translate
 
@@ -50,12 +50,12 @@ def ptx(
     level = 2 if len(program.code) < LARGE else 1
 
     def make() -> str:
-        return host().device_assembly(_ir(program, variant), arch, level)
+        return jit_compiler().device_assembly(_ir(program, variant), arch, level)
 
     digest = sha256(repr(tuple(program.code)).encode()).hexdigest()
     known = program.table is TABLE
-    key = f"{definition()} {program.format} {variant} {digest}" if known else _ir(program, variant)
-    return host().kept(f"ptx {arch} {level} {key}", make)
+    key = f"{source_digest()} {program.format} {variant} {digest}" if known else _ir(program, variant)
+    return jit_compiler().kept(f"ptx {arch} {level} {key}", make)
 
 
 def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool) -> Variant:

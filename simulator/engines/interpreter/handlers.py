@@ -21,7 +21,7 @@ from retrograd.simulator.engines.interpreter.threaded import (
     trampoline,
 )
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
-from retrograd.simulator.engines.llvm.jit import definition, host
+from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 
 _Entries = np.dtype(
     {
@@ -37,8 +37,8 @@ _Run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, 
 @cache
 def entry() -> tuple[Any, int]:
     """(the function that runs threaded code, address of what stands behind the last instruction)."""
-    convention = host().convention
-    found = host().load(f"{definition()} run", ("run_threaded", "sentinel"), lambda: trampoline(convention))
+    convention = jit_compiler().convention
+    found = jit_compiler().load(f"{source_digest()} run", ("run_threaded", "sentinel"), lambda: trampoline(convention))
     return _Run(found["run_threaded"]), found["sentinel"]
 
 
@@ -53,20 +53,20 @@ def _handlers(instruction: Entry, w: Format, differentiating: bool, same: bool) 
     names = {o.name: handler_name(o, w, differentiating, same) for o in opcodes}
 
     def emit() -> str:
-        module = ModuleBuilder(divide=host().divide)
+        module = ModuleBuilder(divide=jit_compiler().divide)
         for o in opcodes:
-            emit_handler(module, o, w, differentiating, same, host().convention)
+            emit_handler(module, o, w, differentiating, same, jit_compiler().convention)
         return module.text()
 
     # An entry of the table is named by its place there; of one that was added, only its code tells what it is.
     key = _key(instruction, w, differentiating, same) if any(e is instruction for e in TABLE.entries) else emit()
-    found = host().load(key, names.values(), emit, level=1)
+    found = jit_compiler().load(key, names.values(), emit, level=1)
     _loaded.add((instruction, w, differentiating, same))
     return {name: found[symbol] for name, symbol in names.items()}
 
 
 def _key(instruction: Entry, w: Format, differentiating: bool, same: bool) -> str:
-    return f"{definition()} {instruction.name} {w.width}.{w.frac} {differentiating} {same}"
+    return f"{source_digest()} {instruction.name} {w.width}.{w.frac} {differentiating} {same}"
 
 
 def handler_of(opcode: Opcode, w: Format, differentiating: bool, same: bool) -> int:
@@ -80,7 +80,7 @@ def handlers_to_load(program: Program, differentiating: bool) -> tuple[int, int]
     w = program.format
     for instruction, same in {(i.opcode.entry, i.ra == i.rb and differentiating) for i in program.instructions}:
         if (instruction, w, differentiating, same) not in _loaded:
-            kept = host().has(_key(instruction, w, differentiating, same), level=1)
+            kept = jit_compiler().has(_key(instruction, w, differentiating, same), level=1)
             to_read, to_compile = to_read + kept, to_compile + (not kept)
     return to_compile, to_read
 

@@ -285,7 +285,7 @@ class HandlerEmitter:
             within = within & (br + size).leu(size << 1)
         code.branch(within, inside, astray, likely=True)
         code.start(astray)
-        self._leave(Exit.ASTRAY, here, left)
+        self._leave(Exit.BAILOUT, here, left)
         code.start(inside)
         code.branch(to[_OFFSETS["branches"]].load().ne(0), land, refuse, likely=True)
         code.start(refuse)

@@ -28,6 +28,14 @@ from retrograd.simulator.engines.llvm.types import I1, I32, I64, POINTER, VOID, 
 PURE = "nounwind willreturn memory(none)"
 
 
+def _binary(op: str) -> Callable[[Value, Operand], Value]:
+    return lambda x, y: x.code.binary(op, x, y)
+
+
+def _comparison(how: str) -> Callable[[Value, Operand], Value]:
+    return lambda x, y: x.code.compare(how, x, y)
+
+
 class Value:
     """The result of an instruction, a constant or an argument, in a function."""
 
@@ -42,29 +50,18 @@ class Value:
     def __bool__(self) -> bool:
         raise IllTyped(f"{self} has no truth value while code is built: branch on it, or select")
 
-    def __add__(self, other: Operand) -> Value:
-        return self.code.binary("add", self, other)
+    __add__, __sub__, __mul__ = _binary("add"), _binary("sub"), _binary("mul")
+    __and__, __or__, __xor__, __lshift__ = _binary("and"), _binary("or"), _binary("xor"), _binary("shl")
+    #: of doubles
+    __truediv__ = _binary("div")
+    #: ⌊x / 2^k⌋ of the unsigned number
+    shr = _binary("lshr")
+    #: quotients of integers, towards 0: undefined for 0, and for −1 where the signed quotient overflows
+    udiv, sdiv = _binary("udiv"), _binary("sdiv")
 
-    def __sub__(self, other: Operand) -> Value:
-        return self.code.binary("sub", self, other)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self.code.binary("mul", self, other)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self.code.binary("div", self, other)
-
-    def __and__(self, other: Operand) -> Value:
-        return self.code.binary("and", self, other)
-
-    def __or__(self, other: Operand) -> Value:
-        return self.code.binary("or", self, other)
-
-    def __xor__(self, other: Operand) -> Value:
-        return self.code.binary("xor", self, other)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return self.code.binary("shl", self, other)
+    def sar(self, by: Operand) -> Value:
+        """⌊x / 2^by⌋ of the signed number."""
+        return self.code.binary("ashr", self, by) if isinstance(by, Value) or by else self
 
     def __neg__(self) -> Value:
         return self.code.constant(self.type, 0) - self
@@ -72,49 +69,11 @@ class Value:
     def __invert__(self) -> Value:
         return self ^ -1
 
-    def shr(self, by: Operand) -> Value:
-        """⌊x / 2^by⌋ of the unsigned number."""
-        return self.code.binary("lshr", self, by)
-
-    def sar(self, by: Operand) -> Value:
-        """⌊x / 2^by⌋ of the signed number."""
-        return self.code.binary("ashr", self, by) if isinstance(by, Value) or by else self
-
-    def udiv(self, by: Operand) -> Value:
-        """The quotient of unsigned numbers; undefined for 0."""
-        return self.code.binary("udiv", self, by)
-
-    def sdiv(self, by: Operand) -> Value:
-        """The quotient of signed numbers, rounded towards 0; undefined for 0, and for −1 where it overflows."""
-        return self.code.binary("sdiv", self, by)
-
-    # ------------------------------------------------------------------ comparisons
-
-    def eq(self, other: Operand) -> Value:
-        return self.code.compare("eq", self, other)
-
-    def ne(self, other: Operand) -> Value:
-        return self.code.compare("ne", self, other)
-
-    def lt(self, other: Operand) -> Value:
-        """x < y, of signed integers or doubles."""
-        return self.code.compare("slt", self, other)
-
-    def gt(self, other: Operand) -> Value:
-        return self.code.compare("sgt", self, other)
-
-    def ltu(self, other: Operand) -> Value:
-        """x < y, of unsigned integers."""
-        return self.code.compare("ult", self, other)
-
-    def leu(self, other: Operand) -> Value:
-        return self.code.compare("ule", self, other)
-
-    def gtu(self, other: Operand) -> Value:
-        return self.code.compare("ugt", self, other)
-
-    def geu(self, other: Operand) -> Value:
-        return self.code.compare("uge", self, other)
+    eq, ne = _comparison("eq"), _comparison("ne")
+    #: signed integers, or doubles
+    lt, gt = _comparison("slt"), _comparison("sgt")
+    #: unsigned integers
+    ltu, leu, gtu, geu = _comparison("ult"), _comparison("ule"), _comparison("ugt"), _comparison("uge")
 
     def select(self, then: Operand, otherwise: Operand) -> Value:
         """`then` where the truth holds, `otherwise` elsewhere; in vectors lane by lane."""
@@ -540,13 +499,21 @@ class FunctionBuilder:
     @contextmanager
     def loop(self, count: Operand, name: str = "loop") -> Iterator[Value]:
         """What is emitted inside runs for k = 0 … count − 1."""
-        counter = self.variable(I64, f"{name}.k", 0)
+        with self.counting(0, 1, lambda k: k.lt(count), name) as k:
+            yield k
+
+    @contextmanager
+    def counting(
+        self, first: Operand, step: Operand, more: Callable[[Value], Value], name: str = "loop"
+    ) -> Iterator[Value]:
+        """What is emitted inside runs for k = first, first + step, … as long as `more(k)` holds."""
+        counter = self.variable(I64, f"{name}.k", first)
         head, body, after = self.block(name), self.block(f"{name}.body"), self.block(f"{name}.end")
         self.start(head)
         k = counter.load()
-        self.branch(k.lt(count), body, after)
+        self.branch(more(k), body, after)
         self.start(body)
         yield k
-        counter.store(k + 1)
+        counter.store(k + step)
         self.jump(head)
         self.start(after)

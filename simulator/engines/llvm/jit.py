@@ -33,8 +33,8 @@ PASSES = (
 )
 
 
-class Host:
-    """The processor that this runs on, and LLVM for it. One for a process: `host()`."""
+class JitCompiler:
+    """The processor that this runs on, and LLVM for it. One for a process: `jit_compiler()`."""
 
     def __init__(self) -> None:
         # Imported here: its tenth of a second is for those who compile.
@@ -191,18 +191,18 @@ _starting = RLock()
 
 
 @cache
-def _host() -> Host:
-    return Host()
+def _jit_compiler() -> JitCompiler:
+    return JitCompiler()
 
 
-def host() -> Host:
+def jit_compiler() -> JitCompiler:
     """This process's compiler: one for all threads, since code is unmapped with the compiler that made it."""
     with _starting:
-        return _host()
+        return _jit_compiler()
 
 
 @cache
-def definition() -> str:
+def source_digest() -> str:
     """The digest of what code is generated from: the definition, and the generators."""
     import retrograd.isa
     import retrograd.simulator

@@ -50,10 +50,10 @@ class Exit(IntEnum):
     REFUSED = 1
     LIMIT = 2
     #: the jump from IP leads out of the code
-    ASTRAY = 3
+    BAILOUT = 3
 
 
-class Late(IntEnum):
+class TranslatedSlot(IntEnum):
     """Words of the control block that only translated code uses, behind those of Slot."""
 
     #: steps since the last look, where a guard has failed since; else 0
@@ -68,4 +68,4 @@ class Late(IntEnum):
 
 #: what tells of dropped cotangents
 ACCOUNT = (Slot.CROSSED, Slot.DROPPED, Slot.LOST_POINT, Slot.LOST_WAY)
-CONTROL_WORDS = len(Slot) + len(Late) + len(ACCOUNT)
+CONTROL_WORDS = len(Slot) + len(TranslatedSlot) + len(ACCOUNT)

@@ -20,7 +20,7 @@ from retrograd.simulator.engines.llvm.builder import PURE, FunctionBuilder, Modu
 from retrograd.simulator.engines.llvm.instructions import MODES, Step, step
 from retrograd.simulator.engines.llvm.trees import Trees
 from retrograd.simulator.engines.llvm.types import GLOBAL, I1, I64, POINTER, Type, integer, pointer, storage, structure
-from retrograd.simulator.engines.state.control_block import ACCOUNT, Exit, Late, Slot
+from retrograd.simulator.engines.state.control_block import ACCOUNT, Exit, Slot, TranslatedSlot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
 
 #: nodes of an instruction's trees from which on it is a function, called where it occurs
@@ -48,12 +48,12 @@ def translate(program: Program, variant: Variant, module: ModuleBuilder, name: s
     without `stop` on a device.
     """
     flow = flow_of(program, variant)
-    Translation(flow, variant, module, name).emit()
+    Translator(flow, variant, module, name).emit()
     return flow
 
 
-class Translation:
-    """Emits the function of a program. LaneTranslation (batch/lanes.py) emits a function for several instances side by side."""
+class Translator:
+    """Emits the function of a program. LaneTranslator (batch/lanes.py) emits a function for several instances side by side."""
 
     lanes = 1
 
@@ -122,7 +122,7 @@ class Translation:
         }
         if whole:
             self.control = self.given["ctl"].of(I64)
-            self.stop = self.control[Late.STOP]
+            self.stop = self.control[TranslatedSlot.STOP]
             self.log = self.control[Slot.LOG].load().of(self.stored)
         elif not self.variant.device:
             self.stop = self.given["stop"].of(I64)
@@ -178,8 +178,8 @@ class Translation:
         results: dict[int, Value] = {
             Slot.LEFT: left,
             Slot.BR: self.br.load(),
-            Late.WINDOW: self.bad.load().select(self.left_before.load() - left, 0),
-            Late.NODE: self.node.load(),
+            TranslatedSlot.WINDOW: self.bad.load().select(self.left_before.load() - left, 0),
+            TranslatedSlot.NODE: self.node.load(),
             Slot.LOGGED: self.logged.load(),
         }
         for word, value in results.items():
@@ -244,7 +244,7 @@ class Translation:
     def _save_account(self) -> None:
         """Keep the account of dropped cotangents as it is at the safepoint, for undoing the steps that follow."""
         for k, slot in enumerate(ACCOUNT):
-            self.control[Late.SAVED + k].store(self.account[slot].load())
+            self.control[TranslatedSlot.SAVED + k].store(self.account[slot].load())
 
     def _add(self, variable: Pointer, amount: Operand) -> None:
         variable.add(amount)
@@ -270,29 +270,38 @@ class Translation:
             self.code.jump(self.blocks[node])
 
     def _branch(self, index: int, node: Node, at: int) -> None:
-        code, flow = self.code, self.flow
-        i, found = flow.code[at], self.steps[at]
+        code, i, found = self.code, self.flow.code[at], self.steps[at]
         words = self._words(i, found)
         words["br"] = self.br.load().to(self.word) if node[1] else code.constant(self.word, 0)
         trees = self._trees(code, words, found)
         if found.guards["always"]:
             # Not deferred: to go back over a branch, its own condition must determine the way back.
-            with code.unless(code.all(map(trees.truth, found.guards["always"])), "refuse"):
-                self._leave(Exit.REFUSED, at)
+            self._require(code.all(map(trees.truth, found.guards["always"])), at)
         self._count(index, [at])
         after = {place: trees.value(tree) for place, tree in found.after.items()}
-        jump = after.pop("br").to(I64, "sext")
+        jump = after.pop("br")
         for place, value in after.items():
             self._set(i, place, value)
+        self.failed += trees.unsound
         self._flush()
+        self._follow(jump, at)
+
+    def _require(self, holds: Value, at: int) -> None:
+        """Stop before the branch where its guard fails."""
+        with self.code.unless(holds, "refuse"):
+            self._leave(Exit.REFUSED, at)
+
+    def _follow(self, jump: Value, at: int) -> None:
+        """Go where the branch leads that leaves BR = `jump`."""
+        code, flow, leaves = self.code, self.flow, self.flow.leaves(at)
+        jump = jump.to(I64, "sext")
         self.br.store(jump)
-        leaves = flow.leaves(at)
         with code.unless(jump.eq(0), "jump", likely=None):
             bailout = code.block("bailout")
             targets = dict.fromkeys(flow.jumps(at))
             code.switch(jump, bailout, [(to - leaves, self.blocks[to, True]) for to in targets])
             code.start(bailout)
-            self._leave(Exit.ASTRAY, leaves)
+            self._leave(Exit.BAILOUT, leaves)
         self._go(flow.after(leaves), leaves)
 
     # ------------------------------------------------------------------ words

@@ -15,7 +15,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
-from retrograd.simulator.engines.llvm.jit import definition, host
+from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.translator.flow import Flow, Variant, flow_of
 from retrograd.simulator.engines.translator.translate import translate
 
@@ -53,7 +53,7 @@ class Translation:
 
 def is_translated(program: Program, variant: Variant, level: int) -> bool:
     """Whether the program's code is at hand, in this process or on disk."""
-    return host().has(_key(program.code, program.format, program.table, variant), level)
+    return jit_compiler().has(_key(program.code, program.format, program.table, variant), level)
 
 
 def translation_is_loaded(program: Program, variant: Variant, level: int) -> bool:
@@ -69,11 +69,11 @@ def _key(code: Sequence[int], w: Format, table: Table, variant: Variant) -> str:
     if table is not TABLE:
         # Only the code tells what an entry means that was added.
         return _text(code, w, table, variant)[1]
-    return f"{definition()} {w} {variant} {sha256(repr(code).encode()).hexdigest()}"
+    return f"{source_digest()} {w} {variant} {sha256(repr(code).encode()).hexdigest()}"
 
 
 def _text(code: Sequence[int], w: Format, table: Table, variant: Variant) -> tuple[Flow, str]:
-    module = ModuleBuilder(divide=host().divide)
+    module = ModuleBuilder(divide=jit_compiler().divide)
     flow = translate(Program(code, format=w, table=table), variant, module)
     return flow, module.text()
 
@@ -86,6 +86,6 @@ def translation(program: Program, variant: Variant, level: int) -> Translation:
 @cache
 def _translation_of(code: tuple[int, ...], w: Format, table: Table, variant: Variant, level: int) -> Translation:
     key = _key(code, w, table, variant)
-    found = host().load(key, ("translated",), lambda: _text(code, w, table, variant)[1], level)
+    found = jit_compiler().load(key, ("translated",), lambda: _text(code, w, table, variant)[1], level)
     _loaded.add((code, w, table, variant, level))
     return Translation(flow_of(Program(code, format=w, table=table), variant), found["translated"])

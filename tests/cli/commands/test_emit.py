@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT
 from retrograd.simulator.engines.batch.layout import BatchLayout
-from retrograd.simulator.engines.llvm.jit import host
+from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.state.words import DTYPES
 
 from retrograd import __version__
@@ -74,7 +74,7 @@ def run_rows(
     text: str, rows: list[list[int]], width: int = 64, memory: int = 8
 ) -> tuple[list[list[int]], list[int], list[int]]:
     """(rows, steps, status) afterwards, of the batch loop in the text: compiled here, and called."""
-    batch = ctypes.CFUNCTYPE(None, *_BATCH)(host().load(text, ("batch",), lambda: text)["batch"])
+    batch = ctypes.CFUNCTYPE(None, *_BATCH)(jit_compiler().load(text, ("batch",), lambda: text)["batch"])
     matrix = np.array(rows, dtype=DTYPES[width])
     out, table, sums = matrix.copy(), BatchLayout.first(len(rows[0])).table(memory), np.zeros(1, np.int64)
     blank, room = np.zeros(memory, matrix.dtype), np.zeros(memory + 1, matrix.dtype)
@@ -156,7 +156,7 @@ def test_llvm_accepts_it(cli: Cli) -> None:
     for program in ("sum8.rga", "sum64.rga", "f.py:divide", "fib.rga", "cipher.rga", "erase.rga", "square.rga"):
         module = llvm.parse_assembly(emitted(cli("compile", program, "--emit", "llvm")))
         module.verify()
-        assert module.triple == host().triple
+        assert module.triple == jit_compiler().triple
         assert {"instance", "batch"} <= {f.name for f in module.functions}
 
 

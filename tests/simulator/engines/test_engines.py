@@ -19,7 +19,7 @@ from retrograd.isa.entries import Function, Guard, a, b
 from retrograd.isa.expr import mul_shift
 from retrograd.simulator.engines import native, tiered_machine
 from retrograd.simulator.engines.llvm.instructions import step
-from retrograd.simulator.engines.llvm.jit import Host
+from retrograd.simulator.engines.llvm.jit import JitCompiler
 from retrograd.simulator.engines.native import NativeEngine
 from retrograd.simulator.engines.state.control_block import ACCOUNT
 from retrograd.simulator.engines.state.words import zeros
@@ -239,15 +239,15 @@ def test_auto(lockstep: Any, generator: ModuleType) -> None:
 @pytest.fixture
 def unkept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Of programs that nobody will ask for again nothing is kept, on disk or here."""
-    load = Host.load
+    load = JitCompiler.load
 
-    def unkept(found: Host, key: str, symbols: Any, emit: Any, level: int = 2) -> dict[str, int]:
+    def unkept(found: JitCompiler, key: str, symbols: Any, emit: Any, level: int = 2) -> dict[str, int]:
         with pytest.MonkeyPatch.context() as patch:
             if "translated" in symbols:
                 patch.setenv("RETROGRAD_CACHE", "")
             return load(found, key, symbols, emit, level)
 
-    monkeypatch.setattr(Host, "load", unkept)
+    monkeypatch.setattr(JitCompiler, "load", unkept)
     yield
     translations._translation_of.cache_clear()
     translations._loaded.clear()

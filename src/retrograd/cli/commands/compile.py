@@ -191,10 +191,10 @@ def _title(form: str, program: Program, name: str) -> str:
 def _llvm(program: Program, name: str) -> str:
     """The module that batches run on this processor."""
     from retrograd.simulator.engines.batch.cpu import batch_ir
-    from retrograd.simulator.engines.llvm.jit import host
+    from retrograd.simulator.engines.llvm.jit import jit_compiler
 
     return (
-        f"; {_title('LLVM IR', program, name)}, for {host().triple}\n"
+        f"; {_title('LLVM IR', program, name)}, for {jit_compiler().triple}\n"
         f"; @instance runs the program on a memory, @batch runs it for each row of a matrix of words\n\n"
-        f'target triple = "{host().triple}"\n\n{batch_ir(program)}'
+        f'target triple = "{jit_compiler().triple}"\n\n{batch_ir(program)}'
     )

@@ -21,7 +21,7 @@ from retrograd.simulator.engines.batch import cpu as batch
 from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.batch.layout import BatchLayout, width
 from retrograd.simulator.engines.llvm.instructions import step
-from retrograd.simulator.engines.llvm.jit import host
+from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.translator.flow import PROMOTED
 from retrograd.simulator.semantics import _compiled, handler_source
 
@@ -46,7 +46,7 @@ bottom: goto.ne r1, r0, top
 @pytest.fixture(params=[1, 8], ids=["alone", "lanes"], autouse=True)
 def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Instances one by one, and side by side; the latter by whatever instructions the processor has."""
-    monkeypatch.setattr(host(), "lanes", request.param)
+    monkeypatch.setattr(jit_compiler(), "lanes", request.param)
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.lanes", 0.0)
     return int(request.param)
 

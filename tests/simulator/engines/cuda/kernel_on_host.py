@@ -27,7 +27,7 @@ from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.cuda import batch, resident
 from retrograd.simulator.engines.cuda.ptx import KERNEL, kernel_ir, ptx
-from retrograd.simulator.engines.llvm.jit import host
+from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.state.words import DTYPES
 
 #: of the kernel's parameters, whether they are pointers
@@ -93,7 +93,7 @@ out:
 @cache
 def _address(code: tuple[int, ...], w: Format, table: Table, level: int, modes: tuple[tuple[str, bool], ...]) -> int:
     text = on_host(kernel_ir(Program(code, format=w, table=table), **dict(modes)))
-    return host().load(text, ("all_threads",), lambda: text, level)["all_threads"]
+    return jit_compiler().load(text, ("all_threads",), lambda: text, level)["all_threads"]
 
 
 def kernel_on_host(program: Program, *, level: int = 2, **modes: bool) -> Callable[..., None]:
@@ -198,7 +198,7 @@ def in_warps(program: Program, rows: Any, columns: BatchLayout, warps: int, **mo
             end = f"  {call_}\n  ret void" if t == "void" else f"  %v = {call_}\n  ret {t} %v"
             linked += f"\ndefine internal {t} @{name}({parameters}) noinline optnone {{\n{end}\n}}\n"
         kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p if p else ctypes.c_int64 for p in PARAMETERS])(
-            host().load(linked, (KERNEL,), lambda linked=linked: linked, 0)[KERNEL]
+            jit_compiler().load(linked, (KERNEL,), lambda linked=linked: linked, 0)[KERNEL]
         )
         given_rows = np.ascontiguousarray(rows, dtype)
         out = np.zeros((len(rows), width(columns.kept)), dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder, ModuleBuilder, Operand, Value
-from retrograd.simulator.engines.llvm.jit import host
+from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.llvm.types import (
     DOUBLE,
     I1,
@@ -40,7 +40,7 @@ def made(*types: Type, result: Type = I64, module: ModuleBuilder | None = None) 
 def run(f: FunctionBuilder, *arguments: int) -> int:
     """What the finished function returns for words."""
     text = f.module.text()
-    address = host().load(text, ("f",), lambda: text, 1)["f"]
+    address = jit_compiler().load(text, ("f",), lambda: text, 1)["f"]
     kinds = [ctypes.c_int64] * len(arguments)
     return int(ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(address)(*arguments))
 
@@ -171,7 +171,7 @@ def test_memory() -> None:
     f.ret()
     text = f.module.text()
     array = (ctypes.c_int64 * 4)(1, 2, 3, 4)
-    address = host().load(text, ("f",), lambda: text, 1)["f"]
+    address = jit_compiler().load(text, ("f",), lambda: text, 1)["f"]
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(ctypes.addressof(array))
     assert list(array) == [1, 7, 1, 13]
 

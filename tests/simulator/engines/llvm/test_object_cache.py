@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import retrograd.isa
 from retrograd.simulator.engines.interpreter import handlers
-from retrograd.simulator.engines.llvm import jit as host
+from retrograd.simulator.engines.llvm import jit
 from retrograd.simulator.engines.llvm import object_cache as code_cache
-from retrograd.simulator.engines.llvm.jit import Host, definition
+from retrograd.simulator.engines.llvm.jit import JitCompiler, source_digest
 from retrograd.simulator.engines.llvm.object_cache import cache_folder
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translations
@@ -29,7 +29,7 @@ class Process:
     """A compiler that has nothing but what is on disk, and counts how often it is asked to write code."""
 
     def __init__(self) -> None:
-        self.host = Host()
+        self.host = JitCompiler()
         self.emitted = 0
 
     def load(self, number: int = 42, key: str = "number", level: int = 2) -> int:
@@ -347,16 +347,16 @@ bottom: goto.ne r1, r2, top
         finish
 """
 #: compilers whose code may still be called
-_alive: list[Host] = []
+_alive: list[JitCompiler] = []
 
 
 @pytest.fixture
 def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """As in a process that has compiled nothing yet."""
-    caches = (handlers.entry, handlers._handlers, handlers._decoded, translations._translation_of, host._host)
+    caches = (handlers.entry, handlers._handlers, handlers._decoded, translations._translation_of, jit._jit_compiler)
 
     def forget() -> None:
-        _alive.append(host.host())
+        _alive.append(jit.jit_compiler())
         for cache in caches:
             cache.cache_clear()
         translations._loaded.clear()
@@ -402,8 +402,8 @@ def test_machines_with_a_damaged_cache(
 
 def test_code_belongs_to_the_sources_it_was_made_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte changed in the definition, and nothing compiled before is used."""
-    before = definition.__wrapped__()
-    assert before == definition()
+    before = source_digest.__wrapped__()
+    assert before == source_digest()
     for package in ("isa", "simulator"):
         (source,) = set(getattr(retrograd, package).__path__)
         copy = tmp_path / package
@@ -414,7 +414,7 @@ def test_code_belongs_to_the_sources_it_was_made_from(tmp_path: Path, monkeypatc
             to.write_bytes(file.read_bytes())
         with monkeypatch.context() as patch:
             patch.setattr(getattr(retrograd, package), "__path__", [str(copy)])
-            assert definition.__wrapped__() == before
+            assert source_digest.__wrapped__() == before
             changed = next(copy.rglob("words.py"))
             changed.write_text(changed.read_text() + "\n")
-            assert definition.__wrapped__() != before
+            assert source_digest.__wrapped__() != before

@@ -43,7 +43,7 @@ from retrograd.simulator.engines.llvm import functions as llvm_functions
 from retrograd.simulator.engines.llvm import trees as llvm_ir
 from retrograd.simulator.engines.llvm.builder import Callee, ModuleBuilder
 from retrograd.simulator.engines.llvm.functions import ROOT_SHIFT
-from retrograd.simulator.engines.llvm.jit import host
+from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.llvm.trees import Trees
 from retrograd.simulator.engines.llvm.types import I64, POINTER, VOID, integer
 
@@ -65,9 +65,9 @@ DIVISIONS = ("instruction", "digits")
 def divide_of(division: str) -> tuple[str, str] | None:
     if division == "digits":
         return None
-    if host().divide is None:
+    if jit_compiler().divide is None:
         pytest.skip("this processor has no instruction that divides two words by one")
-    return host().divide
+    return jit_compiler().divide
 
 
 def source(
@@ -107,7 +107,7 @@ def compiled(text: str, level: int = 2, keep: bool = True) -> Callable[[NDArray[
     with pytest.MonkeyPatch.context() as patch:
         if not keep:
             patch.setenv("RETROGRAD_CACHE", "")
-        address = host().load(text, ("rows",), lambda: text, level)["rows"]
+        address = jit_compiler().load(text, ("rows",), lambda: text, level)["rows"]
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
 
     def run(rows: NDArray[Any], roots: int) -> NDArray[Any]:
@@ -479,7 +479,9 @@ def check_random_trees(case: tuple[Format, list[Expr]], seed: int, level: int, a
     w, group = case
     rng = random.Random(seed)
     rows = [tuple(rng.choice((drawn(w, rng), rng.choice(corners(w)))) for _ in PLACES) for _ in range(30)]
-    check([group], w, rows, "digits" if seed % 2 else DIVISIONS[host().divide is None], level, asked, keep=False)
+    check(
+        [group], w, rows, "digits" if seed % 2 else DIVISIONS[jit_compiler().divide is None], level, asked, keep=False
+    )
 
 
 SEEDS, ASKED = st.integers(0, 1 << 30), st.sampled_from(("value", "truth"))
