@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NamedTuple
+from functools import wraps
+from types import TracebackType
+from typing import NamedTuple, ParamSpec, TypeVar
 
 
 class Span(NamedTuple):
@@ -150,6 +153,51 @@ class InputError(RetrogradError):
 
 class DeviceError(RetrogradError):
     """A device that is not there, or that did not do what it was asked for."""
+
+
+# ---------------------------------------------------------------------- tracebacks
+
+#: environment variable that keeps all frames in tracebacks
+FULL_TRACEBACK = "RETROGRAD_FULL_TRACEBACK"
+_STANDARD_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def api_boundary(f: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A function of the public API: a RetrogradError leaves it without the frames of Retrograd in its traceback.
+
+    Frames of user code below it stay. Errors of other classes are not touched. A bare `raise` keeps the traceback that the
+    error has, so the frame of the wrapper itself does not come back.
+    """
+
+    @wraps(f)
+    def call(*args: _P.args, **keywords: _P.kwargs) -> _T:
+        try:
+            return f(*args, **keywords)
+        except RetrogradError as error:
+            shorten_traceback(error)
+            raise
+
+    return call
+
+
+def shorten_traceback(error: RetrogradError) -> None:
+    """Remove the frames of Retrograd and of the standard library from an error's traceback, unless FULL_TRACEBACK is set."""
+    if os.environ.get(FULL_TRACEBACK):
+        return
+    kept, trace = [], error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        file = frame.f_code.co_filename
+        ours = frame.f_globals.get("__name__", "").partition(".")[0] == "retrograd"
+        if not ours and ("site-packages" in file or not file.startswith(_STANDARD_LIBRARY)):
+            kept.append(trace)
+        trace = trace.tb_next
+    found: TracebackType | None = None
+    for entry in reversed(kept):
+        found = TracebackType(found, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    error.__traceback__ = found
 
 
 def nearest(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:

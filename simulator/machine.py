@@ -25,7 +25,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError
+from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError, shorten_traceback
 from retrograd.isa.encoding import Instruction, inverse, write
 from retrograd.isa.entries import Opcode
 from retrograd.isa.program import Program, program_of
@@ -400,11 +400,15 @@ class Machine:
         `until(machine)` and the breakpoints are looked at after every step; `observe(machine, pc)` is called
         after the instruction at `pc` has executed. Raises Trap; the machine can go on from there, either way.
         """
-        max_steps = limit_of(max_steps)
-        if not breakpoints and until is None and observe is None:
-            taken = self._loop(max_steps)
-            return Outcome(Stop.LIMIT if taken == max_steps and not self.at_end else Stop.HALTED, taken)
-        return self._watch(self.step, max_steps, breakpoints, until, observe)
+        try:
+            max_steps = limit_of(max_steps)
+            if not breakpoints and until is None and observe is None:
+                taken = self._loop(max_steps)
+                return Outcome(Stop.LIMIT if taken == max_steps and not self.at_end else Stop.HALTED, taken)
+            return self._watch(self.step, max_steps, breakpoints, until, observe)
+        except RetrogradError as error:
+            shorten_traceback(error)
+            raise
 
     def run_back(
         self,
@@ -415,27 +419,31 @@ class Machine:
         observe: Callable[[Machine, int], None] | None = None,
     ) -> Outcome:
         """Take back steps until there are no more: `run` with `step_back` for `step`."""
-        max_steps = limit_of(max_steps)
-        if not breakpoints and until is None and observe is None:
-            if self.at_origin:
-                return Outcome(Stop.HALTED, 0)
-            self.turn()
-            halted = False
-            before = self.retired
-            try:
-                self._loop(max_steps)
-                halted = self.at_end
-            finally:
-                taken = self.retired - before
-                if halted and taken != max_steps:
-                    # Met backward, `start` does nothing; to take it back is only to stand on it again.
-                    self._face_about()
-                    self.executed[-self._direction][self._pc] += 1
-                    taken += 1
-                else:
-                    self.turn()
-            return Outcome(Stop.HALTED if self.at_origin else Stop.LIMIT, taken)
-        return self._watch(self.step_back, max_steps, breakpoints, until, observe)
+        try:
+            max_steps = limit_of(max_steps)
+            if not breakpoints and until is None and observe is None:
+                if self.at_origin:
+                    return Outcome(Stop.HALTED, 0)
+                self.turn()
+                halted = False
+                before = self.retired
+                try:
+                    self._loop(max_steps)
+                    halted = self.at_end
+                finally:
+                    taken = self.retired - before
+                    if halted and taken != max_steps:
+                        # Met backward, `start` does nothing; to take it back is only to stand on it again.
+                        self._face_about()
+                        self.executed[-self._direction][self._pc] += 1
+                        taken += 1
+                    else:
+                        self.turn()
+                return Outcome(Stop.HALTED if self.at_origin else Stop.LIMIT, taken)
+            return self._watch(self.step_back, max_steps, breakpoints, until, observe)
+        except RetrogradError as error:
+            shorten_traceback(error)
+            raise
 
     def _watch(
         self,

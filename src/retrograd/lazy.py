@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from types import FunctionType
 
 
 def attach(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -33,6 +34,12 @@ def attach(package: str, file: str) -> tuple[Callable[[str], object], Callable[[
         if name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         value: object = getattr(import_module(homes()[name]), name)
+        if isinstance(value, FunctionType):
+            from retrograd.isa.diagnostics import api_boundary
+
+            value = api_boundary(value)
+            # A pickle finds the function by these.
+            value.__module__, value.__qualname__ = package, name
         # The next access finds the name in the module, without this function.
         setattr(sys.modules[package], name, value)
         return value

@@ -22,7 +22,7 @@ from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.pickling import need_name
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
-from retrograd.isa.diagnostics import InputError
+from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
 from retrograd.values.arrays import as_array
 from retrograd.values.binding import bind
@@ -191,6 +191,7 @@ class _Each:
         self._f, self._in_axes = f, in_axes
         self.__name__ = f"vmap({getattr(f, '__name__', 'a function')})"
 
+    @api_boundary
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         return _each(self._f, args, keywords, self._in_axes)
 

@@ -26,7 +26,7 @@ from retrograd.differentiation.programs import COTANGENT_HINT, Program, derivati
 from retrograd.functions.execution import ProgramTrap, execute, read
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
-from retrograd.isa.diagnostics import nearest
+from retrograd.isa.diagnostics import api_boundary, nearest
 from retrograd.isa.words import Format
 
 
@@ -76,6 +76,7 @@ class Pullback:
         self._scale = scale
         self._wanted = choose(f, compiled.arguments, None, None)
 
+    @api_boundary
     def __call__(self, cotangents: Any) -> Any:
         compiled, program, w = (
             self._compiled,

@@ -44,6 +44,7 @@ from retrograd.functions.derived import Derived
 from retrograd.functions.execution import ProgramTrap, argument_words, execute, read
 from retrograd.functions.requests import Request, Settings
 from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 
@@ -113,6 +114,7 @@ class _Product:
         self.__name__ = f"hvp({requested.f.__name__})"
         self.__doc__ = f"Products of the Hessian of {requested.f.__name__} with vectors, h(args, vectors)."
 
+    @api_boundary
     def __call__(self, /, *given: Any, **keywords: Any) -> Any:
         both = dict(zip(("args", "vectors"), given, strict=False)) | keywords
         if len(given) + len(keywords) != 2 or both.keys() != {"args", "vectors"}:

@@ -16,6 +16,7 @@ from retrograd.compiler.compiled import Compiled, Options, compile_function, dis
 from retrograd.compiler.frontends.python.sources.captures import static_key
 from retrograd.compiler.frontends.python.sources.source import SourceFunction
 from retrograd.compiler.language.types import StaticType, Type
+from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.words import Q32_32, Format, format_of
 from retrograd.values.binding import bind, types_from_annotations, types_of
 from retrograd.values.named import named_tuple
@@ -54,6 +55,7 @@ class Compilable(SourceFunction):
         #: Python types of all arguments -> their types in the language, where one determines the other
         self._types: dict[tuple[type, ...], tuple[Type, ...]] = {}
 
+    @api_boundary
     def compiled(self, *args: Any, **keywords: Any) -> Compiled:
         """The program for arguments like these; without any, for the annotated types. Raises CompileError, InputError."""
         if args or keywords or not self.parameters:

@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd.functions.pickling import Uncopied, again, refuse
 from retrograd.functions.reversible import Inverse, Reversible
-from retrograd.isa.diagnostics import InputError
+from retrograd.isa.diagnostics import InputError, RetrogradError, shorten_traceback
 
 
 class NotDifferentiable(InputError, TypeError):
@@ -29,7 +29,11 @@ class Derived(Uncopied):
         self._call = call
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        return self._call(args, keywords)
+        try:
+            return self._call(args, keywords)
+        except RetrogradError as error:
+            shorten_traceback(error)
+            raise
 
     def with_settings(self, engine: str, format: Any) -> Derived:
         """The same function on another engine or in another format; "auto" and None leave its own."""

@@ -15,7 +15,7 @@ from retrograd.functions.compilation import Compilable, use_format
 from retrograd.functions.listing import Listing, assembly, html
 from retrograd.functions.pickling import Uncopied, inverse_of, reduced_function
 from retrograd.functions.requests import Request, Result
-from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, api_boundary, shorten_traceback
 from retrograd.isa.words import Format
 
 if TYPE_CHECKING:
@@ -70,7 +70,11 @@ class Reversible(Uncopied, Compilable):
     # ------------------------------------------------------------------ calls
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        return self._request.called(args, keywords)
+        try:
+            return self._request.called(args, keywords)
+        except RetrogradError as error:
+            shorten_traceback(error)
+            raise
 
     def __invert__(self) -> Inverse:
         return self._inverse
@@ -89,14 +93,17 @@ class Reversible(Uncopied, Compilable):
 
     # ------------------------------------------------------------------ the compiled code
 
+    @api_boundary
     def program(self, *args: Any, **keywords: Any) -> Program:
         """The program that machines run, for arguments like these: see `compiled`."""
         return self.compiled(*args, **keywords).program
 
+    @api_boundary
     def lower(self, *args: Any, **keywords: Any) -> Listing:
         """The reversible IR, optimised: `as_text()` reads it, `~` inverts it."""
         return Listing(self.compiled(*args, **keywords).module)
 
+    @api_boundary
     def assembly(self, *args: Any, **keywords: Any) -> str:
         """The program as assembly text, with the user's lines as comments."""
         return assembly(self.compiled(*args, **keywords))
@@ -130,7 +137,11 @@ class Inverse(Uncopied):
         self._request = Request(of, backward=True)
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        return self._request.called(args, keywords)
+        try:
+            return self._request.called(args, keywords)
+        except RetrogradError as error:
+            shorten_traceback(error)
+            raise
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
