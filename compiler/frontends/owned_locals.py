@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
 from retrograd.compiler.frontends.scope import Scope
@@ -32,12 +32,6 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.language.types import ScalarType
 from retrograd.compiler.language.values import ArrayView, Scalar, StackValue, Value
 from retrograd.isa.diagnostics import Span
-
-
-class Fail(Protocol):
-    """Raises a CompileError at a place of the source."""
-
-    def __call__(self, code: str, message: str, where: Span, hint: str | None = None) -> NoReturn: ...
 
 
 class Update(NamedTuple):
@@ -71,7 +65,6 @@ class OwnedLocal:
     release: Callable[[bool, Span | None], Block]
     #: versions of the places from which its initial value was computed
     operands: Versions
-    depth: int
     span: Span
     #: updates since the allocation, newest last; None where not all are known
     history: list[Update] | None = field(default_factory=list)
@@ -81,6 +74,8 @@ class OwnedLocal:
     gone: bool = False
     #: the list that its allocation was emitted to, and where in it a test for zero belongs
     emitted: tuple[list[Node], int] | None = None
+    #: blocks around its allocation
+    depth: int = 0
     #: the statement that freed it
     freed: Span | None = None
 
@@ -88,7 +83,7 @@ class OwnedLocal:
 class OwnedLocals:
     """The owned locals of one function; the locals of the current block come last in `owned`."""
 
-    def __init__(self, builder: IRBuilder, scope: Scope, fail: Fail) -> None:
+    def __init__(self, builder: IRBuilder, scope: Scope, fail: Callable[..., NoReturn]) -> None:
         self.builder, self.scope, self.fail = builder, scope, fail
         self.owned: list[OwnedLocal] = []
         #: locals with a constant integer as initial value, and where that value was used as a constant
@@ -101,24 +96,13 @@ class OwnedLocals:
 
     # ------------------------------------------------------------------ allocation
 
-    def add(
-        self,
-        name: str,
-        value: Value,
-        parts: tuple[Var | Region, ...],
-        release: Callable[[bool, Span | None], Block],
-        operands: Versions,
-        span: Span,
-        initial: E | None = None,
-        emitted: tuple[list[Node], int] | None = None,
-    ) -> None:
+    def add(self, local: OwnedLocal) -> None:
         """Own a local whose allocation has been emitted."""
-        depth = self.builder.depth
-        self.owned.append(
-            OwnedLocal(name, value, parts, release, operands, depth, span, initial=initial, emitted=emitted)
-        )
+        local.depth = self.builder.depth
+        self.owned.append(local)
+        initial = local.initial
         if initial is not None and initial.op == "const" and initial.kind is Kind.INT:
-            (var,) = parts
+            (var,) = local.parts
             assert isinstance(var, Var)
             self._constants[var] = self.builder.w.signed(initial.param)
 

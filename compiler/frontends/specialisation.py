@@ -6,9 +6,9 @@ passed by address.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn
 
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import ZERO, Kind, Node, Op, Procedure, Region, Var
@@ -25,11 +25,8 @@ from retrograd.compiler.language.values import (
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 
-
-class Refuse(Protocol):
-    """Raises a CompileError at the call that needs a procedure."""
-
-    def __call__(self, code: str, message: str, hint: str | None = None) -> NoReturn: ...
+#: (code, message, hint) raises a CompileError at the call that needs a procedure
+Refuse = Callable[..., NoReturn]
 
 
 @dataclass

@@ -63,7 +63,10 @@ class ExpressionLowering:
 
     def scalar(self, node: ast.expr, kind: Kind | None = None) -> E:
         """The expression of a scalar, converted to `kind` if one is given."""
-        value = self.value(node)
+        return self.number(self.value(node), node, kind)
+
+    def number(self, value: Value, node: ast.AST, kind: Kind | None = None) -> E:
+        """The expression of a value that must be one number, converted to `kind` if one is given."""
         return self.errors.guarded(node, self.arithmetic.expression, value, kind)
 
     def condition(self, node: ast.expr) -> E:

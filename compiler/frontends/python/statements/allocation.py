@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
-from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.statements.updates import Updates
 from retrograd.compiler.ir.expressions import Address, E, const, load, loads, variables
 from retrograd.compiler.ir.flatten import allocate, release
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
-from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Local, Node, Op, Region, Var, invert
+from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Local, Op, Region, Var, invert
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.intrinsics import Intrinsic
@@ -66,7 +66,7 @@ class Allocation:
             case Constant(v) if number_kind(v) is None or (fixed_name and kind is None):
                 return value  # a name for a constant
             case Constant() | Scalar():
-                e = self.errors.guarded(node, self.expressions.arithmetic.expression, value, kind)
+                e = self.expressions.number(value, node, kind)
                 return self._scalar(name, e, node)
             case StructValue(t, fields) if isinstance(node, ast.Call):
                 made = {}
@@ -113,7 +113,7 @@ class Allocation:
             return tuple(n._replace(checked=checked) if isinstance(n, Delocal) else n for n in invert(nodes()))
 
         operands = self.builder.snapshot(*(e for e, _ in at.terms))
-        self.locals.add(name, variable(base), (base,), undo, operands, self.errors.span(node))
+        self.locals.add(OwnedLocal(name, variable(base), (base,), undo, operands, self.errors.span(node)))
         return Address(at.region, base)
 
     def _scalar(self, name: str, e: E, node: ast.AST) -> Value:
@@ -128,13 +128,14 @@ class Allocation:
                 self.builder.span = statement
             return release(self.builder.temporaries(), var, e, checked)
 
-        self.locals.add(name, result, (var,), undo, self.builder.snapshot(e), self.errors.span(node), initial=e)
+        operands = self.builder.snapshot(e)
+        self.locals.add(OwnedLocal(name, result, (var,), undo, operands, self.errors.span(node), initial=e))
         return result
 
     def _new_array(
         self, name: str, t: ScalarType | StructType | StackType, shape: tuple[int, ...], node: ast.AST
-    ) -> tuple[ArrayView | StackValue, Region, Block, Block]:
-        """Zeroed memory: (the array or stack in it, its region, statements that allocate it, statements that free it)."""
+    ) -> tuple[ArrayView | StackValue, Block, Block]:
+        """Zeroed memory: (the array or stack in it, statements that allocate it, statements that free it)."""
         size = prod(shape) * t.size
         span = self.errors.span(node)
         if not self.recursive:
@@ -154,22 +155,23 @@ class Allocation:
             )
             last = invert(first)
         if isinstance(t, StackType):
-            return StackValue(t, address), region, first, last
-        return ArrayView(t, shape, row_major(shape, t.size), address), region, first, last
+            return StackValue(t, address), first, last
+        return ArrayView(t, shape, row_major(shape, t.size), address), first, last
 
     def _array(self, name: str, value: Lazy, node: ast.AST) -> Value:
         """`name = array expression`: a copy of its values."""
         sample = _sample(value)
         if not isinstance(sample, Scalar | Constant):
             self.errors.fail("RG0703", f"an array of {describe(sample)} cannot be copied", node)
-        kind = self.errors.guarded(node, self.expressions.arithmetic.expression, sample).kind
-        view, region, first, last = self._new_array(name, ScalarType(kind), value.shape, node)
+        kind = self.expressions.number(sample, node).kind
+        view, first, last = self._new_array(name, ScalarType(kind), value.shape, node)
         assert isinstance(view, ArrayView)
         operands = self.builder.snapshot(*([sample.e] if isinstance(sample, Scalar) else []))
         update = {FIXED: "add", INT: "add", BOOL: "xor", Kind.LOGNUM: "mul"}[kind]
         self.builder.emit(first)
         place = (self.builder.out, len(self.builder.out))
         self.updates.update_array(view, update, value, node)
+        region = view.address.region
         start = self.builder.versions[region]
         statement = self.builder.span
 
@@ -182,7 +184,8 @@ class Allocation:
             builder.written, builder.versions = written, versions
             return (*nodes, *(self.locals.zero_tests(view) if checked else ()), *last)
 
-        self._own(name, view, region, undo, operands | {region: start}, place, node)
+        operands |= {region: start}
+        self.locals.add(OwnedLocal(name, view, _parts(view), undo, operands, self.errors.span(node), emitted=place))
         return view
 
     def constructed(self, name: str, node: ast.Call) -> Value | None:
@@ -203,14 +206,16 @@ class Allocation:
                 t, shape = self._like(node)
             case _:
                 t, shape = self._zeros(node)
-        view, region, first, last = self._new_array(name, t, shape, node)
+        view, first, last = self._new_array(name, t, shape, node)
         self.builder.emit(first)
         place = (self.builder.out, len(self.builder.out))
 
         def undo(checked: bool, _: Span | None) -> Block:
             return (*(self.locals.zero_tests(view) if checked else ()), *last)
 
-        self._own(name, view, region, undo, {region: self.builder.versions[region]}, place, node)
+        region = view.address.region
+        operands: Versions = {region: self.builder.versions[region]}
+        self.locals.add(OwnedLocal(name, view, _parts(view), undo, operands, self.errors.span(node), emitted=place))
         return view
 
     def _stack(self, node: ast.Call) -> StackType:
@@ -229,7 +234,7 @@ class Allocation:
             self.errors.fail("RG0715", "rg.zeros_like takes an array", node)
         model = self.expressions.value(node.args[0])
         if isinstance(model, Lazy):
-            e = self.errors.guarded(node, self.expressions.arithmetic.expression, _sample(model))
+            e = self.expressions.number(_sample(model), node)
             return ScalarType(e.kind), model.shape
         if not isinstance(model, ArrayView):
             self.errors.fail("RG0703", f"{describe(model)} is no array", node)
@@ -249,20 +254,6 @@ class Allocation:
             self.errors.fail("RG0703", f"lengths are integers from 0 on, not {lengths}", node)
         return t, tuple(int(n) for n in lengths)
 
-    def _own(
-        self,
-        name: str,
-        view: ArrayView | StackValue,
-        region: Region,
-        release: Callable[[bool, Span | None], Block],
-        operands: Versions,
-        place: tuple[list[Node], int],
-        node: ast.AST,
-    ) -> None:
-        base = view.address.base
-        parts: tuple[Var | Region, ...] = (region,) if base is None else (region, base)
-        self.locals.add(name, view, parts, release, operands, self.errors.span(node), emitted=place)
-
     def _copy(self, name: str, value: Value, node: ast.Call) -> Value:
         """`name = rg.copy(x)`: a new variable, array or struct with the values of x."""
         if isinstance(value, ArrayView) and isinstance(value.element, ScalarType):
@@ -274,6 +265,11 @@ class Allocation:
             hint = "Copy its fields or elements."
             self.errors.fail("RG0703", f"{describe(value)} cannot be copied whole", node, hint)
         return self.allocate(name, value, None, node)
+
+
+def _parts(view: ArrayView | StackValue) -> tuple[Var | Region, ...]:
+    region, base = view.address.region, view.address.base
+    return (region,) if base is None else (region, base)
 
 
 def _sample(array: Lazy) -> Value:

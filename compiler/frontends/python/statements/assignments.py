@@ -143,7 +143,7 @@ class Assignments:
         if made is None or not isinstance(value, Scalar):
             self.errors.fail("RG0709", f"`{target.id}` is no variable that was made in this function", target)
         assert isinstance(value.place, Var)
-        e = self.errors.guarded(call, self.expressions.arithmetic.expression, self.expressions.value(given), value.kind)
+        e = self.expressions.number(self.expressions.value(given), call, value.kind)
         if value.place in variables(e):
             self.errors.fail("RG0704", f"the value that `{target.id}` is said to have depends on it", call)
         known = made.history == [] and made.initial == e and made.operands == self.builder.snapshot(e) and not made.gone

@@ -171,7 +171,7 @@ class Bijections:
         if not (isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind is y.kind is FIXED):
             message = f"rg.{name} of {describe(x)} and {describe(y)}: it turns two fixed numbers"
             self.errors.fail("RG0703", message, call)
-        e = self.errors.guarded(call, self.expressions.arithmetic.expression, angle, FIXED)
+        e = self.expressions.number(angle, call, FIXED)
         t = self.builder.temporaries()
         assert x.place is not None
         assert y.place is not None

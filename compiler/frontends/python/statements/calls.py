@@ -194,7 +194,7 @@ class Calls:
             if isinstance(value, Scalar) and value.kind is scalar.kind:
                 return value
             if isinstance(value, Scalar | Constant):
-                e = self.errors.guarded(where, self.expressions.arithmetic.expression, value, scalar.kind)
+                e = self.expressions.number(value, where, scalar.kind)
                 why = f"it is {describe(value)}"
                 if isinstance(value, Scalar):
                     why += f", and converted to {'an' if scalar.kind is Kind.INT else 'a'} {scalar}"
@@ -225,7 +225,7 @@ class Calls:
         ):
             self.errors.fail("RG0715", f"{shown} is a {wanted.__name__}, not {describe(value)}", where, of)
         if isinstance(value, Constant) and number_kind(value.value) is not None:
-            e = self.errors.guarded(where, self.expressions.arithmetic.expression, value)
+            e = self.expressions.number(value, where)
             return Scalar(e, None, f"it is {describe(value)}")
         return value
 
@@ -246,7 +246,7 @@ class Calls:
                 for field_name, given in fields.items():
                     wanted, v = dict(t.fields)[field_name], given
                     if isinstance(v, Constant) and isinstance(wanted, ScalarType):
-                        e = self.errors.guarded(where, self.expressions.arithmetic.expression, v, wanted.kind)
+                        e = self.expressions.number(v, where, wanted.kind)
                         v = Scalar(e, None, f"it is {describe(v)}")
                     inner.append((field_name, self._shape(f"{name}.{field_name}", v, where, found)))
                 return StructShape(t, tuple(inner))

@@ -84,7 +84,7 @@ class Updates:
             self.errors.fail("RG0712", f"{describe(value)} is added to one number", at, hint)
         if kind is BOOL:
             return self.errors.guarded(at, self.expressions.arithmetic.truth, value)
-        return self.errors.guarded(at, self.expressions.arithmetic.expression, value, kind)
+        return self.expressions.number(value, at, kind)
 
     def update(self, place: Scalar, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
         """`place update= value`."""
