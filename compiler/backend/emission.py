@@ -104,10 +104,11 @@ def _reachable(module: Module, entry: Iterable[Step]) -> dict[str, list[Step]]:
 
 
 def _mentions_stack(steps: Iterable[Step]) -> bool:
-    return any(
-        any(x is SP for x in (step.item.carried if isinstance(step.item, Branch) else operands_of(step.item)))
-        for step in steps
-    )
+    for step in steps:
+        named = step.item.carried if isinstance(step.item, Branch) else operands_of(step.item)
+        if SP in named:
+            return True
+    return False
 
 
 def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, FunctionEmitter]) -> Emitted:

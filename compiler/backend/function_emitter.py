@@ -20,22 +20,9 @@ from retrograd.compiler.backend.register_allocation import (
     Locations,
     allocation_hints,
 )
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.call_graph import Component
 from retrograd.compiler.ir.opcode_facts import facts, guards
-from retrograd.compiler.ir.statements import (
-    SP,
-    ZERO,
-    Call,
-    Const,
-    Delocal,
-    External,
-    Local,
-    Node,
-    Op,
-    Operand,
-    Procedure,
-    Var,
-)
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import Opcode
@@ -58,7 +45,7 @@ class FunctionEmitter:
         self,
         shared: Shared,
         steps: Sequence[Step],
-        procedure: Procedure | None = None,
+        procedure: ir.Procedure | None = None,
         component: Component | None = None,
     ) -> None:
         self.shared = shared
@@ -69,12 +56,12 @@ class FunctionEmitter:
             frozenset(component.names) if component is not None and component.recursive else frozenset[str]()
         )
         self.code: list[Instruction] = []
-        self.origins: list[Node | None] = []
+        self.origins: list[ir.Node | None] = []
         self.spans: list[Span | None] = []
         #: addresses of instructions that can trap by the meaning of their origin
         self.checks: list[int] = []
         #: address of a mark -> where the operands of its External are
-        self.watched: dict[int, tuple[int | Const, ...]] = {}
+        self.watched: dict[int, tuple[int | ir.Const, ...]] = {}
         #: address of a call -> procedure; its distance is set when all addresses are known
         self.calls: dict[int, str] = {}
         #: address of the `swapbr`
@@ -85,14 +72,14 @@ class FunctionEmitter:
         self._calls = CallSequences(shared, self._name, self.component, self.locations, self._location)
         self._scratch = shared.roles.scratch
         #: variable, or constant that has a register -> its location; an operand that is not used is register 0
-        self._where: dict[Operand | None, int] = {None: ZERO_REGISTER, ZERO: ZERO_REGISTER}
-        self._where |= {Const(word): register for word, register in shared.roles.constants.items()}
+        self._where: dict[ir.Operand | None, int] = {None: ZERO_REGISTER, ir.ZERO: ZERO_REGISTER}
+        self._where |= {ir.Const(word): register for word, register in shared.roles.constants.items()}
         if shared.roles.stack is not None:
-            self._where[SP] = shared.roles.stack
+            self._where[ir.SP] = shared.roles.stack
         #: a hash of the live variables and their locations: equal at the two ends of every branch
         self._alive = 0
         self._first_ends: dict[int, tuple[int, int]] = {}
-        self._origin: Node | None = None
+        self._origin: ir.Node | None = None
         self._span: Span | None = None
         #: how many instructions at the end of the code put variables back that the next instruction may bring in again
         self._put_back = 0
@@ -143,21 +130,23 @@ class FunctionEmitter:
         for step in self.steps:
             self._origin, self._span = step.origin, step.span
             match step.item:
-                case Op():
+                case ir.Op():
                     self._op(step.item)
-                case Local(var):
+                case ir.Local(var):
                     self._begin(var, next(wanted))
-                case Delocal(var):
+                case ir.Delocal(var):
                     self._end(var)
                 case Branch():
                     self._branch(step.item)
-                case Call():
+                case ir.Call():
                     self._call(step.item)
-                case External(_, _, args):
-                    self.watched[len(self.code)] = tuple(x if isinstance(x, Const) else self._location(x) for x in args)
+                case ir.External(_, _, args):
+                    self.watched[len(self.code)] = tuple(
+                        x if isinstance(x, ir.Const) else self._location(x) for x in args
+                    )
                     self._put(Instruction(_ASSERT, ZERO_REGISTER))
         if self._alive != before:
-            alive = [x.name for x in self._where if isinstance(x, Var) and x is not SP and x not in params]
+            alive = [x.name for x in self._where if isinstance(x, ir.Var) and x is not ir.SP and x not in params]
             raise AssertionError(f"{self._name}: alive at the end: {', '.join(alive) or 'not all parameters'}")
         assert not self._first_ends, "a branch without its other end"
 
@@ -167,7 +156,7 @@ class FunctionEmitter:
 
     # ---------------------------------------------------------------- variables
 
-    def _begin(self, var: Var, hint: AllocationHint) -> int:
+    def _begin(self, var: ir.Var, hint: AllocationHint) -> int:
         if var in self._where:
             raise AssertionError(f"{self._name}: {var!r} becomes live, but it is")
         location = self.locations.take(hint)
@@ -175,28 +164,28 @@ class FunctionEmitter:
         self._alive ^= hash((id(var), location))
         return location
 
-    def _end(self, var: Var) -> None:
+    def _end(self, var: ir.Var) -> None:
         location = self._location(var)
         del self._where[var]
         self._alive ^= hash((id(var), location))
         self.locations.give_back(location)
 
-    def _location(self, var: Var) -> int:
+    def _location(self, var: ir.Var) -> int:
         location = self._where.get(var)
         if location is None:
             raise AssertionError(f"{self._name}: {var!r} is used, but it is not live ({self._origin!r})")
         return location
 
-    def _register(self, operand: Operand) -> int | None:
+    def _register(self, operand: ir.Operand) -> int | None:
         """The register that holds the operand all the time, if one does."""
-        if isinstance(operand, Var):
+        if isinstance(operand, ir.Var):
             location = self._location(operand)
             return location if location < SLOT else None
-        return self._where.get(Const(operand.word & self._w.mask))
+        return self._where.get(ir.Const(operand.word & self._w.mask))
 
-    def _reach(self, operands: Iterable[Operand | None]) -> tuple[dict[Operand | None, int], list[Instruction]]:
+    def _reach(self, operands: Iterable[ir.Operand | None]) -> tuple[dict[ir.Operand | None, int], list[Instruction]]:
         """(operand -> register, the instructions that bring in the operands without a register of their own)."""
-        registers: dict[Operand | None, int] = {None: ZERO_REGISTER}
+        registers: dict[ir.Operand | None, int] = {None: ZERO_REGISTER}
         loads: list[Instruction] = []
         free = iter(self._scratch)
         for operand in operands:
@@ -205,7 +194,7 @@ class FunctionEmitter:
             register = self._register(operand)
             if register is None:
                 register = next(free)
-                if isinstance(operand, Var):
+                if isinstance(operand, ir.Var):
                     loads.append(self._moves.exchange_slot(register, self._location(operand)))
                 else:
                     loads += make_constant(register, operand.word & self._w.mask, self._w)
@@ -239,7 +228,7 @@ class FunctionEmitter:
             self._put_all(undo(loads))
             self._put_back = len(loads)
 
-    def _op(self, op: Op) -> None:
+    def _op(self, op: ir.Op) -> None:
         opcode, find = op.opcode, self._where.get
         rd, ra, rb = find(op.d, SLOT), find(op.a, SLOT), find(op.b, SLOT)
         if rd | ra | rb < SLOT:
@@ -247,7 +236,7 @@ class FunctionEmitter:
             return
         if opcode.entry.name in ("mov", "swap"):
             op = self._shortened(op)
-            if op.opcode is opcode and isinstance(op.a, Const) and self._register(op.a) is None:
+            if op.opcode is opcode and isinstance(op.a, ir.Const) and self._register(op.a) is None:
                 self._update_wide(op, op.a.word)
                 return
         registers, loads = self._reach((op.d, op.a, op.b))
@@ -261,22 +250,22 @@ class FunctionEmitter:
             self.checks.append(len(self.code))
         self._put(i)
 
-    def _shortened(self, op: Op) -> Op:
+    def _shortened(self, op: ir.Op) -> ir.Op:
         """A move or exchange as a memory instruction, where one of the two variables lies in memory."""
         for mine, other in ((op.a, op.d), (op.d, op.a)):
-            location = self._location(mine) if isinstance(mine, Var) else ZERO_REGISTER
+            location = self._location(mine) if isinstance(mine, ir.Var) else ZERO_REGISTER
             if location < SLOT:
                 continue
             slot = self._moves.slot(location)
             if op.opcode is _SWAP:
-                return Op(EXCHANGE, other, ZERO, None, slot)
+                return ir.Op(EXCHANGE, other, ir.ZERO, None, slot)
             if mine is op.a:
-                return Op(TABLE[f"ld.{op.opcode.update}"], op.d, ZERO, None, slot)
-            if isinstance(other, Var) or self._register(other or ZERO) is not None:
-                return Op(TABLE[f"st.{op.opcode.update}"], None, ZERO, other, slot)
+                return ir.Op(TABLE[f"ld.{op.opcode.update}"], op.d, ir.ZERO, None, slot)
+            if isinstance(other, ir.Var) or self._register(other or ir.ZERO) is not None:
+                return ir.Op(TABLE[f"st.{op.opcode.update}"], None, ir.ZERO, other, slot)
         return op
 
-    def _update_wide(self, op: Op, word: int) -> None:
+    def _update_wide(self, op: ir.Op, word: int) -> None:
         assert op.opcode.update is not None
         registers, loads = self._reach((op.d,))
         self._load(loads)
@@ -311,7 +300,7 @@ class FunctionEmitter:
 
     # ---------------------------------------------------------------- calls
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: ir.Call) -> None:
         before = self._calls.before(call)
         self._put_stacked(before)
         self.calls[len(self.code)] = call.procedure

@@ -15,27 +15,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Literal, NamedTuple
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.opcode_facts import facts
-from retrograd.compiler.ir.statements import (
-    ZERO,
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Node,
-    Op,
-    Operand,
-    Test,
-    Var,
-    While,
-    Within,
-    invert,
-)
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
 from retrograd.isa.entries import Function, Opcode
@@ -50,21 +31,21 @@ class Branch(NamedTuple):
     """One end of a pair. `carried`: the operands that either end tests, in registers on the path between them."""
 
     kind: Literal["goto", "from"]
-    test: Test | None
+    test: ir.Test | None
     pair: int
-    carried: tuple[Operand, ...]
+    carried: tuple[ir.Operand, ...]
 
 
 class Step(NamedTuple):
     """The next item to emit, and the statement that it serves. `depth`: how many loops are around it."""
 
-    item: Op | Local | Delocal | Call | Branch | External
-    origin: Node
+    item: ir.Op | ir.Local | ir.Delocal | ir.Call | Branch | ir.External
+    origin: ir.Node
     span: Span | None
     depth: int
 
 
-def linearize(block: Block, w: Format, span: Span | None = None) -> list[Step]:
+def linearize(block: ir.Block, w: Format, span: Span | None = None) -> list[Step]:
     """The block as a list of steps, its constants folded into the instructions where those take them."""
     lowering = _Lowering(w)
     lowering.block(block, span, 0)
@@ -77,56 +58,56 @@ class _Lowering:
         self.steps: list[Step] = []
         self.pairs = 0
 
-    def block(self, nodes: Iterable[Node], span: Span | None, depth: int) -> None:
+    def block(self, nodes: Iterable[ir.Node], span: Span | None, depth: int) -> None:
         for node in nodes:
             self.node(node, node.span or span, depth)
 
-    def node(self, node: Node, span: Span | None, depth: int) -> None:
+    def node(self, node: ir.Node, span: Span | None, depth: int) -> None:
         add = self.steps.append
         match node:
-            case Op():
+            case ir.Op():
                 add(Step(fold(node, self.w), node, span, depth))
-            case Local(var, checked):
+            case ir.Local(var, checked):
                 add(Step(node, node, span, depth))
                 if checked:
-                    add(Step(Op(_ASSERT, var), node, span, depth))
-            case Delocal(var, checked):
+                    add(Step(ir.Op(_ASSERT, var), node, span, depth))
+            case ir.Delocal(var, checked):
                 if checked:
-                    add(Step(Op(_ASSERT, var), node, span, depth))
+                    add(Step(ir.Op(_ASSERT, var), node, span, depth))
                 add(Step(node, node, span, depth))
-            case Call():
+            case ir.Call():
                 add(Step(node, node, span, depth))
-            case External():
+            case ir.External():
                 # The mark is an instruction that does nothing, so that every machine has a place to stop at.
                 add(Step(node, node, span, depth))
-            case Check(test):
+            case ir.Check(test):
                 # Forward the `from` traps if its condition holds, since no jump comes; backward it then jumps
                 # to the `goto`, which traps because its own condition never holds.
-                wrong, never = test.negated(), Test("ne", ZERO, ZERO)
+                wrong, never = test.negated(), ir.Test("ne", ir.ZERO, ir.ZERO)
                 pair = self.pair(wrong, never)
                 add(Step(Branch("from", wrong, *pair), node, span, depth))
                 add(Step(Branch("goto", never, *pair), node, span, depth))
-            case Within(compute, body):
+            case ir.Within(compute, body):
                 self.block(compute, span, depth)
                 self.block(body, span, depth)
-                self.block(invert(compute), span, depth)
-            case If():
+                self.block(ir.invert(compute), span, depth)
+            case ir.If():
                 self._if(node, span, depth)
-            case While():
+            case ir.While():
                 self._while(node, span, depth)
-            case For():
+            case ir.For():
                 self._for(node, span, depth)
 
-    def pair(self, first: Test | None, second: Test | None) -> tuple[int, tuple[Operand, ...]]:
+    def pair(self, first: ir.Test | None, second: ir.Test | None) -> tuple[int, tuple[ir.Operand, ...]]:
         """A new pair and its carried operands."""
         self.pairs += 1
-        carried: dict[Operand, None] = {}
+        carried: dict[ir.Operand, None] = {}
         for test in (first, second):
             if test is not None:
                 carried[test.a] = carried[test.b] = None
         return self.pairs, tuple(carried)
 
-    def _if(self, node: If, span: Span | None, depth: int) -> None:
+    def _if(self, node: ir.If, span: Span | None, depth: int) -> None:
         add = self.steps.append
         if node.then and node.orelse:
             over, end = self.pair(node.test, None), self.pair(node.post, None)
@@ -146,7 +127,7 @@ class _Lowering:
         self.block(side, span, depth)
         add(Step(Branch("from", post, *over), node, span, depth))
 
-    def _while(self, node: While, span: Span | None, depth: int) -> None:
+    def _while(self, node: ir.While, span: Span | None, depth: int) -> None:
         add = self.steps.append
         again, out = self.pair(node.post, None), self.pair(node.test, None)
         add(Step(Branch("from", node.post, *again), node, span, depth + 1))
@@ -155,14 +136,14 @@ class _Lowering:
         add(Step(Branch("goto", None, *again), node, span, depth + 1))
         add(Step(Branch("from", None, *out), node, span, depth))
 
-    def passes(self, node: For) -> int | None:
+    def passes(self, node: ir.For) -> int | None:
         """How many passes the loop makes, where that is known."""
-        if not isinstance(node.start, Const) or not isinstance(node.stop, Const):
+        if not isinstance(node.start, ir.Const) or not isinstance(node.stop, ir.Const):
             return 0 if node.start is node.stop else None
         passes, rest = divmod(self.w.signed(node.stop.word - node.start.word), node.step)
         return passes if passes >= 0 and not rest else None
 
-    def _for(self, node: For, span: Span | None, depth: int) -> None:
+    def _for(self, node: ir.For, span: Span | None, depth: int) -> None:
         """With first = start and last = stop (backward: exchanged), around var:
 
         var += first;  from.(var ≠ first) 1;  goto.(var = last) 2;  A;  goto 1;  from 2;  var −= last
@@ -173,23 +154,25 @@ class _Lowering:
         if passes == 0:
             return
         first, last = (node.stop, node.start) if node.backward else (node.start, node.stop)
-        start, done = Test("ne", var, first), Test("eq", var, last)
+        start, done = ir.Test("ne", var, first), ir.Test("eq", var, last)
         loops = passes != 1
         rotated = node.some or passes is not None
         again = self.pair(start, done if rotated else None)
         out = self.pair(done, None)
 
-        def branch(kind: Literal["goto", "from"], test: Test | None, pair: tuple[int, tuple[Operand, ...]]) -> None:
+        def branch(
+            kind: Literal["goto", "from"], test: ir.Test | None, pair: tuple[int, tuple[ir.Operand, ...]]
+        ) -> None:
             self.steps.append(Step(Branch(kind, test, *pair), node, span, inside))
 
-        def update(opcode: Opcode, by: Operand, at: int) -> None:
-            if by == ZERO:
+        def update(opcode: Opcode, by: ir.Operand, at: int) -> None:
+            if by == ir.ZERO:
                 return
-            self.steps.append(Step(fold(Op(opcode, var, by), self.w), node, span, at))
+            self.steps.append(Step(fold(ir.Op(opcode, var, by), self.w), node, span, at))
 
         inside = depth + 1 if loops else depth
-        step = Const(node.step & self.w.mask)
-        self.steps.append(Step(Local(var), node, span, depth))
+        step = ir.Const(node.step & self.w.mask)
+        self.steps.append(Step(ir.Local(var), node, span, depth))
         update(_ADD, first, depth)
         if loops:
             branch("from", start, again)
@@ -206,12 +189,12 @@ class _Lowering:
             branch("goto", None, again)
             branch("from", None, out)
         update(_SUB, last, depth)
-        self.steps.append(Step(Delocal(var), node, span, depth))
+        self.steps.append(Step(ir.Delocal(var), node, span, depth))
 
 
 def callees(steps: Iterable[Step]) -> dict[str, None]:
     """The procedures that the steps call, in order of first appearance."""
-    return {step.item.procedure: None for step in steps if isinstance(step.item, Call)}
+    return {step.item.procedure: None for step in steps if isinstance(step.item, ir.Call)}
 
 
 # ---------------------------------------------------------------- constants in instructions
@@ -255,7 +238,7 @@ def immediate_of(word: int, w: Format) -> int | None:
     return value if IMMEDIATE_MIN <= value <= IMMEDIATE_MAX else None
 
 
-def fold(op: Op, w: Format) -> Op:
+def fold(op: ir.Op, w: Format) -> ir.Op:
     """The same instruction with a constant where it can stand in the encoding.
 
     `mov.add x, 5` becomes `imm.add x, 5`, `ld.add x, [5 + 2]` becomes `ld.add x, [0 + 7]`.
@@ -263,22 +246,22 @@ def fold(op: Op, w: Format) -> Op:
     opcode = op.opcode
     shape = _shape(opcode)
     for p in facts(opcode).written:
-        if not isinstance(getattr(op, p), Var):
+        if not isinstance(getattr(op, p), ir.Var):
             raise AssertionError(f"{opcode.name} writes {getattr(op, p)!r}, which is no variable")
     for x, y in shape.distinct:
         if getattr(op, x) is getattr(op, y):
             raise AssertionError(f"{opcode.name} reads {getattr(op, x)!r}, which it writes")
     if w.width <= 32 and op.imm:
         op = op._replace(imm=w.signed(op.imm))
-    if facts(opcode).memory and isinstance(op.a, Const):
+    if facts(opcode).memory and isinstance(op.a, ir.Const):
         address = immediate_of(op.a.word + op.imm, w)
-        return op if address is None else op._replace(a=ZERO, imm=address)
+        return op if address is None else op._replace(a=ir.ZERO, imm=address)
     if shape.immediate is None:
         return op
-    if shape.commutes and isinstance(op.a, Const) and not isinstance(op.b, Const):
+    if shape.commutes and isinstance(op.a, ir.Const) and not isinstance(op.b, ir.Const):
         op = op._replace(a=op.b, b=op.a)
     constant = op.b if shape.last == "b" else op.a
-    if isinstance(constant, Const):
+    if isinstance(constant, ir.Const):
         value = immediate_of(constant.word, w)
         if value is not None:
             op = op._replace(opcode=shape.immediate, imm=value)

@@ -15,23 +15,8 @@ from dataclasses import dataclass, replace
 
 from retrograd.compiler.derivatives.activity import Storage, active_storage
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.opcode_facts import facts
-from retrograd.compiler.ir.statements import (
-    SP,
-    Block,
-    Check,
-    Const,
-    Delocal,
-    Kind,
-    Local,
-    Module,
-    Node,
-    Op,
-    Region,
-    Test,
-    Var,
-    invert,
-)
 from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.isa.table import TABLE
 
@@ -40,15 +25,15 @@ from retrograd.isa.table import TABLE
 class Differentiated:
     """A program with shadows. The word at `value` holds the loss, if `loss` was given."""
 
-    module: Module
+    module: ir.Module
     offset: int
     value: int | None = None
 
 
 def gradient(
-    module: Module,
-    inputs: Iterable[Region],
-    outputs: Iterable[Region],
+    module: ir.Module,
+    inputs: Iterable[ir.Region],
+    outputs: Iterable[ir.Region],
     *,
     loss: int | None = None,
     scale: int = 0,
@@ -63,28 +48,30 @@ def gradient(
     offset, wide = with_shadow_memory(module, active)
     wide, kept, before, after = _room(wide, keep)
     value: int | None = None
-    middle: list[Node] = []
+    middle: list[ir.Node] = []
     if loss is not None:
         wide, result = with_region(wide, "value", 1)
         assert result.address is not None
         value = result.address
-        copy = Var("t", Kind.FIXED)
-        load = Op(TABLE["ld.add"], copy, Const(0), None, loss)
-        one = Const(1 << (module.format.frac + scale))
+        copy = ir.Var("t", ir.Kind.FIXED)
+        load = ir.Op(TABLE["ld.add"], copy, ir.Const(0), None, loss)
+        one = ir.Const(1 << (module.format.frac + scale))
         middle = [
-            Local(copy),
+            ir.Local(copy),
             load,
-            Op(TABLE["st.add"], None, Const(0), copy, value, None, result),
+            ir.Op(TABLE["st.add"], None, ir.Const(0), copy, value, None, result),
             load._replace(opcode=TABLE["ld.sub"]),
-            Delocal(copy),
-            Op(TABLE["st.add"], None, Const(0), one, loss + offset),
+            ir.Delocal(copy),
+            ir.Op(TABLE["st.add"], None, ir.Const(0), one, loss + offset),
         ]
     lifting = Lifting(module, Mode.COTANGENT, active, offset, kept)
-    back = lifting.lifted(invert(module.entry))
+    back = lifting.lifted(ir.invert(module.entry))
     return Differentiated(_assembled(wide, lifting, (*module.entry, *middle, *before, *back, *after)), offset, value)
 
 
-def dual(module: Module, inputs: Iterable[Region], outputs: Iterable[Region], *, keep: int = 0) -> Differentiated:
+def dual(
+    module: ir.Module, inputs: Iterable[ir.Region], outputs: Iterable[ir.Region], *, keep: int = 0
+) -> Differentiated:
     """lift(P): tangents of the inputs become those of the outputs, beside what P does."""
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active)
@@ -94,7 +81,7 @@ def dual(module: Module, inputs: Iterable[Region], outputs: Iterable[Region], *,
     return Differentiated(_assembled(wide, lifting, (*before, *forth, *after)), offset)
 
 
-def _assembled(wide: Module, lifting: Lifting, entry: Block) -> Module:
+def _assembled(wide: ir.Module, lifting: Lifting, entry: ir.Block) -> ir.Module:
     given = wide.arguments
     if given is not None:
         given = (*given, *(lifting.region(r) for r in given if lifting.is_active(r)))
@@ -110,7 +97,7 @@ def _assembled(wide: Module, lifting: Lifting, entry: Block) -> Module:
 # ---------------------------------------------------------------- memory
 
 
-def with_shadow_memory(module: Module, active: frozenset[Storage]) -> tuple[int, Module]:
+def with_shadow_memory(module: ir.Module, active: frozenset[Storage]) -> tuple[int, ir.Module]:
     """(the distance from a word to its shadow, the module with room for shadows)."""
     total = module.memory + module.stack + module.above
     if not _on_the_stack(module, active):
@@ -121,15 +108,15 @@ def with_shadow_memory(module: Module, active: frozenset[Storage]) -> tuple[int,
     return total, replace(_guarded(module), above=module.above + total)
 
 
-def _on_the_stack(module: Module, active: frozenset[Storage]) -> bool:
+def _on_the_stack(module: ir.Module, active: frozenset[Storage]) -> bool:
     """Whether an array on the stack may be active."""
     given = {r for p in module.procedures.values() for r in p.regions}
-    accessed: set[Region | None] = set()
+    accessed: set[ir.Region | None] = set()
     placed = False
     for body in bodies(module):
         for node in walk(body):
-            if isinstance(node, Op):
-                placed |= node.a is SP
+            if isinstance(node, ir.Op):
+                placed |= node.a is ir.SP
                 if facts(node.opcode).memory:
                     accessed.add(node.region)
     anywhere = None in active
@@ -138,13 +125,13 @@ def _on_the_stack(module: Module, active: frozenset[Storage]) -> bool:
     )
 
 
-def _guarded(module: Module) -> Module:
+def _guarded(module: ir.Module) -> ir.Module:
     """The module with a test in each recursive procedure that the stack has room for its words."""
 
-    def room(block: Block) -> int:
+    def room(block: ir.Block) -> int:
         needed = 0
         for node in walk(block):
-            if isinstance(node, Op) and node.d is SP and isinstance(node.a, Const):
+            if isinstance(node, ir.Op) and node.d is ir.SP and isinstance(node.a, ir.Const):
                 needed += abs(module.format.signed(node.a.word))
         return needed
 
@@ -152,25 +139,25 @@ def _guarded(module: Module) -> Module:
     for name, p in procedures.items():
         if p.recursive:
             # Beside its arrays, a call saves each of its variables once, shadows included.
-            variables = 2 * sum(isinstance(node, Local) for node in walk(p.body)) + 2 * len(p.params) + 64
+            variables = 2 * sum(isinstance(node, ir.Local) for node in walk(p.body)) + 2 * len(p.params) + 64
             limit = max(module.memory + module.stack - room(p.body) - variables, 0)
-            test = Test("ltu", SP, Const(limit))
-            check = Check(test, "RG0807", "calls within calls have filled the stack", p.span)
+            test = ir.Test("ltu", ir.SP, ir.Const(limit))
+            check = ir.Check(test, "RG0807", "calls within calls have filled the stack", p.span)
             procedures[name] = replace(p, body=(check, *p.body))
     return replace(module, procedures=procedures)
 
 
-def with_region(module: Module, name: str, size: int) -> tuple[Module, Region]:
+def with_region(module: ir.Module, name: str, size: int) -> tuple[ir.Module, ir.Region]:
     """The module with more memory."""
     if module.above:
         address = module.memory + module.stack + module.above
-        region = Region(name, size, address)
+        region = ir.Region(name, size, address)
         return replace(module, above=module.above + size, regions=(*module.regions, region)), region
-    region = Region(name, size, module.memory)
+    region = ir.Region(name, size, module.memory)
     return replace(module, memory=module.memory + size, regions=(*module.regions, region)), region
 
 
-def _room(module: Module, keep: int) -> tuple[Module, Kept | None, Block, Block]:
+def _room(module: ir.Module, keep: int) -> tuple[ir.Module, Kept | None, ir.Block, ir.Block]:
     """(the module with room for `keep` kept shadows, their stack, the code that loads its pointer, the code that stores it).
 
     The pointer stays in memory between the program and its inverse, because the number of kept words is part of the state.
@@ -179,9 +166,9 @@ def _room(module: Module, keep: int) -> tuple[Module, Kept | None, Block, Block]
         return module, None, (), ()
     module, region = with_region(module, "kept", keep + 1)
     assert region.address is not None
-    pointer = Var("kept", Kind.ADDRESS)
-    exchange = Op(TABLE["exch"], pointer, Const(0), None, region.address, None, region)
-    start = Op(TABLE["mov.add"], pointer, Const(region.address + 1))
-    before: Block = (Local(pointer), exchange, start)
-    after: Block = (start._replace(opcode=TABLE["mov.sub"]), exchange, Delocal(pointer))
+    pointer = ir.Var("kept", ir.Kind.ADDRESS)
+    exchange = ir.Op(TABLE["exch"], pointer, ir.Const(0), None, region.address, None, region)
+    start = ir.Op(TABLE["mov.add"], pointer, ir.Const(region.address + 1))
+    before: ir.Block = (ir.Local(pointer), exchange, start)
+    after: ir.Block = (start._replace(opcode=TABLE["mov.sub"]), exchange, ir.Delocal(pointer))
     return module, Kept(region, pointer, region.address + keep + 1, keep), before, after

@@ -15,32 +15,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from retrograd.compiler.derivatives.activity import Storage
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
 from retrograd.compiler.ir.opcode_facts import facts, operand
-from retrograd.compiler.ir.statements import (
-    ZERO,
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Kind,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Procedure,
-    Region,
-    Test,
-    Var,
-    While,
-    Within,
-    invert,
-)
 from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.isa.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
 from retrograd.isa.diagnostics import Span
@@ -61,8 +38,8 @@ class Mode(Enum):
 class Kept:
     """The stack of kept shadows: M[pointer] is the next free word of the region, which ends at `end` and has room for `words`."""
 
-    region: Region
-    pointer: Var
+    region: ir.Region
+    pointer: ir.Var
     end: int
     words: int
 
@@ -77,7 +54,7 @@ class Lifting:
 
     def __init__(
         self,
-        module: Module,
+        module: ir.Module,
         mode: Mode,
         active: frozenset[Storage],
         offset: int,
@@ -92,85 +69,85 @@ class Lifting:
         self.active = active
         self.offset = offset
         self.kept = kept
-        self.procedures: dict[str, Procedure] = {}
+        self.procedures: dict[str, ir.Procedure] = {}
         #: regions whose shadows are accessed as any memory: parameters that may be one array, given twice
         self.nameless = _given(module) if anonymous else _given_twice(module)
         self._anonymous = anonymous
         self._taken = {*module.procedures, *taken}
-        self._vars: dict[Var, Var] = {}
-        self._regions: dict[Region, Region] = {}
+        self._vars: dict[ir.Var, ir.Var] = {}
+        self._regions: dict[ir.Region, ir.Region] = {}
         self._labels: dict[tuple[str, bool], str] = {}
 
     # ------------------------------------------------------------------ shadows
 
     def is_active(self, cell: Storage) -> bool:
-        return cell in self.active or (isinstance(cell, Region) and None in self.active)
+        return cell in self.active or (isinstance(cell, ir.Region) and None in self.active)
 
-    def shadow(self, x: Operand | None) -> Var | None:
+    def shadow(self, x: ir.Operand | None) -> ir.Var | None:
         """The variable's shadow, None where it is not active."""
-        if not isinstance(x, Var) or x not in self.active:
+        if not isinstance(x, ir.Var) or x not in self.active:
             return None
         if x not in self._vars:
-            self._vars[x] = Var(f"{x.name}.{self.mode.value}", Kind.FIXED, x.span)
+            self._vars[x] = ir.Var(f"{x.name}.{self.mode.value}", ir.Kind.FIXED, x.span)
         return self._vars[x]
 
-    def region(self, region: Region) -> Region:
+    def region(self, region: ir.Region) -> ir.Region:
         """Where the shadows of the region's words lie."""
         if region not in self._regions:
             address = None if region.address is None else region.address + self.offset
             name = f"{region.name}.{self.mode.value}"
-            self._regions[region] = Region(name, region.size, address, None, region.span)
+            self._regions[region] = ir.Region(name, region.size, address, None, region.span)
         return self._regions[region]
 
-    def static_regions(self) -> tuple[Region, ...]:
+    def static_regions(self) -> tuple[ir.Region, ...]:
         """The shadows of the module's own regions."""
         return tuple(self.region(r) for r in self.module.regions if self.is_active(r) and r.address is not None)
 
     # ------------------------------------------------------------------ blocks
 
-    def lifted(self, block: Block) -> Block:
+    def lifted(self, block: ir.Block) -> ir.Block:
         """The block with shadows, in the order of its execution."""
         return tuple(self.block(block, set()))
 
-    def block(self, block: Sequence[Node], zero: set[Var]) -> list[Node]:
+    def block(self, block: Sequence[ir.Node], zero: set[ir.Var]) -> list[ir.Node]:
         """`zero`: the shadows known to be zero, before and, changed, after."""
-        out: list[Node] = []
+        out: list[ir.Node] = []
         for node in block:
             out += self.node(node, zero)
         return out
 
-    def node(self, node: Node, zero: set[Var]) -> list[Node]:
+    def node(self, node: ir.Node, zero: set[ir.Var]) -> list[ir.Node]:
         match node:
-            case Op():
+            case ir.Op():
                 return self._op(node, zero)
-            case Local(var, _, span):
+            case ir.Local(var, _, span):
                 shadow = self.shadow(var)
                 if shadow is None:
                     return [node]
                 zero.add(shadow)
-                return [node, Local(shadow, False, span)]
-            case Delocal(var, _, span):
+                return [node, ir.Local(shadow, False, span)]
+            case ir.Delocal(var, _, span):
                 shadow = self.shadow(var)
                 if shadow is None:
                     return [node]
-                return [*self._freed(shadow, zero, span), Delocal(shadow, False, span), node]
-            case Within(compute, body):
-                return [*self.block(compute, zero), *self.block(body, zero), *self.block(invert(compute), zero)]
-            case If(test, then, orelse, post, span):
+                return [*self._freed(shadow, zero, span), ir.Delocal(shadow, False, span), node]
+            case ir.Within(compute, body):
+                return [*self.block(compute, zero), *self.block(body, zero), *self.block(ir.invert(compute), zero)]
+            case ir.If(test, then, orelse, post, span):
                 other = set(zero)
                 blocks = tuple(self.block(then, zero)), tuple(self.block(orelse, other))
                 zero &= other
-                return [If(test, *blocks, post, span)]
-            case While(body=body):
+                return [ir.If(test, *blocks, post, span)]
+            case ir.While(body=body):
                 return [node._replace(body=self._repeated(body, zero))]
-            case For(body=body):
+            case ir.For(body=body):
                 return [node._replace(body=self._repeated(body, zero))]
-            case Call():
+            case ir.Call():
                 return self._call(node, zero)
-            case Check() | External():
+            case ir.Check() | ir.External():
                 return [node]
 
-    def _repeated(self, body: Block, zero: set[Var]) -> Block:
+    def _repeated(self, body: ir.Block, zero: set[ir.Var]) -> ir.Block:
         while True:
             after = set(zero)
             lifted = self.block(body, after)
@@ -179,27 +156,27 @@ class Lifting:
             # A shadow that one pass changes is not zero at the start of the next pass.
             zero &= after
 
-    def _freed(self, shadow: Var, zero: set[Var], span: Span | None) -> list[Node]:
+    def _freed(self, shadow: ir.Var, zero: set[ir.Var], span: Span | None) -> list[ir.Node]:
         """Make the shadow zero."""
         if shadow in zero:
             zero.discard(shadow)
             return []
         if self.kept is None:
-            return [Op(TABLE["erase"], shadow, span=span)]
+            return [ir.Op(TABLE["erase"], shadow, span=span)]
         region, pointer = self.kept.region, self.kept.pointer
         room = f"{self.kept.words} cotangents are kept, and there is room for no more"
         return [
-            Check(Test("ltu", pointer, Const(self.kept.end)), "RG0809", room, span),
-            Op(TABLE["exch"], shadow, pointer, None, 0, span, region),
-            Op(TABLE["mov.add"], pointer, Const(1), None, 0, span),
+            ir.Check(ir.Test("ltu", pointer, ir.Const(self.kept.end)), "RG0809", room, span),
+            ir.Op(TABLE["exch"], shadow, pointer, None, 0, span, region),
+            ir.Op(TABLE["mov.add"], pointer, ir.Const(1), None, 0, span),
         ]
 
     # ------------------------------------------------------------------ instructions
 
-    def _op(self, op: Op, zero: set[Var]) -> list[Node]:
+    def _op(self, op: ir.Op, zero: set[ir.Var]) -> list[ir.Node]:
         table = cotangents if self.mode is Mode.COTANGENT else tangents
         found: Shadows = table(op.opcode, self.w)
-        moved: list[Node] = []
+        moved: list[ir.Node] = []
         together: list[tuple[LinearUpdate, Expr]] = []
         for step in found.steps:
             if isinstance(step, SelfUpdate):
@@ -218,14 +195,14 @@ class Lifting:
         moved += self._promised(op, zero)
         return [op, *moved] if found.after else [*moved, op]
 
-    def _is_zero(self, op: Op, p: str, zero: set[Var]) -> bool:
+    def _is_zero(self, op: ir.Op, p: str, zero: set[ir.Var]) -> bool:
         """Whether the shadow of the operand in the place is known to be zero."""
         if p == "m":
             return not self.is_active(op.region)
         shadow = self.shadow(operand(op, p))
         return shadow is None or shadow in zero
 
-    def _value(self, op: Op, step: LinearUpdate, zero: set[Var]) -> Expr | None:
+    def _value(self, op: ir.Op, step: LinearUpdate, zero: set[ir.Var]) -> Expr | None:
         """The value by which the shadow is updated; None for no update."""
         if step.place == "m" and not self.is_active(op.region):
             return None
@@ -236,16 +213,16 @@ class Lifting:
             return None
         return with_shadows(step.value, zeros) if zeros else step.value
 
-    def _apart(self, op: Op, step: LinearUpdate, others: Sequence[tuple[LinearUpdate, Expr]]) -> bool:
+    def _apart(self, op: ir.Op, step: LinearUpdate, others: Sequence[tuple[LinearUpdate, Expr]]) -> bool:
         """Whether none of these updates reads a shadow that another changes."""
         steps = [*(other for other, _ in others), step]
         changed = {operand(op, s.place) for s in steps if s.place != "m"}
         return not any(operand(op, p) in changed for s in steps for p in s.sources if p != "m")
 
-    def _gains(self, op: Op, gains: Sequence[tuple[LinearUpdate, Expr]], zero: set[Var]) -> list[Node]:
+    def _gains(self, op: ir.Op, gains: Sequence[tuple[LinearUpdate, Expr]], zero: set[ir.Var]) -> list[ir.Node]:
         if not gains:
             return []
-        places: dict[str, Location] = {"imm": Const(self.w.wrap(op.imm))}
+        places: dict[str, Location] = {"imm": ir.Const(self.w.wrap(op.imm))}
         for p in ("d", "a", "b"):
             x = operand(op, p)
             if x is not None:
@@ -254,17 +231,17 @@ class Lifting:
                 if shadow is not None:
                     places[bar(p)] = shadow
         if facts(op.opcode).memory:
-            places[bar("m")] = MemoryWord(op.a or ZERO, op.imm + self.offset, self._in_region(op.region))
+            places[bar("m")] = MemoryWord(op.a or ir.ZERO, op.imm + self.offset, self._in_region(op.region))
         wanted = [(places[bar(step.place)], step.operator, value) for step, value in gains]
         for target, _, _ in wanted:
-            if isinstance(target, Var):
+            if isinstance(target, ir.Var):
                 zero.discard(target)
         return list(updates(wanted, places, self.w, op.span))
 
-    def _in_region(self, region: Region | None) -> Region | None:
+    def _in_region(self, region: ir.Region | None) -> ir.Region | None:
         return None if region is None or region in self.nameless else self.region(region)
 
-    def _same(self, op: Op, opcode: Opcode, zero: set[Var]) -> list[Node]:
+    def _same(self, op: ir.Op, opcode: Opcode, zero: set[ir.Var]) -> list[ir.Node]:
         """The opcode on shadows."""
         written = [p for p in opcode.writes if p != "br"]
         if all(self._is_zero(op, p, zero) for p in written):
@@ -283,9 +260,9 @@ class Lifting:
         if opcode is not op.opcode:
             a = b = None
             imm = 0
-        return [Op(opcode, d, a, b, imm, op.span, region)]
+        return [ir.Op(opcode, d, a, b, imm, op.span, region)]
 
-    def _promised(self, op: Op, zero: set[Var]) -> list[Node]:
+    def _promised(self, op: ir.Op, zero: set[ir.Var]) -> list[ir.Node]:
         """An instruction of the user's that frees a variable, or erases it."""
         if op.opcode.entry.name not in ("assertz", "erase"):
             return []
@@ -298,11 +275,11 @@ class Lifting:
 
     # ------------------------------------------------------------------ calls
 
-    def _call(self, call: Call, zero: set[Var]) -> list[Node]:
+    def _call(self, call: ir.Call, zero: set[ir.Var]) -> list[ir.Node]:
         callee = self.module.procedures[call.procedure]
-        before: list[Node] = []
-        after: list[Node] = []
-        given: list[Operand] = []
+        before: list[ir.Node] = []
+        after: list[ir.Node] = []
+        given: list[ir.Operand] = []
         for index, (arg, param) in enumerate(zip(call.args, callee.params, strict=True)):
             if self.shadow(param) is None:
                 continue
@@ -310,13 +287,13 @@ class Lifting:
             changes = self.mode is Mode.COTANGENT or index in callee.written
             if shadow is None or (changes and shadow in given):
                 # A constant, or a variable given twice: the updates of its shadow are gathered in a local.
-                gathered = Var(f"{param.name}.{self.mode.value}", Kind.FIXED, call.span)
-                before.append(Local(gathered, False, call.span))
+                gathered = ir.Var(f"{param.name}.{self.mode.value}", ir.Kind.FIXED, call.span)
+                before.append(ir.Local(gathered, False, call.span))
                 if shadow is not None:
-                    after.append(Op(TABLE["fmov.add"], shadow, gathered, None, 0, call.span))
+                    after.append(ir.Op(TABLE["fmov.add"], shadow, gathered, None, 0, call.span))
                 if changes:
                     after += self._freed(gathered, set(), call.span)
-                after.append(Delocal(gathered, False, call.span))
+                after.append(ir.Delocal(gathered, False, call.span))
                 given.append(gathered)
                 continue
             if changes:
@@ -326,9 +303,9 @@ class Lifting:
         regions = [self.region(r) for r, p in pairs if self.is_active(p)]
         args = (*call.args, *given, *([] if self.kept is None else [self.kept.pointer]))
         label = self.version(callee, call.backward)
-        return [*before, Call(label, args, (*call.regions, *regions), False, call.span), *after]
+        return [*before, ir.Call(label, args, (*call.regions, *regions), False, call.span), *after]
 
-    def version(self, p: Procedure, backward: bool) -> str:
+    def version(self, p: ir.Procedure, backward: bool) -> str:
         """The lifted procedure, or its inverse lifted, by name."""
         key = (p.name, backward)
         if key in self._labels:
@@ -348,26 +325,26 @@ class Lifting:
                 written.add(at)
         if self.kept is not None:
             written.add(len(params) - 1)
-        body = self.lifted(invert(p.body) if backward else p.body)
+        body = self.lifted(ir.invert(p.body) if backward else p.body)
         self.procedures[label] = replace(
             p, name=label, params=params, regions=regions, body=body, written=frozenset(written)
         )
         return label
 
 
-def _given(module: Module) -> frozenset[Region]:
+def _given(module: ir.Module) -> frozenset[ir.Region]:
     """The regions that procedures are given."""
     return frozenset(r for p in module.procedures.values() for r in p.regions)
 
 
-def _given_twice(module: Module) -> frozenset[Region]:
+def _given_twice(module: ir.Module) -> frozenset[ir.Region]:
     """The regions of procedures that two names may share: one array given twice, here or further up."""
-    found: set[Region] = set()
+    found: set[ir.Region] = set()
     while True:
         before = len(found)
         for body in bodies(module):
             for node in walk(body):
-                if isinstance(node, Call):
+                if isinstance(node, ir.Call):
                     params = module.procedures[node.procedure].regions
                     for i, (given, param) in enumerate(zip(node.regions, params, strict=True)):
                         if given in found or given in node.regions[:i] + node.regions[i + 1 :]:

@@ -8,26 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Node,
-    Op,
-    Operand,
-    Region,
-    Test,
-    Var,
-    While,
-    Within,
-    children,
-    with_children,
-)
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.traversal import map_operands, walk
 
 
@@ -39,41 +20,41 @@ class Renaming:
 
     def __init__(
         self,
-        operands: Mapping[Var, Operand],
-        regions: Mapping[Region, Region] | None = None,
+        operands: Mapping[ir.Var, ir.Operand],
+        regions: Mapping[ir.Region, ir.Region] | None = None,
         fresh: bool = False,
     ) -> None:
-        self.operands: dict[Var, Operand] = dict(operands)
-        self.regions: Mapping[Region, Region] = regions or {}
+        self.operands: dict[ir.Var, ir.Operand] = dict(operands)
+        self.regions: Mapping[ir.Region, ir.Region] = regions or {}
         self.fresh = fresh
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: ir.Block) -> ir.Block:
         if self.fresh:
             for node in walk(block):
-                if isinstance(node, Local | For) and node.var not in self.operands:
-                    self.operands[node.var] = Var(node.var.name, node.var.kind, node.var.span)
+                if isinstance(node, ir.Local | ir.For) and node.var not in self.operands:
+                    self.operands[node.var] = ir.Var(node.var.name, node.var.kind, node.var.span)
         return self._block(block)
 
-    def _block(self, block: Block) -> Block:
-        out: list[Node] = []
+    def _block(self, block: ir.Block) -> ir.Block:
+        out: list[ir.Node] = []
         new = self.operands
         for node in block:
-            if isinstance(node, Op):
+            if isinstance(node, ir.Op):
                 # `map_operands` for the most frequent statement, without its calls.
                 opcode, d, a, b, imm, span, region = node
-                d = new.get(d, d) if isinstance(d, Var) else d
-                a = new.get(a, a) if isinstance(a, Var) else a
-                b = new.get(b, b) if isinstance(b, Var) else b
+                d = new.get(d, d) if isinstance(d, ir.Var) else d
+                a = new.get(a, a) if isinstance(a, ir.Var) else a
+                b = new.get(b, b) if isinstance(b, ir.Var) else b
                 named = region if region is None else self.regions.get(region, region)
-                out.append(Op(opcode, d, a, b, imm, span, named))
+                out.append(ir.Op(opcode, d, a, b, imm, span, named))
             else:
                 renamed = map_operands(node, self._operand, self.regions)
-                inside = children(node)
-                out.append(with_children(renamed, [self._block(b) for b in inside]) if inside else renamed)
+                inside = ir.children(node)
+                out.append(ir.with_children(renamed, [self._block(b) for b in inside]) if inside else renamed)
         return tuple(out)
 
-    def _operand(self, x: Operand) -> Operand:
-        return self.operands.get(x, x) if isinstance(x, Var) else x
+    def _operand(self, x: ir.Operand) -> ir.Operand:
+        return self.operands.get(x, x) if isinstance(x, ir.Var) else x
 
 
 class StructuralKeys:
@@ -83,56 +64,56 @@ class StructuralKeys:
     own key, because two variables are the same only if they are one object.
     """
 
-    def __init__(self, known: Mapping[Var, Hashable] | None = None) -> None:
-        self.known: dict[Var, Hashable] = dict(known or {})
+    def __init__(self, known: Mapping[ir.Var, Hashable] | None = None) -> None:
+        self.known: dict[ir.Var, Hashable] = dict(known or {})
         self._count = 0
 
     def restart(self) -> None:
         """Number the locals from zero again; locals numbered so far keep their keys."""
         self._count = 0
 
-    def operand(self, x: Operand | None) -> Hashable:
-        return self.known.get(x, x) if isinstance(x, Var) else x
+    def operand(self, x: ir.Operand | None) -> Hashable:
+        return self.known.get(x, x) if isinstance(x, ir.Var) else x
 
-    def _test(self, test: Test) -> Hashable:
+    def _test(self, test: ir.Test) -> Hashable:
         return test.cc, self.operand(test.a), self.operand(test.b)
 
-    def _local(self, var: Var) -> Hashable:
+    def _local(self, var: ir.Var) -> Hashable:
         self.known[var] = number = ("local", self._count, var.kind)
         self._count += 1
         return number
 
-    def block(self, block: Block) -> Hashable:
+    def block(self, block: ir.Block) -> Hashable:
         return tuple([self.node(node) for node in block])
 
-    def node(self, node: Node) -> Hashable:
+    def node(self, node: ir.Node) -> Hashable:
         match node:
-            case Op(opcode, d, a, b, imm, _, region):
+            case ir.Op(opcode, d, a, b, imm, _, region):
                 get = self.known.get
                 return (
                     opcode.code,
-                    get(d, d) if d.__class__ is Var else d,
-                    get(a, a) if a.__class__ is Var else a,
-                    get(b, b) if b.__class__ is Var else b,
+                    get(d, d) if d.__class__ is ir.Var else d,
+                    get(a, a) if a.__class__ is ir.Var else a,
+                    get(b, b) if b.__class__ is ir.Var else b,
                     imm,
                     region,
                 )
-            case Local(var, checked):
+            case ir.Local(var, checked):
                 return "local", self._local(var), checked
-            case Delocal(var, checked):
+            case ir.Delocal(var, checked):
                 return "delocal", self.operand(var), checked
-            case Within(compute, body, name):
+            case ir.Within(compute, body, name):
                 return "within", self.block(compute), self.block(body), name
-            case If(test, then, orelse, post):
+            case ir.If(test, then, orelse, post):
                 return "if", self._test(test), self.block(then), self.block(orelse), self._test(post)
-            case While(test, body, post):
+            case ir.While(test, body, post):
                 return "while", self._test(test), self.block(body), self._test(post)
-            case For(var, start, stop, step, body, backward):
+            case ir.For(var, start, stop, step, body, backward):
                 bounds = self.operand(start), self.operand(stop), step, backward
                 return "for", bounds, self._local(var), self.block(body)
-            case Call(procedure, args, regions, backward):
+            case ir.Call(procedure, args, regions, backward):
                 return "call", procedure, tuple(self.operand(x) for x in args), regions, backward
-            case Check(test, code, message):
+            case ir.Check(test, code, message):
                 return "check", self._test(test), code, message
-            case External(number, _, args):
+            case ir.External(number, _, args):
                 return "external", number, tuple(self.operand(x) for x in args)

@@ -5,56 +5,43 @@ A loop of unknown bounds is taken to make ASSUMED_TRIPS passes.
 
 from __future__ import annotations
 
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Op,
-    While,
-    Within,
-)
+from retrograd.compiler.ir import statements as ir
 from retrograd.isa.words import Format
 
 ASSUMED_TRIPS = 8
 
 
-def trip_values(loop: For, w: Format) -> range | None:
+def trip_values(loop: ir.For, w: Format) -> range | None:
     """The values of the loop's variable in the order of the passes; None where the bounds are unknown."""
-    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+    if isinstance(loop.start, ir.Const) and isinstance(loop.stop, ir.Const):
         values = range(w.signed(loop.start.word), w.signed(loop.stop.word), loop.step)
         return values[::-1] if loop.backward else values
     return range(0) if loop.start is loop.stop else None
 
 
-def expected_trips(loop: For, w: Format) -> int:
+def expected_trips(loop: ir.For, w: Format) -> int:
     """How many passes the loop makes, or is taken to make."""
     values = trip_values(loop, w)
     return ASSUMED_TRIPS if values is None else len(values)
 
 
-def code_size(block: Block) -> int:
+def code_size(block: ir.Block) -> int:
     """About how many instructions the block becomes. Code is emitted for `compute` and for its inverse."""
     total = 0
     for node in block:
         match node:
-            case Op() | Check() | Call():
+            case ir.Op() | ir.Check() | ir.Call():
                 total += 1
-            case Local(_, checked) | Delocal(_, checked):
+            case ir.Local(_, checked) | ir.Delocal(_, checked):
                 total += checked
-            case Within(compute, body):
+            case ir.Within(compute, body):
                 total += 2 * code_size(compute) + code_size(body)
-            case If(_, then, orelse):
+            case ir.If(_, then, orelse):
                 total += 4 + code_size(then) + code_size(orelse)
-            case While(_, body):
+            case ir.While(_, body):
                 total += 2 + code_size(body)
-            case For(_, _, _, _, body):
+            case ir.For(_, _, _, _, body):
                 total += 6 + code_size(body)
-            case External():
+            case ir.External():
                 pass
     return total

@@ -11,33 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.opcode_facts import facts, operand
-from retrograd.compiler.ir.statements import (
-    SP,
-    Block,
-    Call,
-    Check,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Procedure,
-    Region,
-    Test,
-    Var,
-    While,
-    Within,
-)
 from retrograd.compiler.ir.traversal import bodies
 
 #: a stretch of memory by its name; None is any memory
-Memory = Region | None
-Vars = frozenset[Var]
+Memory = ir.Region | None
+Vars = frozenset[ir.Var]
 Memories = frozenset[Memory]
 
 NO_VARS: Vars = frozenset()
@@ -99,10 +79,10 @@ def _meet(x: Memories, y: Memories) -> bool:
     return bool(x) and bool(y) and (None in x or None in y or not x.isdisjoint(y))
 
 
-def union(accesses: Iterable[AccessSets], own: Iterable[Var] = ()) -> AccessSets:
+def union(accesses: Iterable[AccessSets], own: Iterable[ir.Var] = ()) -> AccessSets:
     """The access sets of all together, without the variables `own`."""
-    reads: set[Var] = set()
-    writes: set[Var] = set()
+    reads: set[ir.Var] = set()
+    writes: set[ir.Var] = set()
     loads: Memories = NO_MEMORY
     stores: Memories = NO_MEMORY
     stack = barrier = promises = False
@@ -121,21 +101,21 @@ def union(accesses: Iterable[AccessSets], own: Iterable[Var] = ()) -> AccessSets
     return AccessSets(frozenset(reads), frozenset(writes), loads, stores, stack, barrier, promises)
 
 
-def _variables(*operands: Operand | None) -> Vars:
-    return frozenset(x for x in operands if isinstance(x, Var))
+def _variables(*operands: ir.Operand | None) -> Vars:
+    return frozenset(x for x in operands if isinstance(x, ir.Var))
 
 
-def of_test(test: Test) -> AccessSets:
+def of_test(test: ir.Test) -> AccessSets:
     return AccessSets(reads=_variables(test.a, test.b))
 
 
-def of_op(op: Op) -> AccessSets:
+def of_op(op: ir.Op) -> AccessSets:
     """The access sets of one instruction."""
     f = facts(op.opcode)
     if f.updates and not f.memory:
         # By far the most frequent: d ⊕= f(a, b).
         d, a, b = op.d, op.a, op.b
-        reads = frozenset([x for x in (a, b) if x.__class__ is Var])
+        reads = frozenset([x for x in (a, b) if x.__class__ is ir.Var])
         return AccessSets(reads, frozenset((d,)))  # type: ignore[arg-type]
     writes = _variables(*(operand(op, p) for p in f.written))
     reads = _variables(*(operand(op, p) for p in f.read))
@@ -144,24 +124,24 @@ def of_op(op: Op) -> AccessSets:
         return AccessSets(reads, writes, promises=not writes)
     place = frozenset({op.region})
     # The free part of the stack has no region of its own, and is reached through SP or an address from it.
-    free = op.a is SP or (f.stores and op.region is None)
+    free = op.a is ir.SP or (f.stores and op.region is None)
     return AccessSets(reads, writes, place, place if f.stores else NO_MEMORY, stack=free)
 
 
-def bound(block: Iterable[Node]) -> list[Var]:
+def bound(block: Iterable[ir.Node]) -> list[ir.Var]:
     """The variables that become live and die at the top of the block."""
-    ends = [node for node in block if isinstance(node, Local | Delocal)]
-    born = {node.var for node in ends if isinstance(node, Local)}
-    return [node.var for node in ends if isinstance(node, Delocal) and node.var in born]
+    ends = [node for node in block if isinstance(node, ir.Local | ir.Delocal)]
+    born = {node.var for node in ends if isinstance(node, ir.Local)}
+    return [node.var for node in ends if isinstance(node, ir.Delocal) and node.var in born]
 
 
-def locals_left(compute: Block) -> tuple[Var, ...]:
+def locals_left(compute: ir.Block) -> tuple[ir.Var, ...]:
     """The variables that become live at the top of a compute block and live on, in order."""
-    live: dict[Var, None] = {}
+    live: dict[ir.Var, None] = {}
     for node in compute:
-        if isinstance(node, Local):
+        if isinstance(node, ir.Local):
             live[node.var] = None
-        elif isinstance(node, Delocal):
+        elif isinstance(node, ir.Delocal):
             live.pop(node.var, None)
     return tuple(live)
 
@@ -173,15 +153,15 @@ class AccessAnalysis:
     fixed point. Statements are known by identity, and kept alive for that.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ir.Module) -> None:
         self._procedures = module.procedures
-        self._known: dict[int, tuple[Node, AccessSets]] = {}
+        self._known: dict[int, tuple[ir.Node, AccessSets]] = {}
         self._summaries: dict[str, AccessSets] = {}
         #: the assumed summaries of procedures that are being summarised, and the names of those that were used meanwhile
         self._guesses: dict[str, AccessSets] = {}
         self._cyclic: set[str] = set()
 
-    def of(self, node: Node) -> AccessSets:
+    def of(self, node: ir.Node) -> AccessSets:
         """The access sets of a statement."""
         found = self._known.get(id(node))
         if found is not None:
@@ -190,33 +170,33 @@ class AccessAnalysis:
         self._known[id(node)] = (node, access)
         return access
 
-    def block(self, block: Block) -> AccessSets:
+    def block(self, block: ir.Block) -> AccessSets:
         """The access sets of statements in a row, without the variables that live only there."""
         return self.of(block[0]) if len(block) == 1 else union(map(self.of, block), bound(block))
 
-    def _compute(self, node: Node) -> AccessSets:
+    def _compute(self, node: ir.Node) -> AccessSets:
         match node:
-            case Op():
+            case ir.Op():
                 return of_op(node)
-            case Local(var, checked) | Delocal(var, checked):
+            case ir.Local(var, checked) | ir.Delocal(var, checked):
                 return AccessSets(writes=frozenset({var}), promises=checked)
-            case Within(compute, body):
+            case ir.Within(compute, body):
                 parts = (*map(self.of, compute), *map(self.of, body))
-                return union(parts, (*bound(body), *(node.var for node in compute if isinstance(node, Local))))
-            case If(test, then, orelse, post):
+                return union(parts, (*bound(body), *(node.var for node in compute if isinstance(node, ir.Local))))
+            case ir.If(test, then, orelse, post):
                 return union((of_test(test), of_test(post), self.block(then), self.block(orelse)))
-            case While(test, body, post):
+            case ir.While(test, body, post):
                 return union((of_test(test), of_test(post), self.block(body)))
-            case For(var, start, stop, _, body):
+            case ir.For(var, start, stop, _, body):
                 return union((*map(self.of, body), AccessSets(reads=_variables(start, stop))), (var, *bound(body)))
-            case Call():
+            case ir.Call():
                 return self._of_call(node)
-            case Check(test):
+            case ir.Check(test):
                 return of_test(test)._replace(promises=True)
-            case External(args=args):
+            case ir.External(args=args):
                 return LOOK._replace(reads=_variables(*args))
 
-    def _of_call(self, call: Call) -> AccessSets:
+    def _of_call(self, call: ir.Call) -> AccessSets:
         procedure = self._procedures[call.procedure]
         summary = self.summary(procedure)
         names: dict[Memory, Memory] = dict(zip(procedure.regions, call.regions, strict=True))
@@ -224,8 +204,8 @@ class AccessAnalysis:
         read = (arg for i, arg in enumerate(call.args) if i not in procedure.written)
         return AccessSets(
             # SP is read: the link is pushed where it points.
-            _variables(*read) | {SP},
-            _variables(*written) | (summary.writes & {SP}),
+            _variables(*read) | {ir.SP},
+            _variables(*written) | (summary.writes & {ir.SP}),
             frozenset(names.get(r, r) for r in summary.loads),
             frozenset(names.get(r, r) for r in summary.stores),
             True,
@@ -233,7 +213,7 @@ class AccessAnalysis:
             summary.promises,
         )
 
-    def summary(self, procedure: Procedure) -> AccessSets:
+    def summary(self, procedure: ir.Procedure) -> AccessSets:
         """The access sets of a procedure's body, in its own variables and regions."""
         found = self._summaries.get(procedure.name)
         if found is not None:
@@ -261,7 +241,7 @@ class AccessAnalysis:
         return summary
 
 
-def clobbered_between(node: Within, accesses: AccessAnalysis) -> AccessSets:
+def clobbered_between(node: ir.Within, accesses: AccessAnalysis) -> AccessSets:
     """Interference of the body of a `Within` with its compute block, as `writes` and `stores`.
 
         clobbered = what the body writes;  while a part of compute reads what is clobbered: clobbered += what that part writes
@@ -283,7 +263,7 @@ def clobbered_between(node: Within, accesses: AccessAnalysis) -> AccessSets:
         )
 
 
-def private_regions(module: Module) -> frozenset[Region]:
+def private_regions(module: ir.Module) -> frozenset[ir.Region]:
     """The program's own arrays, which are zero outside of their lives; none where the arguments are not declared."""
     given = module.arguments
     if given is None:
@@ -291,7 +271,7 @@ def private_regions(module: Module) -> frozenset[Region]:
     return frozenset(r for r in module.regions if r.address is not None and r.data is None and r not in given)
 
 
-def constant_regions(module: Module, accesses: AccessAnalysis) -> frozenset[Region]:
+def constant_regions(module: ir.Module, accesses: AccessAnalysis) -> frozenset[ir.Region]:
     """The arrays with data that nothing writes."""
     stored = union(accesses.block(block) for block in bodies(module)).stores
     return frozenset() if None in stored else frozenset(r for r in module.regions if r.data and r not in stored)

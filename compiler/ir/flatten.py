@@ -10,33 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.expressions import Address, E, variables
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
-from retrograd.compiler.ir.statements import (
-    ZERO,
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    For,
-    If,
-    Kind,
-    Local,
-    Node,
-    Op,
-    Operand,
-    Test,
-    Var,
-    Within,
-    invert,
-)
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 #: the procedure for `y += x ** n` of a kind, for an expression at this place
-PowerOf = Callable[[Kind, Span | None], str]
+PowerOf = Callable[[ir.Kind, Span | None], str]
 
 
 class Temporaries:
@@ -50,26 +32,26 @@ class Temporaries:
         self.span = span
         self.power = power
         self.outer = outer
-        self.compute: list[Node] = []
-        self._known: dict[E, Operand] = {}
+        self.compute: list[ir.Node] = []
+        self._known: dict[E, ir.Operand] = {}
         self._checked: set[tuple[E, int]] = set()
 
     def inner(self) -> Temporaries:
         """Temporaries for a block that is not executed exactly once, such as a branch."""
         return Temporaries(self.w, self.span, self.power, self)
 
-    def wrap(self, body: Block, checked: bool = False) -> Block:
+    def wrap(self, body: ir.Block, checked: bool = False) -> ir.Block:
         """(body,) within the temporaries; checked: the machine tests that they are zero when freed."""
         if not self.compute:
             return body
         compute = tuple(self.compute)
         if checked:
-            compute = tuple(n._replace(checked=True) if isinstance(n, Local) else n for n in compute)
-        return (Within(compute, body, None, self.span),)
+            compute = tuple(n._replace(checked=True) if isinstance(n, ir.Local) else n for n in compute)
+        return (ir.Within(compute, body, None, self.span),)
 
     # ------------------------------------------------------------------ operands
 
-    def _find(self, e: E) -> Operand | None:
+    def _find(self, e: E) -> ir.Operand | None:
         scope: Temporaries | None = self
         while scope is not None:
             found = scope._known.get(e)
@@ -78,12 +60,12 @@ class Temporaries:
             scope = scope.outer
         return None
 
-    def operand(self, e: E) -> Operand:
+    def operand(self, e: E) -> ir.Operand:
         """A variable or constant with the value of e, computed before if need be."""
         if e.op == "const":
-            return Const(self.w.wrap(e.param))
+            return ir.Const(self.w.wrap(e.param))
         if e.op == "read":
-            var: Var = e.param
+            var: ir.Var = e.param
             return var
         found = self._find(e)
         if found is None:
@@ -92,50 +74,50 @@ class Temporaries:
             self._known[e] = found = t
         return found
 
-    def fresh(self, name: str, kind: Kind) -> Var:
+    def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
         """A new temporary, zero."""
-        t = Var(name, kind, self.span)
-        self.compute.append(Local(t, False, self.span))
+        t = ir.Var(name, kind, self.span)
+        self.compute.append(ir.Local(t, False, self.span))
         return t
 
-    def address(self, at: Address) -> tuple[Operand, int]:
+    def address(self, at: Address) -> tuple[ir.Operand, int]:
         """(register, immediate) of a memory operand, its checks made."""
         for check in at.checks:
             self._check(check.value, check.length, check.message, check.span)
         offset = at.offset + (at.region.address or 0 if at.base is None else 0)
         parts = [(e, k) for e, k in at.terms]
         if at.base is not None:
-            parts.append((E("read", Kind.ADDRESS, (), at.base), 1))
+            parts.append((E("read", ir.Kind.ADDRESS, (), at.base), 1))
         if not parts:
-            return ZERO, offset
+            return ir.ZERO, offset
         if len(parts) == 1 and parts[0][1] == 1:
             return self.operand(parts[0][0]), offset
-        key = E("address", Kind.ADDRESS, tuple(e for e, _ in parts), tuple(k for _, k in parts))
+        key = E("address", ir.Kind.ADDRESS, tuple(e for e, _ in parts), tuple(k for _, k in parts))
         found = self._find(key)
         if found is None:
-            t = self.fresh("at", Kind.ADDRESS)
+            t = self.fresh("at", ir.Kind.ADDRESS)
             for e, k in parts:
                 x = self.operand(e)
                 if k in (1, -1):
                     self.compute.append(self.op("mov", "add" if k == 1 else "sub", t, x))
                 else:
-                    self.compute.append(self.op("mul", "add", t, x, Const(self.w.wrap(k))))
+                    self.compute.append(self.op("mul", "add", t, x, ir.Const(self.w.wrap(k))))
             self._known[key] = found = t
         return found, offset
 
-    def location(self, at: Address) -> Operand:
+    def location(self, at: Address) -> ir.Operand:
         """The address itself as an operand."""
         a, imm = self.address(at)
         if imm == 0:
             return a
-        if isinstance(a, Const):
-            return Const(self.w.wrap(a.word + imm))
-        key = E("location", Kind.ADDRESS, (E("read", Kind.ADDRESS, (), a),), imm)
+        if isinstance(a, ir.Const):
+            return ir.Const(self.w.wrap(a.word + imm))
+        key = E("location", ir.Kind.ADDRESS, (E("read", ir.Kind.ADDRESS, (), a),), imm)
         found = self._find(key)
         if found is None:
-            t = self.fresh("at", Kind.ADDRESS)
+            t = self.fresh("at", ir.Kind.ADDRESS)
             self.compute.append(self.op("mov", "add", t, a))
-            self.compute.append(self.op("mov", "add", t, Const(self.w.wrap(imm))))
+            self.compute.append(self.op("mov", "add", t, ir.Const(self.w.wrap(imm))))
             self._known[key] = found = t
         return found
 
@@ -148,43 +130,43 @@ class Temporaries:
             scope = scope.outer
         x = self.operand(index)
         self._checked.add(key)
-        self.compute.append(Check(Test("ltu", x, Const(length)), "RG0801", message, span))
+        self.compute.append(ir.Check(ir.Test("ltu", x, ir.Const(length)), "RG0801", message, span))
 
-    def test(self, e: E) -> Test:
+    def test(self, e: E) -> ir.Test:
         """A condition as the test of a branch."""
         match e.op:
             case "const":
-                return Test("ne" if e.param else "eq", Const(1), ZERO)
+                return ir.Test("ne" if e.param else "eq", ir.Const(1), ir.ZERO)
             case "not":
                 return self.test(e.args[0]).negated()
             case "apply" if e.param in ("slt", "sltu", "seq"):
                 cc = {"slt": "lt", "sltu": "ltu", "seq": "eq"}[e.param]
-                return Test(cc, self.operand(e.args[0]), self.operand(e.args[1]))
-        return Test("ne", self.operand(e), ZERO)
+                return ir.Test(cc, self.operand(e.args[0]), self.operand(e.args[1]))
+        return ir.Test("ne", self.operand(e), ir.ZERO)
 
     # ------------------------------------------------------------------ updates
 
-    def op(self, name: str, update: str, d: Var, a: Operand | None = None, b: Operand | None = None) -> Op:
+    def op(self, name: str, update: str, d: ir.Var, a: ir.Operand | None = None, b: ir.Operand | None = None) -> ir.Op:
         """`d update= name(a, b)`."""
-        return Op(TABLE[f"{name}.{update}"], d, a, b, 0, self.span)
+        return ir.Op(TABLE[f"{name}.{update}"], d, a, b, 0, self.span)
 
-    def memory(self, opcode: str, register: Operand, at: Address) -> Op:
+    def memory(self, opcode: str, register: ir.Operand, at: Address) -> ir.Op:
         """ld, st or exch at an address."""
         a, imm = self.address(at)
         if opcode.startswith("st"):
-            return Op(TABLE[opcode], None, a, register, imm, self.span, at.region)
-        return Op(TABLE[opcode], register, a, None, imm, self.span, at.region)
+            return ir.Op(TABLE[opcode], None, a, register, imm, self.span, at.region)
+        return ir.Op(TABLE[opcode], register, a, None, imm, self.span, at.region)
 
-    def into(self, out: list[Node], d: Var, update: str, e: E, fresh: bool = False) -> None:
+    def into(self, out: list[ir.Node], d: ir.Var, update: str, e: E, fresh: bool = False) -> None:
         """Append to `out` the statements for `d update= e`. fresh: d is zero, so that nothing can overflow.
 
         Temporaries go to `self.compute`: `out` is that list, or becomes the body of `wrap`.
         """
-        if d.kind is Kind.LOGNUM:
+        if d.kind is ir.Kind.LOGNUM:
             self._logarithmic(out, d, update, e, fresh)
             return
         # A sum with something that is not zero may overflow, in fixed point: a move that is checked.
-        move = "fmov" if d.kind is Kind.FIXED and not (fresh and update == "add") else "mov"
+        move = "fmov" if d.kind is ir.Kind.FIXED and not (fresh and update == "add") else "mov"
         known = None if fresh else self._find(e)
         if known is not None:
             out.append(self.op(move, update, d, known))
@@ -205,9 +187,9 @@ class Temporaries:
                     self.into(out, d, update, e.args[0], fresh)
                     fresh = fresh and _is_zero(e.args[0])
                 self.into(out, d, second, e.args[-1], fresh)
-            case "not" if d.kind is Kind.BOOL:
+            case "not" if d.kind is ir.Kind.BOOL:
                 self.into(out, d, "xor", e.args[0], fresh)
-                out.append(self.op("mov", "xor", d, Const(1)))
+                out.append(self.op("mov", "xor", d, ir.Const(1)))
             case "apply":
                 operands = [self.operand(x) for x in e.args]
                 out.append(self.op(e.param, update, d, *operands))
@@ -220,44 +202,44 @@ class Temporaries:
             case _:
                 out.append(self.op(move, update, d, self.operand(e)))
 
-    def _power(self, out: list[Node], d: Var, update: str, e: E) -> None:
+    def _power(self, out: list[ir.Node], d: ir.Var, update: str, e: E) -> None:
         base, exponent = (self.operand(x) for x in e.args)
-        if e.kind is Kind.INT:
+        if e.kind is ir.Kind.INT:
             message = "the exponent of an int is {a}"
-            self.compute.append(Check(Test("ge", exponent, ZERO), "RG0810", message, self.span))
+            self.compute.append(ir.Check(ir.Test("ge", exponent, ir.ZERO), "RG0810", message, self.span))
         procedure = self.power(e.kind, self.span)
-        out.append(Call(procedure, (d, base, exponent), (), update == "sub", self.span))
+        out.append(ir.Call(procedure, (d, base, exponent), (), update == "sub", self.span))
 
-    def _choose(self, out: list[Node], d: Var, update: str, e: E, fresh: bool) -> None:
+    def _choose(self, out: list[ir.Node], d: ir.Var, update: str, e: E, fresh: bool) -> None:
         test = self.test(e.args[0])
-        blocks: list[Block] = []
+        blocks: list[ir.Block] = []
         for x in e.args[1:]:
             branch = self.inner()
-            body: list[Node] = []
+            body: list[ir.Node] = []
             branch.into(body, d, update, x, fresh)
             blocks.append(branch.wrap(tuple(body)))
-        out.append(If(test, blocks[0], blocks[1], test, self.span))
+        out.append(ir.If(test, blocks[0], blocks[1], test, self.span))
 
-    def _total(self, out: list[Node], d: Var, update: str, e: E) -> None:
+    def _total(self, out: list[ir.Node], d: ir.Var, update: str, e: E) -> None:
         if update == "xor":
             out.append(self.op("mov", update, d, self.operand(e)))
             return
         indices, shape = e.param
         self.hoist(e.args[0], frozenset(indices))
         within = self.inner()
-        body: list[Node] = []
+        body: list[ir.Node] = []
         within.into(body, d, update, e.args[0])
         block = within.wrap(tuple(body))
         for var, length in zip(reversed(indices), reversed(shape), strict=True):
-            block = (For(var, ZERO, Const(length), 1, block, False, True, self.span),)
+            block = (ir.For(var, ir.ZERO, ir.Const(length), 1, block, False, True, self.span),)
         out.extend(block)
 
-    def hoist(self, e: E, indices: frozenset[Var]) -> None:
+    def hoist(self, e: E, indices: frozenset[ir.Var]) -> None:
         """Compute the parts of e that do not depend on the indices, before a loop over these."""
         if self._hoist(e, indices):
             self.operand(e)
 
-    def _hoist(self, e: E, indices: frozenset[Var]) -> bool:
+    def _hoist(self, e: E, indices: frozenset[ir.Var]) -> bool:
         """Whether e is independent of the indices; if it is not, its independent parts are computed."""
         if e.op in ("const", "read"):
             return e.param not in indices
@@ -275,7 +257,7 @@ class Temporaries:
                 self.operand(x)
         return False
 
-    def _logarithmic(self, out: list[Node], d: Var, update: str, e: E, fresh: bool) -> None:
+    def _logarithmic(self, out: list[ir.Node], d: ir.Var, update: str, e: E, fresh: bool) -> None:
         known = None if fresh else self._find(e)
         if known is not None:
             out.append(self.op("lmov", update, d, known))
@@ -296,8 +278,8 @@ class Temporaries:
                 out.append(self.op("lmov", update, d, self.operand(e)))
 
 
-def _set(kind: Kind) -> str:
-    return "mul" if kind is Kind.LOGNUM else "xor" if kind is Kind.BOOL else "add"
+def _set(kind: ir.Kind) -> str:
+    return "mul" if kind is ir.Kind.LOGNUM else "xor" if kind is ir.Kind.BOOL else "add"
 
 
 def _is_zero(e: E) -> bool:
@@ -311,18 +293,18 @@ def _name(e: E) -> str:
     return "t"
 
 
-def allocate(t: Temporaries, var: Var, e: E) -> Block:
+def allocate(t: Temporaries, var: ir.Var, e: E) -> ir.Block:
     """`var = e`: the statements that make a fresh variable and set it."""
-    body: list[Node] = []
+    body: list[ir.Node] = []
     t.into(body, var, _set(var.kind), e, fresh=True)
-    return (Local(var, False, t.span), *t.wrap(tuple(body)))
+    return (ir.Local(var, False, t.span), *t.wrap(tuple(body)))
 
 
-def release(t: Temporaries, var: Var, e: E | None, checked: bool) -> Block:
+def release(t: Temporaries, var: ir.Var, e: E | None, checked: bool) -> ir.Block:
     """`free(var, e)`: the statements that clear a variable, and free it."""
-    body: list[Node] = []
+    body: list[ir.Node] = []
     if e is not None:
         # The inverse of `allocate`.
         t.into(body, var, _set(var.kind), e, fresh=True)
-        body = list(invert(body))
-    return (*t.wrap(tuple(body)), Delocal(var, checked, t.span))
+        body = list(ir.invert(body))
+    return (*t.wrap(tuple(body)), ir.Delocal(var, checked, t.span))

@@ -14,23 +14,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
-from retrograd.compiler.ir.statements import (
-    Block,
-    Const,
-    Delocal,
-    If,
-    Kind,
-    Local,
-    Node,
-    Op,
-    Operand,
-    Region,
-    Test,
-    Var,
-    Within,
-    fits_immediate,
-)
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import Function
@@ -43,12 +28,12 @@ from retrograd.isa.words import Format
 class MemoryWord(NamedTuple):
     """A word of memory: M[a + imm]."""
 
-    a: Operand
+    a: ir.Operand
     imm: int
-    region: Region | None
+    region: ir.Region | None
 
 
-Location = Operand | MemoryWord
+Location = ir.Operand | MemoryWord
 
 
 class NoInstruction(Exception):
@@ -57,22 +42,22 @@ class NoInstruction(Exception):
 
 def updates(
     wanted: Sequence[tuple[Location, str, Expr]], places: Mapping[str, Location], w: Format, span: Span | None = None
-) -> Block:
+) -> ir.Block:
     """The statements for `target ⊕= tree`, for each (target, ⊕, tree). No tree may read a target; `places` are the trees' inputs.
 
     Common subtrees are computed once. A sum that overflows traps, in memory too. Raises NoInstruction.
     """
     scope = _SelectionScope(places, w, span)
-    body: list[Node] = []
+    body: list[ir.Node] = []
     for target, operator, tree in wanted:
         if isinstance(target, MemoryWord):
-            t = Var("t", Kind.FIXED, span)
-            exchange = Op(TABLE["exch"], t, target.a, None, target.imm, span, target.region)
-            body += [Local(t, False, span), exchange]
+            t = ir.Var("t", ir.Kind.FIXED, span)
+            exchange = ir.Op(TABLE["exch"], t, target.a, None, target.imm, span, target.region)
+            body += [ir.Local(t, False, span), exchange]
             scope.update(body, t, operator, tree)
-            body += [exchange, Delocal(t, False, span)]
+            body += [exchange, ir.Delocal(t, False, span)]
         else:
-            assert isinstance(target, Var)
+            assert isinstance(target, ir.Var)
             scope.update(body, target, operator, tree)
     return scope.wrap(body)
 
@@ -87,20 +72,20 @@ class _SelectionScope:
         self.w = w
         self.span = span
         self.outer = outer
-        self.compute: list[Node] = []
-        self.known: dict[Expr, Operand] = {}
+        self.compute: list[ir.Node] = []
+        self.known: dict[Expr, ir.Operand] = {}
 
-    def wrap(self, body: list[Node]) -> Block:
-        return (Within(tuple(self.compute), tuple(body), None, self.span),) if self.compute else tuple(body)
+    def wrap(self, body: list[ir.Node]) -> ir.Block:
+        return (ir.Within(tuple(self.compute), tuple(body), None, self.span),) if self.compute else tuple(body)
 
-    def update(self, out: list[Node], d: Var, operator: str, tree: Expr) -> None:
+    def update(self, out: list[ir.Node], d: ir.Var, operator: str, tree: Expr) -> None:
         """Append the statements for `d ⊕= tree`."""
         found = _cover(tree, operator, self.w)
         if found is not None:
             f, given = found
             a, b = (self.operand(given[p]) if p in given else None for p in ("a", "b"))
             imm = _constant(given["imm"]) if "imm" in given else 0
-            out.append(Op(TABLE[f"{f.name}.{operator}"], d, a, b, imm, self.span))
+            out.append(ir.Op(TABLE[f"{f.name}.{operator}"], d, a, b, imm, self.span))
             return
         additive = operator in ("add", "sub")
         match tree.op, tree.param:
@@ -111,17 +96,17 @@ class _SelectionScope:
                 self.update(out, d, operator if tree.op == "add" else OPPOSITE[operator], tree.args[1])
             case "select", _:
                 test = self.test(tree.args[0])
-                blocks: list[Block] = []
+                blocks: list[ir.Block] = []
                 for side in tree.args[1:]:
-                    inner, body = _SelectionScope(self.places, self.w, self.span, self), list[Node]()
+                    inner, body = _SelectionScope(self.places, self.w, self.span, self), list[ir.Node]()
                     if side is not ZERO:
                         inner.update(body, d, operator, side)
                     blocks.append(inner.wrap(body))
-                out.append(If(test, blocks[0], blocks[1], test, self.span))
+                out.append(ir.If(test, blocks[0], blocks[1], test, self.span))
             case (("input" | "const" | "xor"), _):
                 moves = {"mul": "lmov", "div": "lmov", "xor": "mov"}
                 name = f"{moves.get(operator, 'fmov')}.{operator}"
-                out.append(Op(TABLE[name], d, self.operand(tree), None, 0, self.span))
+                out.append(ir.Op(TABLE[name], d, self.operand(tree), None, 0, self.span))
             case "divround", int(shift) if shift == self.w.frac - 1:
                 # x·2^(F−1) / y = x·2^F / 2y: rounded once, as half of a rounded quotient would not be. 2y must be a word.
                 top, bottom = tree.args
@@ -133,10 +118,10 @@ class _SelectionScope:
             case _:
                 raise NoInstruction(f"no instruction computes {tree.op}")
 
-    def operand(self, tree: Expr) -> Operand:
+    def operand(self, tree: Expr) -> ir.Operand:
         """A variable or constant that holds the tree's word."""
         if tree.op == "const":
-            return Const(self.w.wrap(_constant(tree)))
+            return ir.Const(self.w.wrap(_constant(tree)))
         if tree.op == "input":
             where = self.places[str(tree.param)]
             if not isinstance(where, MemoryWord):
@@ -147,12 +132,12 @@ class _SelectionScope:
                 return scope.known[tree]
             scope = scope.outer
         logarithmic = _is_logarithmic(tree, self.w)
-        t = Var("t", Kind.LOGNUM if logarithmic else Kind.FIXED, self.span)
-        made: list[Node] = [Local(t, False, self.span)]
+        t = ir.Var("t", ir.Kind.LOGNUM if logarithmic else ir.Kind.FIXED, self.span)
+        made: list[ir.Node] = [ir.Local(t, False, self.span)]
         if tree.op == "input":
             where = self.places[str(tree.param)]
             assert isinstance(where, MemoryWord)
-            made.append(Op(TABLE["ld.add"], t, where.a, None, where.imm, self.span, where.region))
+            made.append(ir.Op(TABLE["ld.add"], t, where.a, None, where.imm, self.span, where.region))
         elif tree.op == "xor":
             self.update(made, t, "add", tree.args[0])
             self.update(made, t, "xor", tree.args[1])
@@ -163,15 +148,15 @@ class _SelectionScope:
         self.known[tree] = t
         return t
 
-    def test(self, condition: Expr) -> Test:
+    def test(self, condition: Expr) -> ir.Test:
         """The test of a branch for: the condition's word is not zero."""
         match condition.op:
             case "lt" | "ltu" | "eq":
                 x, y = condition.args
                 if condition.op == "eq" and y is ZERO and x.op in ("lt", "ltu", "eq"):
                     return self.test(x).negated()
-                return Test(condition.op, self.operand(x), self.operand(y))
-        return Test("ne", self.operand(condition), Const(0))
+                return ir.Test(condition.op, self.operand(x), self.operand(y))
+        return ir.Test("ne", self.operand(condition), ir.Const(0))
 
 
 @cache
@@ -195,7 +180,7 @@ def _cover(tree: Expr, operator: str, w: Format) -> tuple[Function, Mapping[str,
         given = match(pattern, tree) if operator in f.updates else None
         if given is not None:
             imm = given.get("imm")
-            if imm is None or (imm.op == "const" and isinstance(imm.param, int) and fits_immediate(imm.param)):
+            if imm is None or (imm.op == "const" and isinstance(imm.param, int) and ir.fits_immediate(imm.param)):
                 return f, given
     return None
 

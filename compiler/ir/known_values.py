@@ -16,31 +16,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.cost_model import trip_values
 from retrograd.compiler.ir.opcode_facts import facts, operand, word_after
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Op,
-    Operand,
-    Var,
-    While,
-    Within,
-)
 
 
 class KnownValue(NamedTuple):
     """base + offset, both words; a constant where there is no base."""
 
-    base: Var | None
+    base: ir.Var | None
     offset: int
 
 
@@ -50,24 +34,24 @@ KNOWN_ZERO = KnownValue(None, 0)
 class KnownValues:
     """The values of the locals of one body at the clock, after a survey of where each local lives and is written."""
 
-    def __init__(self, module: Module, body: Block) -> None:
+    def __init__(self, module: ir.Module, body: ir.Block) -> None:
         self.w = module.format
         self._procedures = module.procedures
         self.clock = 0
         #: local -> the clock at the start of the block that it lives in; that at its end
-        self.births: dict[Var, int] = {}
-        self._ends: dict[Var, int] = {}
+        self.births: dict[ir.Var, int] = {}
+        self._ends: dict[ir.Var, int] = {}
         #: variable -> the clocks at which it is written
-        self._writes: dict[Var, list[int]] = {}
+        self._writes: dict[ir.Var, list[int]] = {}
         #: locals that are not followed: a statement that changes them is not one update in their own block
-        self._untracked: set[Var] = set()
+        self._untracked: set[ir.Var] = set()
         #: what the locals hold at the clock
-        self.values: dict[Var, KnownValue] = {}
+        self.values: dict[ir.Var, KnownValue] = {}
         #: which part of their word is a sum of constants
-        self.offsets: dict[Var, int] = {}
+        self.offsets: dict[ir.Var, int] = {}
         #: locals whose value is unknown at some statement; locals whose offset is
-        self.unknown: set[Var] = set()
-        self.unknown_offset: set[Var] = set()
+        self.unknown: set[ir.Var] = set()
+        self.unknown_offset: set[ir.Var] = set()
         self._survey(body)
         self._untracked |= self.births.keys() - self._ends.keys()
         self.unknown |= self._untracked
@@ -81,62 +65,62 @@ class KnownValues:
 
     # ------------------------------------------------------------------ the survey
 
-    def _survey(self, block: Block) -> None:
+    def _survey(self, block: ir.Block) -> None:
         birth = self.clock
         for node in block:
             self.clock += 1
             match node:
-                case Op(opcode):
+                case ir.Op(opcode):
                     written = facts(opcode).written
                     for place in written:
                         x = operand(node, place)
-                        if isinstance(x, Var):
+                        if isinstance(x, ir.Var):
                             self._note_write(x)
                             if self.births.get(x) != birth or len(written) > 1:
                                 self._untracked.add(x)
-                case Local(var):
+                case ir.Local(var):
                     if var in self.births:
                         self._untracked.add(var)
                     self.births[var] = birth
                     self._note_write(var)
-                case Delocal(var):
+                case ir.Delocal(var):
                     if self.births.get(var) != birth:
                         self._untracked.add(var)
                     self._ends[var] = self.clock
                     self._note_write(var)
-                case Within(compute, body):
+                case ir.Within(compute, body):
                     self._survey(compute)
                     self._survey(body)
                     # compute⁻¹ writes again what compute wrote, but nothing that is alive there has been copied in between.
                     self.clock += 1
                     for inner in compute:
-                        if isinstance(inner, Local):
+                        if isinstance(inner, ir.Local):
                             self._ends.setdefault(inner.var, self.clock)
-                case For(var, body=body):
+                case ir.For(var, body=body):
                     if var in self.births or len(trip_values(node, self.w) or ()) != 1:
                         self._untracked.add(var)
                     self._note_write(var)
                     self.births[var] = -1
                     self._survey(body)
                     self._ends[var] = self.clock
-                case If(_, then, orelse):
+                case ir.If(_, then, orelse):
                     self._survey(then)
                     self._survey(orelse)
-                case While(_, body):
+                case ir.While(_, body):
                     self._survey(body)
-                case Call(name, args):
+                case ir.Call(name, args):
                     for i in self._procedures[name].written:
                         x = args[i]
-                        if isinstance(x, Var):
+                        if isinstance(x, ir.Var):
                             self._note_write(x)
                             self._untracked.add(x)
-                case Check() | External():
+                case ir.Check() | ir.External():
                     pass
 
-    def _note_write(self, var: Var) -> None:
+    def _note_write(self, var: ir.Var) -> None:
         self._writes.setdefault(var, []).append(self.clock)
 
-    def _written_before(self, var: Var, end: int) -> bool:
+    def _written_before(self, var: ir.Var, end: int) -> bool:
         """Whether the variable is written between the clock and the end."""
         writes = self._writes.get(var, [])
         i = bisect_left(writes, self.clock)
@@ -144,27 +128,27 @@ class KnownValues:
 
     # ------------------------------------------------------------------ the walk
 
-    def begin(self, node: Local) -> None:
+    def begin(self, node: ir.Local) -> None:
         if node.var not in self._untracked:
             self.values[node.var] = KNOWN_ZERO
             self.offsets[node.var] = 0
 
-    def end(self, node: Delocal) -> None:
+    def end(self, node: ir.Delocal) -> None:
         if self.values.pop(node.var, None) != KNOWN_ZERO:
             self.unknown.add(node.var)
         if self.offsets.pop(node.var, 0):
             self.unknown_offset.add(node.var)
 
-    def enter(self, loop: For) -> None:
+    def enter(self, loop: ir.For) -> None:
         """The variable of a loop of one pass is a constant."""
         if loop.var not in self._untracked:
             self.values[loop.var] = KnownValue(None, (trip_values(loop, self.w) or range(1))[0] & self.w.mask)
 
-    def follow(self, op: Op) -> None:
+    def follow(self, op: ir.Op) -> None:
         """Bring values and offsets up to date with the instruction."""
         for place in facts(op.opcode).written:
             x = operand(op, place)
-            if isinstance(x, Var) and x in self.births:
+            if isinstance(x, ir.Var) and x in self.births:
                 new = None if x in self._untracked else self._value_after(op, x)
                 if new is None:
                     self.unknown.add(x)
@@ -174,20 +158,20 @@ class KnownValues:
                 if x in self.offsets and not self._shift(op, x):
                     self.unknown_offset.add(x)
 
-    def of(self, x: Operand | None) -> KnownValue | None:
+    def of(self, x: ir.Operand | None) -> KnownValue | None:
         match x:
-            case Const(word):
+            case ir.Const(word):
                 return KnownValue(None, word & self.w.mask)
-            case Var():
+            case ir.Var():
                 return self.values.get(x, KnownValue(x, 0))
         return None
 
-    def adds_constant(self, op: Op) -> bool:
+    def adds_constant(self, op: ir.Op) -> bool:
         """Whether the instruction moves a constant into its target."""
         value = self.of(op.a)
         return op.opcode.entry.name == "mov" and value is not None and value.base is None
 
-    def _shift(self, op: Op, d: Var) -> bool:
+    def _shift(self, op: ir.Op, d: ir.Var) -> bool:
         """Add the constant that the instruction adds to the offset of d. False if it is no plain sum."""
         f = facts(op.opcode)
         if f.function is None or f.checked or op.opcode.update not in ("add", "sub"):
@@ -199,7 +183,7 @@ class KnownValues:
             self.offsets[d] = (self.offsets[d] + sign * value.offset) & self.w.mask
         return True
 
-    def _value_after(self, op: Op, d: Var) -> KnownValue | None:
+    def _value_after(self, op: ir.Op, d: ir.Var) -> KnownValue | None:
         """What d holds after an update of it, or None if that is no constant and no copy."""
         old = self.values.get(d)
         if old is None or op.d is not d or facts(op.opcode).memory:
@@ -213,7 +197,7 @@ class KnownValues:
             return None
         return self._sum_after(op, d, old, a)
 
-    def _sum_after(self, op: Op, d: Var, old: KnownValue, a: KnownValue) -> KnownValue | None:
+    def _sum_after(self, op: ir.Op, d: ir.Var, old: KnownValue, a: KnownValue) -> KnownValue | None:
         """d ± a, where that is a variable and a constant, and nothing tests the sum."""
         match op.opcode.name:
             case "mov.add" if old.base is None or a.base is None:

@@ -15,29 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from retrograd.compiler.ir.statements import (
-    SP,
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Kind,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Procedure,
-    Region,
-    Test,
-    Var,
-    While,
-    Within,
-)
+from retrograd.compiler.ir import statements as ir
 from retrograd.isa.encoding import address_text
 from retrograd.isa.words import Q32_32, Format
 
@@ -47,7 +25,7 @@ _INDENT = "  "
 _SHOWN = 8
 
 
-def as_text(module: Module) -> str:
+def as_text(module: ir.Module) -> str:
     """The whole module: format, memory, procedures by name, entry."""
     w = module.format
     out = [f"format {w}"]
@@ -65,19 +43,19 @@ def as_text(module: Module) -> str:
     return "\n".join(out) + "\n"
 
 
-def block_text(block: Block, w: Format = Q32_32) -> str:
+def block_text(block: ir.Block, w: Format = Q32_32) -> str:
     """Some statements on their own."""
     return "".join(line + "\n" for line in _Writer(w).block(block, 0))
 
 
-def _data_text(region: Region, w: Format) -> str:
+def _data_text(region: ir.Region, w: Format) -> str:
     if not region.data:
         return ""
     shown = ", ".join(_integer(word, w) for word in region.data[:_SHOWN])
     return f" = {shown}" + (", …" if len(region.data) > _SHOWN else "")
 
 
-def _procedure_lines(procedure: Procedure, w: Format) -> Iterator[str]:
+def _procedure_lines(procedure: ir.Procedure, w: Format) -> Iterator[str]:
     writer = _Writer(w)
     params = ", ".join(f"{writer.name(p)}: {p.kind.value}" for p in procedure.params)
     regions = "".join(f", {r.name}[{r.size}]" for r in procedure.regions)
@@ -107,11 +85,11 @@ class _Writer:
 
     def __init__(self, w: Format) -> None:
         self.w = w
-        self.names: dict[Var, str] = {SP: SP.name}
-        self.taken = {SP.name}
+        self.names: dict[ir.Var, str] = {ir.SP: ir.SP.name}
+        self.taken = {ir.SP.name}
         self.counts: dict[str, int] = {}
 
-    def name(self, var: Var) -> str:
+    def name(self, var: ir.Var) -> str:
         if var not in self.names:
             name = var.name
             while name in self.taken:
@@ -121,65 +99,65 @@ class _Writer:
             self.taken.add(name)
         return self.names[var]
 
-    def operand(self, operand: Operand, fixed: bool = False) -> str:
-        if isinstance(operand, Var):
+    def operand(self, operand: ir.Operand, fixed: bool = False) -> str:
+        if isinstance(operand, ir.Var):
             return self.name(operand)
         return _fixed(operand.word, self.w) if fixed else _integer(operand.word, self.w)
 
-    def test(self, test: Test) -> str:
-        fixed = any(isinstance(x, Var) and x.kind is Kind.FIXED for x in (test.a, test.b))
+    def test(self, test: ir.Test) -> str:
+        fixed = any(isinstance(x, ir.Var) and x.kind is ir.Kind.FIXED for x in (test.a, test.b))
         return f"{self.operand(test.a, fixed)} {_RELATIONS[test.cc]} {self.operand(test.b, fixed)}"
 
-    def block(self, block: Sequence[Node], depth: int) -> list[str]:
+    def block(self, block: Sequence[ir.Node], depth: int) -> list[str]:
         lines: list[str] = []
         for node in block:
             lines += self.node(node, depth)
         return lines
 
-    def node(self, node: Node, depth: int) -> list[str]:
+    def node(self, node: ir.Node, depth: int) -> list[str]:
         indent = _INDENT * depth
         match node:
-            case Op():
+            case ir.Op():
                 return [indent + self.op(node)]
-            case Local(var, checked):
+            case ir.Local(var, checked):
                 return [f"{indent}local {self.name(var)}: {var.kind.value}{'  ; checked' * checked}"]
-            case Delocal(var, checked):
+            case ir.Delocal(var, checked):
                 return [f"{indent}delocal {self.name(var)}{'  ; checked' * checked}"]
-            case Within(compute, body, name):
+            case ir.Within(compute, body, name):
                 inside, then = self.block(compute, depth + 1), self.block(body, depth + 1)
                 return [f"{indent}within {name or ''}".rstrip(), *inside, f"{indent}do", *then]
-            case If(test, then_block, orelse, post):
+            case ir.If(test, then_block, orelse, post):
                 lines = [f"{indent}if {self.test(test)}", *self.block(then_block, depth + 1)]
                 if orelse:
                     lines += [f"{indent}else", *self.block(orelse, depth + 1)]
                 return [*lines, f"{indent}fi {self.test(post)}"]
-            case While(test, body, post):
+            case ir.While(test, body, post):
                 lines = [f"{indent}while {self.test(test)}", *self.block(body, depth + 1)]
                 return [*lines, f"{indent}again {self.test(post)}"]
-            case For(body=body):
+            case ir.For(body=body):
                 return [indent + self.loop(node), *self.block(body, depth + 1)]
-            case Call(procedure, args, regions, backward):
+            case ir.Call(procedure, args, regions, backward):
                 inside_brackets = [self.operand(arg) for arg in args] + [r.name for r in regions]
                 return [f"{indent}{'uncall' if backward else 'call'} {procedure}({', '.join(inside_brackets)})"]
-            case Check(test, code, message):
+            case ir.Check(test, code, message):
                 return [f"{indent}check {self.test(test)}  ; {code} {message}"]
-            case External(number, _, args):
+            case ir.External(number, _, args):
                 seen = f"({', '.join(self.operand(arg) for arg in args)})" if args else ""
                 return [f"{indent}external {number}{seen}"]
 
-    def loop(self, node: For) -> str:
+    def loop(self, node: ir.For) -> str:
         bounds = [self.operand(node.start), self.operand(node.stop)] + ([str(node.step)] if node.step != 1 else [])
         values = f"range({', '.join(bounds)})"
         if node.backward:
             values = f"reversed({values})"
         return f"for {self.name(node.var)} in {values}{'  ; at least once' * node.some}"
 
-    def op(self, op: Op) -> str:
+    def op(self, op: ir.Op) -> str:
         """The instruction as the assembler writes it, with names for registers."""
         written: list[str] = []
-        variables = [x for x in (op.d, op.a, op.b) if isinstance(x, Var)]
+        variables = [x for x in (op.d, op.a, op.b) if isinstance(x, ir.Var)]
         memory = "[ra+imm]" in op.opcode.operands
-        fixed = op.opcode.group == "fixed" or any(x.kind is Kind.FIXED for x in variables)
+        fixed = op.opcode.group == "fixed" or any(x.kind is ir.Kind.FIXED for x in variables)
         fields = {"rd": op.d, "ra": op.a, "rb": op.b}
         for kind in op.opcode.operands:
             if kind == "[ra+imm]":
@@ -195,10 +173,10 @@ class _Writer:
                 )
         return f"{op.opcode.name} {', '.join(written)}"
 
-    def word_of_memory(self, op: Op) -> str:
+    def word_of_memory(self, op: ir.Op) -> str:
         """`table[3]` where the place is known, `table[i + 8]` with the address that is meant, `[i]` in no known region."""
         name = "" if op.region is None else op.region.name
-        if isinstance(op.a, Const):
+        if isinstance(op.a, ir.Const):
             address = self.w.signed(op.a.word + op.imm)
             if op.region is not None and op.region.address is not None:
                 return f"{name}[{address - op.region.address}]"

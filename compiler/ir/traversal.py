@@ -9,137 +9,117 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Region,
-    Test,
-    Var,
-    While,
-    Within,
-    children,
-    with_children,
-)
+from retrograd.compiler.ir import statements as ir
 
 
-def walk(block: Iterable[Node]) -> Iterator[Node]:
+def walk(block: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """Every statement at any depth, outer statements first."""
     stack = list(block)[::-1]
     while stack:
         node = stack.pop()
         yield node
-        for inside in children(node):
+        for inside in ir.children(node):
             stack.extend(reversed(inside))
 
 
-def bodies(module: Module) -> tuple[Block, ...]:
+def bodies(module: ir.Module) -> tuple[ir.Block, ...]:
     """The body of the entry, and that of each procedure."""
     return (module.entry, *(p.body for p in module.procedures.values()))
 
 
-def map_bodies(module: Module, rewrite: Callable[[Block], Block]) -> Module:
+def map_bodies(module: ir.Module, rewrite: Callable[[ir.Block], ir.Block]) -> ir.Module:
     """The module with the entry and the body of each procedure rewritten."""
     procedures = {name: replace(p, body=rewrite(p.body)) for name, p in module.procedures.items()}
     return replace(module, entry=rewrite(module.entry), procedures=procedures)
 
 
-def rebuilt(block: Block, nodes: list[Node]) -> Block:
+def rebuilt(block: ir.Block, nodes: list[ir.Node]) -> ir.Block:
     """The nodes as a block: `block` itself where they are its own statements."""
     same = len(nodes) == len(block) and all(x is y for x, y in zip(nodes, block, strict=True))
     return block if same else tuple(nodes)
 
 
-def map_children(node: Node, rewrite: Callable[[Block], Block]) -> Node:
+def map_children(node: ir.Node, rewrite: Callable[[ir.Block], ir.Block]) -> ir.Node:
     """The statement with each block inside it rewritten; the same object where none changes."""
     # Most statements are instructions, which hold no blocks.
-    if node.__class__ is Op or not (inside := children(node)):
+    if node.__class__ is ir.Op or not (inside := ir.children(node)):
         return node
     new = [rewrite(b) for b in inside]
-    return node if all(x is y for x, y in zip(inside, new, strict=True)) else with_children(node, new)
+    return node if all(x is y for x, y in zip(inside, new, strict=True)) else ir.with_children(node, new)
 
 
-def map_blocks(block: Block, rewrite: Callable[[Block], Block]) -> Block:
+def map_blocks(block: ir.Block, rewrite: Callable[[ir.Block], ir.Block]) -> ir.Block:
     """Every block at any depth rewritten, inner blocks first."""
     return rewrite(rebuilt(block, [map_children(node, lambda b: map_blocks(b, rewrite)) for node in block]))
 
 
-def splice(block: Iterable[Node]) -> Block:
+def splice(block: Iterable[ir.Node]) -> ir.Block:
     """The block with each `Within` that computes nothing replaced by its body."""
-    out: list[Node] = []
+    out: list[ir.Node] = []
     for node in block:
-        if isinstance(node, Within) and not node.compute:
+        if isinstance(node, ir.Within) and not node.compute:
             out.extend(node.body)
         else:
             out.append(node)
     return tuple(out)
 
 
-def operands_of(node: Node) -> tuple[Operand | None, ...]:
+def operands_of(node: ir.Node) -> tuple[ir.Operand | None, ...]:
     """The variables and constants that a statement names itself, outside the blocks in it."""
     match node:
-        case Op(_, d, a, b):
+        case ir.Op(_, d, a, b):
             return d, a, b
-        case Local(var) | Delocal(var):
+        case ir.Local(var) | ir.Delocal(var):
             return (var,)
-        case If(test, _, _, post) | While(test, _, post):
+        case ir.If(test, _, _, post) | ir.While(test, _, post):
             return test.a, test.b, post.a, post.b
-        case For(var, start, stop):
+        case ir.For(var, start, stop):
             return var, start, stop
-        case Check(test):
+        case ir.Check(test):
             return test.a, test.b
-        case Call(args=args) | External(args=args):
+        case ir.Call(args=args) | ir.External(args=args):
             return args
-        case Within():
+        case ir.Within():
             return ()
 
 
 def map_operands(
-    node: Node, operand: Callable[[Operand], Operand], regions: Mapping[Region, Region] | None = None
-) -> Node:
+    node: ir.Node, operand: Callable[[ir.Operand], ir.Operand], regions: Mapping[ir.Region, ir.Region] | None = None
+) -> ir.Node:
     """The statement with others for the operands and regions that it names itself; the blocks in it stay as they are.
 
     Raises TypeError where a constant would take the place of a variable that lives or dies there.
     """
     match node:
-        case Op(opcode, d, a, b, imm, span, region):
+        case ir.Op(opcode, d, a, b, imm, span, region):
             d, a, b = (None if x is None else operand(x) for x in (d, a, b))
             named = region if region is None or not regions else regions.get(region, region)
-            return Op(opcode, d, a, b, imm, span, named)
-        case Local(var, checked, span):
-            return Local(_variable(operand, var), checked, span)
-        case Delocal(var, checked, span):
-            return Delocal(_variable(operand, var), checked, span)
-        case Within():
+            return ir.Op(opcode, d, a, b, imm, span, named)
+        case ir.Local(var, checked, span):
+            return ir.Local(_variable(operand, var), checked, span)
+        case ir.Delocal(var, checked, span):
+            return ir.Delocal(_variable(operand, var), checked, span)
+        case ir.Within():
             return node
-        case If(test, _, _, post) | While(test, _, post):
+        case ir.If(test, _, _, post) | ir.While(test, _, post):
             return node._replace(test=_test(operand, test), post=_test(operand, post))
-        case For(var, start, stop):
+        case ir.For(var, start, stop):
             return node._replace(var=_variable(operand, var), start=operand(start), stop=operand(stop))
-        case Call(args=args):
+        case ir.Call(args=args):
             given = tuple((regions or {}).get(r, r) for r in node.regions)
             return node._replace(args=tuple(map(operand, args)), regions=given)
-        case Check(test):
+        case ir.Check(test):
             return node._replace(test=_test(operand, test))
-        case External(args=args):
+        case ir.External(args=args):
             return node._replace(args=tuple(map(operand, args)))
 
 
-def _test(operand: Callable[[Operand], Operand], test: Test) -> Test:
-    return Test(test.cc, operand(test.a), operand(test.b))
+def _test(operand: Callable[[ir.Operand], ir.Operand], test: ir.Test) -> ir.Test:
+    return ir.Test(test.cc, operand(test.a), operand(test.b))
 
 
-def _variable(operand: Callable[[Operand], Operand], var: Var) -> Var:
+def _variable(operand: Callable[[ir.Operand], ir.Operand], var: ir.Var) -> ir.Var:
     new = operand(var)
-    if not isinstance(new, Var):
+    if not isinstance(new, ir.Var):
         raise TypeError(f"{var} lives or dies here, and cannot be the constant {new.word}")
     return new

@@ -14,26 +14,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
 from retrograd.compiler.ir.effects import NOTHING, AccessAnalysis, AccessSets, locals_left, union
 from retrograd.compiler.ir.opcode_facts import can_trap, facts, operand
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    Var,
-    While,
-    Within,
-)
 from retrograd.isa.entries import Function
 
 
@@ -41,8 +25,8 @@ from retrograd.isa.entries import Function
 class NumberedValue:
     """A part of a compute block that computes one value: its locals, its statements in order, its operands."""
 
-    locals: list[Var] = field(default_factory=list)
-    nodes: list[tuple[int, Node]] = field(default_factory=list)
+    locals: list[ir.Var] = field(default_factory=list)
+    nodes: list[tuple[int, ir.Node]] = field(default_factory=list)
     #: the access sets of its statements; their union, as far as it lies outside the compute block
     parts: list[AccessSets] = field(default_factory=list)
     access: AccessSets = NOTHING
@@ -51,7 +35,7 @@ class NumberedValue:
     number: int = -1
 
     @property
-    def statements(self) -> Block:
+    def statements(self) -> ir.Block:
         return tuple([node for _, node in self.nodes])
 
     @property
@@ -68,13 +52,13 @@ class NumberedValue:
 class ValueNumbering:
     """Compute blocks cut into values, with one numbering for a whole module."""
 
-    def __init__(self, module: Module, accesses: AccessAnalysis) -> None:
+    def __init__(self, module: ir.Module, accesses: AccessAnalysis) -> None:
         self._module = module
         self._accesses = accesses
         self._numbers: dict[Hashable, int] = {}
-        self._known: dict[int, tuple[Block, list[NumberedValue]]] = {}
+        self._known: dict[int, tuple[ir.Block, list[NumberedValue]]] = {}
 
-    def of(self, compute: Block) -> list[NumberedValue]:
+    def of(self, compute: ir.Block) -> list[NumberedValue]:
         """The values in an order that computes them; one opaque value if it cannot be cut; none if it holds an External."""
         found = self._known.get(id(compute))
         if found is None:
@@ -93,7 +77,7 @@ class ValueNumbering:
 
     def _number(self, cut: _Partition) -> None:
         numbering = StructuralKeys()
-        feeds: dict[NumberedValue, set[Var]] = {}
+        feeds: dict[NumberedValue, set[ir.Var]] = {}
         for value in cut.order:
             value.access = union(value.parts, cut.values)
             feeds[value] = feed = set(cut.reads[value])
@@ -112,7 +96,7 @@ class ValueNumbering:
             value.number = self._intern(numbering.block(value.statements) if value.weight else value)
             numbering.known.update({var: (value.number, i) for i, var in enumerate(value.locals)})
 
-    def _whole(self, compute: Block) -> list[NumberedValue]:
+    def _whole(self, compute: ir.Block) -> list[NumberedValue]:
         access = self._accesses.block(compute)
         own = frozenset(locals_left(compute))
         access = access._replace(reads=access.reads - own, writes=access.writes - own)
@@ -132,9 +116,9 @@ class _Partition:
     def __init__(self, accesses: AccessAnalysis) -> None:
         self.accesses = accesses
         #: local -> the value that gives it its value
-        self.values: dict[Var, NumberedValue] = {}
+        self.values: dict[ir.Var, NumberedValue] = {}
         self.order: list[NumberedValue] = []
-        self.reads: dict[NumberedValue, set[Var]] = {}
+        self.reads: dict[NumberedValue, set[ir.Var]] = {}
         self.checks: list[NumberedValue] = []
         #: values that another value has read, and that must not change any more
         self.closed: set[NumberedValue] = set()
@@ -142,14 +126,14 @@ class _Partition:
         self.tail: NumberedValue | None = None
         self.tail_access = NOTHING
 
-    def cut(self, compute: Block) -> bool:
+    def cut(self, compute: ir.Block) -> bool:
         """Fill `order`; False if a value would change after another has read it, or at an External."""
         for position, node in enumerate(compute):
-            if isinstance(node, Local):
+            if isinstance(node, ir.Local):
                 self.values[node.var] = self.new(position, node, node.var)
                 continue
             access = self.accesses.of(node)
-            if access.barrier or isinstance(node, Delocal):
+            if access.barrier or isinstance(node, ir.Delocal):
                 return False
             if self.belongs_to_tail(node, access):
                 self.tail_access |= access
@@ -158,7 +142,7 @@ class _Partition:
                 else:
                     self.tail.nodes.append((position, node))
                 value = self.tail
-            elif isinstance(node, Check):
+            elif isinstance(node, ir.Check):
                 value = self.new(position, node)
                 self.checks.append(value)
             else:
@@ -181,15 +165,15 @@ class _Partition:
         self.order.sort(key=lambda value: value.nodes[-1][0])
         return True
 
-    def belongs_to_tail(self, node: Node, access: AccessSets) -> bool:
+    def belongs_to_tail(self, node: ir.Node, access: AccessSets) -> bool:
         """Whether it changes more than values, or does not commute with the tail."""
         if access.stores or not access.writes <= self.values.keys():
             return True
-        if not access.writes and not isinstance(node, Check):
+        if not access.writes and not isinstance(node, ir.Check):
             return True
         return self.tail is not None and not self.tail_access.commutes(access)
 
-    def new(self, position: int, node: Node, *born: Var) -> NumberedValue:
+    def new(self, position: int, node: ir.Node, *born: ir.Var) -> NumberedValue:
         value = NumberedValue([*born], [(position, node)])
         self.order.append(value)
         self.reads[value] = set()
@@ -199,25 +183,25 @@ class _Partition:
         """A statement writes locals of both: they are one value."""
         value.nodes = sorted([*value.nodes, *other.nodes], key=lambda item: item[0])
         # In the order of the block, so that equal values have their locals in the same order.
-        value.locals = [node.var for _, node in value.nodes if isinstance(node, Local)]
+        value.locals = [node.var for _, node in value.nodes if isinstance(node, ir.Local)]
         value.parts += other.parts
         self.reads[value] |= self.reads.pop(other)
         self.values.update(dict.fromkeys(other.locals, value))
         self.order.remove(other)
 
 
-def is_safe(block: Iterable[Node], module: Module, accesses: AccessAnalysis, zero: Iterable[Var] = ()) -> bool:
+def is_safe(block: Iterable[ir.Node], module: ir.Module, accesses: AccessAnalysis, zero: Iterable[ir.Var] = ()) -> bool:
     """Whether no words make the block trap or run on for ever. `zero`: variables that are zero where it begins."""
     w = module.format
     fresh = set(zero)
     for node in block:
         match node:
-            case Op(opcode, d, a, _, imm):
+            case ir.Op(opcode, d, a, _, imm):
                 if can_trap(opcode, w):
                     return False
                 f = facts(opcode)
                 if f.memory:
-                    base = a.word if isinstance(a, Const) else None
+                    base = a.word if isinstance(a, ir.Const) else None
                     if base is None or not 0 <= w.signed(base) + imm < module.memory:
                         return False
                 entry = opcode.entry
@@ -225,30 +209,30 @@ def is_safe(block: Iterable[Node], module: Module, accesses: AccessAnalysis, zer
                 # Zero plus anything fits.
                 if sums and not (d in fresh and opcode.update == "add"):
                     return False
-                fresh.difference_update(x for x in (operand(node, p) for p in f.written) if isinstance(x, Var))
-            case Local(var, checked):
+                fresh.difference_update(x for x in (operand(node, p) for p in f.written) if isinstance(x, ir.Var))
+            case ir.Local(var, checked):
                 if checked:
                     return False
                 fresh.add(var)
-            case Delocal(var, checked):
+            case ir.Delocal(var, checked):
                 if checked:
                     return False
                 fresh.discard(var)
-            case Within(compute, body):
+            case ir.Within(compute, body):
                 # The sums of compute⁻¹ lead back to the words before compute, and so fit.
                 if not is_safe(compute, module, accesses, fresh) or not is_safe(body, module, accesses):
                     return False
                 fresh.clear()
-            case If(test, then, orelse, post):
+            case ir.If(test, then, orelse, post):
                 if test != post or not {test.a, test.b}.isdisjoint(accesses.of(node).writes):
                     return False
                 if not all(is_safe(branch, module, accesses, fresh) for branch in (then, orelse)):
                     return False
                 fresh.clear()
-            case For(body=body):
+            case ir.For(body=body):
                 if not is_safe(body, module, accesses):
                     return False
                 fresh.clear()
-            case While() | Call() | Check() | External():
+            case ir.While() | ir.Call() | ir.Check() | ir.External():
                 return False
     return True

@@ -20,33 +20,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between, constant_regions, union
 from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.ranges import AffineValue, Symbols
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Region,
-    Test,
-    Var,
-    While,
-    Within,
-)
 from retrograd.compiler.ir.traversal import map_bodies, rebuilt
 
 
-def eliminate_checks(module: Module) -> Module:
+def eliminate_checks(module: ir.Module) -> ir.Module:
     """Remove tests whose outcome is known."""
     return map_bodies(module, _Eliminator(module).plain)
 
@@ -57,23 +38,23 @@ class _Eliminator:
     `trail` is the undo log: a structure leaves the knowledge that it found, less the variables that it writes.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ir.Module) -> None:
         self.w = module.format
         self.symbols = Symbols(module.format)
         self.accesses = AccessAnalysis(module)
         self.data = _constant_data(module, self.accesses)
-        self.values: dict[Var, AffineValue] = {}
-        self.tests: dict[Var, tuple[Test, ...]] = {}
-        self.trail: list[tuple[Var, AffineValue | None, tuple[Test, ...]]] = []
+        self.values: dict[ir.Var, AffineValue] = {}
+        self.tests: dict[ir.Var, tuple[ir.Test, ...]] = {}
+        self.trail: list[tuple[ir.Var, AffineValue | None, tuple[ir.Test, ...]]] = []
         #: variables that the body of an enclosing Within changes, so that a value set by its compute block does not last
-        self.unstable: Counter[Var] = Counter()
+        self.unstable: Counter[ir.Var] = Counter()
 
     # ------------------------------------------------------------------ knowledge
 
-    def value(self, x: Operand | None) -> AffineValue:
+    def value(self, x: ir.Operand | None) -> AffineValue:
         if x is None:
             return self.symbols.constant(0)
-        if isinstance(x, Const):
+        if isinstance(x, ir.Const):
             return self.symbols.constant(x.word)
         found = self.values.get(x)
         if found is None:
@@ -81,33 +62,33 @@ class _Eliminator:
             self.learn(x, found)
         return found
 
-    def learn(self, var: Var, value: AffineValue) -> None:
+    def learn(self, var: ir.Var, value: AffineValue) -> None:
         if not self.unstable[var]:
             self.trail.append((var, self.values.get(var), self.tests.get(var, ())))
             self.values[var] = value
 
-    def forget(self, variables: Iterable[Var]) -> None:
+    def forget(self, variables: Iterable[ir.Var]) -> None:
         for var in variables:
             if var in self.values or var in self.tests:
                 self.trail.append((var, self.values.pop(var, None), self.tests.pop(var, ())))
 
-    def assume(self, test: Test) -> None:
+    def assume(self, test: ir.Test) -> None:
         """Record a test that holds wherever the following statements run, in either direction."""
-        mirrored = Test(_MIRRORED[test.cc], test.b, test.a) if test.cc in _MIRRORED else None
+        mirrored = ir.Test(_MIRRORED[test.cc], test.b, test.a) if test.cc in _MIRRORED else None
         for side in (test, mirrored):
-            if side is None or not isinstance(side.a, Var):
+            if side is None or not isinstance(side.a, ir.Var):
                 continue
             narrowed = self.symbols.narrowed(side.cc, self.value(side.a), self.value(side.b))
             self.learn(side.a, narrowed)
         for x in (test.a, test.b):
             # Found under either operand, forgotten with either.
-            if isinstance(x, Var):
+            if isinstance(x, ir.Var):
                 self.trail.append((x, self.values.get(x), self.tests.get(x, ())))
                 self.tests[x] = (*self.tests.get(x, ()), test)
 
-    def truth(self, test: Test) -> bool | None:
+    def truth(self, test: ir.Test) -> bool | None:
         """Whether the test is known to hold, or not to."""
-        operands = [x for x in (test.a, test.b) if isinstance(x, Var)]
+        operands = [x for x in (test.a, test.b) if isinstance(x, ir.Var)]
         if not any(self.unstable[x] for x in operands):
             for known, holds in ((test, True), (test.negated(), False)):
                 if operands and all(known in self.tests.get(x, ()) for x in operands):
@@ -130,45 +111,45 @@ class _Eliminator:
 
     # ------------------------------------------------------------------ blocks
 
-    def plain(self, block: Block) -> Block:
+    def plain(self, block: ir.Block) -> ir.Block:
         """Walk a block that runs from its other end in the other direction, so that its statements add no knowledge."""
         return self.walk(block, False)
 
-    def walk(self, block: Block, computing: bool) -> Block:
-        out: list[Node] = []
+    def walk(self, block: ir.Block, computing: bool) -> ir.Block:
+        out: list[ir.Node] = []
         for node in block:
             match node:
-                case Op():
+                case ir.Op():
                     self.follow(node, computing)
                     out.append(node)
-                case Local(var) | Delocal(var):
+                case ir.Local(var) | ir.Delocal(var):
                     self.forget((var,))
-                    if computing and isinstance(node, Local):
+                    if computing and isinstance(node, ir.Local):
                         self.learn(var, self.symbols.constant(0))
                     out.append(node)
-                case Check(test):
+                case ir.Check(test):
                     if self.truth(test) is not True:
                         out.append(node)
                         if computing:
                             self.assume(test)
-                case Within():
+                case ir.Within():
                     out.append(self.within(node))
-                case If():
+                case ir.If():
                     out.extend(self.branch(node))
-                case For():
+                case ir.For():
                     out.append(self.loop(node))
-                case While(body=body):
+                case ir.While(body=body):
                     mark, access = len(self.trail), self.accesses.of(node)
                     self.forget(access.writes)
                     new = self.plain(body)
                     out.append(node if new is body else node._replace(body=new))
                     self.leave(mark, access)
-                case Call() | External():
+                case ir.Call() | ir.External():
                     self.forget(self.accesses.of(node).writes)
                     out.append(node)
         return rebuilt(block, out)
 
-    def within(self, node: Within) -> Within:
+    def within(self, node: ir.Within) -> ir.Within:
         mark = len(self.trail)
         unstable = clobbered_between(node, self.accesses).writes
         self.unstable.update(unstable)
@@ -176,14 +157,14 @@ class _Eliminator:
         compute = self.walk(node.compute, True)
         body = self.plain(node.body)
         self.leave(mark, self.accesses.of(node))
-        self.forget(inner.var for inner in node.compute if isinstance(inner, Local))
+        self.forget(inner.var for inner in node.compute if isinstance(inner, ir.Local))
         for var in unstable:
             self.unstable[var] -= 1
         if compute is node.compute and body is node.body:
             return node
         return node._replace(compute=compute, body=body)
 
-    def branch(self, node: If) -> Block:
+    def branch(self, node: ir.If) -> ir.Block:
         test, then, orelse, post, _ = node
         mark, access = len(self.trail), self.accesses.of(node)
         same = test == post and access.writes.isdisjoint((test.a, test.b))
@@ -192,7 +173,7 @@ class _Eliminator:
             taken = self.walk(then if known else orelse, False)
             self.leave(mark, access)
             return taken
-        new: list[Block] = []
+        new: list[ir.Block] = []
         for block, holds in ((then, test), (orelse, test.negated())):
             inner = len(self.trail)
             if same:
@@ -202,7 +183,7 @@ class _Eliminator:
         self.leave(mark, access)
         return (node if new[0] is then and new[1] is orelse else node._replace(then=new[0], orelse=new[1]),)
 
-    def loop(self, node: For) -> For:
+    def loop(self, node: ir.For) -> ir.For:
         mark, access = len(self.trail), self.accesses.of(node)
         self.forget(union(map(self.accesses.of, node.body)).writes)
         start, stop = self.value(node.start), self.value(node.stop)
@@ -223,14 +204,14 @@ class _Eliminator:
 
     # ------------------------------------------------------------------ instructions
 
-    def follow(self, op: Op, computing: bool) -> None:
-        old = self.values.get(op.d) if isinstance(op.d, Var) else None
+    def follow(self, op: ir.Op, computing: bool) -> None:
+        old = self.values.get(op.d) if isinstance(op.d, ir.Var) else None
         new = self.value_after(op, old) if computing and old is not None else None
         self.forget(self.accesses.of(op).writes)
-        if new is not None and isinstance(op.d, Var):
+        if new is not None and isinstance(op.d, ir.Var):
             self.learn(op.d, new)
 
-    def value_after(self, op: Op, old: AffineValue) -> AffineValue | None:
+    def value_after(self, op: ir.Op, old: AffineValue) -> AffineValue | None:
         """The value of d after the update, as far as it is known."""
         f = facts(op.opcode)
         if not f.updates:
@@ -257,10 +238,10 @@ class _Eliminator:
 _MIRRORED = {"eq": "eq", "ne": "ne"}
 
 
-def _constant_data(module: Module, accesses: AccessAnalysis) -> dict[Region | None, tuple[int, int]]:
+def _constant_data(module: ir.Module, accesses: AccessAnalysis) -> dict[ir.Region | None, tuple[int, int]]:
     """The least and greatest word of each array that nothing writes."""
     w = module.format
-    out: dict[Region | None, tuple[int, int]] = {}
+    out: dict[ir.Region | None, tuple[int, int]] = {}
     for region in constant_regions(module, accesses):
         if region.data and len(region.data) == region.size:
             numbers = [w.signed(word) for word in region.data]

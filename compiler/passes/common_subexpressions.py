@@ -19,65 +19,50 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, union
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    Var,
-    While,
-    Within,
-)
 from retrograd.compiler.ir.traversal import map_bodies, map_children
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 
 
 def eliminate_common_subexpressions(
-    module: Module, *, max_live: int = 24, window: int = 16, hoist: bool = True
-) -> Module:
+    module: ir.Module, *, max_live: int = 24, window: int = 16, hoist: bool = True
+) -> ir.Module:
     """Share equal values of compute blocks. `window`: how many statements may lie between two Withins that share."""
     eliminator = _Eliminator(module, max_live, window, hoist)
     return map_bodies(module, lambda body: eliminator.block(body, 0))
 
 
-_FLAT = (Op, Local, Delocal, Check, Call, External)
+_FLAT = (ir.Op, ir.Local, ir.Delocal, ir.Check, ir.Call, ir.External)
 
 
 class _Eliminator:
-    def __init__(self, module: Module, max_live: int, window: int, hoist: bool) -> None:
+    def __init__(self, module: ir.Module, max_live: int, window: int, hoist: bool) -> None:
         self.accesses = AccessAnalysis(module)
         self.numbering = ValueNumbering(module, self.accesses)
         self.max_live = max_live
         self.window = window
         self.hoist = hoist
 
-    def block(self, block: Block, held: int) -> Block:
+    def block(self, block: ir.Block, held: int) -> ir.Block:
         """The block with its inner blocks done first, then its own statements."""
         if all(isinstance(node, _FLAT) for node in block):
             return block
         return self.group([new for node in block for new in self.node(node, held)], held)
 
-    def node(self, node: Node, held: int) -> Block:
+    def node(self, node: ir.Node, held: int) -> ir.Block:
         match map_children(node, lambda inner: self.block(inner, held)):
-            case Within() as within:
+            case ir.Within() as within:
                 return (self.merge_equal_values(within),)
-            case For() | While() as loop:
+            case ir.For() | ir.While() as loop:
                 return self.leave_loop(loop, held)
-            case Op() | Local() | Delocal() | If() | Call() | Check() | External() as same:
+            case ir.Op() | ir.Local() | ir.Delocal() | ir.If() | ir.Call() | ir.Check() | ir.External() as same:
                 return (same,)
 
-    def computed(self, node: Node) -> list[NumberedValue]:
+    def computed(self, node: ir.Node) -> list[NumberedValue]:
         """The values of a Within; none where two are equal that must stay apart."""
-        if not isinstance(node, Within) or any(map(_tests_for_zero, node.compute)):
+        if not isinstance(node, ir.Within) or any(map(_tests_for_zero, node.compute)):
             # A test that an ancilla is zero holds at one moment only: it stays where it is.
             return []
         values = self.numbering.of(node.compute)
@@ -85,15 +70,15 @@ class _Eliminator:
 
     # ------------------------------------------------------------------ in one compute block
 
-    def merge_equal_values(self, within: Within) -> Within:
+    def merge_equal_values(self, within: ir.Within) -> ir.Within:
         """Equal values of one compute block become one, where the body changes none of their locals."""
         values = self.numbering.of(within.compute)
         if len({value.number for value in values}) == len(values):
             return within
         changed = self.accesses.block(within.body).writes
         first: dict[int, NumberedValue] = {}
-        names: dict[Var, Var] = {}
-        kept: list[Node] = []
+        names: dict[ir.Var, ir.Var] = {}
+        kept: list[ir.Node] = []
         for value in values:
             twin = first.setdefault(value.number, value)
             if twin is value or not value.weight or not changed.isdisjoint([*twin.locals, *value.locals]):
@@ -105,13 +90,13 @@ class _Eliminator:
 
     # ------------------------------------------------------------------ side by side
 
-    def group(self, nodes: Sequence[Node], held: int) -> Block:
+    def group(self, nodes: Sequence[ir.Node], held: int) -> ir.Block:
         """Groups of statements with values in common, each group within these values."""
-        if sum([isinstance(node, Within) for node in nodes]) < 2:
+        if sum([isinstance(node, ir.Within) for node in nodes]) < 2:
             return tuple(nodes)
         computed = [self.computed(node) for node in nodes]
         following = _next_with_equal_value(computed)
-        out: list[Node] = []
+        out: list[ir.Node] = []
         i = 0
         while i < len(nodes):
             if following[i] - i <= self.window + 1 and held < self.max_live:
@@ -127,7 +112,7 @@ class _Eliminator:
         return tuple(out)
 
     def extend(
-        self, nodes: Sequence[Node], computed: Sequence[list[NumberedValue]], first: int
+        self, nodes: Sequence[ir.Node], computed: Sequence[list[NumberedValue]], first: int
     ) -> tuple[list[int], set[int]]:
         """The members of a group that begins here, and the numbers of the values that they have in common."""
         members, common = [first], {value.number for value in computed[first]}
@@ -145,7 +130,7 @@ class _Eliminator:
             j += 1
         return members, common
 
-    def crossing(self, values: Iterable[NumberedValue], numbers: set[int], node: Node) -> set[int]:
+    def crossing(self, values: Iterable[NumberedValue], numbers: set[int], node: ir.Node) -> set[int]:
         """The values that commute with the statement."""
         access = self.accesses.of(node)
         stuck = {c.number for c in values if c.number in numbers and not access.commutes(c.access)}
@@ -165,39 +150,39 @@ class _Eliminator:
 
     def enclose(
         self,
-        nodes: Sequence[Node],
+        nodes: Sequence[ir.Node],
         computed: Sequence[list[NumberedValue]],
         members: set[int],
         shared: list[NumberedValue],
         held: int,
-    ) -> list[Node]:
+    ) -> list[ir.Node]:
         """The statements within the shared values. A Local or Delocal whose partner lies outside stays outside."""
-        born = {node.var for node in nodes if isinstance(node, Local)}
-        died = {node.var for node in nodes if isinstance(node, Delocal)}
-        before: list[Node] = []
-        inside: list[Node] = []
-        behind: list[Node] = []
+        born = {node.var for node in nodes if isinstance(node, ir.Local)}
+        died = {node.var for node in nodes if isinstance(node, ir.Delocal)}
+        before: list[ir.Node] = []
+        inside: list[ir.Node] = []
+        behind: list[ir.Node] = []
         names: set[str | None] = set()
         for k, node in enumerate(nodes):
-            if k in members and isinstance(node, Within):
+            if k in members and isinstance(node, ir.Within):
                 inside.extend(self.without(node, computed[k], shared))
                 names.add(node.name)
-            elif isinstance(node, Local) and node.var not in died:
+            elif isinstance(node, ir.Local) and node.var not in died:
                 before.append(node)
-            elif isinstance(node, Delocal) and node.var not in born:
+            elif isinstance(node, ir.Delocal) and node.var not in born:
                 behind.append(node)
             else:
                 inside.append(node)
         compute = tuple(node for value in shared for node in value.statements)
         room = held + sum(len(value.locals) for value in shared)
-        whole = Within(compute, self.group(inside, room), _common_name(names), nodes[0].span)
+        whole = ir.Within(compute, self.group(inside, room), _common_name(names), nodes[0].span)
         return [*before, whole, *behind]
 
-    def without(self, node: Within, values: Iterable[NumberedValue], shared: Iterable[NumberedValue]) -> Block:
+    def without(self, node: ir.Within, values: Iterable[NumberedValue], shared: Iterable[NumberedValue]) -> ir.Block:
         """The statement without the shared values."""
         available = {value.number: value for value in shared}
-        names: dict[Var, Var] = {}
-        rest: list[Node] = []
+        names: dict[ir.Var, ir.Var] = {}
+        rest: list[ir.Node] = []
         for value in values:
             found = available.get(value.number)
             if found is None:
@@ -212,23 +197,23 @@ class _Eliminator:
 
     # ------------------------------------------------------------------ out of loops
 
-    def leave_loop(self, loop: For | While, held: int) -> Block:
+    def leave_loop(self, loop: ir.For | ir.While, held: int) -> ir.Block:
         """The loop within the values that are loop-invariant."""
-        if not self.hoist or held >= self.max_live or not any(isinstance(node, Within) for node in loop.body):
+        if not self.hoist or held >= self.max_live or not any(isinstance(node, ir.Within) for node in loop.body):
             return (loop,)
         # Variables that live in one pass only are included: a value that reads them differs between passes.
         inside = union(self.accesses.of(node) for node in loop.body)
-        if isinstance(loop, For):
+        if isinstance(loop, ir.For):
             inside = inside._replace(writes=inside.writes | {loop.var})
         if inside.barrier:
             return (loop,)
-        certain = isinstance(loop, For) and loop.some
+        certain = isinstance(loop, ir.For) and loop.some
         chosen: dict[int, NumberedValue] = {}
         room = self.max_live - held
         names: set[str | None] = set()
         promised = False
         for node in loop.body:
-            if isinstance(node, Within):
+            if isinstance(node, ir.Within):
                 for value in self.computed(node):
                     if self._invariant(value, inside, chosen, certain and not promised) and value.number not in chosen:
                         room -= len(value.locals)
@@ -240,12 +225,12 @@ class _Eliminator:
         if not any(value.weight for value in chosen.values()):
             return (loop,)
         shared = list(chosen.values())
-        body: list[Node] = []
+        body: list[ir.Node] = []
         for node in loop.body:
             values = self.computed(node)
-            body.extend(self.without(node, values, shared) if isinstance(node, Within) and values else [node])
+            body.extend(self.without(node, values, shared) if isinstance(node, ir.Within) and values else [node])
         compute = tuple(node for value in shared for node in value.statements)
-        return (Within(compute, (loop._replace(body=tuple(body)),), _common_name(names), loop.span),)
+        return (ir.Within(compute, (loop._replace(body=tuple(body)),), _common_name(names), loop.span),)
 
     def _invariant(
         self, value: NumberedValue, inside: AccessSets, chosen: dict[int, NumberedValue], may_trap: bool
@@ -261,8 +246,8 @@ class _Eliminator:
         )
 
 
-def _tests_for_zero(node: Node) -> bool:
-    return (isinstance(node, Check) and node.code == "RG0802") or (isinstance(node, Local) and node.checked)
+def _tests_for_zero(node: ir.Node) -> bool:
+    return (isinstance(node, ir.Check) and node.code == "RG0802") or (isinstance(node, ir.Local) and node.checked)
 
 
 def _next_with_equal_value(computed: Sequence[list[NumberedValue]]) -> list[int]:

@@ -18,31 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.cost_model import trip_values
 from retrograd.compiler.ir.known_values import KnownValues
 from retrograd.compiler.ir.opcode_facts import constant_value, facts, move_for, operand
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Test,
-    Var,
-    While,
-    Within,
-    children,
-    fits_immediate,
-    with_children,
-)
 from retrograd.compiler.ir.traversal import map_bodies, map_operands, operands_of
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.expr import evaluate
@@ -50,10 +29,10 @@ from retrograd.isa.table import CONDITIONS
 from retrograd.isa.words import Format
 
 
-def fold_constants(module: Module) -> Module:
+def fold_constants(module: ir.Module) -> ir.Module:
     """Compute at compile time the values that are known there."""
 
-    def fold(body: Block) -> Block:
+    def fold(body: ir.Block) -> ir.Block:
         known = KnownValues(module, body)
         decisions = _Decisions(known)
         decisions.block(body)
@@ -72,42 +51,42 @@ class _Decisions:
     def __init__(self, known: KnownValues) -> None:
         self.known = known
         #: locals that are read where their value cannot stand
-        self.needed: set[Var] = set()
+        self.needed: set[ir.Var] = set()
         #: locals whose offset cannot be left to the addresses that read them
-        self.fixed: set[Var] = set()
+        self.fixed: set[ir.Var] = set()
 
-    def block(self, block: Block) -> None:
+    def block(self, block: ir.Block) -> None:
         known = self.known
         for node in block:
             known.clock += 1
             match node:
-                case Op(opcode):
+                case ir.Op(opcode):
                     for place in facts(opcode).read:
                         self.read(operand(node, place), node, place)
                     known.follow(node)
-                case Local():
+                case ir.Local():
                     known.begin(node)
-                case Delocal():
+                case ir.Delocal():
                     known.end(node)
-                case Within(compute, body):
+                case ir.Within(compute, body):
                     self.block(compute)
                     self.block(body)
                     known.clock += 1
-                case For(_, start, stop, _, body):
+                case ir.For(_, start, stop, _, body):
                     self.read(start)
                     self.read(stop)
                     known.enter(node)
                     self.block(body)
-                case If() | While() | Check() | Call() | External():
+                case ir.If() | ir.While() | ir.Check() | ir.Call() | ir.External():
                     for x in operands_of(node):
                         self.read(x)
-                    for inside in children(node):
+                    for inside in ir.children(node):
                         self.block(inside)
 
-    def read(self, x: Operand | None, op: Op | None = None, place: str = "") -> None:
+    def read(self, x: ir.Operand | None, op: ir.Op | None = None, place: str = "") -> None:
         """Note if x is a local whose value cannot stand here in its place."""
         known = self.known
-        if not isinstance(x, Var) or x not in known.births:
+        if not isinstance(x, ir.Var) or x not in known.births:
             return
         value = known.values.get(x)
         if value is None:
@@ -121,64 +100,64 @@ class _Decisions:
         if not self.takes_offset(known.offsets.get(x, 0), op, place):
             self.fixed.add(x)
 
-    def takes_offset(self, offset: int, op: Op | None, place: str) -> bool:
+    def takes_offset(self, offset: int, op: ir.Op | None, place: str) -> bool:
         """Whether the operand can be offset where it stands: always by zero, else only in an address."""
         if not offset:
             return True
         address = op is not None and place == "a" and facts(op.opcode).memory
-        return address and op is not None and fits_immediate(op.imm + self.known.w.signed(offset))
+        return address and op is not None and ir.fits_immediate(op.imm + self.known.w.signed(offset))
 
 
 class _Folding:
     """The second walk: the rewriting."""
 
-    def __init__(self, known: KnownValues, needed: set[Var], fixed: set[Var]) -> None:
+    def __init__(self, known: KnownValues, needed: set[ir.Var], fixed: set[ir.Var]) -> None:
         self.known = known
         self.w = known.w
         self.values, self.offsets = known.values, known.offsets
         self.kept = known.unknown | needed
         self.fixed = known.unknown_offset | fixed
 
-    def gone(self, var: Var) -> bool:
+    def gone(self, var: ir.Var) -> bool:
         return var in self.known.births and var not in self.kept
 
-    def shifted(self, var: Var) -> bool:
+    def shifted(self, var: ir.Var) -> bool:
         """Whether the constants that are added to the variable go to the addresses that read it."""
         return var in self.offsets and var not in self.fixed and not self.gone(var)
 
-    def rewrite(self, block: Block) -> Block:
+    def rewrite(self, block: ir.Block) -> ir.Block:
         known = self.known
-        out: list[Node] = []
+        out: list[ir.Node] = []
         for node in block:
             known.clock += 1
             match node:
-                case Op():
+                case ir.Op():
                     new = self.substitute(node)
                     known.follow(node)
                     if not self.taken_over(node):
                         out.extend(_fold_op(new, self.w))
-                case Local(var):
+                case ir.Local(var):
                     known.begin(node)
                     if not self.gone(var):
                         out.append(node)
-                case Delocal(var):
+                case ir.Delocal(var):
                     known.end(node)
                     if not self.gone(var):
                         out.append(node)
-                case Within(compute, body):
+                case ir.Within(compute, body):
                     compute, body = self.rewrite(compute), self.rewrite(body)
                     known.clock += 1
                     out.extend((node._replace(compute=compute, body=body),) if compute else body)
-                case If() | While():
+                case ir.If() | ir.While():
                     inside = map_operands(node, self.stand_in)
-                    out.extend(self.resolve(with_children(inside, [self.rewrite(b) for b in children(node)])))
-                case For():
+                    out.extend(self.resolve(ir.with_children(inside, [self.rewrite(b) for b in ir.children(node)])))
+                case ir.For():
                     out.extend(self.rewrite_for(node))
-                case Check() | Call() | External():
+                case ir.Check() | ir.Call() | ir.External():
                     out.extend(self.resolve(map_operands(node, self.stand_in)))
         return tuple(out)
 
-    def rewrite_for(self, loop: For) -> Block:
+    def rewrite_for(self, loop: ir.For) -> ir.Block:
         new = loop._replace(start=self.stand_in(loop.start), stop=self.stand_in(loop.stop))
         self.known.enter(loop)
         new = new._replace(body=self.rewrite(loop.body))
@@ -189,50 +168,50 @@ class _Folding:
             return ()
         return new.body if self.gone(loop.var) else (new._replace(some=True),)
 
-    def stand_in(self, x: Operand) -> Operand:
+    def stand_in(self, x: ir.Operand) -> ir.Operand:
         """What takes the place of an operand that is only read."""
-        if not isinstance(x, Var) or not self.gone(x):
+        if not isinstance(x, ir.Var) or not self.gone(x):
             return x
         base, offset = self.values[x]
-        return Const(offset) if base is None else base
+        return ir.Const(offset) if base is None else base
 
-    def substitute(self, op: Op) -> Op:
+    def substitute(self, op: ir.Op) -> ir.Op:
         for place in facts(op.opcode).read:
             x = operand(op, place)
-            if isinstance(x, Var) and self.gone(x):
+            if isinstance(x, ir.Var) and self.gone(x):
                 base, offset = self.values[x]
                 # Only an address can have both, and then takes the constant into its own.
                 extra = self.w.signed(offset) if base is not None else 0
                 new = self.stand_in(x)
                 op = op._replace(a=new) if place == "a" else op._replace(b=new) if place == "b" else op._replace(d=new)
                 op = op._replace(imm=op.imm + extra)
-            elif isinstance(x, Var) and self.shifted(x) and self.offsets[x]:
+            elif isinstance(x, ir.Var) and self.shifted(x) and self.offsets[x]:
                 op = op._replace(imm=op.imm + self.w.signed(self.offsets[x]))
         return op
 
-    def taken_over(self, op: Op) -> bool:
+    def taken_over(self, op: ir.Op) -> bool:
         """Whether what the instruction does to its target is in the operands that read it."""
         d = op.d
-        if not isinstance(d, Var) or not facts(op.opcode).written:
+        if not isinstance(d, ir.Var) or not facts(op.opcode).written:
             return False
         return self.gone(d) or (self.shifted(d) and self.known.adds_constant(op))
 
-    def truth(self, test: Test) -> bool | None:
+    def truth(self, test: ir.Test) -> bool | None:
         """Whether the test holds, where that is known."""
-        if isinstance(test.a, Const) and isinstance(test.b, Const):
+        if isinstance(test.a, ir.Const) and isinstance(test.b, ir.Const):
             return _holds(test.cc, test.a.word, test.b.word, self.w)
         # Whatever the word is, it compares with itself as zero does.
         return _holds(test.cc, 0, 0, self.w) if test.a is test.b else None
 
-    def resolve(self, node: Node) -> Block:
+    def resolve(self, node: ir.Node) -> ir.Block:
         """The statement, or the statements that are left of it where its test is known."""
-        if isinstance(node, If):
+        if isinstance(node, ir.If):
             return self.resolve_if(node)
-        if isinstance(node, While):
+        if isinstance(node, ir.While):
             return self.resolve_while(node)
-        return () if isinstance(node, Check) and self.truth(node.test) is True else (node,)
+        return () if isinstance(node, ir.Check) and self.truth(node.test) is True else (node,)
 
-    def resolve_if(self, node: If) -> Block:
+    def resolve_if(self, node: ir.If) -> ir.Block:
         before, after = self.truth(node.test), self.truth(node.post)
         taken = after if before is None else before
         if taken is None or after is (not taken):
@@ -242,19 +221,19 @@ class _Folding:
         branch = node.then if taken else node.orelse
         return (*checks, *branch) if before is None else (*branch, *checks)
 
-    def resolve_while(self, node: While) -> Block:
+    def resolve_while(self, node: ir.While) -> ir.Block:
         after = self.truth(node.post)
         if self.truth(node.test) is not False or after is True:
             return (node,)
         return () if after is False else (_promise(node.post, False, node.span),)
 
 
-def _promise(test: Test, holds: bool, span: Span | None) -> Check:
+def _promise(test: ir.Test, holds: bool, span: Span | None) -> ir.Check:
     message = "the condition at the other end of this statement says otherwise"
-    return Check(test if holds else test.negated(), "RG0803", message, span)
+    return ir.Check(test if holds else test.negated(), "RG0803", message, span)
 
 
-def _fold_op(op: Op, w: Format) -> Iterable[Op]:
+def _fold_op(op: ir.Op, w: Format) -> Iterable[ir.Op]:
     word = constant_value(op, w)
     if word is None:
         return (op,)
@@ -263,7 +242,7 @@ def _fold_op(op: Op, w: Format) -> Iterable[Op]:
         return ()
     if op.opcode.entry.name in ("mov", "fmov", "lmov"):
         return (op,)
-    return (op._replace(opcode=move_for(op.opcode), a=Const(word), b=None, imm=0),)
+    return (op._replace(opcode=move_for(op.opcode), a=ir.Const(word), b=None, imm=0),)
 
 
 def _holds(cc: str, a: int, b: int, w: Format) -> bool:

@@ -15,95 +15,79 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.opcode_facts import constant_value, facts
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Var,
-    While,
-    Within,
-)
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, operands_of, rebuilt, walk
 
 
-def eliminate_dead_code(module: Module) -> Module:
+def eliminate_dead_code(module: ir.Module) -> ir.Module:
     """Drop dead locals, and the structures that are left empty."""
     accesses = AccessAnalysis(module)
 
-    def rewrite(body: Block) -> Block:
+    def rewrite(body: ir.Block) -> ir.Block:
         dead = _dead_locals(body)
         return map_blocks(body, lambda block: _drop(block, dead, module, accesses))
 
     return map_bodies(module, rewrite)
 
 
-def _dead_locals(body: Block) -> frozenset[Var]:
+def _dead_locals(body: ir.Block) -> frozenset[ir.Var]:
     """The locals that nothing needs: not reached from what matters by way of what it is computed from."""
-    born: set[Var] = set()
-    needed: list[Operand | None] = []
-    sources: dict[Var, list[Operand | None]] = {}
+    born: set[ir.Var] = set()
+    needed: list[ir.Operand | None] = []
+    sources: dict[ir.Var, list[ir.Operand | None]] = {}
     for node in walk(body):
         match node:
-            case Op(opcode, d, a, b) if (
-                facts(opcode).written == ("d",) and isinstance(d, Var) and not facts(opcode).stores
+            case ir.Op(opcode, d, a, b) if (
+                facts(opcode).written == ("d",) and isinstance(d, ir.Var) and not facts(opcode).stores
             ):
                 sources.setdefault(d, []).extend((a, b))
-            case Local(var, checked) | Delocal(var, checked):
+            case ir.Local(var, checked) | ir.Delocal(var, checked):
                 born.add(var)
                 if checked:
                     needed.append(var)
-            case Op() | Within() | If() | While() | For() | Call() | Check() | External():
+            case ir.Op() | ir.Within() | ir.If() | ir.While() | ir.For() | ir.Call() | ir.Check() | ir.External():
                 needed.extend(operands_of(node))
     for var, operands in sources.items():
         if var not in born:
             needed.extend(operands)
-    alive: set[Var] = set()
+    alive: set[ir.Var] = set()
     while needed:
         x = needed.pop()
-        if isinstance(x, Var) and x not in alive:
+        if isinstance(x, ir.Var) and x not in alive:
             alive.add(x)
             if x in born:
                 needed.extend(sources.get(x, ()))
     return frozenset(born - alive)
 
 
-def _drop(block: Block, dead: frozenset[Var], module: Module, accesses: AccessAnalysis) -> Block:
-    out: list[Node] = []
+def _drop(block: ir.Block, dead: frozenset[ir.Var], module: ir.Module, accesses: AccessAnalysis) -> ir.Block:
+    out: list[ir.Node] = []
     for node in block:
         match node:
-            case Op(opcode, d):
+            case ir.Op(opcode, d):
                 written = facts(opcode).written
                 if not (written == ("d",) and d in dead) and constant_value(node, module.format) != 0:
                     out.append(node)
-            case Local(var) | Delocal(var):
+            case ir.Local(var) | ir.Delocal(var):
                 if var not in dead:
                     out.append(node)
-            case Within(compute, body):
+            case ir.Within(compute, body):
                 if not compute:
                     out.extend(body)
                 elif body or _promises(compute, accesses):
                     out.append(node)
-            case If(test, then, orelse, post):
+            case ir.If(test, then, orelse, post):
                 if then or orelse or test != post:
                     out.append(node)
-            case For(body=body):
+            case ir.For(body=body):
                 if body:
                     out.append(node)
-            case While() | Call() | Check() | External():
+            case ir.While() | ir.Call() | ir.Check() | ir.External():
                 out.append(node)
     return rebuilt(block, out)
 
 
-def _promises(block: Iterable[Node], accesses: AccessAnalysis) -> bool:
+def _promises(block: Iterable[ir.Node], accesses: AccessAnalysis) -> bool:
     return any(f.promises or f.barrier for f in map(accesses.of, block))

@@ -18,29 +18,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import Enum
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS, code_size, expected_trips
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, locals_left, private_regions
 from retrograd.compiler.ir.opcode_facts import facts, operand
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Kind,
-    Local,
-    Module,
-    Node,
-    Op,
-    Region,
-    Var,
-    While,
-    Within,
-    invert,
-)
 from retrograd.compiler.ir.traversal import bodies, map_children, rebuilt, walk
 from retrograd.compiler.ir.value_numbering import ValueNumbering
 from retrograd.isa.table import TABLE
@@ -57,13 +38,13 @@ class _Version(Enum):
     REVERSIBLE = "_reversible"
 
 
-def erase_routines(module: Module, names: Collection[str] | None = None, *, temporaries: bool = True) -> Module:
+def erase_routines(module: ir.Module, names: Collection[str] | None = None, *, temporaries: bool = True) -> ir.Module:
     """The module with its Withins erased: those with these names, all by default; temporaries have none."""
     return _Eraser(module, names, temporaries).module()
 
 
 class _Eraser:
-    def __init__(self, module: Module, names: Collection[str] | None, temporaries: bool) -> None:
+    def __init__(self, module: ir.Module, names: Collection[str] | None, temporaries: bool) -> None:
         self.source = module
         self.names = names
         self.temporaries = temporaries
@@ -75,7 +56,7 @@ class _Eraser:
         self.named = _names(bodies(module))
         self.own = private_regions(module)
 
-    def module(self) -> Module:
+    def module(self) -> ir.Module:
         entry = self.erase(self.source.entry)
         procedures = {}
         while self.todo:
@@ -85,7 +66,7 @@ class _Eraser:
                 case _Version.ERASED:
                     body = self.erase(procedure.body)
                 case _Version.ERASED_INVERSE:
-                    body = self.erase(invert(procedure.body))
+                    body = self.erase(ir.invert(procedure.body))
                 case _Version.REVERSIBLE:
                     body = self.keep(procedure.body)
             label = self.labels[key]
@@ -103,15 +84,15 @@ class _Eraser:
             self.todo.append(key)
         return self.labels[key]
 
-    def erase(self, block: Block) -> Block:
+    def erase(self, block: ir.Block) -> ir.Block:
         """The block with its Withins erased. It runs forward only."""
-        out: list[Node] = []
+        out: list[ir.Node] = []
         for node in block:
             match node:
-                case Call(name, backward=backward):
+                case ir.Call(name, backward=backward):
                     version = _Version.ERASED_INVERSE if backward else _Version.ERASED
                     out.append(node._replace(procedure=self.label(name, version), backward=False))
-                case Within(compute, body) if self.wanted(node):
+                case ir.Within(compute, body) if self.wanted(node):
                     regions = self.erasable(node)
                     if regions is None:
                         out += self.erase_in_part(node)
@@ -122,19 +103,19 @@ class _Eraser:
                             *_erasures(locals_left(compute), compute, node),
                         ]
                         out += _clearings(regions, node)
-                case Within(compute, body):
+                case ir.Within(compute, body):
                     out.append(node._replace(compute=self.keep(compute), body=self.erase(body)))
-                case Op() | Local() | Delocal() | If() | While() | For() | Check() | External():
+                case ir.Op() | ir.Local() | ir.Delocal() | ir.If() | ir.While() | ir.For() | ir.Check() | ir.External():
                     out.append(map_children(node, self.erase))
         return tuple(out)
 
-    def wanted(self, node: Within) -> bool:
+    def wanted(self, node: ir.Within) -> bool:
         """Whether the caller chose this Within."""
         if node.name is None:
             return self.temporaries
         return self.names is None or node.name in self.names
 
-    def erasable(self, node: Within) -> list[Region] | None:
+    def erasable(self, node: ir.Within) -> list[ir.Region] | None:
         """The arrays to be erased beside the locals; None if c writes anything else."""
         access = self.accesses.block(node.compute)
         if not access.writes <= frozenset(locals_left(node.compute)):
@@ -147,10 +128,10 @@ class _Eraser:
         steps = sum(2 * r.size if r.size <= _IN_A_ROW else 4 * r.size + 5 for r in found)
         return found if steps < _steps(node.compute, self.source) else None
 
-    def owned_by(self, node: Within, stored: Iterable[Region | None]) -> list[Region] | None:
+    def owned_by(self, node: ir.Within, stored: Iterable[ir.Region | None]) -> list[ir.Region] | None:
         """The arrays that are named here; None if one of them is accessed outside this Within and its procedures."""
         here, changed = _names(((node,),)), clobbered_between(node, self.accesses).stores
-        out: list[Region] = []
+        out: list[ir.Region] = []
         for region in stored:
             if not self.is_own(region) or region in changed or None in changed:
                 return None
@@ -161,11 +142,11 @@ class _Eraser:
                 out.append(region)
         return sorted(out, key=lambda r: r.address or 0)
 
-    def is_own(self, region: Region | None) -> bool:
+    def is_own(self, region: ir.Region | None) -> bool:
         """Whether it is an array of the program's own that is reached by its name alone."""
         return region in self.own and not self.named[None]
 
-    def erase_in_part(self, node: Within) -> Block:
+    def erase_in_part(self, node: ir.Within) -> ir.Block:
         """Values that write only their locals are erased, around the part that must be undone, such as a swap with an element."""
         values = self.numbering.of(node.compute)
         if not values:
@@ -178,82 +159,82 @@ class _Eraser:
         variables = [var for value in erased for var in value.locals]
         return (*before, left, *_erasures(variables, node.compute, node))
 
-    def keep(self, block: Block) -> Block:
+    def keep(self, block: ir.Block) -> ir.Block:
         """The block as it is, for use in either direction."""
 
-        def kept(node: Node) -> Node:
-            if isinstance(node, Call):
+        def kept(node: ir.Node) -> ir.Node:
+            if isinstance(node, ir.Call):
                 return node._replace(procedure=self.label(node.procedure, _Version.REVERSIBLE))
             return map_children(node, self.keep)
 
         return rebuilt(block, [kept(node) for node in block])
 
 
-def _erasures(variables: Iterable[Var], compute: Block, node: Within) -> Block:
+def _erasures(variables: Iterable[ir.Var], compute: ir.Block, node: ir.Within) -> ir.Block:
     """The variables erased and freed, last first. A variable that compute does not write is zero already."""
     changed = {x for inner in walk(compute) for x in _written(inner)}
-    out: list[Node] = []
+    out: list[ir.Node] = []
     for var in reversed([*variables]):
         if var in changed:
-            out.append(Op(TABLE["erase"], var, span=node.span))
-        out.append(Delocal(var, span=node.span))
+            out.append(ir.Op(TABLE["erase"], var, span=node.span))
+        out.append(ir.Delocal(var, span=node.span))
     return tuple(out)
 
 
-def _written(node: Node) -> tuple[object, ...]:
+def _written(node: ir.Node) -> tuple[object, ...]:
     """The operands that a statement without blocks may write."""
-    if isinstance(node, Op):
+    if isinstance(node, ir.Op):
         return tuple(operand(node, place) for place in facts(node.opcode).written)
-    return node.args if isinstance(node, Call) else ()
+    return node.args if isinstance(node, ir.Call) else ()
 
 
-def _clearings(regions: Iterable[Region], node: Within) -> Block:
+def _clearings(regions: Iterable[ir.Region], node: ir.Within) -> ir.Block:
     """Every word of the arrays exchanged into a register, and erased there."""
-    out: list[Node] = []
+    out: list[ir.Node] = []
     for region in regions:
-        t, first = Var("t", Kind.INT, node.span), region.address or 0
-        erase = Op(TABLE["erase"], t, span=node.span)
-        out.append(Local(t, span=node.span))
+        t, first = ir.Var("t", ir.Kind.INT, node.span), region.address or 0
+        erase = ir.Op(TABLE["erase"], t, span=node.span)
+        out.append(ir.Local(t, span=node.span))
         if region.size <= _IN_A_ROW:
             for at in range(region.size):
-                out += [Op(TABLE["exch"], t, Const(0), None, first + at, node.span, region), erase]
+                out += [ir.Op(TABLE["exch"], t, ir.Const(0), None, first + at, node.span, region), erase]
         else:
-            i = Var("i", Kind.INT, node.span)
-            exchange = Op(TABLE["exch"], t, i, None, first, node.span, region)
-            out.append(For(i, Const(0), Const(region.size), 1, (exchange, erase), False, True, node.span))
-        out.append(Delocal(t, span=node.span))
+            i = ir.Var("i", ir.Kind.INT, node.span)
+            exchange = ir.Op(TABLE["exch"], t, i, None, first, node.span, region)
+            out.append(ir.For(i, ir.Const(0), ir.Const(region.size), 1, (exchange, erase), False, True, node.span))
+        out.append(ir.Delocal(t, span=node.span))
     return tuple(out)
 
 
-def _names(blocks: Iterable[Block]) -> Counter[Region | None]:
+def _names(blocks: Iterable[ir.Block]) -> Counter[ir.Region | None]:
     """How often each region is named; None for memory that no name tells apart."""
-    found: Counter[Region | None] = Counter()
+    found: Counter[ir.Region | None] = Counter()
     for block in blocks:
         for node in walk(block):
-            if isinstance(node, Op) and facts(node.opcode).memory:
+            if isinstance(node, ir.Op) and facts(node.opcode).memory:
                 found[node.region] += 1
-            elif isinstance(node, Call):
+            elif isinstance(node, ir.Call):
                 found.update(node.regions)
-            elif isinstance(node, External):
+            elif isinstance(node, ir.External):
                 found[None] += 1
     return found
 
 
-def _steps(block: Block, module: Module) -> int:
+def _steps(block: ir.Block, module: ir.Module) -> int:
     """About how many instructions the block takes when it is run; a call as many as its procedure."""
     total = 0
     for node in block:
         match node:
-            case For(body=body):
+            case ir.For(body=body):
                 total += expected_trips(node, module.format) * (2 + _steps(body, module))
-            case While(body=body):
+            case ir.While(body=body):
                 total += ASSUMED_TRIPS * (2 + _steps(body, module))
-            case Within(compute, body):
+            case ir.Within(compute, body):
                 total += 2 * _steps(compute, module) + _steps(body, module)
-            case If(_, then, orelse):
+            case ir.If(_, then, orelse):
                 total += 2 + (_steps(then, module) + _steps(orelse, module)) // 2
-            case Call(procedure):
+            case ir.Call(procedure):
                 total += code_size(module.procedures[procedure].body)
-            case Op() | Local() | Delocal() | Check() | External():
+            case ir.Op() | ir.Local() | ir.Delocal() | ir.Check() | ir.External():
                 total += code_size((node,))
     return total

@@ -14,18 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import NO_VARS, AccessAnalysis
 from retrograd.compiler.ir.opcode_facts import OPPOSITE, facts, with_update
-from retrograd.compiler.ir.statements import (
-    Block,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Var,
-    Within,
-)
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, operands_of, splice, walk
 from retrograd.isa.entries import Function
 
@@ -34,30 +25,30 @@ _SETTING = ("add", "xor", "mul")
 _MOVES = ("mov", "fmov", "lmov")
 
 
-def forward_substitute(module: Module) -> Module:
+def forward_substitute(module: ir.Module) -> ir.Module:
     """Update targets directly where a temporary would only carry the sum there."""
     accesses = AccessAnalysis(module)
 
-    def rewrite(body: Block) -> Block:
+    def rewrite(body: ir.Block) -> ir.Block:
         uses = count_uses(body)
         return map_blocks(body, lambda block: _rewrite(block, uses, accesses))
 
     return map_bodies(module, rewrite)
 
 
-def count_uses(block: Block) -> Counter[Operand | None]:
+def count_uses(block: ir.Block) -> Counter[ir.Operand | None]:
     """How often each variable is named anywhere in the block."""
-    uses: Counter[Operand | None] = Counter()
+    uses: Counter[ir.Operand | None] = Counter()
     for node in walk(block):
         uses.update(operands_of(node))
     return uses
 
 
-def _rewrite(block: Block, uses: Counter[Operand | None], accesses: AccessAnalysis) -> Block:
+def _rewrite(block: ir.Block, uses: Counter[ir.Operand | None], accesses: AccessAnalysis) -> ir.Block:
     changed = False
-    nodes: list[Node] = []
+    nodes: list[ir.Node] = []
     for node in block:
-        if isinstance(node, Within):
+        if isinstance(node, ir.Within):
             new = _in_within(node, uses, accesses)
             changed |= new is not node
             nodes.append(new)
@@ -66,22 +57,22 @@ def _rewrite(block: Block, uses: Counter[Operand | None], accesses: AccessAnalys
     return splice(nodes) if changed else block
 
 
-def _in_within(within: Within, uses: Counter[Operand | None], accesses: AccessAnalysis) -> Within:
+def _in_within(within: ir.Within, uses: Counter[ir.Operand | None], accesses: AccessAnalysis) -> ir.Within:
     body = list(within.body)
     # The updates of the body that only move a temporary, by the temporary.
     moves = {
         node.a: i
         for i, node in enumerate(body)
-        if isinstance(node, Op) and node.opcode.entry.name in _MOVES and isinstance(node.d, Var)
+        if isinstance(node, ir.Op) and node.opcode.entry.name in _MOVES and isinstance(node.d, ir.Var)
     }
     candidates = [
-        node.var for node in within.compute if isinstance(node, Local) and not node.checked and node.var in moves
+        node.var for node in within.compute if isinstance(node, ir.Local) and not node.checked and node.var in moves
     ]
     compute = within.compute
     # Positions stay valid from the last to the first.
     for t in sorted(candidates, key=lambda t: -moves[t]):
         at = moves[t]
-        summands = [node for node in compute if isinstance(node, Op) and node.d is t]
+        summands = [node for node in compute if isinstance(node, ir.Op) and node.d is t]
         # Named by its Local, by what sums it up, by the one move, and by nothing else.
         if uses[t] != len(summands) + 2 or not summands:
             continue
@@ -92,19 +83,19 @@ def _in_within(within: Within, uses: Counter[Operand | None], accesses: AccessAn
         uses[updates[0].d] += len(updates) - 1
         body[at : at + 1] = updates
         gone = {id(node) for node in summands}
-        compute = tuple(n for n in compute if id(n) not in gone and not (isinstance(n, Local) and n.var is t))
+        compute = tuple(n for n in compute if id(n) not in gone and not (isinstance(n, ir.Local) and n.var is t))
     if compute is within.compute:
         return within
     return within._replace(compute=compute, body=tuple(body))
 
 
-def _redirect(t: Var, summands: list[Op], move: Node) -> list[Op] | None:
+def _redirect(t: ir.Var, summands: list[ir.Op], move: ir.Node) -> list[ir.Op] | None:
     """The summands as updates of the move's target, or None where that would not be the same."""
-    assert isinstance(move, Op)
+    assert isinstance(move, ir.Op)
     if len(summands) > 1 and facts(move.opcode).checked:
         return None
     wanted = move.opcode.update
-    out: list[Op] = []
+    out: list[ir.Op] = []
     for i, summand in enumerate(summands):
         own = summand.opcode.update
         if own is None or wanted is None or not facts(summand.opcode).updates:
@@ -128,12 +119,16 @@ def _redirect(t: Var, summands: list[Op], move: Node) -> list[Op] | None:
     return out
 
 
-def _differentiable(op: Op) -> bool:
+def _differentiable(op: ir.Op) -> bool:
     return isinstance(op.opcode.entry, Function) and op.opcode.entry.differentiable
 
 
 def _interferes(
-    updates: Iterable[Op], compute: Block, summands: list[Op], before: Iterable[Node], accesses: AccessAnalysis
+    updates: Iterable[ir.Op],
+    compute: ir.Block,
+    summands: list[ir.Op],
+    before: Iterable[ir.Node],
+    accesses: AccessAnalysis,
 ) -> bool:
     """Whether something between a summand's old place and its new one writes what it reads."""
     last = {id(node): position for position, node in enumerate(compute)}

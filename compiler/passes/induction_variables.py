@@ -20,30 +20,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.cost_model import expected_trips, trip_values
 from retrograd.compiler.ir.effects import AccessAnalysis, union
 from retrograd.compiler.ir.opcode_facts import facts, operand
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Kind,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Var,
-    While,
-    Within,
-    children,
-    fits_immediate,
-)
 from retrograd.compiler.ir.traversal import map_bodies, map_children, operands_of, rebuilt, splice, walk
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -51,10 +31,10 @@ from retrograd.isa.words import Format
 _ADD, _SUB, _MUL = TABLE["mov.add"], TABLE["mov.sub"], TABLE["mul.add"]
 
 #: Σ coefficient · variable, by variable
-Coefficients = dict[Var, int]
+Coefficients = dict[ir.Var, int]
 
 
-def reduce_induction_variables(module: Module, *, max_live: int = 16) -> Module:
+def reduce_induction_variables(module: ir.Module, *, max_live: int = 16) -> ir.Module:
     """Step addresses through loops."""
     accesses = AccessAnalysis(module)
     return map_bodies(module, lambda body: _Stepper(module.format, accesses, max_live).body(body))
@@ -84,20 +64,20 @@ class _Stepper:
         self.accesses = accesses
         self.max_live = max_live
         #: temporaries that are sums, and nothing else
-        self.sums: dict[Var, _Sum] = {}
+        self.sums: dict[ir.Var, _Sum] = {}
         #: those of them that only addresses read
-        self.addresses: set[Var] = set()
-        self.births: dict[Var, int] = {}
+        self.addresses: set[ir.Var] = set()
+        self.births: dict[ir.Var, int] = {}
         #: variable -> the immediates of the addresses that read it; operands that are read in other places
-        self.reads: dict[Var, list[int]] = {}
-        self.other: set[Operand | None] = set()
+        self.reads: dict[ir.Var, list[int]] = {}
+        self.other: set[ir.Operand | None] = set()
         #: temporary -> the variable that is read in its place, and the addition to the immediate there
-        self.taken: dict[Var, tuple[Var, int]] = {}
+        self.taken: dict[ir.Var, tuple[ir.Var, int]] = {}
         #: stepped address -> the statements that set it in the Within around the loop
-        self.setup: dict[Var, tuple[Node, ...]] = {}
+        self.setup: dict[ir.Var, tuple[ir.Node, ...]] = {}
         self.dropped: set[int] = set()
 
-    def body(self, body: Block) -> Block:
+    def body(self, body: ir.Block) -> ir.Block:
         self.survey(body)
         if not self.addresses:
             return body
@@ -106,7 +86,7 @@ class _Stepper:
 
     # ------------------------------------------------------------------ temporaries that are sums
 
-    def survey(self, body: Block) -> None:
+    def survey(self, body: ir.Block) -> None:
         self.survey_block(body, False)
         for var, immediates in self.reads.items():
             found = self.sums.get(var)
@@ -114,45 +94,45 @@ class _Stepper:
                 found.least, found.most = min(immediates), max(immediates)
                 self.addresses.add(var)
 
-    def survey_block(self, block: Block, computing: bool) -> None:
+    def survey_block(self, block: ir.Block, computing: bool) -> None:
         """`computing`: the block is the compute block of a Within."""
         birth = id(block)
         for node in block:
             match node:
-                case Op():
+                case ir.Op():
                     self.survey_op(node, birth)
-                case Local(var, checked):
+                case ir.Local(var, checked):
                     if computing and not checked and var not in self.births:
                         self.sums[var] = _Sum()
                     else:
                         self.sums.pop(var, None)
                     self.births[var] = birth
-                case Delocal(var):
+                case ir.Delocal(var):
                     self.sums.pop(var, None)
-                case Within(compute, inner):
+                case ir.Within(compute, inner):
                     self.survey_block(compute, True)
                     self.survey_block(inner, False)
-                case If() | While() | For() | Check():
+                case ir.If() | ir.While() | ir.For() | ir.Check():
                     self.other.update(operands_of(node))
-                    for inside in children(node):
+                    for inside in ir.children(node):
                         self.survey_block(inside, False)
-                case Call(args=args) | External(args=args):
+                case ir.Call(args=args) | ir.External(args=args):
                     self.other.update(args)
                     for x in args:
                         self.sums.pop(x, None)  # type: ignore[arg-type]
 
-    def survey_op(self, op: Op, birth: int) -> None:
+    def survey_op(self, op: ir.Op, birth: int) -> None:
         f = facts(op.opcode)
         for place in f.read:
             x = operand(op, place)
-            if isinstance(x, Var) and f.memory and place == "a":
+            if isinstance(x, ir.Var) and f.memory and place == "a":
                 self.reads.setdefault(x, []).append(op.imm)
             else:
                 self.other.add(x)
         for place in f.written:
             x = operand(op, place)
-            found = self.sums.get(x) if isinstance(x, Var) else None
-            if found is None or not isinstance(x, Var):
+            found = self.sums.get(x) if isinstance(x, ir.Var) else None
+            if found is None or not isinstance(x, ir.Var):
                 continue
             by = self.by(op) if f.updates and not f.memory and self.births[x] == birth and x not in self.reads else None
             if by is None:
@@ -162,7 +142,7 @@ class _Stepper:
                 found.terms[var] = found.terms.get(var, 0) + k
             found.constant += by[1]
 
-    def by(self, op: Op) -> tuple[Coefficients, int] | None:
+    def by(self, op: ir.Op) -> tuple[Coefficients, int] | None:
         """The terms and the constant that the update adds."""
         if op.opcode.update not in ("add", "sub"):
             return None
@@ -173,41 +153,41 @@ class _Stepper:
                 pass
             case "imm":
                 return {}, sign * op.imm
-            case "mul" if isinstance(b, Const):
+            case "mul" if isinstance(b, ir.Const):
                 sign *= w.signed(b.word)
-            case "mul" if isinstance(a, Const):
+            case "mul" if isinstance(a, ir.Const):
                 sign, a = sign * w.signed(a.word), b
             case "muli":
                 sign *= op.imm
-            case "shl" if isinstance(b, Const):
+            case "shl" if isinstance(b, ir.Const):
                 sign <<= (b.word & w.mask) % w.width
             case "shli":
                 sign <<= (op.imm & w.mask) % w.width
             case _:
                 return None
-        return ({a: sign}, 0) if isinstance(a, Var) else ({}, sign * w.signed(a.word)) if a is not None else None
+        return ({a: sign}, 0) if isinstance(a, ir.Var) else ({}, sign * w.signed(a.word)) if a is not None else None
 
     # ------------------------------------------------------------------ loops, inner ones first
 
-    def block(self, block: Block, held: int) -> Block:
-        out: list[Node] = []
+    def block(self, block: ir.Block, held: int) -> ir.Block:
+        out: list[ir.Node] = []
         for node in block:
-            if isinstance(node, For):
+            if isinstance(node, ir.For):
                 out.extend(self.loop(node._replace(body=self.block(node.body, held + 1)), held))
             else:
                 out.append(map_children(node, lambda inner: self.block(inner, held)))
         return rebuilt(block, out)
 
-    def loop(self, loop: For, held: int) -> Block:
+    def loop(self, loop: ir.For, held: int) -> ir.Block:
         """The loop, within the addresses that it steps."""
         found = self.found(loop)
         if not found:
             return (loop,)
         inner = list(walk(loop.body))
         fixed = union(map(self.accesses.of, loop.body)).writes.union(
-            node.var for node in inner if isinstance(node, Local | For)
+            node.var for node in inner if isinstance(node, ir.Local | ir.For)
         )
-        groups: dict[Hashable, list[tuple[Var, int]]] = {}
+        groups: dict[Hashable, list[tuple[ir.Var, int]]] = {}
         for var, site in found:
             terms = self.sums[var].terms
             if self.w.signed(terms.get(loop.var, 0)) and fixed.isdisjoint(x for x in terms if x is not loop.var):
@@ -216,11 +196,11 @@ class _Stepper:
                 groups.setdefault(key, []).append((var, site.times))
         count = expected_trips(loop, self.w)
         room = self.max_live - held
-        out: Block = (loop,)
+        out: ir.Block = (loop,)
         for members in groups.values():
             terms = self.sums[members[0][0]].terms
             saved = sum(2 * len(terms) * times for _, times in members)
-            ends = sum(isinstance(x, Var) for x in (loop.start, loop.stop))
+            ends = sum(isinstance(x, ir.Var) for x in (loop.start, loop.stop))
             if room > 0 and count * (saved - 1) > 2 * (len(terms) - 1 + ends) + 1:
                 stepped = self.step(out, loop, terms, [var for var, _ in members])
                 if stepped is not None:
@@ -228,56 +208,58 @@ class _Stepper:
                     room -= 1
         return out
 
-    def found(self, loop: For) -> list[tuple[Var, _Site]]:
+    def found(self, loop: ir.For) -> list[tuple[ir.Var, _Site]]:
         """The addresses that are computed in the loop."""
-        out: list[tuple[Var, _Site]] = []
+        out: list[tuple[ir.Var, _Site]] = []
 
-        def visit(block: Block, site: _Site) -> None:
+        def visit(block: ir.Block, site: _Site) -> None:
             for node in block:
                 match node:
-                    case Local(var):
+                    case ir.Local(var):
                         # A compute block must not change variables that live outside.
                         if var in self.addresses and not (site.computed and var in self.setup):
                             out.append((var, site))
-                    case Within(compute, body):
+                    case ir.Within(compute, body):
                         # The address that a loop steps stands alone in the compute block of its Within.
-                        stepped = isinstance(compute[0], Local) and compute[0].var in self.setup if compute else False
+                        stepped = (
+                            isinstance(compute[0], ir.Local) and compute[0].var in self.setup if compute else False
+                        )
                         visit(compute, site if stepped else site._replace(computed=True))
                         visit(body, site)
-                    case If() | While():
-                        for inner in children(node):
+                    case ir.If() | ir.While():
+                        for inner in ir.children(node):
                             visit(inner, site._replace(times=0))
-                    case For(body=body):
+                    case ir.For(body=body):
                         sure = node.some or bool(trip_values(node, self.w))
                         times = expected_trips(node, self.w) if sure else 0
                         visit(body, site._replace(times=times * site.times))
-                    case Op() | Delocal() | Call() | Check() | External():
+                    case ir.Op() | ir.Delocal() | ir.Call() | ir.Check() | ir.External():
                         pass
 
         visit(loop.body, _Site(1, False))
         return [(var, site) for var, site in out if var not in self.taken]
 
-    def step(self, block: Block, loop: For, terms: Coefficients, members: list[Var]) -> Block | None:
+    def step(self, block: ir.Block, loop: ir.For, terms: Coefficients, members: list[ir.Var]) -> ir.Block | None:
         """The loop, at the heart of the block, with one address stepped for all members; None if a constant is too large."""
         w, span = self.w, loop.span
         k = w.signed(terms[loop.var])
         first, last = (loop.stop, loop.start) if loop.backward else (loop.start, loop.stop)
         # A constant beginning is left to the addresses.
-        begin, end = (k * w.signed(x.word) if isinstance(x, Const) else 0 for x in (first, last))
+        begin, end = (k * w.signed(x.word) if isinstance(x, ir.Const) else 0 for x in (first, last))
         added = {var: w.signed(self.sums[var].constant + begin) for var in members}
         least = min(self.sums[var].least + added[var] for var in members)
         most = max(self.sums[var].most + added[var] for var in members)
-        if not fits_immediate(least) or not fits_immediate(most):
+        if not ir.fits_immediate(least) or not ir.fits_immediate(most):
             return None
-        s = Var("at", Kind.ADDRESS, span)
+        s = ir.Var("at", ir.Kind.ADDRESS, span)
         parts = [(x, c) for x, c in terms.items() if x is not loop.var]
-        parts += [(first, k)] if isinstance(first, Var) else []
+        parts += [(first, k)] if isinstance(first, ir.Var) else []
         setup = tuple([self.add(s, x, c, loop) for x, c in parts])
         # Back to where it began.
-        back: list[Node] = [self.add(s, x, c, loop) for x, c in ((last, -k), (first, k)) if isinstance(x, Var)]
+        back: list[ir.Node] = [self.add(s, x, c, loop) for x, c in ((last, -k), (first, k)) if isinstance(x, ir.Var)]
         if w.signed(end - begin):
-            back.append(Op(_SUB, s, Const((end - begin) & w.mask), span=span))
-        step = Op(_SUB if loop.backward else _ADD, s, Const(k * loop.step & w.mask), span=span)
+            back.append(ir.Op(_SUB, s, ir.Const((end - begin) & w.mask), span=span))
+        step = ir.Op(_SUB if loop.backward else _ADD, s, ir.Const(k * loop.step & w.mask), span=span)
         for var in members:
             self.taken[var] = s, added[var]
             self.dropped.update(map(id, self.setup.get(var, ())))
@@ -287,48 +269,48 @@ class _Stepper:
         self.sums[s] = _Sum(together, 0, least, most)
         self.addresses.add(s)
         self.setup[s] = setup
-        return (Within((Local(s, False, span), *setup), (*_stepped(block, loop, step), *back), None, span),)
+        return (ir.Within((ir.Local(s, False, span), *setup), (*_stepped(block, loop, step), *back), None, span),)
 
-    def add(self, s: Var, x: Var, k: int, loop: For) -> Op:
+    def add(self, s: ir.Var, x: ir.Var, k: int, loop: ir.For) -> ir.Op:
         k = self.w.signed(k)
         if k in (1, -1):
-            return Op(_ADD if k == 1 else _SUB, s, x, span=loop.span)
-        return Op(_MUL, s, x, Const(k & self.w.mask), span=loop.span)
+            return ir.Op(_ADD if k == 1 else _SUB, s, x, span=loop.span)
+        return ir.Op(_MUL, s, x, ir.Const(k & self.w.mask), span=loop.span)
 
     # ------------------------------------------------------------------ rewriting
 
-    def rewrite(self, block: Block) -> Block:
-        out: list[Node] = []
+    def rewrite(self, block: ir.Block) -> ir.Block:
+        out: list[ir.Node] = []
         for node in block:
             if id(node) in self.dropped:
                 continue
-            if isinstance(node, Op):
+            if isinstance(node, ir.Op):
                 # The sums themselves are gone; a stepped address goes on by another name.
                 if node.d not in self.taken or node.d in self.setup:
                     out.append(self.renamed(node))
-            elif not (isinstance(node, Local) and node.var in self.taken):
+            elif not (isinstance(node, ir.Local) and node.var in self.taken):
                 out.append(map_children(node, self.rewrite))
         return block if rebuilt(block, out) is block else splice(out)
 
-    def renamed(self, op: Op) -> Op:
+    def renamed(self, op: ir.Op) -> ir.Op:
         d, a = op.d, op.a
-        while isinstance(d, Var) and d in self.taken:
+        while isinstance(d, ir.Var) and d in self.taken:
             d = self.taken[d][0]
         imm = op.imm
         if facts(op.opcode).memory:
-            while isinstance(a, Var) and a in self.taken:
+            while isinstance(a, ir.Var) and a in self.taken:
                 a, more = self.taken[a]
                 imm += more
         return op if a is op.a and d is op.d else op._replace(d=d, a=a, imm=imm)
 
 
-def _stepped(block: Block, loop: For, step: Op) -> Block:
+def _stepped(block: ir.Block, loop: ir.For, step: ir.Op) -> ir.Block:
     """The block with the step in the loop's body. Around the loop there are only the Withins of other addresses."""
-    out: list[Node] = []
+    out: list[ir.Node] = []
     for node in block:
-        if isinstance(node, For) and node.var is loop.var:
+        if isinstance(node, ir.For) and node.var is loop.var:
             out.append(node._replace(body=(step, *node.body) if loop.backward else (*node.body, step)))
-        elif isinstance(node, Within):
+        elif isinstance(node, ir.Within):
             out.append(node._replace(body=_stepped(node.body, loop, step)))
         else:
             out.append(node)

@@ -14,43 +14,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.call_graph import call_graph, callees_first, drop_uncalled
 from retrograd.compiler.ir.cost_model import code_size
 from retrograd.compiler.ir.opcode_facts import facts, operand
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    Operand,
-    Procedure,
-    While,
-    Within,
-    children,
-    invert,
-)
 from retrograd.compiler.ir.traversal import bodies, map_children, rebuilt, walk
 
 
-def inline_calls(module: Module, *, most: int = 40, largest: int = 4000, largest_twice: int = 1000) -> Module:
+def inline_calls(module: ir.Module, *, most: int = 40, largest: int = 4000, largest_twice: int = 1000) -> ir.Module:
     """Inline procedures of at most `most` instructions, and those called once of at most `largest`, callees first.
 
     `largest_twice`: the same where the one call is in what a Within computes.
     """
     sites, laid_out = _count_sites(module, 1), _count_sites(module, 2)
-    done: dict[str, Procedure] = {}
+    done: dict[str, ir.Procedure] = {}
     sizes: dict[str, int] = {}
 
-    def fits(call: Call, recursive: bool) -> bool:
+    def fits(call: ir.Call, recursive: bool) -> bool:
         # A procedure that is not done yet calls this one, round a cycle.
         callee = done.get(call.procedure)
         if callee is None or callee.recursive:
@@ -60,10 +41,10 @@ def inline_calls(module: Module, *, most: int = 40, largest: int = 4000, largest
             return sizes[callee.name] <= most
         return sizes[callee.name] <= (largest if laid_out[callee.name] == 1 else largest_twice)
 
-    def expand(block: Block, recursive: bool) -> Block:
-        out: list[Node] = []
+    def expand(block: ir.Block, recursive: bool) -> ir.Block:
+        out: list[ir.Node] = []
         for node in block:
-            body = _expansion(node, done) if isinstance(node, Call) and fits(node, recursive) else None
+            body = _expansion(node, done) if isinstance(node, ir.Call) and fits(node, recursive) else None
             if body is not None:
                 out.extend(body)
             else:
@@ -80,22 +61,22 @@ def inline_calls(module: Module, *, most: int = 40, largest: int = 4000, largest
     return drop_uncalled(replace(module, entry=entry, procedures={n: done[n] for n in module.procedures}))
 
 
-def _count_sites(module: Module, computed: int) -> dict[str, int]:
+def _count_sites(module: ir.Module, computed: int) -> dict[str, int]:
     """How many calls of each procedure there are, one that a Within computes counted so many times."""
     sites = dict.fromkeys(module.procedures, 0)
 
-    def count(block: Block, times: int) -> None:
+    def count(block: ir.Block, times: int) -> None:
         for node in block:
             match node:
-                case Call(procedure):
+                case ir.Call(procedure):
                     sites[procedure] += times
-                case Within(compute, body):
+                case ir.Within(compute, body):
                     count(compute, computed)
                     count(body, times)
-                case If() | While() | For():
-                    for inside in children(node):
+                case ir.If() | ir.While() | ir.For():
+                    for inside in ir.children(node):
                         count(inside, times)
-                case Op() | Local() | Delocal() | Check() | External():
+                case ir.Op() | ir.Local() | ir.Delocal() | ir.Check() | ir.External():
                     pass
 
     for block in bodies(module):
@@ -103,24 +84,24 @@ def _count_sites(module: Module, computed: int) -> dict[str, int]:
     return sites
 
 
-def _expansion(call: Call, procedures: Mapping[str, Procedure]) -> Block | None:
+def _expansion(call: ir.Call, procedures: Mapping[str, ir.Procedure]) -> ir.Block | None:
     callee = procedures[call.procedure]
     arguments = dict(zip(callee.params, call.args, strict=True))
-    constants = {param for param, arg in arguments.items() if isinstance(arg, Const)}
+    constants = {param for param, arg in arguments.items() if isinstance(arg, ir.Const)}
     if not constants.isdisjoint(_never_constant(callee, procedures)):
         return None
     regions = dict(zip(callee.regions, call.regions, strict=True))
     body = Renaming(arguments, regions, fresh=True).block(callee.body)
-    return invert(body) if call.backward else body
+    return ir.invert(body) if call.backward else body
 
 
-def _never_constant(procedure: Procedure, procedures: Mapping[str, Procedure]) -> set[Operand | None]:
+def _never_constant(procedure: ir.Procedure, procedures: Mapping[str, ir.Procedure]) -> set[ir.Operand | None]:
     """Variables in places of the body where no constant can stand."""
-    out: set[Operand | None] = set()
+    out: set[ir.Operand | None] = set()
     for node in walk(procedure.body):
-        if isinstance(node, Op):
+        if isinstance(node, ir.Op):
             out.add(node.d)
             out.update(operand(node, place) for place in facts(node.opcode).written)
-        elif isinstance(node, Call):
+        elif isinstance(node, ir.Call):
             out.update(node.args[i] for i in procedures[node.procedure].written)
     return out

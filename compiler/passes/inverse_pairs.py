@@ -16,45 +16,30 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
 from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.opcode_facts import facts
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    While,
-    Within,
-    invert_node,
-)
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies
 from retrograd.isa.table import TABLE
 
 _FAMILIES = ({"add", "sub"}, {"xor"}, {"mul", "div"})
 
 
-def cancel_inverse_pairs(module: Module, *, window: int = 8) -> Module:
+def cancel_inverse_pairs(module: ir.Module, *, window: int = 8) -> ir.Module:
     """Remove pairs with at most `window` statements between."""
     accesses = AccessAnalysis(module)
     return map_bodies(module, lambda body: map_blocks(body, lambda block: _cancel(block, accesses, window)))
 
 
-def _cancel(block: Block, accesses: AccessAnalysis, window: int) -> Block:
+def _cancel(block: ir.Block, accesses: AccessAnalysis, window: int) -> ir.Block:
     if len(block) < 2:
         return block
-    out: list[Node | None] = []
+    out: list[ir.Node | None] = []
     # fingerprint -> the places of the statements that are still there
     places: dict[Hashable, list[int]] = {}
     for node in block:
-        if isinstance(node, Check | External) or (isinstance(node, Local | Delocal) and node.checked):
+        if isinstance(node, ir.Check | ir.External) or (isinstance(node, ir.Local | ir.Delocal) and node.checked):
             out.append(node)
             continue
         alike = places.setdefault(_fingerprint(node), [])
@@ -69,29 +54,29 @@ def _cancel(block: Block, accesses: AccessAnalysis, window: int) -> Block:
     return left if len(left) < len(block) else block
 
 
-def _fingerprint(node: Node) -> Hashable:
+def _fingerprint(node: ir.Node) -> Hashable:
     """Equal for a statement and its inverse; a cheap test before the exact one."""
     match node:
-        case Op(opcode, d, a, b, imm):
+        case ir.Op(opcode, d, a, b, imm):
             return min(opcode.code, TABLE.inverse(opcode).code), d, a, b, imm
-        case Local(var) | Delocal(var):
+        case ir.Local(var) | ir.Delocal(var):
             return var
-        case Within(compute, body):
-            ends = frozenset(x.d for x in (*body[:1], *body[-1:]) if isinstance(x, Op))
+        case ir.Within(compute, body):
+            ends = frozenset(x.d for x in (*body[:1], *body[-1:]) if isinstance(x, ir.Op))
             return len(compute), len(body), ends
-        case If(_, then, orelse):
+        case ir.If(_, then, orelse):
             return "if", len(then), len(orelse)
-        case While(_, body):
+        case ir.While(_, body):
             return "while", len(body)
-        case For(_, start, stop, step, body):
+        case ir.For(_, start, stop, step, body):
             return start, stop, step, len(body)
-        case Call(procedure, args):
+        case ir.Call(procedure, args):
             return procedure, args
-        case Check() | External():
+        case ir.Check() | ir.External():
             return None
 
 
-def _undone_by(out: Sequence[Node | None], place: int, node: Node, accesses: AccessAnalysis, window: int) -> bool:
+def _undone_by(out: Sequence[ir.Node | None], place: int, node: ir.Node, accesses: AccessAnalysis, window: int) -> bool:
     """Whether the statement is the inverse of that at the place, and can move right behind it."""
     first = out[place]
     if first is None or len(out) - place > 2 * window or type(first) is not type(node):
@@ -104,18 +89,18 @@ def _undone_by(out: Sequence[Node | None], place: int, node: Node, accesses: Acc
     access = accesses.of(first)
     if access.promises or access.barrier:
         return False
-    return StructuralKeys().node(invert_node(first)) == StructuralKeys().node(node)
+    return StructuralKeys().node(ir.invert_node(first)) == StructuralKeys().node(node)
 
 
-def _checked_sum(node: Node) -> bool:
-    return isinstance(node, Op) and facts(node.opcode).checked
+def _checked_sum(node: ir.Node) -> bool:
+    return isinstance(node, ir.Op) and facts(node.opcode).checked
 
 
-def _commute(x: Node, y: Node, accesses: AccessAnalysis) -> bool:
+def _commute(x: ir.Node, y: ir.Node, accesses: AccessAnalysis) -> bool:
     """Whether x; y = y; x."""
     if accesses.of(x).commutes(accesses.of(y)):
         return True
-    if not isinstance(x, Op) or not isinstance(y, Op):
+    if not isinstance(x, ir.Op) or not isinstance(y, ir.Op):
         return False
     f, g = facts(x.opcode), facts(y.opcode)
     if f.function is None or g.function is None:

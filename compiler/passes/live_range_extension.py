@@ -19,50 +19,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Delocal,
-    External,
-    For,
-    If,
-    Local,
-    Module,
-    Node,
-    Op,
-    Var,
-    While,
-    Within,
-)
 from retrograd.compiler.ir.traversal import map_bodies, map_children, rebuilt, walk
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 
 
-def extend_live_ranges(module: Module, *, max_live: int = 64) -> Module:
+def extend_live_ranges(module: ir.Module, *, max_live: int = 64) -> ir.Module:
     """Keep temporaries of Withins that other Withins compute; at most `max_live` variables in each."""
     return map_bodies(module, _Extender(module, max_live).body)
 
 
 class _Extender:
-    def __init__(self, module: Module, max_live: int) -> None:
+    def __init__(self, module: ir.Module, max_live: int) -> None:
         self.accesses = AccessAnalysis(module)
         self.numbering = ValueNumbering(module, self.accesses)
         self.max_live = max_live
         #: how often each variable becomes live; only what does so once can live longer
-        self.births: Counter[Var] = Counter()
+        self.births: Counter[ir.Var] = Counter()
 
-    def body(self, body: Block) -> Block:
-        self.births = Counter(node.var for node in walk(body) if isinstance(node, Local))
+    def body(self, body: ir.Block) -> ir.Block:
+        self.births = Counter(node.var for node in walk(body) if isinstance(node, ir.Local))
         return self.block(body)
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: ir.Block) -> ir.Block:
         """The block with every Within in it done, outer ones first: they save most."""
         return rebuilt(block, [self.node(node) for node in block])
 
-    def node(self, node: Node) -> Node:
-        if isinstance(node, Within) and any(isinstance(inner, Within | If) for inner in node.compute):
+    def node(self, node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Within) and any(isinstance(inner, ir.Within | ir.If) for inner in node.compute):
             keeping = _ExtendedWithin(self, clobbered_between(node, self.accesses))
             compute = keeping.block(node.compute)
             if keeping.room < self.max_live:
@@ -78,39 +63,39 @@ class _ExtendedWithin:
         self.changed = changed
         self.room = extender.max_live
 
-    def block(self, block: Iterable[Node]) -> Block:
+    def block(self, block: Iterable[ir.Node]) -> ir.Block:
         """The compute block, with the kept temporaries in place."""
-        out: list[Node] = []
+        out: list[ir.Node] = []
         for node in block:
-            born: list[Node] = []
+            born: list[ir.Node] = []
             found = self.node(node, born)
             out += [*born, *found]
         return tuple(out)
 
-    def node(self, node: Node, born: list[Node]) -> Block:
+    def node(self, node: ir.Node, born: list[ir.Node]) -> ir.Block:
         """The replacement of the statement; the locals that are kept go to `born`, as a branch cannot leave them live."""
         match node:
-            case Within(compute, body):
+            case ir.Within(compute, body):
                 values = self.extender.numbering.of(compute)
                 taken = self.taken(values)
                 if not any(value.weight for value in taken):
                     return (node,)
                 statements = [s for value in taken for s in value.statements]
-                born += [s for s in statements if isinstance(s, Local)]
-                kept = self.nodes([s for s in statements if not isinstance(s, Local)], born)
+                born += [s for s in statements if isinstance(s, ir.Local)]
+                kept = self.nodes([s for s in statements if not isinstance(s, ir.Local)], born)
                 gone = {id(value) for value in taken}
                 rest = tuple(s for value in values if id(value) not in gone for s in value.statements)
                 # Nothing can be kept beyond the end of a Within that stays.
                 return (*kept, node._replace(compute=rest)) if rest else (*kept, *self.nodes(body, born))
-            case If(test, then, orelse, post):
+            case ir.If(test, then, orelse, post):
                 if not self.changed.writes.isdisjoint((test.a, test.b, post.a, post.b)):
                     # Undone, it may take the other branch, which does not free the locals that this branch keeps.
                     return (node,)
                 return (node._replace(then=self.nodes(then, born), orelse=self.nodes(orelse, born)),)
-            case Op() | Local() | Delocal() | While() | For() | Call() | Check() | External():
+            case ir.Op() | ir.Local() | ir.Delocal() | ir.While() | ir.For() | ir.Call() | ir.Check() | ir.External():
                 return (node,)
 
-    def nodes(self, block: Iterable[Node], born: list[Node]) -> Block:
+    def nodes(self, block: Iterable[ir.Node], born: list[ir.Node]) -> ir.Block:
         return tuple([new for node in block for new in self.node(node, born)])
 
     def taken(self, values: Iterable[NumberedValue]) -> list[NumberedValue]:
@@ -120,7 +105,7 @@ class _ExtendedWithin:
         for value in values:
             if value.opaque or value.access.stack or not value.needs <= numbers or len(value.locals) > self.room:
                 continue
-            whole = any(isinstance(statement, Delocal) for statement in value.statements)
+            whole = any(isinstance(statement, ir.Delocal) for statement in value.statements)
             once = all(self.extender.births[var] == 1 for var in value.locals)
             if once and not whole and not self.changed.clobbers(value.access):
                 self.room -= len(value.locals)

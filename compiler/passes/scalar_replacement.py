@@ -23,29 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, constant_regions, private_regions
 from retrograd.compiler.ir.opcode_facts import facts
-from retrograd.compiler.ir.statements import (
-    Block,
-    Call,
-    Check,
-    Const,
-    Delocal,
-    External,
-    For,
-    If,
-    Kind,
-    Local,
-    Module,
-    Node,
-    Op,
-    Region,
-    Var,
-    While,
-    Within,
-)
 from retrograd.compiler.ir.traversal import bodies, map_children, splice, walk
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
@@ -53,24 +35,24 @@ from retrograd.isa.table import TABLE
 #: deeper than this, loops count no more
 _MOST_WEIGHT = ASSUMED_TRIPS**6
 #: the words of a region that are accessed
-Word = tuple[Region, int]
+Word = tuple[ir.Region, int]
 Words = frozenset[Word]
 _NONE: Words = frozenset()
 
 
 def replace_arrays_by_scalars(
-    module: Module, *, max_live: int = 96, largest: int = 64, largest_argument: int = 32
-) -> Module:
+    module: ir.Module, *, max_live: int = 96, largest: int = 64, largest_argument: int = 32
+) -> ir.Module:
     """Replace arrays of at most `largest` words, of arguments `largest_argument`, by at most `max_live` variables."""
     accesses = AccessAnalysis(module)
     constants = constant_regions(module, accesses)
     survey = _Survey(module)
     local = {r for r in private_regions(module) - survey.elsewhere if len(survey.bodies.get(r, ())) == 1}
-    entrances: set[Region] = set()
+    entrances: set[ir.Region] = set()
     if module.arguments is not None:
         entrances = {r for r in module.arguments if survey.bodies.get(r) == {0}} - survey.elsewhere
     room = max_live
-    chosen: set[Region] = set()
+    chosen: set[ir.Region] = set()
     for region in sorted(local | entrances, key=lambda r: -survey.weights[r] / len(survey.words[r])):
         count = len(survey.words[region])
         if region in local:
@@ -93,30 +75,30 @@ def replace_arrays_by_scalars(
 class _Survey:
     """Where arrays are accessed: in which bodies, at which words, how often."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ir.Module) -> None:
         self.w = module.format
-        self.bodies: dict[Region, set[int]] = {}
-        self.words: dict[Region, set[int]] = {}
-        self.weights: dict[Region, float] = {}
+        self.bodies: dict[ir.Region, set[int]] = {}
+        self.words: dict[ir.Region, set[int]] = {}
+        self.weights: dict[ir.Region, float] = {}
         #: the kind of the variables that are stored in a word, or loaded from it
-        self.kinds: dict[Word, Kind] = {}
+        self.kinds: dict[Word, ir.Kind] = {}
         #: regions that are accessed at unknown indices or by a procedure, too
-        self.elsewhere: set[Region] = set()
+        self.elsewhere: set[ir.Region] = set()
         #: statement -> the words that it accesses; the statements are kept so that their numbers stay theirs
-        self.touched: dict[int, tuple[Node, Words]] = {}
+        self.touched: dict[int, tuple[ir.Node, Words]] = {}
         known = {region for region in module.regions if region.address is not None}
         looks = False
         anywhere = False
         for number, body in enumerate(bodies(module)):
             self.block(body, number, 1)
             for node in walk(body):
-                looks |= isinstance(node, External)
-                anywhere |= isinstance(node, Op) and node.region is None and facts(node.opcode).memory
+                looks |= isinstance(node, ir.External)
+                anywhere |= isinstance(node, ir.Op) and node.region is None and facts(node.opcode).memory
         if looks or anywhere:
             self.elsewhere |= known
         self.elsewhere |= self.bodies.keys() - known
 
-    def block(self, block: Block, number: int, weight: float) -> Words:
+    def block(self, block: ir.Block, number: int, weight: float) -> Words:
         found = _NONE
         for node in block:
             touched = self.node(node, number, weight)
@@ -124,26 +106,26 @@ class _Survey:
                 found |= touched
         return found
 
-    def node(self, node: Node, number: int, weight: float) -> Words:
+    def node(self, node: ir.Node, number: int, weight: float) -> Words:
         touched = _NONE
         match node:
-            case Op(region=Region() as region):
+            case ir.Op(region=ir.Region() as region):
                 touched = self.access(node, region, number, weight)
-            case Within(compute, body):
+            case ir.Within(compute, body):
                 touched = self.block(compute, number, 2 * weight) | self.block(body, number, weight)
-            case For(body=body) | While(body=body):
+            case ir.For(body=body) | ir.While(body=body):
                 touched = self.block(body, number, min(ASSUMED_TRIPS * weight, _MOST_WEIGHT))
-            case If(_, then, orelse):
+            case ir.If(_, then, orelse):
                 touched = self.block(then, number, weight / 2) | self.block(orelse, number, weight / 2)
-            case Call(regions=regions):
+            case ir.Call(regions=regions):
                 self.elsewhere.update(regions)
-            case Op() | Local() | Delocal() | Check() | External():
+            case ir.Op() | ir.Local() | ir.Delocal() | ir.Check() | ir.External():
                 pass
         if touched:
             self.touched[id(node)] = node, touched
         return touched
 
-    def access(self, op: Op, region: Region, number: int, weight: float) -> Words:
+    def access(self, op: ir.Op, region: ir.Region, number: int, weight: float) -> Words:
         at = self.place(op, region)
         self.bodies.setdefault(region, set()).add(number)
         if at is None:
@@ -152,22 +134,22 @@ class _Survey:
         self.words.setdefault(region, set()).add(at)
         self.weights[region] = self.weights.get(region, 0) + weight
         register = op.b if op.opcode.entry.name == "st" else op.d
-        if isinstance(register, Var):
+        if isinstance(register, ir.Var):
             self.kinds[region, at] = register.kind
         return frozenset({(region, at)})
 
-    def place(self, op: Op, region: Region) -> int | None:
+    def place(self, op: ir.Op, region: ir.Region) -> int | None:
         """The index of the word, if it is known and there is one."""
-        if not isinstance(op.a, Const) or region.address is None:
+        if not isinstance(op.a, ir.Const) or region.address is None:
             return None
         at = (op.a.word + op.imm - region.address) & self.w.mask
         return at if at < region.size else None
 
-    def of(self, node: Node) -> Words:
+    def of(self, node: ir.Node) -> Words:
         found = self.touched.get(id(node))
         return _NONE if found is None else found[1]
 
-    def of_block(self, block: Iterable[Node]) -> Words:
+    def of_block(self, block: Iterable[ir.Node]) -> Words:
         return _NONE.union(*map(self.of, block))
 
 
@@ -175,8 +157,8 @@ class _Survey:
 class _Lifetimes:
     """The regions whose variables live in one block or Within, by the statements of their first and last access."""
 
-    first: dict[int, list[Region]] = field(default_factory=dict)
-    last: dict[int, list[Region]] = field(default_factory=dict)
+    first: dict[int, list[ir.Region]] = field(default_factory=dict)
+    last: dict[int, list[ir.Region]] = field(default_factory=dict)
 
 
 class _Replacer:
@@ -186,10 +168,10 @@ class _Replacer:
         self,
         survey: _Survey,
         accesses: AccessAnalysis,
-        body: Block,
-        chosen: set[Region],
-        local: set[Region],
-        constants: frozenset[Region],
+        body: ir.Block,
+        chosen: set[ir.Region],
+        local: set[ir.Region],
+        constants: frozenset[ir.Region],
     ) -> None:
         self.survey = survey
         self.accesses = accesses
@@ -198,13 +180,13 @@ class _Replacer:
         self.replaced = chosen & here
         self.local = self.replaced & local
         self.constants = constants
-        self.variables: dict[Word, Var] = {}
+        self.variables: dict[Word, ir.Var] = {}
         #: identity of a block or Within -> the regions that live there
         self.lifetimes: dict[int, _Lifetimes] = {}
         #: a variable into which a word was exchanged -> the word's
-        self.names: dict[Var, Var] = {}
+        self.names: dict[ir.Var, ir.Var] = {}
 
-    def body(self, entrances: Iterable[Region] = ()) -> Block:
+    def body(self, entrances: Iterable[ir.Region] = ()) -> ir.Block:
         if not self.replaced and not self.constants:
             return self.source
         for region in self.local:
@@ -213,25 +195,25 @@ class _Replacer:
         if self.names:
             block = Renaming(self.names).block(block)
         arguments = [region for region in entrances if region in self.replaced]
-        compute: list[Node] = []
+        compute: list[ir.Node] = []
         for region in sorted(arguments, key=lambda r: r.address or 0):
             for at in sorted(self.survey.words[region]):
                 var = self.variable((region, at))
-                place = Op(TABLE["exch"], var, Const(0), None, (region.address or 0) + at, region.span, region)
-                compute += [Local(var, span=region.span), place]
-        return (Within(tuple(compute), block, None, block[0].span),) if compute else block
+                place = ir.Op(TABLE["exch"], var, ir.Const(0), None, (region.address or 0) + at, region.span, region)
+                compute += [ir.Local(var, span=region.span), place]
+        return (ir.Within(tuple(compute), block, None, block[0].span),) if compute else block
 
-    def variable(self, word: Word) -> Var:
+    def variable(self, word: Word) -> ir.Var:
         found = self.variables.get(word)
         if found is None:
             region, at = word
-            kind = self.survey.kinds.get(word, Kind.INT)
-            found = self.variables[word] = Var(f"{region.name.rpartition('.')[2]}[{at}]", kind, region.span)
+            kind = self.survey.kinds.get(word, ir.Kind.INT)
+            found = self.variables[word] = ir.Var(f"{region.name.rpartition('.')[2]}[{at}]", kind, region.span)
         return found
 
     # ------------------------------------------------------------------ lifetimes
 
-    def find_life(self, region: Region) -> None:
+    def find_life(self, region: ir.Region) -> None:
         """Find the smallest part of the body that is run through once in the life of the region."""
         block, repeated = self.source, False
         home: int | None = None
@@ -244,7 +226,7 @@ class _Replacer:
             if len(at) > 1:
                 break
             match node:
-                case Within(compute, body):
+                case ir.Within(compute, body):
                     inside = [i for i, n in enumerate(compute) if any(r is region for r, _ in self.survey.of(n))]
                     outside = any(r is region for r, _ in self.survey.of_block(body))
                     restores = self.is_restored(node, region)
@@ -255,53 +237,53 @@ class _Replacer:
                     # A compute block runs twice.
                     repeated = bool(inside) or (repeated and not restores)
                     block = compute if inside else body
-                case If(_, then, orelse):
+                case ir.If(_, then, orelse):
                     branches = [b for b in (then, orelse) if any(r is region for r, _ in self.survey.of_block(b))]
                     if len(branches) > 1:
                         break
                     (block,) = branches
-                case For(body=body) | While(body=body):
+                case ir.For(body=body) | ir.While(body=body):
                     block, repeated = body, True
-                case Op() | Local() | Delocal() | Call() | Check() | External():
+                case ir.Op() | ir.Local() | ir.Delocal() | ir.Call() | ir.Check() | ir.External():
                     break
         assert home is not None
         found = self.lifetimes.setdefault(home, _Lifetimes())
         found.first.setdefault(span.start, []).append(region)
         found.last.setdefault(span.stop, []).append(region)
 
-    def is_restored(self, node: Within, region: Region) -> bool:
+    def is_restored(self, node: ir.Within, region: ir.Region) -> bool:
         """Whether the region is after the Within what it was before."""
         return region not in clobbered_between(node, self.accesses).stores
 
-    def words(self, regions: Iterable[Region]) -> list[Var]:
+    def words(self, regions: Iterable[ir.Region]) -> list[ir.Var]:
         return [self.variable((region, at)) for region in regions for at in sorted(self.survey.words[region])]
 
     # ------------------------------------------------------------------ rewriting
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: ir.Block) -> ir.Block:
         lives = self.lifetimes.get(id(block))
         if lives is None and not self.survey.of_block(block):
             return block
-        out: list[Node] = []
+        out: list[ir.Node] = []
         for i, node in enumerate(block):
             if lives is not None:
-                out += [Local(var, span=var.span) for var in self.words(lives.first.get(i, ()))]
+                out += [ir.Local(var, span=var.span) for var in self.words(lives.first.get(i, ()))]
             out.append(self.node(node))
             if lives is not None:
                 ended = self.words(lives.last.get(i, ()))
-                out += [Delocal(var, span=var.span) for var in reversed(ended)]
+                out += [ir.Delocal(var, span=var.span) for var in reversed(ended)]
         return splice(out)
 
-    def node(self, node: Node) -> Node:
+    def node(self, node: ir.Node) -> ir.Node:
         if not self.survey.of(node):
             return node
-        if isinstance(node, Op):
+        if isinstance(node, ir.Op):
             return node if node.region is None else self.access(node, node.region)
-        if isinstance(node, Within):
+        if isinstance(node, ir.Within):
             return self.within(node)
         return map_children(node, self.block)
 
-    def access(self, op: Op, region: Region) -> Op:
+    def access(self, op: ir.Op, region: ir.Region) -> ir.Op:
         at = self.survey.place(op, region)
         assert at is not None
         if region in self.constants:
@@ -309,7 +291,7 @@ class _Replacer:
                 return op
             assert region.data is not None
             word = region.data[at] if at < len(region.data) else 0
-            return op._replace(opcode=_move(op), a=Const(word & self.survey.w.mask), imm=0, region=None)
+            return op._replace(opcode=_move(op), a=ir.Const(word & self.survey.w.mask), imm=0, region=None)
         if region not in self.replaced:
             return op
         var = self.variable((region, at))
@@ -320,29 +302,29 @@ class _Replacer:
                 return op._replace(opcode=_move(op), d=var, a=op.b, b=None, imm=0, region=None)
         return op._replace(opcode=TABLE["swap"], a=var, imm=0, region=None)
 
-    def within(self, node: Within) -> Within:
+    def within(self, node: ir.Within) -> ir.Within:
         lives = self.lifetimes.get(id(node))
         first = lives.first if lives is not None else {}
         body_words = self.survey.of_block(node.body)
         # From the last statement backward, so that the later accesses of each word are known.
         later = body_words
-        reversed_compute: list[Node] = []
+        reversed_compute: list[ir.Node] = []
         fresh = _exchanged_into(node.compute, self.accesses)
-        gone: set[Var] = set()
+        gone: set[ir.Var] = set()
         for i in range(len(node.compute) - 1, -1, -1):
             inner = node.compute[i]
             words = self.survey.of(inner)
-            taken = isinstance(inner, Op) and inner.d in fresh and fresh[inner.d] == i and words.isdisjoint(later)
-            if taken and isinstance(inner, Op) and isinstance(inner.d, Var) and self.replaces(words):
+            taken = isinstance(inner, ir.Op) and inner.d in fresh and fresh[inner.d] == i and words.isdisjoint(later)
+            if taken and isinstance(inner, ir.Op) and isinstance(inner.d, ir.Var) and self.replaces(words):
                 # Nothing else accesses the word while it is in the register, so the register becomes the word's variable.
                 (word,) = words
                 self.names[inner.d] = self.variable(word)
                 gone.add(inner.d)
-            elif isinstance(inner, Local) and inner.var in gone:
+            elif isinstance(inner, ir.Local) and inner.var in gone:
                 pass
             else:
                 reversed_compute.append(self.node(inner))
-            reversed_compute += [Local(var, span=var.span) for var in reversed(self.words(first.get(i, ())))]
+            reversed_compute += [ir.Local(var, span=var.span) for var in reversed(self.words(first.get(i, ())))]
             later |= words
         return node._replace(compute=splice(reversed(reversed_compute)), body=self.block(node.body))
 
@@ -350,19 +332,24 @@ class _Replacer:
         return any(region in self.replaced for region, _ in words)
 
 
-def _move(op: Op) -> Opcode:
+def _move(op: ir.Op) -> Opcode:
     return TABLE[f"mov.{op.opcode.update}"]
 
 
-def _exchanged_into(compute: Block, accesses: AccessAnalysis) -> dict[Var, int]:
+def _exchanged_into(compute: ir.Block, accesses: AccessAnalysis) -> dict[ir.Var, int]:
     """local -> the place where a word of memory is exchanged into it while it is still zero"""
-    born: set[Var] = set()
-    out: dict[Var, int] = {}
+    born: set[ir.Var] = set()
+    out: dict[ir.Var, int] = {}
     for i, node in enumerate(compute):
-        if isinstance(node, Local):
+        if isinstance(node, ir.Local):
             born.add(node.var)
             continue
-        if isinstance(node, Op) and node.opcode.entry.name == "exch" and isinstance(node.d, Var) and node.d in born:
+        if (
+            isinstance(node, ir.Op)
+            and node.opcode.entry.name == "exch"
+            and isinstance(node.d, ir.Var)
+            and node.d in born
+        ):
             out[node.d] = i
         access = accesses.of(node)
         born -= access.reads | access.writes

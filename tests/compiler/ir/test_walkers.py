@@ -13,14 +13,15 @@ from retrograd.compiler.ir.statements import Node
 ROOT = Path(__file__).resolve().parents[3]
 KINDS = frozenset(kind.__name__ for kind in get_args(Node))
 #: the kinds of a step of linear code
-ITEMS = frozenset(name.strip() for name in Step.__annotations__["item"].__forward_arg__.split("|"))
+ITEMS = frozenset(name.strip().removeprefix("ir.") for name in Step.__annotations__["item"].__forward_arg__.split("|"))
 
 
 def silent(tree: ast.AST) -> Iterator[int]:
     """The lines of matches over statements that leave out a kind, or have a default."""
     for match in (node for node in ast.walk(tree) if isinstance(node, ast.Match)):
         patterns = [node for case in match.cases for node in ast.walk(case.pattern)]
-        named = {p.cls.id for p in patterns if isinstance(p, ast.MatchClass) and isinstance(p.cls, ast.Name)}
+        # `ir.Op` as well as `Op`.
+        named = {ast.unparse(p.cls).rpartition(".")[2] for p in patterns if isinstance(p, ast.MatchClass)}
         named &= KINDS | ITEMS
         default = any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None for c in match.cases)
         if named and (default or named not in (KINDS, ITEMS)):
@@ -40,4 +41,5 @@ def test_planted_defaults_are_found() -> None:
     assert list(silent(ast.parse(whole))) == []
     assert list(silent(ast.parse(whole + "\n    case _:\n        pass"))) == [1]
     assert list(silent(ast.parse(whole.replace("Call() | ", "")))) == [1]
+    assert list(silent(ast.parse(whole.replace("Call() | ", "").replace("Op", "ir.Op")))) == [1]
     assert list(silent(ast.parse("match e.op:\n    case 'add':\n        pass\n    case _:\n        pass"))) == []
