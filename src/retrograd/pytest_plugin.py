@@ -54,7 +54,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _format(value: str | Format, where: str = _OPTION) -> Format:
-    """Q32.32 as Format(64, 32). Raises UsageError, naming where it stands."""
+    """Q32.32 as Format(64, 32). Raises UsageError with the place of the text."""
     from retrograd.isa.diagnostics import InputError
     from retrograd.isa.words import format_of
 
@@ -66,9 +66,9 @@ def _format(value: str | Format, where: str = _OPTION) -> Format:
 
 @pytest.fixture
 def retrograd_format(request: pytest.FixtureRequest) -> Iterator[Format]:
-    """The format of functions that name no other: that of a parameter (`"Q16.16"` or a Format, indirect), or of the command line, or as it is.
+    """The format of functions that name no other: from a parameter (`"Q16.16"` or a Format, indirect), or from the command line.
 
-    The parameter None leaves it as it is.
+    The parameter None leaves it unchanged.
     """
     from retrograd.functions.compilation import format_or_default
     from retrograd.functions.reversible import use_format
@@ -98,7 +98,7 @@ def check_gradient(retrograd_format: Format) -> Callable[..., Any]:
 
 @pytest.fixture
 def assert_no_garbage(retrograd_format: Format) -> Callable[..., Any]:
-    """Nothing is left behind: see retrograd.testing.assert_no_garbage."""
+    """No garbage is left: see retrograd.testing.assert_no_garbage."""
     from retrograd import testing
 
     return testing.assert_no_garbage
@@ -106,7 +106,7 @@ def assert_no_garbage(retrograd_format: Format) -> Callable[..., Any]:
 
 @pytest.fixture
 def assert_erased_bits_below(retrograd_format: Format) -> Callable[..., Any]:
-    """No more is erased: see retrograd.testing.assert_erased_bits_below."""
+    """Fewer bits are erased: see retrograd.testing.assert_erased_bits_below."""
     from retrograd import testing
 
     return testing.assert_erased_bits_below

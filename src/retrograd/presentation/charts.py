@@ -1,8 +1,8 @@
-"""What all pictures share: colours, legends beside the axes, logarithmic axes; and `faults`, which measures what a reader could not read.
+"""Shared parts of pictures: colours, legends beside the axes, logarithmic axes; and `faults`, a check that a picture is legible.
 
-    faults(figure) = []    of a picture whose labels, legends, curves and ticks keep out of each other's way
+    faults(figure) = []    if labels, legends, curves and ticks do not overlap
 
-It draws the figure and compares the boxes of all texts, as matplotlib's renderer has them, so that a test can fail.
+It draws the figure and compares the boxes of all texts, as matplotlib's renderer has them, so that tests can check pictures.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.transforms import BboxBase
 
-#: distinguishable also by those who see no red or green (Okabe and Ito, 2008)
+#: distinguishable without red-green vision (Okabe and Ito, 2008)
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-#: a linear axis hides a bar that is this many times smaller than the largest
+#: ratio to the largest bar below which a linear axis hides a bar
 HIDDEN = 1e3
 #: pixels by which boxes may touch
 _TOUCH = 1.0
@@ -36,7 +36,7 @@ def colours(n: int) -> list[str]:
 
 
 def axes_of(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> tuple[Figure, Axes]:
-    """The axes and their figure; a figure of its own where none are given."""
+    """The axes and their figure; a new figure if none are given."""
     if ax is not None:
         figure: Any = ax.figure
         return figure, ax
@@ -45,26 +45,26 @@ def axes_of(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> tuple[F
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of this size in inches whose parts make room for each other."""
+    """A figure of this size in inches with constrained layout."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def legend(ax: Axes) -> None:
-    """To the right of the axes, where no curve is; none where nothing has a label."""
+    """Add a legend to the right of the axes, outside of curves; no legend if nothing has a label."""
     if ax.get_legend_handles_labels()[1]:
         ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, fontsize="small")
 
 
 def two_decades(axis: Axis) -> None:
-    """Let a logarithmic axis hold two powers of ten at least, which have labels: from one to another, where it holds fewer."""
+    """Extend a logarithmic axis to at least two powers of ten, which have labels."""
     from matplotlib.ticker import NullFormatter
 
     axis.set_minor_formatter(NullFormatter())
     lo, hi = sorted(float(x) for x in axis.get_view_interval())
     if lo <= 0:
-        return  # nothing is drawn that this axis has a place for
+        return  # no data within the range of this axis
     if math.floor(math.log10(hi) + 1e-9) - math.ceil(math.log10(lo) - 1e-9) >= 1:
         return
     begin, end = math.floor(math.log10(lo) + 1e-9), math.ceil(math.log10(hi) - 1e-9)
@@ -93,9 +93,9 @@ def counts_by_decades(ax: Axes) -> None:
 
 
 def faults(figure: Figure) -> list[str]:
-    """What is wrong with a picture: texts over each other or cut off, legends and labels over curves, ticks and axes that hide.
+    """The faults of a picture: overlapping or clipped texts, legends and labels over curves, illegible ticks, hidden bars.
 
-    Trap: of rotated texts the boxes are compared, which are larger than the texts, unless they stand upright.
+    Trap: for rotated texts the bounding boxes are compared, which are larger than the texts, unless they are vertical.
     """
     figure.draw_without_rendering()
     boxes = list(_boxes(figure))
@@ -109,7 +109,7 @@ def faults(figure: Figure) -> list[str]:
 
 
 def _boxes(figure: Figure) -> Iterator[tuple[str, BboxBase]]:
-    """Every text that is shown, a legend as a whole, with its box in pixels."""
+    """Every visible text, and each legend as a whole, with its box in pixels."""
     texts = [*figure.texts, *(text for ax in figure.axes for text in _texts(ax))]
     for text in texts:
         if text.get_visible() and text.get_text().strip():
@@ -172,7 +172,7 @@ def _over_curves(ax: Axes, boxes: Sequence[tuple[str, BboxBase]]) -> Iterator[st
 
 
 def _of_ticks(axis: Axis) -> Iterator[str]:
-    """Ticks that are hard to read: a factor for all of the axis at its end, 3.15·10⁰, one label alone."""
+    """Faults of ticks: a common factor at the end of the axis, 3.15·10⁰, a single label."""
     if axis.get_offset_text().get_text().strip():
         yield f"an axis times {axis.get_offset_text().get_text()}"
     labels = [label.get_text() for label in _tick_labels(axis)]
@@ -186,7 +186,7 @@ def _of_ticks(axis: Axis) -> Iterator[str]:
 
 
 def _hidden(ax: Axes) -> Iterator[str]:
-    """Bars or curves on a linear axis that are far smaller than the largest."""
+    """Bars or curves on a linear axis that are too small beside the largest."""
     from matplotlib.patches import Rectangle
 
     if ax.get_yscale() != "linear":

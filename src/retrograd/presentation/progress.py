@@ -1,4 +1,4 @@
-"""A progress bar on stderr, once what it counts has gone on for a while."""
+"""A progress bar on stderr for long work."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PATIENCE = 1.0
 
 
 class Bar:
-    """`with Bar(total, wanted, "running") as bar: bar(1)` for each that has ended: how many of how many, and how long it will take.
+    """Number of finished items, total, and remaining time: `with Bar(total, wanted, "running") as bar: bar(1)` for each item.
 
-    `wanted`: True shows it at once, False never, None where stderr is a terminal and waits for more than `PATIENCE`. `there`: of `total`,
-    those that need not be done, which are told apart and say nothing of how long the others take.
+    `wanted`: True shows it at once, False never, None after `PATIENCE` seconds if stderr is a terminal. `there`: items of `total`
+    that are already done; they are shown separately, and do not count in the estimate of the time.
     """
 
     def __init__(self, total: int, wanted: bool | None, doing: str, there: int = 0) -> None:
@@ -31,7 +31,7 @@ class Bar:
         return self
 
     def __call__(self, ended: int) -> None:
-        """So many more have ended."""
+        """Add a number of finished items."""
         self._done += ended
         if not self._wanted:
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Rows in aligned columns; those numbered in `right` are set to the right."""
+    """Rows in aligned columns; columns in `right` are aligned to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     flush = set(right)
     lines = []
