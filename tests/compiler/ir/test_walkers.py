@@ -20,8 +20,8 @@ def silent(tree: ast.AST) -> Iterator[int]:
     """The lines of matches over statements that leave out a kind, or have a default."""
     for match in (node for node in ast.walk(tree) if isinstance(node, ast.Match)):
         patterns = [node for case in match.cases for node in ast.walk(case.pattern)]
-        # `ir.Op` as well as `Op`.
-        named = {ast.unparse(p.cls).rpartition(".")[2] for p in patterns if isinstance(p, ast.MatchClass)}
+        # `ir.Op` as well as `Op`, but not `ast.If`.
+        named = {ast.unparse(p.cls).removeprefix("ir.") for p in patterns if isinstance(p, ast.MatchClass)}
         named &= KINDS | ITEMS
         default = any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None for c in match.cases)
         if named and (default or named not in (KINDS, ITEMS)):
