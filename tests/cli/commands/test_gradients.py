@@ -155,6 +155,6 @@ def test_misuse(cli: Cli, arguments: tuple[str, ...], found: str) -> None:
 def test_the_whole_message_of_an_error(cli: Cli) -> None:
     assert cli(*HYPOT, "--wrt", "z")[2] == (
         "error[RG0603]: `hypot` has no argument 'z'\n"
-        "  why: The function takes other arguments: another number of them, other types, or other shapes.\n"
+        "  why: The function takes another number of arguments, other types, or other shapes.\n"
         "  fix: its arguments are r, x, y\n"
     )
