@@ -6,7 +6,8 @@ lower → optimise → (erase) → emit
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.derivatives.activity import useful_variables
@@ -47,6 +48,11 @@ class Compiled:
     lowered: Lowered
     module: Module
     emitted: Emitted
+    #: programs of its derivatives, and what else is made of it once, by the key of the maker
+    derived: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "derived": {}}
 
     @property
     def program(self) -> Program:

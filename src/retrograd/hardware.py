@@ -9,6 +9,7 @@ for the way back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,8 @@ from retrograd.simulator.stores import limit_of
 from retrograd.values.marshal import from_words as values_of
 
 if TYPE_CHECKING:
-    from retrograd.hdl.bus.device import CoprocessorDriver
+    from retrograd.hdl.bus.device import CoprocessorDriver, DeviceRun
+    from retrograd.hdl.simulation.runs import SimulatedRun
 
 __all__ = ["HardwareResult", "run_on_hardware"]
 
@@ -48,18 +50,6 @@ class HardwareResult:
     #: bits that changed in registers and memory, and bits that were erased, in both directions together
     toggled_bits: int
     erased_bits: int
-
-
-@dataclass(frozen=True)
-class _Way:
-    """One direction: the memory and its cotangents afterwards, and the counts."""
-
-    memory: list[int]
-    cotangents: list[int]
-    cycles: int
-    steps: int
-    toggled: int
-    erased: int
 
 
 def run_on_hardware(
@@ -98,30 +88,33 @@ def run_on_hardware(
         seed = compiled.arguments[at].address
     memory = argument_words(compiled, values)
     if device is not None:
-        ways = _on_device(device, compiled.program, memory, backward, seed, scale, limit)
+        after, cotangents, ways = _on_device(device, compiled.program, memory, backward, seed, scale, limit)
     else:
-        ways = _simulated(compiled.program, memory, backward, seed, scale, verilator, vcd, limit)
-    there, back = ways[0], ways[1] if len(ways) > 1 else None
-    after = [values_of(a.type, there.memory[a.address : a.address + a.type.size], w) for a in compiled.arguments]
+        after, cotangents, ways = _simulated(compiled.program, memory, backward, seed, scale, verilator, vcd, limit)
     gradients = None
-    if back is not None:
+    if seed is not None:
         found = {}
         for a in wanted:
             words = slice(a.address, a.address + a.type.size)
-            found[a.name] = shaped(
-                a.type, from_words(back.cotangents[words], sizes(a.type, memory[words], w), scale, w)
-            )
+            found[a.name] = shaped(a.type, from_words(cotangents[words], sizes(a.type, memory[words], w), scale, w))
         gradients = by_choice(None, found)
+    there, back = ways[0], ways[1] if seed is not None else None
     return HardwareResult(
-        request.function.results(*after),
+        request.function.results(
+            *(values_of(a.type, after[a.address : a.address + a.type.size], w) for a in compiled.arguments)
+        ),
         gradients,
         there.cycles,
         back.cycles if back else 0,
-        there.steps,
-        back.steps if back else 0,
+        there.retired,
+        back.retired if back else 0,
         sum(way.toggled for way in ways),
         sum(way.erased for way in ways),
     )
+
+
+#: words of memory after the run, cotangents of memory, and the counts of each direction
+_Ran = tuple[Sequence[int], Sequence[int], Sequence["SimulatedRun | DeviceRun"]]
 
 
 def _simulated(
@@ -133,7 +126,7 @@ def _simulated(
     verilator: Path | None,
     vcd: str | None,
     steps: int,
-) -> list[_Way]:
+) -> _Ran:
     from retrograd.hdl.simulation.runs import Place, run
 
     loss = None if seed is None else Place(seed)
@@ -154,23 +147,19 @@ def _simulated(
         if one.stop != "halted":
             why = one.code or f"it takes more than {steps} instructions"
             raise BusError(f"{way} ended at PC = {one.pc}: {why}", _HINT)
-    return [_Way(one.memory, one.memory_cotangents, one.cycles, one.retired, one.toggled, one.erased) for one in ran]
+    return ran[0].memory, ran[-1].memory_cotangents, ran
 
 
 def _on_device(
     device: CoprocessorDriver, program: Any, memory: list[int], backward: bool, seed: int | None, scale: int, steps: int
-) -> list[_Way]:
+) -> _Ran:
     device.load(program, memory, backward=backward)
     if seed is None:
         outcome = device.run(steps)
         device.need(outcome, "the run")
-        return [_Way(device.memory(), [], outcome.cycles, outcome.retired, outcome.toggled, outcome.erased)]
+        return device.memory(), [], [outcome]
     found = device.gradient(seed, scale=scale, steps=steps)
-    there, back = found.forward, found.backward
-    return [
-        _Way(found.memory, [], there.cycles, there.retired, there.toggled, there.erased),
-        _Way([], found.memory_cotangents, back.cycles, back.retired, back.toggled, back.erased),
-    ]
+    return found.memory, found.memory_cotangents, [found.forward, found.backward]
 
 
 _HINT = "`retrograd explain` describes the code; rg.run of the same function shows the trap in the source."

@@ -74,21 +74,13 @@ def derivative_trap(
 
 COTANGENT_HINT = "Take a smaller `scale`, scale the loss, or use a format with more bits before the point."
 
-#: derived programs that are kept
-_KEPT = 64
-_programs: dict[tuple[Any, ...], tuple[Compiled, Any]] = {}
-
 
 def kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-    """The object that was made for a compiled function under this key, made at most once."""
-    full = (id(compiled), *key)
-    found = _programs.get(full)
+    """The object that was made for a compiled function under this key, made once."""
+    found = compiled.derived.get(key)
     if found is None:
-        if len(_programs) >= _KEPT:
-            del _programs[next(iter(_programs))]
-        # The function is kept beside the object, so that no other function has its identity.
-        found = _programs[full] = compiled, make()
-    made: T = found[1]
+        found = compiled.derived[key] = make()
+    made: T = found
     return made
 
 
