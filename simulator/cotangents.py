@@ -1,6 +1,6 @@
-"""Cotangents of a machine's words: where they stand, and what became of those of freed ancillas.
+"""Cotangents of a machine's words, and the account of cotangents that were dropped when their ancillas were freed.
 
-What an instruction does to them is in `isa.lifted`.
+The steps of cotangents are computed from the table of instructions, in `isa/derivatives/`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol, overload
 
 
 class Store(Protocol):
-    """A machine's words: a list of ints, or what a faster machine has in its place."""
+    """A machine's words: a list of ints, or the sequence that another engine has in its place."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[int]: ...
@@ -25,28 +25,28 @@ class Store(Protocol):
 
 
 class Fault(Exception):
-    """A guard that did not hold, before the machine adds where it stands."""
+    """A guard did not hold. The machine makes a Trap of it, which names the place."""
 
     def __init__(self, code: str, value: int | None = None, cotangent: bool = False) -> None:
         super().__init__(code)
         self.code = code
         self.value = value
-        #: it is a cotangent that does not fit, or cannot come back
+        #: whether a cotangent does not fit, or cannot come back
         self.cotangent = cotangent
 
 
 class Cotangents:
-    """The companions of all registers and memory words, and what became of those of freed ancillas.
+    """The cotangents of all registers and memory words.
 
-    Crossing a point where an ancilla is freed exchanges its cotangent with a word that belongs to that point of the
-    run, zero at first: crossed the other way, the point gives it back. `keep` keeps these words. Without it they are
-    lost, `dropped` counts them, and going back over the last of them faults, since all that follows would be wrong.
-    `strict` loses none, and faults instead.
+    An ancilla is freed at a point of the run. Crossing the point exchanges the ancilla's cotangent with a word that belongs to
+    the point and is zero at first. Crossing it the other way exchanges them back. With `keep`, these words are kept. Without,
+    they are lost: `dropped` counts those that are not zero, and to cross the last such point backward is a fault, since every
+    later cotangent would be wrong. With `strict`, to lose a cotangent that is not zero is a fault.
     """
 
-    #: +1, or −1 after the host has turned the machine round: which way along its run it goes
+    #: +1 along the run; −1 after `Machine.turn`, against it
     way: int
-    #: cotangents dropped that were not zero
+    #: how many cotangents were dropped that were not zero
     dropped: int
     _crossed: int
     _lost: tuple[int, int] | None
@@ -58,7 +58,7 @@ class Cotangents:
         self.strict = strict
         self.way = 1
         self.dropped = 0
-        #: point of the run -> the cotangent dropped there, where that was not zero
+        #: point of the run -> the cotangent dropped there, if it was not zero
         self.kept: dict[int, int] = {}
         self._crossed = 0
         self._lost = None
@@ -71,19 +71,19 @@ class Cotangents:
         return made
 
     def clear(self) -> None:
-        """All cotangents zero, as before the first step; the count of what was dropped stays."""
+        """Set all cotangents to zero, as before the first step. The count of dropped cotangents stays."""
         self.registers[:] = [0] * len(self.registers)
         self.memory[:] = [0] * len(self.memory)
         self.kept.clear()
         self._lost = None
 
     def drop(self, word: int) -> int:
-        """Cross a point where the ancilla with this cotangent is free; its cotangent from here on.
+        """Cross a point at which the ancilla with this cotangent is freed. Returns its cotangent behind the point.
 
-        Raises Fault, having changed nothing: RG0409 where a lost cotangent would have to come back, RG0408 where one
-        would be lost that must not be.
+        Raises Fault, having changed nothing: RG0409 if a lost cotangent would have to come back, RG0408 if a cotangent would be
+        lost and `strict` forbids it.
         """
-        # Points are counted along the run, so the same one is met again only from the other side.
+        # Points are counted along the run, so a point is met again only from its other side.
         point = self._crossed if self.way > 0 else self._crossed - 1
         if self._lost == (point, -self.way):
             raise Fault("RG0409", cotangent=True)

@@ -3,10 +3,10 @@
     i = code[PC];  execute i if DIR = +1, the inverse of i if DIR = −1
     PC += DIR · (BR if BR ≠ 0 else 1)
 
-Everything faster is tested against this. Every step can be undone at every reachable point, and a trap
-leaves the machine as it was before the faulting instruction.
+All other engines are tested against this machine. Every step can be undone at every reachable point. A trap leaves the
+machine as it was before the faulting instruction.
 
-With D = 1 every word has a cotangent, and a step moves these too (`cotangents`). The gradient of a program's result:
+With D = 1 every word has a cotangent, and a step moves the cotangents too (`cotangents.py`). The gradient of a program's result:
 
     machine.run()                                  # forward, D = 0
     machine.differentiating = True
@@ -22,29 +22,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError, shorten_traceback
-from retrograd.isa.encoding import Instruction, inverse, write
-from retrograd.isa.entries import Opcode
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, shorten_traceback
 from retrograd.isa.program import Program, program_of
-from retrograd.isa.table import Table
-from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents, Fault, Store
-from retrograd.simulator.semantics import Handler, handler, lifted_handler
+from retrograd.simulator.decoding import HALTS, TURNS, Decoded, decode
 from retrograd.simulator.stores import WordsView, integer_of, limit_of, words_of
+from retrograd.simulator.trap_messages import trap_diagnostic
 
 if TYPE_CHECKING:
     from retrograd.isa.microarchitecture.timing import Execution
 
 REGISTERS = 256
-#: words of data memory that a machine grants unless told otherwise
+#: words of data memory that a machine grants by default
 MEMORY_LIMIT = 1 << 26
-
-_PLAIN, _TURNS, _HALTS = 0, 1, 2
-#: handler, rd, ra, rb, imm as a word, and whether it turns or halts
-_Decoded = tuple[Handler, int, int, int, int, int]
 
 #: registers, memory, PC, BR, DIR; then D and the cotangents of registers and memory, on a machine that has them
 MachineState = tuple[Any, ...]
@@ -68,7 +60,7 @@ class Outcome:
 
 
 class Trap(RetrogradError):
-    """An instruction that could not execute; the machine stands before it and can go back."""
+    """An instruction could not execute. The machine stands before it, and can run back from there."""
 
     def __init__(self, diagnostic: Diagnostic, pc: int, direction: int, value: int | None) -> None:
         super().__init__(diagnostic)
@@ -81,10 +73,15 @@ class Trap(RetrogradError):
 class Machine:
     """R[0..255], M[0..N), PC, BR, DIR, and a program.
 
-    As `retrograd.Machine` it also takes the path of a program, text or image. `memory` gives it more words than the program asks for. `backward=True` starts at `finish` with DIR = −1. `overflow=False` lets fixed-point results wrap;
-    `strict=True` erases nothing: it refuses `erase`. `keep_dropped=True` keeps the cotangents of freed ancillas, so that gradients
-    can be undone. Raises InputError RG0421 where the program wants more memory than `memory_limit`, ImageError RG0306 for an
-    illegal encoding, VerificationError without one start and finish.
+    `program`: a Program; for `retrograd.Machine` also the path of a text or an image.
+    `memory`: the number of data words, where that is more than the program declares.
+    `backward=True`: start at `finish` with DIR = −1.
+    `overflow=False`: fixed-point results wrap.
+    `strict=True`: `erase` traps.
+    `keep_dropped=True`: the cotangents of freed ancillas are kept, so that a run with D = 1 can be undone.
+
+    Raises InputError RG0421 if the program needs more memory than `memory_limit`, ImageError RG0306 for an illegal encoding,
+    VerificationError without exactly one start and one finish.
     """
 
     def __init__(
@@ -105,7 +102,7 @@ class Machine:
             raise InputError(Diagnostic("RG0421", message))
         self.program = program
         self.format = program.format
-        #: what instructions read and write; its users have the views below
+        #: the words that instructions read and write; users of the machine have the views below
         self._registers: Store = [0] * REGISTERS
         self._memory: Store = list(program.data) + [0] * (size - len(program.data))
         self._views: dict[str, WordsView] = {}
@@ -118,23 +115,23 @@ class Machine:
         #: how often each instruction was executed, by direction and address
         self.executed: dict[int, Store] = {+1: [0] * len(program.code), -1: [0] * len(program.code)}
         self._keep_dropped = keep_dropped
-        self._companions: Cotangents | None = None
+        self._cotangents: Cotangents | None = None
         self._differentiating = False
-        #: of `executed`, what was executed with the other D
+        #: the part of `executed` that was executed with the other D
         self._otherwise = {way: list(hits) for way, hits in self.executed.items()}
-        #: the code with D = 0 and D = 1, made when it is first needed
-        self._code: dict[bool, dict[int, list[_Decoded]]] = {}
+        #: the decoded code with D = 0 and D = 1, made when it is first needed
+        self._code: dict[bool, dict[int, list[Decoded]]] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """What a pickle holds: the program and the state as lists; code is decoded anew when it is next run."""
-        c = self._companions
+        """The program, and the state as lists. Code is decoded again before the next run."""
+        c = self._cotangents
         return {
             **vars(self),
             "_registers": list(self._registers),
             "_memory": list(self._memory),
             "_views": {},
             "executed": {way: list(hits) for way, hits in self.executed.items()},
-            "_companions": None if c is None else c.copy(),
+            "_cotangents": None if c is None else c.copy(),
             "_code": {},
         }
 
@@ -144,20 +141,13 @@ class Machine:
         )
 
     @property
-    def _decoded(self) -> dict[int, list[_Decoded]]:
+    def _decoded(self) -> dict[int, list[Decoded]]:
         """The code in each direction, with handlers that move the cotangents too if D = 1."""
         found = self._code.get(self._differentiating)
         if found is None:
-            found = self._code[self._differentiating] = self._decode(
-                self._companions if self._differentiating else None
-            )
+            cotangents = self._cotangents if self._differentiating else None
+            found = self._code[self._differentiating] = decode(self.program, self._modes, cotangents)
         return found
-
-    def _decode(self, cotangents: Cotangents | None) -> dict[int, list[_Decoded]]:
-        p = self.program
-        if cotangents is None:
-            return _plain(tuple(p.code), p.format, p.table, self._modes)
-        return _decode(p, self._modes, cotangents)
 
     # ---------------------------------------------------------------- state
 
@@ -224,23 +214,23 @@ class Machine:
         self._memory[address : address + len(block)] = block
 
     def state(self) -> MachineState:
-        """(registers, memory, PC, BR, DIR): equal states behave alike for ever.
+        """(registers, memory, PC, BR, DIR); with cotangents also (D, cotangents of registers, cotangents of memory).
 
-        Once there are cotangents, D and those of registers and memory follow. Cotangents kept from freed ancillas are not told.
+        Machines in equal states behave alike. Trap: the cotangents that `keep_dropped` keeps are not part of it.
         """
         state = tuple(self._registers), tuple(self._memory), self._pc, self._br, self._direction
-        if self._companions is None:
+        if self._cotangents is None:
             return state
-        return *state, self.differentiating, tuple(self._companions.registers), tuple(self._companions.memory)
+        return *state, self.differentiating, tuple(self._cotangents.registers), tuple(self._cotangents.memory)
 
     @property
     def at_end(self) -> bool:
-        """Standing where the next step in this direction halts."""
+        """Whether the next step in this direction halts."""
         return self._meets(self._direction)
 
     @property
     def at_origin(self) -> bool:
-        """Standing where there is no step to take back."""
+        """Whether there is no step to take back."""
         return self._meets(-self._direction)
 
     def _meets(self, direction: int) -> bool:
@@ -251,7 +241,7 @@ class Machine:
         return (met if direction > 0 else self.program.table.inverse(met)).halts
 
     def counts(self, direction: int | None = None) -> dict[str, int]:
-        """Executed instructions by the name of what was executed, in one direction or both."""
+        """name -> how many instructions of that name were executed, in one direction or both; backward, an instruction counts as its inverse."""
         total: Counter[str] = Counter()
         for way in (+1, -1) if direction is None else (direction,):
             for i, n in zip(self.program.instructions, self.executed[way], strict=True):
@@ -265,15 +255,15 @@ class Machine:
         return sum(self.executed[+1]) + sum(self.executed[-1])
 
     def executions(self) -> Counter[Execution]:
-        """How often what was executed, in more detail than `counts` tells: as much as the cycles of each depend on."""
+        """Execution -> how often. An Execution holds all that the cycles of an instruction depend on."""
         out: Counter[Execution] = Counter()
         for (_, execution), n in self.executions_at().items():
             out[execution] += n
         return out
 
     def executions_at(self) -> dict[tuple[int, Execution], int]:
-        """(address, what was executed there) -> how often: all counts of a run follow from these."""
-        # Imported here: whoever does not ask need not have the instructions scheduled.
+        """(address, Execution) -> how often. All other counts of a run follow from these."""
+        # Imported here, since it schedules the instructions, which takes long.
         from retrograd.isa.microarchitecture.timing import Execution
 
         out: dict[tuple[int, Execution], int] = {}
@@ -290,14 +280,14 @@ class Machine:
 
     @property
     def cycles(self) -> int:
-        """What the co-processor would take for the instructions executed, by the cycle model (docs/reference/timing.md)."""
+        """Cycles of the co-processor for the executed instructions, by the cycle model (docs/reference/timing.md)."""
         from retrograd.isa.microarchitecture.timing import total_cycles
 
         return total_cycles(self.executions(), self.format)
 
     @property
     def erased_bits(self) -> int:
-        """Bits lost to erase instructions, and to freed ancillas whose cotangents were dropped."""
+        """Bits lost: by `erase`, and by cotangents that were dropped when their ancillas were freed."""
         table = self.program.table
         erased = sum(n * table[name].erased_words for name, n in self.counts().items())
         return erased * self.format.width + self.dropped_bits
@@ -306,13 +296,13 @@ class Machine:
 
     @property
     def differentiating(self) -> bool:
-        """D: whether steps move cotangents. Set between runs; cotangents begin as zeros, and stay when it is set back."""
+        """D: whether steps move cotangents. It is set between runs. Cotangents begin as zeros, and stay when D is cleared."""
         return self._differentiating
 
     @differentiating.setter
     def differentiating(self, on: bool) -> None:
-        if on and self._companions is None:
-            self._companions = self._new_cotangents()
+        if on and self._cotangents is None:
+            self._cotangents = self._new_cotangents()
         if on != self._differentiating:
             self._otherwise = {
                 way: [n - other for n, other in zip(hits, self._otherwise[way], strict=True)]
@@ -322,16 +312,16 @@ class Machine:
 
     @property
     def cotangents(self) -> WordsView:
-        """The companions of the registers, as words; none before D is first set. Integers are stored mod 2^W."""
-        return self._shown("cotangents", None if self._companions is None else self._companions.registers)
+        """The cotangents of the registers, as words; empty before D is first set. Integers are stored mod 2^W."""
+        return self._shown("cotangents", None if self._cotangents is None else self._cotangents.registers)
 
     @property
     def memory_cotangents(self) -> WordsView:
-        """The companions of the memory words."""
-        return self._shown("memory_cotangents", None if self._companions is None else self._companions.memory)
+        """The cotangents of the memory words; empty before D is first set."""
+        return self._shown("memory_cotangents", None if self._cotangents is None else self._cotangents.memory)
 
     def _shown(self, name: str, store: Store | None) -> WordsView:
-        """What users see of a store, the same object for as long as the machine lives."""
+        """The view of a store: the same object for as long as the machine lives."""
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = WordsView([], self.format.mask, name)
@@ -339,36 +329,35 @@ class Machine:
         return view
 
     def clear_cotangents(self) -> None:
-        """All cotangents zero, those forgotten that were kept when their ancillas were freed."""
-        if self._companions is not None:
-            self._companions.clear()
+        """Set all cotangents to zero, and forget the cotangents that were kept when their ancillas were freed."""
+        if self._cotangents is not None:
+            self._cotangents.clear()
 
     @property
     def dropped_bits(self) -> int:
-        """Bits lost as ancillas were freed whose cotangents were not zero."""
-        return 0 if self._companions is None else self._companions.dropped * self.format.width
+        """Bits of cotangents that were not zero when their ancillas were freed."""
+        return 0 if self._cotangents is None else self._cotangents.dropped * self.format.width
 
     # ---------------------------------------------------------------- motion
 
     def turn(self) -> None:
-        """Face the other way: the next step takes back the last. An involution."""
+        """Reverse the direction: the next step takes back the last one. An involution."""
         self._pc -= self._direction * (self._br or 1)
         self._face_about()
 
     def _face_about(self) -> None:
         self._direction = -self._direction
-        if self._companions is not None:
-            self._companions.way = -self._companions.way
+        if self._cotangents is not None:
+            self._cotangents.way = -self._cotangents.way
 
     def step(self) -> bool:
-        """Execute one instruction; False where it halts instead. Raises Trap, having changed nothing."""
+        """Execute one instruction; False if it halts instead. Raises Trap, having changed nothing."""
         return self._loop(1) == 1
 
     def step_back(self) -> bool:
-        """Take back one step, DIR unchanged; False where there is none to take back.
+        """The inverse of `step`: undo the update of the PC, then the instruction. DIR is unchanged.
 
-        The exact inverse of `step`: undo the PC update, then undo the instruction. Raises Trap where the
-        instruction cannot be undone (an erase), having changed nothing.
+        Returns False if there is no step to take back. Raises Trap, having changed nothing, for an `erase`: it has no inverse.
         """
         if self.at_origin:
             return False
@@ -383,7 +372,7 @@ class Machine:
             self._face_about()
         self.executed[-direction][pc] += 1
         self._pc = pc
-        if kind == _TURNS:
+        if kind == TURNS:
             self._direction = -direction
         return True
 
@@ -397,8 +386,8 @@ class Machine:
     ) -> Outcome:
         """Step until the machine halts, reaches a breakpoint or a condition, or has taken `max_steps`.
 
-        `until(machine)` and the breakpoints are looked at after every step; `observe(machine, pc)` is called
-        after the instruction at `pc` has executed. Raises Trap; the machine can go on from there, either way.
+        `until(machine)` and the breakpoints are tested after every step. `observe(machine, pc)` is called after the instruction
+        at `pc` has executed. Raises Trap; the machine can go on from there, forward or backward.
         """
         try:
             max_steps = limit_of(max_steps)
@@ -418,7 +407,7 @@ class Machine:
         until: Callable[[Machine], bool] | None = None,
         observe: Callable[[Machine, int], None] | None = None,
     ) -> Outcome:
-        """Take back steps until there are no more: `run` with `step_back` for `step`."""
+        """Take back steps until there are no more: the inverse of `run`, with the same options."""
         try:
             max_steps = limit_of(max_steps)
             if not breakpoints and until is None and observe is None:
@@ -433,7 +422,7 @@ class Machine:
                 finally:
                     taken = self.retired - before
                     if halted and taken != max_steps:
-                        # Met backward, `start` does nothing; to take it back is only to stand on it again.
+                        # Met backward, `start` does nothing, so to take it back is to stand on it again.
                         self._face_about()
                         self.executed[-self._direction][self._pc] += 1
                         taken += 1
@@ -469,7 +458,7 @@ class Machine:
         return Outcome(Stop.HALTED if at_rest else Stop.LIMIT, steps)
 
     def _loop(self, max_steps: int | None) -> int:
-        """The step, over and over, with the state in local variables."""
+        """Repeat the step, with the state in local variables. Returns the number of steps."""
         registers, memory = self._registers, self._memory
         pc, br, direction = self._pc, self._br, self._direction
         decoded = self._decoded
@@ -482,7 +471,7 @@ class Machine:
                 if not 0 <= pc < size:
                     raise Fault("RG0410", pc)
                 execute, d, a, b, imm, kind = code[pc]
-                if kind == _HALTS and not br:
+                if kind == HALTS and not br:
                     break
                 br = execute(registers, memory, br, d, a, b, imm)
                 hits[pc] += 1
@@ -498,79 +487,11 @@ class Machine:
             self._pc, self._br, self._direction = pc, br, direction
         return limit - left
 
-    def _fetch(self, pc: int, direction: int) -> _Decoded:
+    def _fetch(self, pc: int, direction: int) -> Decoded:
         if not 0 <= pc < len(self._decoded[direction]):
             raise self._trap(Fault("RG0410", pc), pc, direction)
         return self._decoded[direction][pc]
 
     def _trap(self, fault: Fault, pc: int, direction: int) -> Trap:
-        program = self.program
-        span = program.source.span(pc)
-        way = "forward" if direction > 0 else "backward"
-        if 0 <= pc < len(program.code):
-            i = program.instructions[pc]
-            executed = i if direction > 0 else inverse(i, program.table)
-            where = f"pc {pc}, `{write(i)}` running {way}"
-            if direction < 0 and executed != i:
-                where += f" as `{write(executed)}`"
-        else:
-            where = f"pc {pc}, running {way}"
-        detail = _describe(fault, self)
-        diagnostic = Diagnostic(fault.code, f"{detail} (at {where})", span, line=program.source.line(span))
-        return Trap(diagnostic, pc, direction, fault.value)
-
-
-@lru_cache(maxsize=32)
-def _plain(code: tuple[int, ...], w: Format, table: Table, modes: frozenset[str]) -> dict[int, list[_Decoded]]:
-    """Without cotangents nothing in decoded code is a machine's own: those of one program share it."""
-    return _decode(Program(code, format=w, table=table), modes, None)
-
-
-def _decode(p: Program, modes: frozenset[str], cotangents: Cotangents | None) -> dict[int, list[_Decoded]]:
-    """The code in each direction, with handlers that move these cotangents too."""
-    w, code = p.format, p.instructions
-    made: dict[tuple[Opcode, bool], Handler] = {}
-
-    def decoded(i: Instruction) -> _Decoded:
-        o, same = i.opcode, cotangents is not None and i.ra == i.rb
-        execute = made.get((o, same))
-        if execute is None:
-            execute = handler(o, w, modes) if cotangents is None else lifted_handler(o, w, modes, same, cotangents)
-            made[o, same] = execute
-        kind = _HALTS if o.halts else _TURNS if o.turns else _PLAIN
-        return execute, i.rd, i.ra, i.rb, i.imm & w.mask, kind
-
-    return {+1: [decoded(i) for i in code], -1: [decoded(inverse(i, p.table)) for i in code]}
-
-
-def _describe(fault: Fault, machine: Machine) -> str:
-    """What went wrong, with the word that made it so."""
-    w, code, value = machine.format, fault.code, fault.value
-    size = len(machine.memory)
-    shown = "" if value is None else f"{w.signed(value)}"
-    fixed = "" if value is None else f"{float(w.to_real(value))}"
-    match code:
-        case "RG0404" if fault.cotangent:
-            return f"cotangent overflow in {w}, with cotangent {fixed}"
-        case "RG0408" if fault.cotangent:
-            return f"freeing the ancilla would drop its cotangent, {fixed}, and erase {w.width} bits"
-        case "RG0409" if fault.cotangent:
-            return "the cotangent that was dropped when the ancilla was freed here cannot come back"
-        case "RG0401":
-            negative = f"; as a signed word it is {shown}" if shown.startswith("-") else ""
-            return f"address {value} is outside the memory of {size} words{negative}"
-        case "RG0403":
-            return f"the argument {fixed} is outside the function's domain"
-        case "RG0404":
-            return f"fixed-point overflow in {w}, with operand {fixed}"
-        case "RG0405":
-            return f"control arrived by a jump (BR = {shown}), and this instruction does not end it"
-        case "RG0406" if machine.br == 0:
-            return "control came from above, but the comefrom's condition says that it came by the jump"
-        case "RG0406":
-            return f"control came by the jump (BR = {machine.br}), but the comefrom's condition says otherwise"
-        case "RG0407":
-            return f"the ancilla holds {shown}, not zero: freeing it would erase {w.width} bits"
-        case "RG0410":
-            return f"PC = {value} is outside the code of {len(machine.program.code)} instructions"
-    return KINDS[code].title
+        found = trap_diagnostic(self.program, fault, pc, direction, self._br, len(self._memory))
+        return Trap(found, pc, direction, fault.value)

@@ -1,7 +1,7 @@
-"""Opcode -> Python function on a machine's state, folded from the table.
+"""Handlers: a Python function for each opcode and format, computed from the expression tree of its instruction.
 
-One function an opcode and format: it reads the operands, checks every guard, and only then writes. So a
-trap has changed nothing. With D = 1 it reads and writes their cotangents, too.
+A handler reads its operands, checks all guards, and then writes. A trap has therefore changed nothing. With D = 1 the handler
+also reads and writes the cotangents of its operands.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def handler_source(opcode: Opcode, w: Format, modes: frozenset[str], cotangents:
     further = [g for g in cotangents.guards if g.mode == "always" or g.mode in modes]
     after = opcode.transition(w) | cotangents.after
     body: list[str] = []
-    # The commonest guard needs no tree: BR is at hand as an int, and must be zero.
+    # The most frequent guard needs no tree: BR, an int here, must be zero.
     if NOT_JUMPING in guards:
         body.append(f"if br: raise Fault({NOT_JUMPING.code!r}, br)")
     guards = [g for g in guards if g != NOT_JUMPING]
@@ -66,7 +66,7 @@ def handler_source(opcode: Opcode, w: Format, modes: frozenset[str], cotangents:
         body.append(f"if not {test}: raise Fault({guard.code!r}, {value}{of_cotangent})")
 
     changed = [(_TARGETS[p], text) for p, text in final.items() if p != "br"]
-    # Last, since it may fault too, and itself remembers.
+    # `drop` comes last, since it may raise a fault and changes the account of cotangents.
     changed += [(_TARGETS[p], f"drop({_TARGETS[p]})") for p in cotangents.drops]
     if changed:
         body.append(f"{', '.join(t for t, _ in changed)} = {', '.join(v for _, v in changed)}")
@@ -76,13 +76,13 @@ def handler_source(opcode: Opcode, w: Format, modes: frozenset[str], cotangents:
 
 @cache
 def handler(opcode: Opcode, w: Format, modes: frozenset[str]) -> Handler:
-    """The opcode as a Python function."""
+    """The handler of the opcode with D = 0."""
     run: Handler = _compiled(handler_source(opcode, w, modes))["handler"]
     return run
 
 
 def lifted_handler(opcode: Opcode, w: Format, modes: frozenset[str], same: bool, cotangents: Cotangents) -> Handler:
-    """The opcode with D = 1 as a Python function, which moves these cotangents; `same`: ra and rb are one register."""
+    """The handler of the opcode with D = 1, which moves these cotangents; `same`: ra and rb are the same register."""
     return _lifted_code(opcode, w, modes, same)(cotangents.registers, cotangents.memory, cotangents.drop)
 
 

@@ -1,9 +1,9 @@
-"""What users of a machine store in it: the words of registers, memory and cotangents; PC, BR, DIR; limits of steps.
+"""Views of a machine's words, and checks of the integers that its users store.
 
     machine.registers[i] = n        R[i] := n mod 2^W,  for every integer n
 
-Integers are what Python takes as an index: ints, bools, NumPy's integers. Anything else is refused with RG0603. So all engines
-store the same, whatever they keep their words in.
+An integer is any object that Python accepts as an index: int, bool, NumPy's integers. Other objects raise InputError RG0603.
+All engines store the same words, since all assignments pass through these views.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from retrograd.simulator.cotangents import Store
 
 
 def integer_of(value: Any, what: str) -> int:
-    """The value as an int. Raises InputError RG0603 for what is no integer; `what` names it there."""
+    """The value as an int. Raises InputError RG0603 for a value that is no integer; the message names it `what`."""
     try:
         return index(value)
     except TypeError:
@@ -27,7 +27,7 @@ def integer_of(value: Any, what: str) -> int:
 
 
 def limit_of(value: Any, what: str = "max_steps") -> int | None:
-    """A number of steps, or None for no limit. Raises InputError RG0603 for a negative number, and for what is no integer."""
+    """A number of steps, or None for no limit. Raises InputError RG0603 for a negative number, and for a value that is no integer."""
     if value is None:
         return None
     limit = integer_of(value, what)
@@ -38,14 +38,14 @@ def limit_of(value: Any, what: str = "max_steps") -> int | None:
 
 
 def words_of(values: Iterable[Any], mask: int, what: str) -> list[int]:
-    """The values mod 2^W, `mask` being 2^W − 1. Raises InputError RG0603 for what is no integer."""
+    """The values mod 2^W, with mask = 2^W − 1. Raises InputError RG0603 for a value that is no integer."""
     try:
         block = values.tolist() if hasattr(values, "tolist") else list(values)
     except TypeError:
         raise InputError(Diagnostic("RG0603", f"{what} = {values!r:.40} is no sequence of integers")) from None
     if not isinstance(block, list):
         block = [block]
-    # Words that need no masking are the rule, and to see that takes a fifth of the time of masking them.
+    # Most values are words already, and the test takes a fifth of the time of masking them.
     if set(map(type, block)) <= {int} and _fit(block, mask):
         return block
     return [integer_of(value, what) & mask for value in block]
@@ -67,15 +67,15 @@ def _fit(block: list[int], mask: int) -> bool:
 
 
 class WordsView(MutableSequence[int]):
-    """The words of a store as its user sees them: `words[i]` is an int, `words[i:j]` a list, and it equals a list of the same ints.
+    """The words of a store for users: `words[i]` is an int, `words[i:j]` a list; a view equals a list of the same ints.
 
-    An integer is stored mod 2^W. Its length is fixed: deleting and inserting raise TypeError. Other values raise InputError RG0603.
+    An integer is stored mod 2^W; other values raise InputError RG0603. The length is fixed: deleting and inserting raise TypeError.
     """
 
     __slots__ = ("_mask", "_what", "store")
 
     def __init__(self, store: Store, mask: int, what: str) -> None:
-        #: what the machine itself reads and writes
+        #: the sequence that the machine reads and writes
         self.store = store
         self._mask, self._what = mask, what
 

@@ -33,7 +33,7 @@ from retrograd.simulator.engines.translator.translations import (
 )
 from retrograd.simulator.machine import Machine
 
-#: steps of the interpreter between two looks of Python at its signals: a fraction of a second
+#: steps of the interpreter after which Python looks at its signals: a fraction of a second
 SLICE = 1 << 27
 #: steps of translated code that end before a user could press Ctrl-C, and words of memory that are copied in no time
 BRIEF, FEW_WORDS = 1 << 18, 1 << 14
@@ -86,8 +86,8 @@ class NativeEngine:
         self._format = w = machine.format
         machine._registers, machine._memory = _shared(machine._registers, w), _shared(machine._memory, w)
         machine.executed = {+1: ArrayWords(self.hits[0]), -1: ArrayWords(self.hits[1][::-1])}
-        if machine._companions is not None:
-            machine._companions = self.shared_cotangents(machine._companions)
+        if machine._cotangents is not None:
+            machine._cotangents = self.shared_cotangents(machine._cotangents)
             machine._code.pop(True, None)  # its handlers are bound to the cotangents before
         # Views that a user holds already show the words where they are now.
         for name in machine._views:
@@ -102,7 +102,7 @@ class NativeEngine:
 
     def _arguments(self, machine: Machine) -> tuple[Any, ...]:
         """The arguments of compiled code: the control block and the stores."""
-        companions = machine._companions
+        companions = machine._cotangents
         return (
             self.control.ctypes.data,
             _address(machine._registers),
@@ -138,7 +138,7 @@ class NativeEngine:
         return 0 <= machine._pc < len(code) and (not machine._br or "br" in code[machine._pc].opcode.writes)
 
     def _run_threaded(self, machine: Machine, steps: int) -> tuple[int, int]:
-        """(why it returned, steps taken)"""
+        """Run the interpreter for at most `steps` steps. Returns its Exit, and the steps taken."""
         control = self.control
         run, _ = entry()
         differentiating = machine._differentiating
@@ -159,7 +159,7 @@ class NativeEngine:
         try:
             run(*self._arguments(machine))
         finally:
-            # Ctrl-C is raised as the call returns: what was run is kept.
+            # Ctrl-C is raised as the call returns. The steps that were taken are kept.
             machine._br = int(control[Slot.BR])
             at = int(control[Slot.IP])
             machine._direction = -1 if at >= backward else 1
@@ -171,7 +171,7 @@ class NativeEngine:
         return why, steps - int(control[Slot.LEFT])
 
     def _collect(self, entries: NDArray[Any], n: int) -> None:
-        """Counts of executed instructions, from the decoded code to the machine's."""
+        """Move the counts of executed instructions from the decoded code to the machine's."""
         counts = entries["count"]
         self.hits[0] += counts[:n]
         self.hits[1] += counts[n + 1 : 2 * n + 1]
@@ -180,13 +180,13 @@ class NativeEngine:
     # ------------------------------------------------------------------ translated
 
     def translated(self, machine: Machine, left: int) -> int:
-        """Run from an end of the program; steps taken.
+        """Run the translation from an end of the program. Returns the steps taken.
 
-        It stops at the other end, where the interpreter must go on, or before the steps are used up.
+        It stops at the other end, at an instruction that the interpreter must execute, or before the steps are used up.
         """
         main = threading.current_thread() is threading.main_thread()
         if main and left > BRIEF and len(machine._memory) <= FEW_WORDS:
-            # To begin a thread takes as long as a short run. One that turns out to be long begins anew.
+            # To begin a thread takes as long as a short run, so the run is first tried without one.
             before = snapshot(machine)
             taken, why = self._translated_steps(machine, BRIEF, at_once=True)
             if why != Exit.LIMIT:
@@ -195,12 +195,12 @@ class NativeEngine:
         return self._translated_steps(machine, left, at_once=not main or left <= BRIEF)[0]
 
     def _translated_steps(self, machine: Machine, left: int, at_once: bool) -> tuple[int, int]:
-        """(steps taken, why it returned). `at_once`: in this thread, deaf to Ctrl-C."""
+        """Returns the steps taken and the Exit. `at_once`: run in this thread, which Ctrl-C cannot interrupt."""
         control = self.control
         n = len(machine.program.code)
         steps = left
         if machine._pc == (machine.program.finish if machine._direction < 0 else machine.program.start):
-            # It stands on what marks the end, which does nothing: no reason to decode the program.
+            # `start` and `finish` do nothing, so the step over them needs no decoded code.
             machine.executed[machine._direction][machine._pc] += 1
             machine._pc += machine._direction
             left -= 1
@@ -229,7 +229,7 @@ class NativeEngine:
         return steps - left - window, why
 
     def _undo(self, machine: Machine, steps: int) -> None:
-        """Go back over what went on after a failed guard, as if it had not been."""
+        """Undo the steps that were taken behind a failed guard: their effects, their counts and their dropped cotangents."""
         control = self.control
         executed = self.hits.copy()
         way = int(control[Slot.WAY])
@@ -244,7 +244,7 @@ class NativeEngine:
         control[Slot.WAY] = way
         for k, slot in enumerate(ACCOUNT):
             control[slot] = control[TranslatedSlot.SAVED + k]
-        # What was undone counts as never done. A step is taken back in the other direction, but where it turns round.
+        # Undone steps are not counted. A step is undone in the other direction, unless its instruction turns the direction.
         undone = self.hits - executed
         turns = np.array([i.opcode.turns for i in machine.program.instructions])
         other = undone[::-1, ::-1]
@@ -254,7 +254,10 @@ class NativeEngine:
 def _interruptible(
     control: NDArray[np.int64], run: Callable[..., int], *arguments: Any
 ) -> tuple[BaseException | None, int]:
-    """(what interrupted it, its result): in a thread of its own, so that Python hears of Ctrl-C and can ask it to stop."""
+    """Run compiled code in a thread, so that Python receives Ctrl-C and can stop the code at its next safepoint.
+
+    Returns the exception that interrupted the run, or None, and the code's result.
+    """
     ended = threading.Event()
     results: list[int] = []
 

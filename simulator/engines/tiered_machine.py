@@ -16,6 +16,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.simulator.cotangents import Cotangents
 from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.snapshot import Snapshot, restore, snapshot
 from retrograd.simulator.engines.tiering import FROM_VARIABLE, Decision, Ready, Reason, engine_named
 from retrograd.simulator.machine import Machine, Outcome
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 #: runs of fewer steps are left to Python without a decision: a single step of a debugger among them
 FEW = 4
-#: more than any run takes
-UNLIMITED = 1 << 62
 
 
 class TieredMachine(Machine):
@@ -139,10 +138,10 @@ class TieredMachine(Machine):
             return False
         if not self._differentiating:
             return True
-        assert self._companions is not None
-        lost = self._companions._lost
+        assert self._cotangents is not None
+        lost = self._cotangents._lost
         kept = self._keep_dropped or "strict" in self._modes
-        return not kept and (lost is None or lost[1] == self._companions.way)
+        return not kept and (lost is None or lost[1] == self._cotangents.way)
 
 
 def machine_for(program: Program, engine: str = "auto", **modes: Any) -> Machine:

@@ -66,7 +66,7 @@ class Costs:
     interpreter_step: float = 3e-9
     #: to enter compiled code, with the state of a machine
     enter: float = 60e-6
-    #: a row of a batch on a machine, whatever its steps
+    #: a row of a batch on a machine, beside its steps
     python_row: float = 30e-6
     interpreter_row: float = 100e-6
     #: to compile the interpreter's handlers of one entry of the table; to load them from the disk

@@ -1,9 +1,10 @@
 """Batches on the CPU: a program's translation, run for each row of a matrix of words, on all cores.
 
-    rows[i] := the words that are kept of memory, after the program has run on shared words and rows[i],  for each i
-    sums    := Σᵢ of words of memory, exactly
+    rows[i] := the kept words of memory, after the program has run on the shared words and rows[i],  for each i
+    sums    := Σᵢ of the summed words of memory, exactly
 
-An instance whose run does not end well (a trap, too many steps) is reported: one machine tells why.
+An instance that traps or exceeds its limit of steps is reported as failed. The caller runs it again on a machine, which raises
+the trap.
 """
 
 from __future__ import annotations
@@ -30,23 +31,22 @@ from retrograd.simulator.engines.batch.lanes import translate_lanes
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
+from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.words import DTYPES, zeros
 from retrograd.simulator.engines.translator.flow import PROMOTED, Variant, flow_of
 from retrograd.simulator.engines.translator.translate import translate
 from retrograd.simulator.engines.translator.translations import level_for
 from retrograd.simulator.stores import limit_of
 
-#: more than any run takes
-UNLIMITED = 1 << 62
-#: pieces that a thread's share is cut into, so that threads end together and progress shows
+#: pieces of a thread's share: threads end nearly together, and progress is shown
 PIECES = 16
 #: steps that the first instance may take before it is left to a thread
 PROBE = 1 << 22
-#: how many times the steps of those before it an instance may take before it is left to a thread
+#: an instance that takes more than this many times the steps of all instances before it is left to a thread
 FAR = 16
 #: words of a line of the cache
 LINE = 8
-#: seconds between two looks at how far the threads are
+#: seconds between two updates of the progress of threads
 GLANCE = 0.2
 
 WordMatrix = NDArray[np.uint64]
@@ -65,21 +65,22 @@ _Batch = ctypes.CFUNCTYPE(
 
 @dataclass(frozen=True)
 class RowResults:
-    """A batch afterwards."""
+    """The results of a batch."""
 
-    #: the words that are kept, one row for each instance; of one that failed, what it was given, if that is kept, else zeros
+    #: the kept words, one row for each instance. The row of a failed instance holds its given words if the same words are kept
+    #: as given, else zeros
     rows: WordMatrix
-    #: instructions executed by each
+    #: instructions executed by each instance
     steps: NDArray[np.int64]
-    #: words lost by each
+    #: words lost by each instance
     lost_words: NDArray[np.int64]
-    #: the instances that did not come to the end
+    #: the instances that did not reach the end
     failed: NDArray[np.int64]
-    #: the words that are summed, as signed numbers, over all instances that came to the end
+    #: the summed words, as signed numbers, over all instances that reached the end
     sums: list[int] = field(default_factory=list)
-    #: what each would take on the co-processor, if that was asked for
+    #: cycles of each instance on the co-processor, if they were requested
     cycles: NDArray[np.int64] | None = None
-    #: how many lanes gave up, so that they were run alone
+    #: the number of instances that left their lanes and ran alone
     given_up: int = 0
 
 
@@ -91,7 +92,7 @@ def cores() -> int:
 
 
 def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True, checks: bool = True) -> str:
-    """The batch's code as LLVM IR: `instance` runs one, `batch` all of a part of the rows."""
+    """The batch's code as LLVM IR: `instance` runs one instance, `batch` all instances of a range of rows."""
     return _ir(program, _variant(program, backward, overflow, checks))
 
 
@@ -115,9 +116,9 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
 
 Key = tuple[tuple[int, ...], Format, Table, Variant, int]
 
-#: loops over batches that are loaded: their addresses, 0 where there is none
+#: addresses of the loaded loops over batches; 0 for a loop that lanes cannot run
 _loops: dict[Key, int] = {}
-#: seconds of processors that batches have taken whose instances were not run side by side: a busy machine takes no more of them
+#: processor time of batches that ran without lanes, which does not depend on the load of the machine
 _seconds: dict[Key, float] = {}
 
 
@@ -126,7 +127,7 @@ def _key(program: Program, variant: Variant, lanes: int) -> Key:
 
 
 def _code(program: Program, variant: Variant, lanes: int = 1) -> int:
-    """The address of the loop over a batch; 0 where lanes are no help."""
+    """The address of the loop over a batch; 0 if lanes cannot run the program."""
     key = _key(program, variant, lanes)
     found = _loops.get(key)
     if found is None:
@@ -160,12 +161,13 @@ def price(program: Program, *, backward: bool, overflow: bool, checks: bool, cyc
 
 
 def at_hand(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
-    """Whether the code of such a batch is loaded already, so that nothing is gained by running a few rows without it."""
+    """Whether the code of such a batch is loaded."""
     return _key(program, _variant(program, backward, overflow, checks, cycles), 1) in _loops
 
 
 def longest_stretch(program: Program, backward: bool) -> int:
-    """More steps than an instance takes before it looks at its limit, where loops come round: with fewer, none is begun."""
+    """More steps than an instance takes between two tests of its limit, which are at back edges. An instance with fewer steps left
+    is not begun."""
     return _longest(tuple(program.code), program.format, program.table, backward)
 
 
@@ -191,10 +193,13 @@ def run_batch(
 ) -> RowResults:
     """Run the program for each row of words, from its start or, backward, from its finish.
 
-    `columns` says where a row's words go in an instance's memory, and what becomes of them; the first words, in and out, unless
-    given. The rest begins as `shared`, or as the program's data and zeros. `limit`: steps for each.
-    `checks=False` leaves out every guard but that of memory: what would trap goes on with wrapped words. `cycles`: count them.
-    `progress` is told how many more instances have ended. The result does not depend on `threads`.
+    `columns`: the places of a row's words in an instance's memory; by default a row is given and kept as the first words.
+    `shared`: the other words of memory at the beginning; by default the program's data and zeros.
+    `limit`: the most steps of an instance.
+    `checks=False`: guards are left out, except the bounds of memory, and words wrap.
+    `cycles=True`: cycles are counted.
+    `progress(n)` is called when n more instances have ended.
+    The result does not depend on `threads`.
     """
     w = program.format
     variant = _variant(program, backward, overflow, checks, cycles)
@@ -214,19 +219,19 @@ def run_batch(
 
     def work(first: int, last: int, steps: int = most) -> NDArray[np.int64]:
         memory, sums = zeros(n + 1, w), np.zeros_like(total)
-        into: list[Any] = [a.ctypes.data for a in (given, out, table, found.shared, memory)]
-        told: list[Any] = [a.ctypes.data for a in (report, status, sums, stop)]
-        run(*into[:2], first, last, *into[2:4], n, into[4], steps, *told)
+        inputs: list[Any] = [a.ctypes.data for a in (given, out, table, found.shared, memory)]
+        outputs: list[Any] = [a.ctypes.data for a in (report, status, sums, stop)]
+        run(*inputs[:2], first, last, *inputs[2:4], n, inputs[4], steps, *outputs)
         return sums
 
     def side_by_side(first: int, last: int, steps: int = most) -> NDArray[np.int64]:
-        """In lanes; what those give up, alone."""
-        # A vector that begins in the middle of a line of the cache is read from two.
+        """Run instances in lanes, then alone those that left their lanes."""
+        # Vectors are aligned to lines of the cache, since a vector across two lines takes two reads.
         room = zeros(lanes * (n + 1 + REGISTERS) + LINE, w)
         memory, sums = room[-room.ctypes.data % 64 // room.itemsize :], np.zeros_like(total)
-        into: list[Any] = [a.ctypes.data for a in (given, out, table, found.shared, memory)]
-        told: list[Any] = [a.ctypes.data for a in (report, status, sums, stop)]
-        _Batch(wide)(*into[:2], first, last, *into[2:4], n, into[4], steps, *told)
+        inputs: list[Any] = [a.ctypes.data for a in (given, out, table, found.shared, memory)]
+        outputs: list[Any] = [a.ctypes.data for a in (report, status, sums, stop)]
+        _Batch(wide)(*inputs[:2], first, last, *inputs[2:4], n, inputs[4], steps, *outputs)
         left = first + np.flatnonzero(status[first:last] == 1)
         if len(left):
             given_up.append(len(left))
@@ -260,7 +265,7 @@ def run_batch(
 def row_results(
     kept: NDArray[Any], report: NDArray[np.int64], failed: NDArray[np.int64], sums: NDArray[np.int64], cycles: bool
 ) -> RowResults:
-    """What the arrays say that the code of a batch has filled."""
+    """The results in the arrays that the code of a batch has filled."""
     steps, lost, taken = report.T.copy()
     return RowResults(
         kept.astype(np.uint64, copy=False), steps, lost, failed, exact_sums(sums), taken if cycles else None
@@ -269,14 +274,14 @@ def row_results(
 
 @dataclass(frozen=True)
 class Memory:
-    """What instances begin with."""
+    """The memory with which instances begin."""
 
     columns: BatchLayout
     shared: NDArray[np.unsignedinteger[Any]]
 
 
 def memory_of(program: Program, rows: WordMatrix, columns: BatchLayout | None, shared: WordMatrix | None) -> Memory:
-    """The memory of a batch's instances. Raises ValueError where rows are not as wide as the columns say."""
+    """The memory of a batch's instances. Raises ValueError if the width of rows is not that of the layout."""
     w = program.format
     found = BatchLayout.first(rows.shape[1]) if columns is None else columns
     if rows.shape[1] != width(found.given):
@@ -295,9 +300,9 @@ def _first_rows(
     most: int,
     longest: int,
 ) -> int:
-    """Run instances, first one, then more and more, while that takes less time than threads take to begin with; how many ended.
+    """Run instances in portions that grow, for as long as threads would gain nothing. Returns the number that ended.
 
-    Nobody could stop them: one that takes far more steps than those before it is left to the threads.
+    Ctrl-C cannot interrupt these instances. An instance that takes far more steps than those before it is left to the threads.
     """
     began = time.perf_counter()
     count, done, steps = len(status), 0, PROBE
@@ -321,7 +326,7 @@ def _in_threads(
     stop: NDArray[np.int64],
     progress: Callable[[int], object] | None,
 ) -> None:
-    """The other instances, in threads even where one would do: Python hears of Ctrl-C while it waits, and asks them to stop."""
+    """Run the other instances in threads. Python receives Ctrl-C while it waits, and then stops the threads."""
     count, pending = len(status), int(np.count_nonzero(status == PENDING))
     first = int(np.argmax(status == PENDING))
     workers = max(1, min(threads, pending))

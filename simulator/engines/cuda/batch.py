@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.batch.cpu import (
-    UNLIMITED,
     Memory,
     RowResults,
     WordMatrix,
@@ -33,6 +32,7 @@ from retrograd.simulator.engines.cuda.context import Buffer, Context, Event, Str
 from retrograd.simulator.engines.cuda.driver import Device, driver
 from retrograd.simulator.engines.cuda.kernels import Kernel, Module
 from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
+from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.words import DTYPES
 from retrograd.simulator.stores import limit_of
 

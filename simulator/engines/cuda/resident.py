@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.batch.cpu import UNLIMITED, WordMatrix, longest_stretch, memory_of
+from retrograd.simulator.engines.batch.cpu import WordMatrix, longest_stretch, memory_of
 from retrograd.simulator.engines.batch.instance_loop import REPORT
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.cuda.arrays import DeviceArray, device_array, refuse_array
@@ -23,6 +23,7 @@ from retrograd.simulator.engines.cuda.batch import BLOCK, blocks_of, launch_argu
 from retrograd.simulator.engines.cuda.context import Context
 from retrograd.simulator.engines.cuda.kernels import Module
 from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
+from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.words import DTYPES
 from retrograd.simulator.stores import limit_of
 

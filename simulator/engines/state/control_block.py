@@ -1,34 +1,37 @@
-"""The control block: words that compiled code and host share, and how a run of compiled code ends."""
+"""The control block: words that compiled code shares with Python, and the ways in which a run of compiled code ends."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
+#: more steps than any run takes
+UNLIMITED = 1 << 62
+
 
 class Slot(IntEnum):
-    """Words of the control block, which handlers and host share."""
+    """Words of the control block that handlers and Python share."""
 
     IP = 0
     BR = 1
     LEFT = 2
     FLAGS = 3
-    #: +1, or −1 after the host turned the machine round
+    #: +1, or −1 after `Machine.turn`
     WAY = 4
     CROSSED = 5
     LOST_POINT = 6
     #: 0 where nothing is lost
     LOST_WAY = 7
     DROPPED = 8
-    #: where the forward code begins, the backward code begins, and bytes of either
+    #: addresses of the forward code and of the backward code, and the bytes of either
     FORWARD = 9
     BACKWARD = 10
     BYTES = 11
     #: address of an instruction + that of its mirror image
     MIRROR = 12
-    #: what was lost since the last check, for undoing: address, and words in it
+    #: log of the words lost since the last safepoint, for undoing: its address, and the number of words
     LOG = 13
     LOGGED = 14
-    #: why the interpreter returned, an Exit: Ctrl-C may be raised in place of its result
+    #: the interpreter's Exit; Python may raise Ctrl-C in place of the result of the call
     WHY = 15
 
 
@@ -37,16 +40,16 @@ class Flag(IntEnum):
 
     OVERFLOW = 1
     STRICT = 2
-    #: guards do not trap, and what was lost comes back from the log: for undoing what went on beyond a failed guard
+    #: guards do not trap, and lost words come back from the log: for undoing steps beyond a failed guard
     LENIENT = 4
     KEEP = 8
 
 
 class Exit(IntEnum):
-    """Why the interpreter returned."""
+    """Reasons for which compiled code returns."""
 
     HALTED = 0
-    #: the instruction at IP is not for it: the reference machine executes it, or raises a trap
+    #: the reference machine has to execute the instruction at IP, or to raise its trap
     REFUSED = 1
     LIMIT = 2
     #: the jump from IP leads out of the code
@@ -54,18 +57,18 @@ class Exit(IntEnum):
 
 
 class TranslatedSlot(IntEnum):
-    """Words of the control block that only translated code uses, behind those of Slot."""
+    """Words of the control block behind those of Slot, which only translated code uses."""
 
-    #: steps since the last look, where a guard has failed since; else 0
+    #: steps since the last safepoint if a guard has failed since; else 0
     WINDOW = len(Slot)
-    #: the address where it stopped, as a node's
+    #: the address at which the code stopped, counted as in the nodes of `translator/flow.py`
     NODE = len(Slot) + 1
-    #: set by the host to stop at the next look
+    #: set by Python to stop the code at the next safepoint
     STOP = len(Slot) + 2
-    #: from here on, ACCOUNT as it stood at the last look
+    #: first of the words of ACCOUNT as they were at the last safepoint
     SAVED = len(Slot) + 3
 
 
-#: what tells of dropped cotangents
+#: the account of dropped cotangents
 ACCOUNT = (Slot.CROSSED, Slot.DROPPED, Slot.LOST_POINT, Slot.LOST_WAY)
 CONTROL_WORDS = len(Slot) + len(TranslatedSlot) + len(ACCOUNT)

@@ -1,4 +1,4 @@
-"""Cotangents of a machine in compiled code: their bookkeeping lies in the control block."""
+"""Cotangents in arrays, with their account in the control block, where compiled code keeps it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from retrograd.simulator.engines.state.control_block import Slot
 
 
 class SharedCotangents(Cotangents):
-    """Cotangents whose bookkeeping lies in the control block."""
+    """Cotangents whose account lies in the control block."""
 
     def __init__(self, control: NDArray[np.int64], *words: Store, keep: bool, strict: bool) -> None:
         self._control = control
         super().__init__(*words, keep=keep, strict=strict)
 
     def take_over(self, old: Cotangents) -> None:
-        """The account of other cotangents, for its own."""
+        """Copy the account of other cotangents."""
         self.way, self.dropped, self.kept = old.way, old.dropped, old.kept
         self._crossed, self._lost = old._crossed, old._lost
 

@@ -22,7 +22,7 @@ class Snapshot(NamedTuple):
 
 
 def snapshot(machine: Machine) -> Snapshot:
-    c = machine._companions
+    c = machine._cotangents
     dropped = None if c is None else (c.way, c.dropped, dict(c.kept), c._crossed, c._lost)
     return Snapshot(machine._pc, machine._br, machine._direction, [s.copy() for s in _stores(machine)], dropped)
 
@@ -31,12 +31,12 @@ def restore(machine: Machine, before: Snapshot) -> None:
     machine._pc, machine._br, machine._direction = before[:3]
     for store, old in zip(_stores(machine), before.stores, strict=True):
         store[:] = old
-    c = machine._companions
+    c = machine._cotangents
     if c is not None and before.dropped is not None:
         c.way, c.dropped, c.kept, c._crossed, c._lost = before.dropped
 
 
 def _stores(machine: Machine) -> list[Any]:
-    c = machine._companions
+    c = machine._cotangents
     cotangents: list[Store] = [] if c is None else [c.registers, c.memory]
     return [machine._registers, machine._memory, machine.executed[+1], machine.executed[-1], *cotangents]

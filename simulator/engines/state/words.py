@@ -1,4 +1,4 @@
-"""Words of a machine in memory that compiled code shares, as the sequence of ints that a machine's user sees."""
+"""Arrays of words that compiled code shares with Python, as sequences of ints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DTYPES: dict[int, type[np.unsignedinteger[Any]]] = {
 
 
 def zeros(count: int, w: Format) -> NDArray[np.unsignedinteger[Any]]:
-    """Words of the format, as compiled code wants them."""
+    """An array of zero words of the format, in the type that compiled code reads."""
     return np.zeros(count, dtype=DTYPES[w.width])
 
 

@@ -22,7 +22,7 @@ MAKERS: dict[str, Make] = {
 
 def account(machine: rg.Machine) -> Any:
     """What a machine remembers of the cotangents that it dropped."""
-    found = machine._companions
+    found = machine._cotangents
     return None if found is None else (found.way, found.dropped, found._crossed, found._lost, found.kept)
 
 

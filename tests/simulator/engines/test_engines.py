@@ -560,12 +560,12 @@ class ForgetsWhatWasDropped(NativeEngine):
     """Dropped cotangents are not counted."""
 
     def _run_threaded(self, machine: TieredMachine, steps: int) -> tuple[int, int]:
-        before = None if machine._companions is None else machine._companions.dropped
+        before = None if machine._cotangents is None else machine._cotangents.dropped
         try:
             return super()._run_threaded(machine, steps)
         finally:
-            if before is not None and machine._companions is not None:
-                machine._companions.dropped = before
+            if before is not None and machine._cotangents is not None:
+                machine._cotangents.dropped = before
 
 
 class CountsOneWay(NativeEngine):
