@@ -157,7 +157,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make `auto` change engines in the midst of short runs: Python takes 12 steps, the interpreter the 6 after it.
 
-    Each run decides anew, whatever other runs and tests have left.
+    Each run decides anew: it does not depend on other runs and tests.
     """
     # Imported here, since few tests need the engines.
     from retrograd.simulator.engines import native, tiering

@@ -354,10 +354,9 @@ def test_a_large_batch_is_compiled_after_one_row(plant: Callable[..., Policy], m
     assert found["auto", Reason.ROWS][1] == 1
 
 
-def test_gradients_learn(plant: Callable[..., Policy], steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The steps of Python end with the first calls of 60, whether or not another test has loaded the translation."""
-    monkeypatch.setattr(native, "translation_is_loaded", lambda *_: False)
-    plant(enter=100.0, load_translation=4000.0, translate=4000.0, load_handler=4000.0, compile_handler=4000.0)
+def test_gradients_learn(plant: Callable[..., Policy], steps: Steps) -> None:
+    """The steps of Python end with the first calls of 60."""
+    plant(Ready(4000.0, 8000.0, kept=True), enter=100.0)
     f = rg.value_and_grad(powers, "x")
     for _ in range(60):
         assert f(0.0, 0.5, 200) == (50.0, 200.0)
