@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa import angles, functions
@@ -185,6 +186,21 @@ a, b, d = place("a"), place("b"), place("d")
 # ------------------------------------------------------------------ cases
 
 
+class Operands:
+    """The operands of a case for mpmath: `d`, `a`, `b` as fixed-point numbers, `x`, `y` as lognums in a and b.
+
+    `rest`: the rest of the angle a after its quarter turns, from the outputs of a shear.
+    """
+
+    def __init__(self, w: Format, words: dict[str, int], out: Sequence[int]) -> None:
+        self.d, self.a, self.b = (mp.mpf(w.signed(words.get(p, 0))) / (1 << w.frac) for p in "dab")
+        self.x, self.y = (
+            mp.power(2, mp.mpf(log_of(w, word)) / (1 << w.frac)) * (-1 if word & w.sign else 1)
+            for word in (words.get("a", 0), words.get("b", 0))
+        )
+        self.rest = self.a - out[-1] * mp.pi / 2
+
+
 @dataclass(frozen=True)
 class Case:
     """A value that an instruction computes, and the true value: in C, and by mpmath."""
@@ -196,6 +212,8 @@ class Case:
     operands: str
     #: [value, 1 if it fits, …]
     roots: Callable[[Format], list[Expr]]
+    #: the true value for mpmath
+    exact: Callable[[Operands], Any]
     #: C expressions over the words d, a, b and out
     truth: str
     domain: str = "1"
@@ -204,12 +222,11 @@ class Case:
     #: logarithms have half the range of a word
     limit_parts: int = 1
     bound: float = 1.0
-    #: name of the function in `exact`
-    exact: str = ""
     monotone: bool = False
     #: the value's magnitude, or its logarithm, is a function of the argument's
     mirrored: bool = False
-    unit: Callable[[Format], str] = lambda w: f"2^-{w.frac}"
+    #: a unit is 2^-places
+    places: Callable[[Format], int] = lambda w: w.frac
 
 
 def _roots(name: str) -> Callable[[Format], list[Expr]]:
@@ -244,31 +261,38 @@ _LEFT_SIN = "(out[2] == 0 ? F(sin)(real(a)) : out[2] == 1 ? -F(cos)(real(a)) : o
 _LEFT_COS = "(out[2] == 0 ? F(cos)(real(a)) : out[2] == 1 ? F(sin)(real(a)) : out[2] == 2 ? -F(cos)(real(a)) : -F(sin)(real(a)))"
 
 CASES = [
-    Case("fexp", "e^a", "a", _roots("fexp.add"), "F(exp)(real(a)) * ONE", exact="exp", monotone=True),
-    Case("flog", "ln a", "a", _roots("flog.add"), "F(log)(real(a)) * ONE", "(S)a > 0", exact="log", monotone=True),
-    Case("fsqrt", "√a", "a", _roots("fsqrt.add"), "F(sqrt)(real(a)) * ONE", "(S)a >= 0", bound=0.5, exact="sqrt",
-         monotone=True),
-    Case("fsin", "sin a", "a", _roots("fsin.add"), "F(sin)(real(a)) * ONE", exact="sin"),
-    Case("fcos", "cos a", "a", _roots("fcos.add"), "F(cos)(real(a)) * ONE", exact="cos"),
-    Case("fatan2", "the angle of (b, a)", "ab", _roots("fatan2.add"), "F(atan2)(real(a), real(b)) * ONE", "(a | b) != 0", exact="atan2"),
-    Case("fmul", "a · b", "ab", _roots("fmul.add"), "real(a) * real(b) * ONE", bound=0.5, exact="mul"),
-    Case("fdiv", "a / b", "ab", _roots("fdiv.add"), "real(a) / real(b) * ONE", "b != 0", bound=0.5, exact="div"),
-    Case("ltof", "fixed from lognum", "a", _roots("ltof.add"),
-         "(a & SIGN ? -1 : 1) * F(exp2)((R)logarithm(a) / ONE) * ONE", exact="ltof", monotone=True, mirrored=True),
-    Case("ftol", "lognum from fixed", "a", _roots("ftol.mul"), "F(log2)(size(real(a))) * ONE", "a != 0", "logarithm(out[0])",
-         "!((out[0] ^ a) & SIGN)", 2, exact="ftol", monotone=True, mirrored=True),
-    Case("ladd", "lognum a + b", "ab", _roots("ladd.mul"), "log_sum(a, b)", "a != (b ^ SIGN)", "logarithm(out[0])",
-         "(out[0] & SIGN) == ((logarithm(a) >= logarithm(b) ? a : b) & SIGN)", 2, exact="ladd"),
-    Case("lsub", "lognum a − b", "ab", _roots("lsub.mul"), "log_sum(a, b ^ SIGN)", "a != b", "logarithm(out[0])",
-         "(out[0] & SIGN) == ((logarithm(a) >= logarithm(b) ? a : b ^ SIGN) & SIGN)", 2, exact="lsub"),
-    Case("rot d", "first component", "dab", _rotated("d"), "(R)(S)d * F(cos)(real(b)) - (R)(S)a * F(sin)(real(b))", _SHORT,
-         bound=2.0, exact="rot_d"),
-    Case("rot a", "second component", "dab", _rotated("a"), "(R)(S)d * F(sin)(real(b)) + (R)(S)a * F(cos)(real(b))", _SHORT,
-         bound=2.0, exact="rot_a"),
-    Case("rot t", "the shear's tan(θ/2)", "a", _shear("t"), f"{_LEFT_SIN} / (1 + {_LEFT_COS}) * LIMIT * 2", exact="t",
-         bound=2.0, unit=lambda w: f"2^-{w.width}"),
-    Case("rot s", "the shear's sin θ", "a", _shear("s"), f"{_LEFT_SIN} * LIMIT", exact="s", bound=2.0,
-         unit=lambda w: f"2^-{w.width - 1}"),
+    Case("fexp", "e^a", "a", _roots("fexp.add"), lambda p: mp.exp(p.a),
+         "F(exp)(real(a)) * ONE", monotone=True),
+    Case("flog", "ln a", "a", _roots("flog.add"), lambda p: mp.log(p.a),
+         "F(log)(real(a)) * ONE", "(S)a > 0", monotone=True),
+    Case("fsqrt", "√a", "a", _roots("fsqrt.add"), lambda p: mp.sqrt(p.a),
+         "F(sqrt)(real(a)) * ONE", "(S)a >= 0", bound=0.5, monotone=True),
+    Case("fsin", "sin a", "a", _roots("fsin.add"), lambda p: mp.sin(p.a),
+         "F(sin)(real(a)) * ONE"),
+    Case("fcos", "cos a", "a", _roots("fcos.add"), lambda p: mp.cos(p.a),
+         "F(cos)(real(a)) * ONE"),
+    Case("fatan2", "the angle of (b, a)", "ab", _roots("fatan2.add"), lambda p: mp.atan2(p.a, p.b),
+         "F(atan2)(real(a), real(b)) * ONE", "(a | b) != 0"),
+    Case("fmul", "a · b", "ab", _roots("fmul.add"), lambda p: p.a * p.b,
+         "real(a) * real(b) * ONE", bound=0.5),
+    Case("fdiv", "a / b", "ab", _roots("fdiv.add"), lambda p: p.a / p.b,
+         "real(a) / real(b) * ONE", "b != 0", bound=0.5),
+    Case("ltof", "fixed from lognum", "a", _roots("ltof.add"), lambda p: p.x,
+         "(a & SIGN ? -1 : 1) * F(exp2)((R)logarithm(a) / ONE) * ONE", monotone=True, mirrored=True),
+    Case("ftol", "lognum from fixed", "a", _roots("ftol.mul"), lambda p: mp.log(abs(p.a), 2),
+         "F(log2)(size(real(a))) * ONE", "a != 0", "logarithm(out[0])", "!((out[0] ^ a) & SIGN)", 2, monotone=True, mirrored=True),
+    Case("ladd", "lognum a + b", "ab", _roots("ladd.mul"), lambda p: mp.log(abs(p.x + p.y), 2),
+         "log_sum(a, b)", "a != (b ^ SIGN)", "logarithm(out[0])", "(out[0] & SIGN) == ((logarithm(a) >= logarithm(b) ? a : b) & SIGN)", 2),
+    Case("lsub", "lognum a − b", "ab", _roots("lsub.mul"), lambda p: mp.log(abs(p.x - p.y), 2),
+         "log_sum(a, b ^ SIGN)", "a != b", "logarithm(out[0])", "(out[0] & SIGN) == ((logarithm(a) >= logarithm(b) ? a : b ^ SIGN) & SIGN)", 2),
+    Case("rot d", "first component", "dab", _rotated("d"), lambda p: p.d * mp.cos(p.b) - p.a * mp.sin(p.b),
+         "(R)(S)d * F(cos)(real(b)) - (R)(S)a * F(sin)(real(b))", _SHORT, bound=2.0),
+    Case("rot a", "second component", "dab", _rotated("a"), lambda p: p.d * mp.sin(p.b) + p.a * mp.cos(p.b),
+         "(R)(S)d * F(sin)(real(b)) + (R)(S)a * F(cos)(real(b))", _SHORT, bound=2.0),
+    Case("rot t", "the shear's tan(θ/2)", "a", _shear("t"), lambda p: mp.tan(p.rest / 2 % mp.pi),
+         f"{_LEFT_SIN} / (1 + {_LEFT_COS}) * LIMIT * 2", bound=2.0, places=lambda w: w.width),
+    Case("rot s", "the shear's sin θ", "a", _shear("s"), lambda p: mp.sin(p.rest),
+         f"{_LEFT_SIN} * LIMIT", bound=2.0, places=lambda w: w.width - 1),
 ]  # fmt: skip
 
 
@@ -276,46 +300,6 @@ def log_of(w: Format, word: int) -> int:
     """log2 of a lognum, in units."""
     low: int = word & (w.sign - 1)
     return low - int(w.sign) if low & (w.sign >> 1) else low
-
-
-def exact(case: Case, w: Format, words: dict[str, int], out: Sequence[int]) -> Any:
-    """The true value in units, at mpmath's precision."""
-    import mpmath as mp
-
-    one = mp.mpf(1 << w.frac)
-    x, y = (mp.mpf(w.signed(words.get(p, 0))) for p in "ab")
-    z = mp.mpf(w.signed(words.get("d", 0)))
-
-    def number(word: int) -> Any:
-        return mp.power(2, log_of(w, word) / one) * (-1 if word & w.sign else 1)
-
-    match case.exact:
-        case "exp" | "log" | "sqrt" | "sin" | "cos":
-            f = {"exp": mp.exp, "log": mp.log, "sqrt": mp.sqrt, "sin": mp.sin, "cos": mp.cos}[case.exact]
-            return f(x / one) * one
-        case "atan2":
-            return mp.atan2(x, y) * one
-        case "mul":
-            return x * y / one
-        case "div":
-            return x / y * one
-        case "ltof":
-            return number(words["a"]) * one
-        case "ftol":
-            return mp.log(abs(x / one), 2) * one
-        case "ladd":
-            return mp.log(abs(number(words["a"]) + number(words["b"])), 2) * one
-        case "lsub":
-            return mp.log(abs(number(words["a"]) - number(words["b"])), 2) * one
-        case "rot_d":
-            return z * mp.cos(y / one) - x * mp.sin(y / one)
-        case "rot_a":
-            return z * mp.sin(y / one) + x * mp.cos(y / one)
-        case "t":
-            return mp.tan((x / one - out[2] * mp.pi / 2) / 2 % mp.pi) * (1 << w.width)
-        case "s":
-            return mp.sin(x / one - out[2] * mp.pi / 2) * w.sign
-    raise ValueError(case.exact)
 
 
 def python(case: Case, w: Format) -> Callable[..., tuple[int, ...]]:
@@ -332,11 +316,9 @@ def python(case: Case, w: Format) -> Callable[..., tuple[int, ...]]:
 
 def error(case: Case, w: Format, words: dict[str, int], run: Callable[..., tuple[int, ...]]) -> Any:
     """The error in units; if overflow is reported, the distance of the true value from the end of the format."""
-    import mpmath as mp
-
     with mp.workprec(200 + w.width):
         out = run(*(words.get(p, 0) for p in "dab"))
-        truth = exact(case, w, words, out)
+        truth = case.exact(Operands(w, words, out)) * (1 << case.places(w))
         if not out[1]:
             limit = w.sign // case.limit_parts
             return max(mp.mpf(0), min(limit - truth, truth + limit))
@@ -459,8 +441,6 @@ def samples(case: Case, w: Format, rng: np.random.Generator, n: int) -> Points:
 
 def edges(case: Case, w: Format) -> list[int]:
     """Arguments (differences for sums) between two entries of a table, and ends of the domain."""
-    import mpmath as mp
-
     k, one = 1 << functions.index_bits(w), 1 << w.frac
     low, high = -w.frac - 2, w.width - 1 - w.frac
     ends = [-w.sign, -1, 0, 1, w.sign - 1, *(s << n for n in range(w.width - 1) for s in (1, -1))]
@@ -553,8 +533,6 @@ def everything(case: Case, w: Format) -> tuple[str, list[Points]] | None:
 
 def cut(worst: Any) -> float:
     """Cut off after nine places, so that an error below its bound stays below it."""
-    import mpmath as mp
-
     with mp.workprec(300):
         return int(mp.floor(worst * 10**9)) / 10**9
 
@@ -587,8 +565,6 @@ def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolE
             results += pool.map(compiled, [samples(case, w, rng, size) for _ in range(20)])
 
     run = python(case, w)
-    import mpmath as mp
-
     worst, at = mp.mpf(-1), {}
     for found in sorted((r for r in results + others if r.measured), key=lambda r: -r.worst)[:1000]:
         e = error(case, w, found.words, run)
@@ -603,7 +579,7 @@ def run_case(case: Case, w: Format, folder: Path, quick: bool, pool: ThreadPoolE
         "points": sum(r.measured for r in results),
         "exhaustive": all_of_them is not None,
         "scope": scope,
-        "unit": case.unit(w),
+        "unit": f"2^-{case.places(w)}",
         "bound": case.bound,
         "worst": cut(worst),
         "at": {p: w.signed(at[p]) for p in case.operands},
@@ -741,7 +717,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="measure nothing; exit with 1 if the page is stale")
     parser.add_argument("--page", action="store_true", help="measure nothing; write the page from the JSON anew")
     parser.add_argument("--only", metavar="NAME", nargs="+", default=[], help="measure these functions, keep the rest")
-    parser.add_argument("docs", type=Path, nargs="?", default=Path("docs"))
+    parser.add_argument("docs", type=Path, nargs="?", default=Path("docs/reference"))
     options = parser.parse_args(arguments)
     page, facts = options.docs / "numbers.md", options.docs / "numbers.json"
     if options.check:
