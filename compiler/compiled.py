@@ -24,11 +24,12 @@ from retrograd.isa.words import Q32_32, Format
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile: the same source, the same results.
+    """Options of the compiler; no option changes results, except `erase`, which makes a program irreversible.
 
-    `level` 0 leaves the IR as it was lowered. `erase`: True erases what routines and expressions computed in place of uncomputing
-    it, a collection of names does so for these routines only, and for expressions unless `temporaries` is False. `stack`: words for recursion. `cotangents`: the program is to
-    run in differentiation mode, and discards the cotangent of every variable that dies on its way back (`derivatives/discarded_cotangents.py`).
+    `level`: 0 leaves the IR as it was lowered, 1 runs all passes. `erase`: True erases the temporaries of routines and expressions
+    in place of uncomputing them; a collection of names does so for these routines, and for expressions unless `temporaries` is
+    False. `stack`: words for recursion. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
+    each variable that dies on the way back (`derivatives/discarded_cotangents.py`).
     """
 
     level: int = 1

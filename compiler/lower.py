@@ -1,4 +1,4 @@
-"""Whole programs: a function and all that it calls as a module, with its arguments in memory.
+"""Lowering of whole programs: a function and its callees as a module, with the arguments in memory.
 
 entry = within (each scalar argument exchanged into a variable) do (call of the function)
 """
@@ -26,7 +26,7 @@ from retrograd.isa.words import Format
 
 @dataclass(frozen=True)
 class Argument:
-    """Where an argument of the function lies in memory: from `address` on, in the order of its type."""
+    """An argument of the function; its words begin at `address`, in the order of its type."""
 
     name: str
     type: Type
@@ -35,7 +35,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Lowered:
-    """A function as a module, and where its arguments lie."""
+    """A function as a module, with its arguments, its blocks for the host, and the texts for its traps."""
 
     module: Module
     arguments: tuple[Argument, ...]
@@ -45,7 +45,7 @@ class Lowered:
     conditions: Mapping[Span, tuple[Condition, Condition]] = field(default_factory=dict)
     #: place of a branch or loop → its condition or bounds, in words
     statement_texts: Mapping[Span, str] = field(default_factory=dict)
-    #: the values from around the functions that the module was made from
+    #: values from around the functions that the module depends on
     captures: Captures = field(default_factory=Captures, compare=False, repr=False)
 
 

@@ -1,10 +1,10 @@
-"""Gradients within programs: a procedure whose body is made of another's, lifted.
+"""Gradients as procedures: the body of a gradient calls its function, and then the lifted inverse of the function.
 
     G(x …, g …):   within (P(x …); L̄ += 1; lift(P⁻¹)(x …, x̄ …)) do (g += x̄)
 
-So g gains ∂L/∂x, all else is as it was, and G is an update like any other: inverted, called in loops, differentiated. The
-bodies are made when all procedures and the memory are known, those that others differentiate first: each level has its
-shadows one more stretch of memory away.
+G adds ∂L/∂x to g and changes nothing else. So G is an update: it can be inverted, called in loops, and differentiated. Bodies are
+made after all procedures and the memory are known, inner gradients first. Each level of gradients has one more stretch of shadow
+memory.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 
-class Cells(NamedTuple):
-    """Words of one argument: a variable, or an array from the address in `var` on.
+class ArgumentStorage(NamedTuple):
+    """The words of one argument: a variable, or an array from the address in `var` on.
 
-    `kinds`: of the words of an element, one after the other; `shape` is None for a variable.
+    `kinds`: the kind of each word of an element; `shape` is None for a variable.
     """
 
     var: Var
@@ -54,7 +54,7 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True)
 class GradientCall:
-    """A procedure that is to be the gradient of `callee`: its first parameters are the callee's, `loss` is one of them.
+    """A procedure that computes the gradient of `callee`. Its first parameters are those of the callee, among them `loss`.
 
     `wanted`: (parameter of the callee, target of its gradient). `keep`: words for cotangents of variables that are freed.
     """
@@ -63,7 +63,7 @@ class GradientCall:
     callee: str
     backward: bool
     loss: Var
-    wanted: tuple[tuple[Cells, Cells], ...]
+    wanted: tuple[tuple[ArgumentStorage, ArgumentStorage], ...]
     keep: int
 
 
@@ -144,13 +144,14 @@ def _inner(module: Module, g: GradientCall) -> tuple[list[Var | Region], Var]:
 
 
 def _names(module: Module, g: GradientCall) -> dict[Var | Region, Var | Region]:
-    """The procedure's parameters and regions -> the callee's."""
+    """Parameters and regions of the procedure → those of the callee."""
     outer, inner = module.procedures[g.name], module.procedures[g.callee]
     names: dict[Var | Region, Var | Region] = dict(zip(outer.params, inner.params, strict=False))
     return names | dict(zip(outer.regions, inner.regions, strict=False))
 
 
 def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
+    """The statements of a gradient: run the callee, run it back with derivatives, add the shadows to the targets."""
     outer, inner = module.procedures[g.name], module.procedures[g.callee]
     w, kept, names = module.format, lifting.kept, _names(module, g)
     assert kept is not None
@@ -176,13 +177,13 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
         if source.region is None:
             shadow = shadows.get(source.var)
             if shadow is not None:
-                body += _gain(target.var, shadow, source.var, source.kinds[0], w)
+                body += _add_word(target.var, shadow, source.var, source.kinds[0], w)
         elif lifting.is_active(names[source.region]):
-            body += _gains(source, target, lifting.offset, w)
+            body += _add_array(source, target, lifting.offset, w)
     return (Within(tuple(compute), tuple(body), None, outer.span),)
 
 
-def _gain(target: Location, shadow: Location, x: Location, kind: Kind, w: Format) -> Block:
+def _add_word(target: Location, shadow: Location, x: Location, kind: Kind, w: Format) -> Block:
     """target += ∂L/∂x; of a lognum the shadow is ∂L/∂ln|x|."""
     value: Expr = place("c")
     if kind is Kind.LOGNUM:
@@ -190,7 +191,8 @@ def _gain(target: Location, shadow: Location, x: Location, kind: Kind, w: Format
     return updates([(target, "add", value)], {"c": shadow, "x": x}, w)
 
 
-def _gains(source: Cells, target: Cells, offset: int, w: Format) -> Block:
+def _add_array(source: ArgumentStorage, target: ArgumentStorage, offset: int, w: Format) -> Block:
+    """target += ∂L/∂x for each element of an array; the shadow of a word lies `offset` words above it."""
     assert source.shape is not None
     indices = [Var("i") for _ in source.shape]
     made: list[Node] = []
@@ -206,7 +208,7 @@ def _gains(source: Cells, target: Cells, offset: int, w: Format) -> Block:
     for k, kind in enumerate(source.kinds):
         if kind in (Kind.FIXED, Kind.LOGNUM):
             x, shadow = MemoryWord(where[0], k, source.region), MemoryWord(where[0], k + offset, None)
-            body += _gain(MemoryWord(where[1], k, target.region), shadow, x, kind, w)
+            body += _add_word(MemoryWord(where[1], k, target.region), shadow, x, kind, w)
     block: Block = (Within(tuple(made), tuple(body)),)
     for i, length in zip(reversed(indices), reversed(source.shape), strict=True):
         block = (For(i, ZERO, Const(length), 1, block, False, length > 0),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from retrograd.compiler.derivatives.gradient_calls import Cells, GradientCall, expand_gradients
+from retrograd.compiler.derivatives.gradient_calls import ArgumentStorage, GradientCall, expand_gradients
 from retrograd.compiler.frontends.specialisation import GradientOf, Parameters, Specialisation
 from retrograd.compiler.ir.statements import Kind, Module, Procedure, Region, Var
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, leaf_shapes
@@ -32,7 +32,7 @@ class GradientProcedures:
         loss = cells[of.loss]
         if len(loss) != 1 or loss[0].region is not None or loss[0].kinds != (Kind.FIXED,):
             made.refuse("RG0715", f"the loss `{names[of.loss]}` of `{made.function.__name__}` is not one fixed number")
-        wanted: list[tuple[Cells, Cells]] = []
+        wanted: list[tuple[ArgumentStorage, ArgumentStorage]] = []
         for source, target in zip(of.wanted, range(len(inner.shapes), len(cells)), strict=True):
             wanted += _gradient_pairs(cells[source], cells[target]) or _refuse_shape(made, names[source], names[target])
         changed = {target.var for _, target in wanted} | {parameters.variables[i] for i in inner.written}
@@ -52,13 +52,13 @@ def _refuse_shape(made: Specialisation, x: str, g: str) -> NoReturn:
     made.refuse("RG0715", message, f"Make it like `{x}`, of fixed numbers.")
 
 
-def _storage(shape: Shape, var: Var, region: Region | None) -> Cells:
+def _storage(shape: Shape, var: Var, region: Region | None) -> ArgumentStorage:
     match shape:
         case ScalarShape(kind):
-            return Cells(var, region, (kind,))
+            return ArgumentStorage(var, region, (kind,))
         case ArrayShape(element, lengths, strides):
-            return Cells(var, region, tuple(_kinds(element)), lengths, strides)
-    return Cells(var, region, ())
+            return ArgumentStorage(var, region, tuple(_kinds(element)), lengths, strides)
+    return ArgumentStorage(var, region, ())
 
 
 def _kinds(t: Type) -> list[Kind]:
@@ -71,7 +71,9 @@ def _kinds(t: Type) -> list[Kind]:
     raise TypeError(t)
 
 
-def _gradient_pairs(sources: Sequence[Cells], targets: Sequence[Cells]) -> list[tuple[Cells, Cells]] | None:
+def _gradient_pairs(
+    sources: Sequence[ArgumentStorage], targets: Sequence[ArgumentStorage]
+) -> list[tuple[ArgumentStorage, ArgumentStorage]] | None:
     """(parameter, target of its gradient) for each part; None where their shapes differ."""
     if len(sources) != len(targets) or not sources:
         return None

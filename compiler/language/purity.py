@@ -1,21 +1,21 @@
-"""Which Python runs while a function is compiled: only functions that are known to be pure.
+"""Purity of Python functions and values: a reversible function calls only functions that are known to be pure.
 
     y += math.sqrt(2.0) * len(W)        the compiler calls `math.sqrt` and `len` now, and the program holds the results
 
-A call within a reversible function is made once, when the function is compiled, and the result is part of the program. So a function
-that gives something else each time, or does something besides, would be frozen without a word. What is called is one of:
+A call of a Python function is made once, when the reversible function is compiled, and its result is part of the program. An impure
+function would be frozen unnoticed. These may be called:
 
     math, cmath     all functions
-    builtins        those of `_BUILTINS`
-    NumPy           elementwise functions, types of numbers, and those of `_NUMPY` and `_LINEAR_ALGEBRA`
+    builtins        functions in `_BUILTINS`
+    NumPy           elementwise functions, types of numbers, functions in `_NUMPY` and `_LINEAR_ALGEBRA`
     constructors    of enums, dataclasses and named tuples without code of their own; of Fraction and Decimal
-    methods         those of `_METHODS`, of constant str, tuple, list, dict, int, float, arrays, …
-    rg.pure         functions, and classes, that the user declares
+    methods         in `_METHODS`, of constant str, tuple, list, dict, int, float, arrays, …
+    rg.pure         functions and classes that the user declares
 
-All else is refused. So are operators, indices, loops and attributes that would run code of a user's class: `__getitem__`,
+All other calls are refused. So are operators, indices, loops and attributes that would run code of a user's class: `__getitem__`,
 `__eq__`, `__bool__`, `__iter__`, a property, `__getattr__`.
 
-Trap: `rg.pure` is a promise, not a test. What such a function reads is not watched: change it, and compiled code stays as it is.
+Trap: `rg.pure` is a promise, not a test. Values that such a function reads are not captured: when they change, compiled code stays.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ class Impure(Exception):
 def pure(function: F) -> F:
     """Declare a function to be pure: the same arguments give the same result, and nothing else happens.
 
-    Reversible functions may then call it with constants: it is called when they are compiled. A class is declared so for what makes its
-    objects. Functions of others can be declared, too: `gamma = rg.pure(scipy.special.gamma)`.
-    Trap: what it reads besides its arguments is not watched.
+    Reversible functions may then call it with constants, when they are compiled. A declared class has a pure constructor.
+    Functions of other packages can be declared too: `gamma = rg.pure(scipy.special.gamma)`.
+    Trap: values that it reads besides its arguments are not captured; when they change, compiled code stays.
     """
     if not callable(function):
         raise TypeError(f"rg.pure takes a function or a class, not {function!r:.60}")
@@ -160,9 +160,9 @@ def is_declared(function: Any) -> bool:
 
 
 def call(callee: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
-    """callee(*args), if that is known to be pure; `name` is how messages call it. Raises Impure, and what the callee raises.
+    """callee(*args), if the callee is known to be pure. Raises Impure, and the exceptions of the callee. `name`: for messages.
 
-    Iterators become tuples: they would be used up by the first to look.
+    Iterators become tuples, which can be read more than once.
     """
     if not is_declared(callee):
         if not _is_known(callee):
@@ -216,7 +216,7 @@ def _constructs(cls: type) -> bool:
     if type(cls) is not type or not own:
         return cls is types.SimpleNamespace
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        # What makes a named tuple is a function of its own little module; a class derived from one may have another.
+        # The constructor of a named tuple has a module of its own. A derived class may have another constructor.
         makers = [getattr(vars(c)["__new__"], "__func__", None) for c in own if "__new__" in vars(c)]
         return not any("__init__" in vars(c) for c in own) and all(
             getattr(maker, "__globals__", {}).get("__name__", "").startswith("namedtuple_") for maker in makers
@@ -245,7 +245,7 @@ def _generated(function: Any) -> bool:
 
 
 def need_plain(value: Any, depth: int = 0, text: bool = False) -> None:
-    """Raise Impure if an operation on the value could run code that a user wrote: if its class, or that of an item, has operators.
+    """Raise Impure if an operation on the value could run a user's code: if its class, or the class of an item, has operators.
 
     `text`: the operation may make text of it.
     """
@@ -253,7 +253,7 @@ def need_plain(value: Any, depth: int = 0, text: bool = False) -> None:
     if kind in _ATOMS:
         return
     if isinstance(value, type):
-        # A class may have its own word in what its instances are.
+        # A class may run code in `isinstance`.
         own = [kind, *value.__mro__, *kind.__mro__]
         if any("__subclasshook__" in vars(c) or "__instancecheck__" in vars(c) for c in own if not _ours(c.__module__)):
             raise Impure(f"the class `{value.__name__}` is not known to be pure")
@@ -276,9 +276,9 @@ def need_plain(value: Any, depth: int = 0, text: bool = False) -> None:
 
 
 def need_operators(value: Any, text: bool = False) -> None:
-    """Raise Impure if the value's class has operators that a user wrote: what `==`, `bool`, `len`, an index or a loop would call.
+    """Raise Impure if the class of the value has a user's operators: methods that `==`, `bool`, `len`, an index or a loop call.
 
-    `text`: what `str` and `repr` would call, too.
+    `text`: methods that `str` and `repr` call, too.
     """
     kind = type(value)
     found = None if kind in _PLAIN else _operator_of(kind, text)
@@ -287,9 +287,9 @@ def need_operators(value: Any, text: bool = False) -> None:
 
 
 def need_container(value: Any, what: str = "an index into", method: str = "__getitem__") -> None:
-    """Raise Impure if indexing, len() or a loop over the value would run code that a user wrote, or use it up.
+    """Raise Impure if indexing, len() or a loop over the value would run a user's code, or exhaust the value.
 
-    Its items are not looked at. `what`, `method`: the operation, in words and as a method; a value without it is left to Python's refusal.
+    Its items are not tested. `what`, `method`: the operation, in words and as a method. Python itself refuses a value without the method.
     """
     kind = type(value)
     need_operators(value)
@@ -302,12 +302,12 @@ def need_container(value: Any, what: str = "an index into", method: str = "__get
 
 
 def need_iterable(value: Any) -> None:
-    """Raise Impure if a loop over the value would run code that a user wrote, or use it up."""
+    """Raise Impure if a loop over the value would run a user's code, or exhaust the value."""
     need_container(value, "a loop over", "__iter__")
 
 
 def _operator_of(kind: type, text: bool) -> str | None:
-    """The name of a method that a user wrote and an operation of Python's would call."""
+    """The name of a method of a user's that an operation of Python calls, or None."""
     for cls in kind.__mro__:
         if cls.__module__ in _OURS or cls.__module__.partition(".")[0] in ("numpy", "retrograd"):
             continue
@@ -328,7 +328,7 @@ def _operator_of(kind: type, text: bool) -> str | None:
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """owner.name, if reading it runs no code that a user wrote. Raises Impure, AttributeError."""
+    """owner.name, if reading it runs no user's code. Raises Impure, AttributeError."""
     if isinstance(owner, types.ModuleType):
         if name not in vars(owner) and "__getattr__" in vars(owner) and not _ours(owner.__name__):
             raise Impure(f"`{owner.__name__}.__getattr__` is not known to be pure")
@@ -370,5 +370,5 @@ def _static(mro: tuple[type, ...], name: str) -> Any:
 
 
 def _ours(module: str) -> bool:
-    """Whether a module is Python's own, NumPy's or Retrograd's, and known to hold no surprise."""
+    """Whether a module belongs to Python, NumPy or Retrograd, and its classes have no impure operators."""
     return module in _OURS or module.partition(".")[0] in ("numpy", "retrograd", "functools", "math", "cmath")
