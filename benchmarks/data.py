@@ -34,6 +34,14 @@ class SparsePair:
     b: Reals
     shape: tuple[int, int]
 
+    @property
+    def common(self) -> tuple[Integers, Integers]:
+        """(indices into a, into b) of the places where both matrices have entries."""
+        columns = (np.repeat(np.arange(len(s) - 1), np.diff(s)) for s in (self.a_starts, self.b_starts))
+        a, b = (c * self.shape[0] + rows for c, rows in zip(columns, (self.a_rows, self.b_rows), strict=True))
+        _, of_a, of_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+        return of_a, of_b
+
 
 @dataclass(frozen=True)
 class Embeddings:

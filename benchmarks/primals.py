@@ -71,7 +71,7 @@ def bessel_gradient(out: Reals, slope: Reals, z: Reals) -> None:
 def embedding(out: Reals, x: Reals, pairs: Integers, edges: int) -> None:
     """outᵦ = var(l₁) + var(l₂) + e^max(0, mean(l₁) − mean(l₂) + 1/10) − 1, for positions xᵦ[vertex].
 
-    `pairs` are all pairs of vertices, first those that an edge connects, `edges` of them: their distances are l₁.
+    `pairs` are all pairs of vertices, first the `edges` connected pairs: their distances are l₁.
     """
     others = len(pairs) - edges
     lengths = np.empty(len(pairs))
@@ -255,7 +255,7 @@ def reprojection_jacobian(
 def mixture(alphas: Reals, means: Reals, icf: Reals, x: Reals, gamma: float, m: int) -> float:
     """L = Σₓ ln Σⱼ exp(αⱼ + tr qⱼ − |Qⱼ (x − μⱼ)|²/2) − n ln Σⱼ exp αⱼ − n d ln(2π)/2 + Σⱼ (γ²|Qⱼ|²/2 − m tr qⱼ) − k C(d, γ, m).
 
-    A row of icf holds qⱼ, the logarithms of Qⱼ's diagonal, and then what is below it, column by column.
+    A row of icf holds qⱼ, the logarithms of Qⱼ's diagonal, and then the elements below it, column by column.
     """
     (n, d), k = x.shape, len(alphas)
     q, offsets = np.zeros((k, d, d)), np.empty(k)
@@ -307,7 +307,7 @@ def mixture_gradient(
     by_alpha: Reals, by_mean: Reals, by_icf: Reals,
     alphas: Reals, means: Reals, icf: Reals, x: Reals, gamma: float, m: int,
 ) -> float:  # fmt: skip
-    """L, and ∂L/∂(alphas, means, icf), as ADBench wants them: not by the points.
+    """L, and ∂L/∂(alphas, means, icf), as in ADBench: not by the points.
 
     With the responsibilities ρᵢⱼ = softmaxⱼ of the terms, z = x − μ, y = Q z:
     ∂L/∂α = Σᵢ ρᵢⱼ − n softmax α,   ∂L/∂μⱼ = Σᵢ ρᵢⱼ Qᵀy,   ∂L/∂Q = −Σᵢ ρᵢⱼ y zᵀ + γ² Q.

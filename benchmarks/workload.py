@@ -72,7 +72,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that a run asks for."""
+    """The sizes of a run."""
 
     quick: bool
     #: a folder with ADBench's files (ba/, gmm/1k, gmm/10k); None: the files that come with Retrograd

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.benchmarks.peers import by_jax as definitions
+from retrograd.benchmarks.peers import flat
 
 Reals = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ class Run:
 
     #: starts it and waits for it
     call: Callable[[], Any]
-    #: what it found, from its beginning on
+    #: the numbers in the result of `call`
     values: Callable[[Any], Any]
     #: numbers of it that are held against a reference
     shape: tuple[int, ...]
@@ -53,7 +54,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Task:
-    """What a peer is asked; `exact` is what a reference has for the beginning."""
+    """A task of a peer; `exact` is the reference for the first elements."""
 
     system: str
     prepare: Callable[[], Run]
@@ -200,7 +201,7 @@ def bessel_gradient(count: int, exact: Any) -> list[Task]:
 
 
 def _all(parts: tuple[Reals, ...], total: int) -> tuple[Reals, ...]:
-    """So many measurements: those over and over again."""
+    """`total` measurements, which repeat the given measurements."""
     return tuple(np.resize(part, (total, *part.shape[1:])) for part in parts)
 
 
@@ -287,6 +288,6 @@ def mixture_gradient(data: Any, exact: Any) -> list[Task]:
 
     def by_jax() -> Run:
         gradient = _jax()[0].grad(lambda a, b, c, x: definitions.mixture(a, b, c, x, data[4], data[5]), (0, 1, 2))
-        return _jitted(gradient, tuple(data[:4]), (), lambda found: np.concatenate([np.ravel(part) for part in found]))
+        return _jitted(gradient, tuple(data[:4]), (), flat)
 
     return _tasks(by_jax, None, exact, 1e-8, "all points in one array")

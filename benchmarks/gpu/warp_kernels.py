@@ -14,7 +14,7 @@ def bessel(z: wp.array(dtype=wp.float64), out: wp.array(dtype=wp.float64)):
     quarter = z[i] * z[i] * wp.float64(0.25)
     term = quarter * wp.float64(0.5)
     total = term
-    for k in range(1, 10):  # unrolled: the adjoint of a loop that is not forgets what it overwrote
+    for k in range(1, 10):  # unrolled: the adjoint of other loops loses overwritten values
         # No more is added once a term is at most 1e-8.
         term = wp.where(
             wp.abs(term) > wp.float64(1e-8), term * (-quarter) / wp.float64(float(k * (k + 2))), wp.float64(0.0)

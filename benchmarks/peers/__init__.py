@@ -1,9 +1,9 @@
-"""Peers: other systems on the same data, each as one who knows it well would write the workload with it.
+"""Peers: other systems on the same data, each used as its experts use it.
 
-    module     what is imported to see whether the peer is there
+    module     imported to find out whether the peer is installed
     by_….py    its workloads: TASKS maps (kind of data, task) to a function that makes all ready and gives a `Prepared`
 
-A peer that is not installed, or cannot be imported, is absent, with a reason. One that is wrong is not timed.
+A peer that is not installed, or cannot be imported, is absent, with a reason. A peer with wrong results is not timed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 Reals = NDArray[np.float64]
 
 
+def flat(parts: Iterable[Any]) -> Reals:
+    """Several arrays as one vector."""
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
 @dataclass(frozen=True)
 class Prepared:
-    """A computation that is ready: compiled, its data where it wants them."""
+    """A computation that is ready: compiled, its data on its device."""
 
     #: does it, and waits for it
     call: Callable[[], Any]
-    #: the numbers that were sought, of what `call` returned
+    #: the numbers of the task, from the result of `call`
     read: Callable[[Any], Any] = np.asarray
     #: how it does it, where that matters
     note: str = ""
@@ -42,7 +47,7 @@ class Peer:
     """One system."""
 
     name: str
-    #: what must be importable, and what its version is asked of
+    #: the module that must be importable, and the distribution that has the version
     module: str
     distribution: str
     #: in this package
@@ -62,7 +67,7 @@ class Peer:
         try:
             importlib.import_module(self.module)
             self.tasks()
-        except Exception as error:  # a broken installation is absent, too, whatever it raises
+        except Exception as error:  # a broken installation may raise anything, and is absent, too
             return f"it cannot be imported: {type(error).__name__}: {str(error)[:200]}"
         return ""
 

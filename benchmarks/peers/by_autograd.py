@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from retrograd.benchmarks.data import Embeddings, Measurements, Mixture, Numbers
-from retrograd.benchmarks.peers import Prepared
+from retrograd.benchmarks.peers import Prepared, flat
 
 
 def _gradient(f: Callable[..., Any], *arrays: Any, note: str = "") -> Prepared:
@@ -15,9 +15,7 @@ def _gradient(f: Callable[..., Any], *arrays: Any, note: str = "") -> Prepared:
     import autograd
 
     slope = autograd.grad(lambda arguments: f(*arguments))
-    return Prepared(
-        lambda: slope(arrays), lambda found: np.concatenate([np.ravel(part) for part in found]), note
-    )  # fmt: skip
+    return Prepared(lambda: slope(arrays), flat, note)
 
 
 def _bessel(z: Any) -> Any:

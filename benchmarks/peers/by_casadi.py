@@ -24,7 +24,7 @@ LONG = 1 << 20
 
 @functools.cache
 def _folder() -> Path:
-    """Where C and what it is compiled to lie, as long as this process lives."""
+    """The folder of C sources and libraries, until this process ends."""
     made = tempfile.mkdtemp(prefix="retrograd-casadi-")
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return Path(made)
@@ -35,7 +35,7 @@ def _prepared(
 ) -> Prepared:
     """The function as machine code, called for each row of the data by a loop in C.
 
-    `shape`: how many rows, then what each has as its result. Raises CalledProcessError, OSError.
+    `shape`: the number of rows, then the shape of each result. Raises CalledProcessError, OSError.
     """
     import casadi
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from retrograd.benchmarks.data import Embeddings, Measurements, Mixture, Numbers, SparsePair
-from retrograd.benchmarks.peers import Prepared
+from retrograd.benchmarks.peers import Prepared, flat
 from retrograd.benchmarks.peers.by_jax import jax, jitted
 
-#: what the compiler inside is told
+#: options of the compiler in the package
 FLAGS = ("-O3",)
 
 _BESSEL = """
@@ -31,7 +31,7 @@ void bessel(enzyme::tensor<double, N>& out, const enzyme::tensor<double, N>& z) 
 }
 """
 
-#: the lengths of all pairs, and the means of those that an edge connects and of the others
+#: the lengths of all pairs, and the means of connected pairs and of the others
 _LENGTHS = """\
     const int pairs[%(count)d][2] = {%(pairs)s};
     const int edges = %(edges)d, others = %(count)d - edges;
@@ -190,10 +190,6 @@ def _back(f: Callable[..., Any], wanted: int, seed: Any) -> Callable[..., Any]:
     return gradient
 
 
-def _flat(parts: Any) -> Any:
-    return np.concatenate([np.ravel(part) for part in parts])
-
-
 def _ones(*shape: int) -> Any:
     return np.ones(shape)
 
@@ -235,7 +231,7 @@ def _errors(d: Measurements) -> Callable[..., Any]:
 
 
 def _jacobian(d: Measurements) -> Prepared:
-    """One call for each row: what is kept on the way there is freed on the way back, and within one program jax would share it."""
+    """One call for each row: Enzyme frees on the way back the values kept on the way forward, which one jax program would share."""
     f, count = _errors(d), len(d.weights)
     library = jax()
     inputs, features, *seeds = map(
@@ -279,8 +275,8 @@ TASKS: dict[tuple[type, str], Any] = {
     (Measurements, "jacobian"): _jacobian,
     (Mixture, "value"): lambda d: jitted(_mixture(d), d.alphas, d.means, d.icf, d.x),
     (Mixture, "gradient"): lambda d: jitted(
-        _back(_mixture(d), 3, _ones(1)), d.alphas, d.means, d.icf, d.x, read=_flat
+        _back(_mixture(d), 3, _ones(1)), d.alphas, d.means, d.icf, d.x, read=flat
     ),
     (SparsePair, "value"): lambda d: jitted(_trace(d), d.a, d.b),
-    (SparsePair, "gradient"): lambda d: jitted(_back(_trace(d), 2, _ones(1)), d.a, d.b, read=_flat),
+    (SparsePair, "gradient"): lambda d: jitted(_back(_trace(d), 2, _ones(1)), d.a, d.b, read=flat),
 }  # fmt: skip

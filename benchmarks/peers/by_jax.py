@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
-from retrograd.benchmarks.peers import Prepared
+from retrograd.benchmarks.peers import Prepared, flat
 
 
 @functools.cache
@@ -113,10 +113,6 @@ def planets(q: Any, v: Any, gm: Any, steps: int, h: float) -> Any:
 # ---------------------------------------------------------------------- the tasks
 
 
-def _flat(parts: Any) -> Any:
-    return np.concatenate([np.ravel(part) for part in parts])
-
-
 def _bessel_gradient(d: Numbers) -> Prepared:
     note = "forward mode: reverse mode refuses the while loop"
     return jitted(jax().vmap(lambda z: jax().jvp(bessel, (z,), (1.0,))[1]), d.z, note=note)
@@ -148,9 +144,7 @@ def _trace(d: SparsePair) -> Prepared:
 
 def _merged(d: SparsePair) -> Callable[[Any, Any], Any]:
     """A program of static shapes cannot merge: the places where both have entries are constants of it."""
-    columns = (np.repeat(np.arange(len(s) - 1), np.diff(s)) for s in (d.a_starts, d.b_starts))
-    a, b = (c * d.shape[0] + rows for c, rows in zip(columns, (d.a_rows, d.b_rows), strict=True))
-    _, of_a, of_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+    of_a, of_b = d.common
     return lambda x, y: (x[of_a] * y[of_b]).sum()
 
 
@@ -167,11 +161,11 @@ TASKS: dict[tuple[type, str], Any] = {
     ),
     (Mixture, "value"): lambda d: jitted(_objective(d), d.alphas, d.means, d.icf, d.x),
     (Mixture, "gradient"): lambda d: jitted(
-        jax().grad(_objective(d), (0, 1, 2)), d.alphas, d.means, d.icf, d.x, read=_flat
+        jax().grad(_objective(d), (0, 1, 2)), d.alphas, d.means, d.icf, d.x, read=flat
     ),
     (SparsePair, "value"): _trace,
     (SparsePair, "gradient"): lambda d: jitted(
-        jax().grad(_merged(d), (0, 1)), d.a, d.b, read=_flat, note="which entries meet is found beforehand"
+        jax().grad(_merged(d), (0, 1)), d.a, d.b, read=flat, note="which entries meet is found beforehand"
     ),
     (Bodies, "value"): lambda d: jitted(lambda q, v, gm: planets(q, v, gm, d.steps, d.h), d.q, d.v, d.gm),
     (Bodies, "gradient"): lambda d: jitted(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from retrograd.benchmarks import primals
 from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
-from retrograd.benchmarks.peers import Prepared
+from retrograd.benchmarks.peers import Prepared, flat
 from retrograd.benchmarks.primals import compiled
 
 HAND = "adjoint by hand"
@@ -52,9 +52,7 @@ def _mixture(d: Mixture) -> Prepared:
 def _mixture_gradient(d: Mixture) -> Prepared:
     kernel = compiled(primals.mixture_gradient)
     slopes = [np.empty_like(part) for part in (d.alphas, d.means, d.icf)]
-    return Prepared(
-        lambda: kernel(*slopes, *d.arguments), lambda _: np.concatenate([np.ravel(s) for s in slopes]), HAND
-    )
+    return Prepared(lambda: kernel(*slopes, *d.arguments), lambda _: flat(slopes), HAND)
 
 
 def _trace(d: SparsePair) -> Prepared:
@@ -66,7 +64,7 @@ def _trace_gradient(d: SparsePair) -> Prepared:
     kernel, by_a, by_b = compiled(primals.sparse_trace_gradient), np.empty_like(d.a), np.empty_like(d.b)
     return Prepared(
         lambda: kernel(by_a, by_b, d.a_starts, d.a_rows, d.a, d.b_starts, d.b_rows, d.b),
-        lambda _: np.concatenate([by_a, by_b]), HAND,
+        lambda _: flat((by_a, by_b)), HAND,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
-from retrograd.benchmarks.peers import Prepared
+from retrograd.benchmarks.peers import Prepared, flat
 
 
 @functools.cache
@@ -46,14 +46,14 @@ def _backward(f: Callable[..., Any], *arrays: Any, note: str = "") -> Prepared:
     def call() -> Any:
         return torch().autograd.grad(f(*there).sum(), there)
 
-    return Prepared(call, lambda found: np.concatenate([part.numpy().ravel() for part in found]), note)
+    return Prepared(call, flat, note)
 
 
 # ---------------------------------------------------------------------- the definitions
 
 
 def _bessel(z: Any) -> Any:
-    """All numbers at once, until the last of them has a term of 1e-8; those that have it already take no more."""
+    """All numbers at once, until the last has a term of 1e-8; numbers that have it already add no more terms."""
     quarter = (z / 2) ** 2
     term = quarter / 2
     total = term
@@ -142,10 +142,7 @@ def _jacobian(d: Measurements) -> Prepared:
 
 
 def _trace(d: SparsePair) -> Callable[[Any, Any], Any]:
-    columns = (np.repeat(np.arange(len(s) - 1), np.diff(s)) for s in (d.a_starts, d.b_starts))
-    a, b = (c * d.shape[0] + rows for c, rows in zip(columns, (d.a_rows, d.b_rows), strict=True))
-    _, of_a, of_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
-    first, second = _indices(of_a), _indices(of_b)
+    first, second = map(_indices, d.common)
     return lambda x, y: (x.index_select(0, first) * y.index_select(0, second)).sum()
 
 

@@ -15,14 +15,14 @@ def _warp() -> Any:
     import warp
 
     warp.config.quiet = True
-    if hasattr(warp, "LOG_ERROR"):  # what newer versions ask in place of that
+    if hasattr(warp, "LOG_ERROR"):  # the setting of newer versions
         warp.config.log_level = warp.LOG_ERROR
     warp.init()
     return warp
 
 
 def _kernels() -> Any:
-    """The kernels, imported when Warp has been told to be quiet."""
+    """The kernels, imported after Warp has been set to be quiet."""
     _warp()
     from retrograd.benchmarks.gpu import warp_kernels as gpu_warp
 

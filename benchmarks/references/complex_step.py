@@ -3,7 +3,7 @@
     ∂f/∂xᵢ = Im f(x + i h eᵢ) / h,    h = 10⁻³⁰
 
 Nothing is subtracted, so nothing cancels: the error is that of f itself, some 10⁻¹⁶. Trap: f must be analytic as it is written. No
-abs, no conjugate, no norm of NumPy's; what decides (a maximum, a pivot, a branch) must look at real parts.
+abs, no conjugate, no norm of NumPy's; decisions (a maximum, a pivot, a branch) must use real parts.
 Source: Squire and Trapp, SIAM Review 40 (1998), 110.
 """
 

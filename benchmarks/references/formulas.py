@@ -1,7 +1,7 @@
 """A graph embedding and functions of the library in NumPy, written so that a complex step goes through.
 
 Each takes the arguments as real or complex arrays (a struct is the row of its fields, a complex array has a last axis of two) and
-returns what the arguments that change are afterwards, in their order.
+returns the new values of the arguments that change, in their order.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def fft(x: Array) -> tuple[Array]:
 
 
 def lax_wendroff(u: Array, courant: Array) -> tuple[Array]:
-    """Each row that of before by one step, added to what was there."""
+    """Each row is the row before after one step, added to its old value."""
     rows = [u[0]]
     for added in u[1:]:
         before = rows[-1]

@@ -159,7 +159,7 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
         # The words above the stack have fixed addresses, so variables in memory take their room from the stack.
         size = module.memory + module.stack + module.above
     elif shared.roles.stack is not None:
-        # One address less than words can tell apart, so that a stack that grows too large meets the end of the memory.
+        # One address fewer than a word can hold, so that a stack that grows too large reaches the end of the memory.
         size = stack + min(module.stack, max(w.mask - stack, 0))
     program = Program(
         [words[i] for i in code],

@@ -42,7 +42,7 @@ def active_storage(module: Module, inputs: Iterable[Storage], outputs: Iterable[
 
 
 def useful_variables(module: Module, outputs: Iterable[Storage]) -> frozenset[Var]:
-    """The variables that influence these outputs: those whose cotangents need not be zero, whatever they depend on."""
+    """The variables that influence these outputs, so that their cotangents need not be zero."""
     return frozenset(x for x in _reached(_dependences(module), set(outputs)) if isinstance(x, Var))
 
 

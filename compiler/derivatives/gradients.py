@@ -42,7 +42,7 @@ def gradient(
     """P; lift(P⁻¹): cotangents of the outputs become those of the inputs, which are among the arguments' regions.
 
     `loss`: the address of an output; its value after P is copied, and its cotangent made 2^scale, so none need be given.
-    `keep`: words for cotangents of what is freed, which are erased if there are none.
+    `keep`: words for cotangents of freed variables, which are erased if there are none.
     """
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active)
@@ -72,7 +72,7 @@ def gradient(
 def dual(
     module: ir.Module, inputs: Iterable[ir.Region], outputs: Iterable[ir.Region], *, keep: int = 0
 ) -> Differentiated:
-    """lift(P): tangents of the inputs become those of the outputs, beside what P does."""
+    """lift(P): tangents of the inputs become those of the outputs, and the words change as by P."""
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active)
     wide, kept, before, after = _room(wide, keep)

@@ -66,7 +66,7 @@ class AccessSets(NamedTuple):
         """Whether this and `other`, one after the other, may be exchanged."""
         if self.clobbers(other) or (self.stack and other.stack):
             return False
-        # What writes nothing clobbers nothing.
+        # A statement without writes clobbers nothing.
         return not (other.writes or other.stores or other.barrier) or not other.clobbers(self)
 
 
@@ -157,7 +157,7 @@ class AccessAnalysis:
         self._procedures = module.procedures
         self._known: dict[int, tuple[ir.Node, AccessSets]] = {}
         self._summaries: dict[str, AccessSets] = {}
-        #: the assumed summaries of procedures that are being summarised, and the names of those that were used meanwhile
+        #: the assumed summaries of procedures that are being summarised, and the names of the procedures whose assumed summary was used
         self._guesses: dict[str, AccessSets] = {}
         self._cyclic: set[str] = set()
 
@@ -244,7 +244,7 @@ class AccessAnalysis:
 def clobbered_between(node: ir.Within, accesses: AccessAnalysis) -> AccessSets:
     """Interference of the body of a `Within` with its compute block, as `writes` and `stores`.
 
-        clobbered = what the body writes;  while a part of compute reads what is clobbered: clobbered += what that part writes
+        clobbered = writes(body);  while a part of compute reads a clobbered variable: clobbered += writes(part)
 
     All other variables and memory have the same words at each place of compute⁻¹ as at that place of compute, and the same
     words after the `Within` as before.

@@ -90,7 +90,7 @@ class Address(NamedTuple):
         return self._replace(offset=self.offset + words)
 
     def minus(self, other: Address) -> int | None:
-        """The difference in words where it is the same whatever the program computes, else None."""
+        """The difference in words where it is constant, else None."""
         if self.base is not other.base or dict(self.terms) != dict(other.terms):
             return None
         return self.offset - other.offset

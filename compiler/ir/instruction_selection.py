@@ -161,7 +161,7 @@ class _SelectionScope:
 
 @cache
 def _functions(w: Format) -> tuple[tuple[Function, Expr], ...]:
-    """The functions of registers and constants with their trees; those that check their sums first."""
+    """The functions of registers and constants with their trees; functions that check their sums first."""
     found = [
         (f, f.value(w))
         for f in ENTRIES

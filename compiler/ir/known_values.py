@@ -2,7 +2,7 @@
 
     Local t; t += c               t = c
     Local t; t += x; t += k       t = x + k      while x is not written
-    Local t; t += f; t += k       the offset of t is k, whatever f is
+    Local t; t += f; t += k       the offset of t is k, for any f
 
 A local is followed only if whole statements of its own block update it. Both the constant-propagation lattice (constant,
 or unknown) and the copy lattice are kept in one `KnownValue`. The clock counts statements, so that two walks of one body
@@ -45,7 +45,7 @@ class KnownValues:
         self._writes: dict[ir.Var, list[int]] = {}
         #: locals that are not followed: a statement that changes them is not one update in their own block
         self._untracked: set[ir.Var] = set()
-        #: what the locals hold at the clock
+        #: the values of the locals at the clock
         self.values: dict[ir.Var, KnownValue] = {}
         #: which part of their word is a sum of constants
         self.offsets: dict[ir.Var, int] = {}
@@ -91,7 +91,7 @@ class KnownValues:
                 case ir.Within(compute, body):
                     self._survey(compute)
                     self._survey(body)
-                    # compute⁻¹ writes again what compute wrote, but nothing that is alive there has been copied in between.
+                    # compute⁻¹ writes the same variables again, but no copy of them is alive there.
                     self.clock += 1
                     for inner in compute:
                         if isinstance(inner, ir.Local):
@@ -184,7 +184,7 @@ class KnownValues:
         return True
 
     def _value_after(self, op: ir.Op, d: ir.Var) -> KnownValue | None:
-        """What d holds after an update of it, or None if that is no constant and no copy."""
+        """The value of d after an update of it, or None if that is no constant and no copy."""
         old = self.values.get(d)
         if old is None or op.d is not d or facts(op.opcode).memory:
             return None

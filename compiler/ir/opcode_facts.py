@@ -22,7 +22,7 @@ OPPOSITE = {name: operator.undone_by for name, operator in UPDATE_OPERATORS.item
 class OpcodeFacts(NamedTuple):
     """How an opcode uses its operands."""
 
-    #: operands among d, a, b that it changes, and those that it only reads (an address included)
+    #: operands among d, a, b that it changes, and operands that it only reads (an address included)
     written: tuple[str, ...]
     read: tuple[str, ...]
     #: it names the memory word M[a + imm], and changes that

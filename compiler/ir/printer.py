@@ -167,7 +167,7 @@ class _Writer:
                 written.append(_fixed(op.imm, self.w) if is_fixed else str(op.imm))
             else:
                 operand = fields[kind]
-                # An address in a memory instruction is an integer, whatever is stored there.
+                # An address in a memory instruction is an integer, also where the word holds another kind.
                 written.append(
                     "?" if operand is None else self.operand(operand, fixed and not (memory and kind == "ra"))
                 )

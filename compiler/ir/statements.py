@@ -119,7 +119,7 @@ class Local(NamedTuple):
 
 
 class Delocal(NamedTuple):
-    """`var` dies, and must be zero. Checked: the machine tests it (`assertz`); else the compiler knows it. Inverse: Local."""
+    """`var` dies, and must be zero. Checked: the machine tests it (`assertz`); else the compiler has proved it. Inverse: Local."""
 
     var: Var
     checked: bool = False

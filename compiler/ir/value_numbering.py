@@ -122,7 +122,7 @@ class _Partition:
         self.checks: list[NumberedValue] = []
         #: values that another value has read, and that must not change any more
         self.closed: set[NumberedValue] = set()
-        #: the statements that change more than locals of their own, and those that do not commute with them
+        #: the statements that change more than locals of their own, and statements that do not commute with them
         self.tail: NumberedValue | None = None
         self.tail_access = NOTHING
 

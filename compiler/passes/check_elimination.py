@@ -3,7 +3,7 @@
     for i = 0 … n − 1: Check(i <ᵤ n)                    →  for i = 0 … n − 1: nothing
     for i = k + 1 … n − 1: Check(5 i − 5 k ≠ 0)         →  nothing
     Within((Check(x <ᵤ n),), … Check(x <ᵤ n) …)          →  Within((Check(x <ᵤ n),), …)         if x is unchanged there
-    If t: a, else: b, post t                            →  a or b, if t is known and neither writes what t reads
+    If t: a, else: b, post t                            →  a or b, if t is known and neither writes an operand of t
     for i = start … stop                                →  the same, with `some`, if start is before stop
 
 Sources of knowledge: loop variables, constants, words of arrays that nothing writes, locals that a compute block sets

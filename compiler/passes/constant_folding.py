@@ -169,7 +169,7 @@ class _Folding:
         return new.body if self.gone(loop.var) else (new._replace(some=True),)
 
     def stand_in(self, x: ir.Operand) -> ir.Operand:
-        """What takes the place of an operand that is only read."""
+        """The replacement of an operand that is only read."""
         if not isinstance(x, ir.Var) or not self.gone(x):
             return x
         base, offset = self.values[x]
@@ -190,7 +190,7 @@ class _Folding:
         return op
 
     def taken_over(self, op: ir.Op) -> bool:
-        """Whether what the instruction does to its target is in the operands that read it."""
+        """Whether the operands that read the target replace the instruction."""
         d = op.d
         if not isinstance(d, ir.Var) or not facts(op.opcode).written:
             return False
@@ -200,7 +200,7 @@ class _Folding:
         """Whether the test holds, where that is known."""
         if isinstance(test.a, ir.Const) and isinstance(test.b, ir.Const):
             return _holds(test.cc, test.a.word, test.b.word, self.w)
-        # Whatever the word is, it compares with itself as zero does.
+        # Any word compares with itself as zero does.
         return _holds(test.cc, 0, 0, self.w) if test.a is test.b else None
 
     def resolve(self, node: ir.Node) -> ir.Block:

@@ -33,7 +33,7 @@ def eliminate_dead_code(module: ir.Module) -> ir.Module:
 
 
 def _dead_locals(body: ir.Block) -> frozenset[ir.Var]:
-    """The locals that nothing needs: not reached from what matters by way of what it is computed from."""
+    """The locals that no promise, test, bound, call or memory depends on, directly or through other locals."""
     born: set[ir.Var] = set()
     needed: list[ir.Operand | None] = []
     sources: dict[ir.Var, list[ir.Operand | None]] = {}

@@ -207,7 +207,7 @@ def _clearings(regions: Iterable[ir.Region], node: ir.Within) -> ir.Block:
 
 
 def _names(blocks: Iterable[ir.Block]) -> Counter[ir.Region | None]:
-    """How often each region is named; None for memory that no name tells apart."""
+    """How often each region is named; None for memory without a region."""
     found: Counter[ir.Region | None] = Counter()
     for block in blocks:
         for node in walk(block):

@@ -73,7 +73,7 @@ def _in_within(within: ir.Within, uses: Counter[ir.Operand | None], accesses: Ac
     for t in sorted(candidates, key=lambda t: -moves[t]):
         at = moves[t]
         summands = [node for node in compute if isinstance(node, ir.Op) and node.d is t]
-        # Named by its Local, by what sums it up, by the one move, and by nothing else.
+        # Named by its Local, by its summands, by the one move, and by nothing else.
         if uses[t] != len(summands) + 2 or not summands:
             continue
         updates = _redirect(t, summands, body[at])
@@ -130,7 +130,7 @@ def _interferes(
     before: Iterable[ir.Node],
     accesses: AccessAnalysis,
 ) -> bool:
-    """Whether something between a summand's old place and its new one writes what it reads."""
+    """Whether a statement between a summand's old place and its new one writes an operand of it."""
     last = {id(node): position for position, node in enumerate(compute)}
     own = {id(node) for node in summands}
     for update, summand in zip(updates, summands, strict=True):

@@ -25,7 +25,7 @@ from retrograd.compiler.ir.traversal import bodies, map_children, rebuilt, walk
 def inline_calls(module: ir.Module, *, most: int = 40, largest: int = 4000, largest_twice: int = 1000) -> ir.Module:
     """Inline procedures of at most `most` instructions, and those called once of at most `largest`, callees first.
 
-    `largest_twice`: the same where the one call is in what a Within computes.
+    `largest_twice`: the same where the one call is in a compute block.
     """
     sites, laid_out = _count_sites(module, 1), _count_sites(module, 2)
     done: dict[str, ir.Procedure] = {}
@@ -62,7 +62,7 @@ def inline_calls(module: ir.Module, *, most: int = 40, largest: int = 4000, larg
 
 
 def _count_sites(module: ir.Module, computed: int) -> dict[str, int]:
-    """How many calls of each procedure there are, one that a Within computes counted so many times."""
+    """How many calls of each procedure there are; a call in a compute block counts `computed` times."""
     sites = dict.fromkeys(module.procedures, 0)
 
     def count(block: ir.Block, times: int) -> None:

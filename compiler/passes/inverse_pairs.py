@@ -2,8 +2,8 @@
 
     s; x; s⁻¹  →  x        if s; x = x; s
 
-Statements commute if neither reads or writes what the other writes. Updates of one target commute as well if both add or
-subtract, both are exclusive or, or both multiply or divide lognums, whatever their operands.
+Statements commute if neither reads or writes a variable that the other writes. Updates of one target commute as well if both add or
+subtract, both are exclusive or, or both multiply or divide lognums, for any operands.
 Correct because s; s⁻¹ is the identity.
 Traps: the test of s disappears, none is added. Statements that are there for their trap stay: a `Check`, a checked
 `Local` or `Delocal`, `assertz`. A checked sum does not commute with a sum that wraps, since partial sums of the latter

@@ -35,7 +35,7 @@ class _Extender:
         self.accesses = AccessAnalysis(module)
         self.numbering = ValueNumbering(module, self.accesses)
         self.max_live = max_live
-        #: how often each variable becomes live; only what does so once can live longer
+        #: how often each variable becomes live; only a variable that does so once can live longer
         self.births: Counter[ir.Var] = Counter()
 
     def body(self, body: ir.Block) -> ir.Block:

@@ -252,7 +252,7 @@ class _Replacer:
         found.last.setdefault(span.stop, []).append(region)
 
     def is_restored(self, node: ir.Within, region: ir.Region) -> bool:
-        """Whether the region is after the Within what it was before."""
+        """Whether the region has the same words after the Within as before it."""
         return region not in clobbered_between(node, self.accesses).stores
 
     def words(self, regions: Iterable[ir.Region]) -> list[ir.Var]:

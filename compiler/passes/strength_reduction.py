@@ -47,7 +47,7 @@ def _reduce(block: Block, w: Format) -> Block:
 
 
 def _cheaper(op: Op, w: Format) -> tuple[Op, ...] | None:
-    """What may stand in the instruction's place, or None."""
+    """Cheaper instructions with the same effect, or None."""
     a, b = op.a, op.b
     match op.opcode.entry.name:
         case "fmul" if isinstance(b, Const):
