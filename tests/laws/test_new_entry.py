@@ -32,7 +32,7 @@ def ones(x: Expr, w: Format) -> Expr:
 
 
 POPC = Function(
-    "popc",
+    "ones",
     TABLE.free_code(),
     "integer",
     lambda w: ones(a, w),
@@ -41,13 +41,13 @@ POPC = Function(
     shorthand=None,
 )
 EXTENDED = TABLE.extended(POPC)
-NAMES = ["popc.add", "popc.sub", "popc.xor"]
+NAMES = ["ones.add", "ones.sub", "ones.xor"]
 
 
 def test_the_table_grew_by_one_entry() -> None:
     assert len(EXTENDED) == len(TABLE) + 3
     assert [EXTENDED[name].code - POPC.code for name in NAMES] == [0, 1, 2]
-    assert [EXTENDED.inverse(EXTENDED[name]).name for name in NAMES] == ["popc.sub", "popc.add", "popc.xor"]
+    assert [EXTENDED.inverse(EXTENDED[name]).name for name in NAMES] == ["ones.sub", "ones.add", "ones.xor"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -55,7 +55,7 @@ def test_it_counts_bits(width: int) -> None:
     w = Format(width, width // 2)
     tree = ones(a, w)
     statements, (out,) = python_source.emit([tree], w, {"a": "a"})
-    source = compile("\n".join([*statements, f"r = {out}"]), "<popc>", "exec")
+    source = compile("\n".join([*statements, f"r = {out}"]), "<ones>", "exec")
     rng = random.Random(width)
     words = range(1 << width) if width <= 8 else [0, 1, w.mask, w.sign, *(rng.getrandbits(width) for _ in range(500))]
     for x in words:
@@ -96,22 +96,22 @@ def test_the_inverse_law_is_proved(name: str) -> None:
 
 def test_the_encoding_follows() -> None:
     assert list(laws.encoding_counterexamples(EXTENDED)) == []
-    opcode = EXTENDED["popc.add"]
+    opcode = EXTENDED["ones.add"]
     assert opcode.operands == ("rd", "ra")
     assert opcode.fields == {"rd", "ra"}
     assert opcode.distinct == (("rd", "ra"),)
     i = Instruction(opcode, rd=3, ra=250)
     assert encode(i) == POPC.code << 56 | 3 << 48 | 250 << 40
     assert decode(encode(i), EXTENDED) == i
-    assert inverse(i, EXTENDED) == Instruction(EXTENDED["popc.sub"], rd=3, ra=250)
+    assert inverse(i, EXTENDED) == Instruction(EXTENDED["ones.sub"], rd=3, ra=250)
     with pytest.raises(ValueError, match="is written"):
         encode(Instruction(opcode, rd=3, ra=3))
 
 
 def test_programs_hold_it() -> None:
-    code = [encode(Instruction(EXTENDED[name], 1, 2)) for name in ("start", *NAMES, "finish") if "popc" in name]
+    code = [encode(Instruction(EXTENDED[name], 1, 2)) for name in ("start", *NAMES, "finish") if "ones" in name]
     p = Program(code, table=EXTENDED)
-    assert [i.opcode.name for i in (~p).instructions] == ["popc.xor", "popc.add", "popc.sub"]
+    assert [i.opcode.name for i in (~p).instructions] == ["ones.xor", "ones.add", "ones.sub"]
     assert ~~p == p
 
 
