@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -607,3 +608,35 @@ def test_a_constant_whose_cotangent_outgrows_the_word_does_no_harm() -> None:
     with pytest.raises(rg.ProgramTrap, match="cotangent overflow") as caught:
         rg.grad(there_and_back, "x", scale=30)(0.0, 1000.0, 3000)
     assert caught.value.code == "RG0404"
+
+
+# ---------------------------------------------------------------------- blocks for the host
+
+SHOWN: list[float] = []
+
+
+@reversible
+def shown(y: fixed, x: fixed):
+    with rg.external():
+        SHOWN.append(x)
+    y += x * x * x
+
+
+@pytest.mark.parametrize(
+    ("call", "times"),
+    [
+        (lambda: rg.grad(shown, "x")(0.0, 2.0), 1),
+        (lambda: rg.value_and_grad(shown)(0.0, 2.0), 1),
+        (lambda: rg.gradient_report(shown)(0.0, 2.0), 1),
+        (lambda: [rg.vjp(shown, 0.0, 2.0)[1]({"y": 1.0})], 1),
+        (lambda: rg.jacobian(shown, ("y", "x"))(0.0, 2.0), 1),
+        (lambda: rg.jvp(shown, (0.0, 2.0), {"x": 1.0}), 1),
+        (lambda: rg.hvp(shown, "x")((0.0, 2.0), 1.0), 1),
+        (lambda: rg.hessian(shown, ("y", "x"))(0.0, 2.0), 1),
+        (lambda: rg.vmap(rg.grad(shown, "x"))(np.zeros(3), np.full(3, 2.0)), 3),
+    ],
+)
+def test_a_derivative_executes_external_blocks_once(call: Callable[[], Any], times: int) -> None:
+    SHOWN.clear()
+    call()
+    assert [2.0] * times == SHOWN

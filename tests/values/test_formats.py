@@ -99,7 +99,7 @@ def test_what_is_no_format(name: str, wrong: Any) -> None:
 
 def test_no_public_name_is_left_out() -> None:
     """Every function and class of the package that has a parameter for formats is called above."""
-    names = {name: getattr(rg, name) for name in rg._HOMES} | {n: getattr(testing, n) for n in testing.__all__}
+    names = {name: getattr(rg, name) for name in rg.__all__} | {n: getattr(testing, n) for n in testing.__all__}
     takes = {"fixed", "lognum"}
     for name, item in names.items():
         try:

@@ -38,6 +38,8 @@ def batch_gradient(
     Raises CompileError, InputError, NotDifferentiable, ElementTrap with the trap that the element's own gradient gives.
     """
     b = BatchGradient.of(requested, args, keywords, in_axes, shared == "sum")
+    if b.plan.compiled.emitted.externals:
+        run_rows(b.plan.compiled, b.loaded, [], (), requested.run)
     batch, loaded, scale, w = b.batch, b.loaded, b.plan.scale, b.plan.compiled.format
     rows = run_rows(b.plan.program.compiled, loaded, b.kept, b.summed, Settings(engine=requested.run.engine))
     for i in sorted(rows.traps):

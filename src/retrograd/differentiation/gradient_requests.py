@@ -29,8 +29,15 @@ from retrograd.differentiation.arguments import (
     sizes,
     without_derivative,
 )
-from retrograd.differentiation.programs import COTANGENT_HINT, Program, derivative_trap, kept, loss_gradient_program
-from retrograd.functions.execution import ProgramTrap, execute
+from retrograd.differentiation.programs import (
+    COTANGENT_HINT,
+    Program,
+    derivative_trap,
+    execute_externals,
+    kept,
+    loss_gradient_program,
+)
+from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
@@ -78,9 +85,7 @@ class GradientRequest:
         values = self.run.values(args, keywords)
         compiled = self.run.compiled(values)
         plan = self.plan(compiled)
-        if compiled.emitted.externals:
-            # The gradient program would execute the blocks on its way back, too.
-            execute(compiled, self.run.machine(compiled, values))
+        execute_externals(self.run, compiled, values)
         try:
             machine = plan.program.run(values, {}, self.run.engine)
         except ProgramTrap as trap:

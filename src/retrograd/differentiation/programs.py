@@ -21,7 +21,8 @@ from retrograd.compiler.compiled import Compiled, real_regions
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.lower import Argument
-from retrograd.functions.execution import ProgramTrap, load
+from retrograd.functions.execution import ProgramTrap, execute, load
+from retrograd.functions.requests import Request
 from retrograd.functions.traps import explain
 from retrograd.simulator.machine import Machine, Trap
 
@@ -39,10 +40,7 @@ class Program:
     value: int = 0
 
     def run(self, values: list[Any], given: Mapping[int, int], engine: str = "auto") -> Machine:
-        """The machine after the run, from these arguments and words (address -> word). Raises InputError, ProgramTrap.
-
-        `rg.external` blocks are not executed.
-        """
+        """The machine after the run, from these arguments and words (address -> word). Raises InputError, ProgramTrap. `rg.external` blocks are not executed."""
         machine = load(self.compiled, values, engine=engine)
         for address, word in given.items():
             machine.load(address, (word,))
@@ -56,6 +54,12 @@ def ended(compiled: Compiled, machine: Machine) -> Machine:
     except Trap as trap:
         raise ProgramTrap(explain(compiled, machine, trap), machine, trap) from None
     return machine
+
+
+def execute_externals(request: Request, compiled: Compiled, values: list[Any]) -> None:
+    """Execute the `rg.external` blocks of a function, if it has any, by a run of the function itself. Raises ProgramTrap."""
+    if compiled.emitted.externals:
+        execute(compiled, request.machine(compiled, values), request.max_steps)
 
 
 def derivative_trap(
@@ -126,4 +130,6 @@ def _oriented(compiled: Compiled, backward: bool) -> Module:
 
 
 def _program(compiled: Compiled, derived: Differentiated) -> Program:
-    return Program(replace(compiled, module=derived.module, emitted=emit(derived.module)), derived.offset)
+    # A derived program may pass the marks of `rg.external` blocks several times: see `execute_externals`.
+    emitted = replace(emit(derived.module), externals={})
+    return Program(replace(compiled, module=derived.module, emitted=emitted), derived.offset)

@@ -38,10 +38,17 @@ from retrograd.differentiation.arguments import (
     to_words,
 )
 from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, need_loss
-from retrograd.differentiation.programs import Program, derivative_trap, kept, second_order_program, tangent_program
+from retrograd.differentiation.programs import (
+    Program,
+    derivative_trap,
+    execute_externals,
+    kept,
+    second_order_program,
+    tangent_program,
+)
 from retrograd.differentiation.pullbacks import by_argument
 from retrograd.functions.derived import Derived
-from retrograd.functions.execution import ProgramTrap, argument_words, execute, read
+from retrograd.functions.execution import ProgramTrap, argument_words, read
 from retrograd.functions.requests import Request, Settings
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import api_boundary
@@ -234,6 +241,7 @@ class _SecondOrder:
     def columns(self) -> dict[str, dict[str, Reals]]:
         """H times each unit vector, as rows: by argument, and by the argument of which the vector is an element."""
         p = self.program
+        execute_externals(self.of.run, self.compiled, self.values)
         memory = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
         ranges = {z.name: (z.address + p.tangents, z.type.size) for z in self.wanted}
         kept = [(a.address + p.cotangents + offset, a.type.size) for offset in (p.tangents, 0) for a in self.wanted]
@@ -290,8 +298,7 @@ def _run(
     request: Request, compiled: Compiled, program: Program, values: list[Any], tangents: dict[int, int]
 ) -> Machine:
     """The machine after the program has run from these tangents, address of the argument -> word. Raises ProgramTrap."""
-    if compiled.emitted.externals:
-        execute(compiled, request.machine(compiled, values))
+    execute_externals(request, compiled, values)
     try:
         return program.run(values, {at + program.tangents: word for at, word in tangents.items()}, request.engine)
     except ProgramTrap as trap:
