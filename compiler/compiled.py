@@ -82,7 +82,7 @@ def compile_function(
     except RecursionError:
         pass
     except Impure as error:
-        # Most impure operations are refused at their place. One that was missed there is refused here, and never runs.
+        # Most impure operations are refused at their place. The others are refused here, and never run.
         fail("RG0721", str(error), function.source, function.tree)
     fail("RG0720", f"`{function.__name__}` is nested too deep to be compiled", function.source, function.tree)
 

@@ -84,7 +84,7 @@ def expand_gradients(module: Module, wanted: Mapping[str, GradientCall]) -> Modu
 
 
 def _reachable(module: Module, name: str, wanted: Mapping[str, GradientCall] | None = None) -> set[str]:
-    """The procedures that a call of this procedure may run; one that has no body yet runs its callee."""
+    """The procedures that a call of this procedure may run; a gradient without a body runs its callee."""
     reached, todo = {name}, [name]
     while todo:
         current = todo.pop()

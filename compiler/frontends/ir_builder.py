@@ -54,7 +54,7 @@ class IRBuilder:
             self.out = outer
 
     def emit(self, nodes: Sequence[Node], known: Var | None = None) -> None:
-        """Append statements and count what they write. `known`: a variable whose update the caller records itself."""
+        """Append statements and count their writes. `known`: a variable whose update the caller records itself."""
         for given in nodes:
             node = self._tested(given) if isinstance(given, Within) and given.name is None else given
             self.out.append(node)

@@ -163,7 +163,7 @@ class OwnedLocals:
         history.append(made)
 
     def erased(self, var: Var) -> None:
-        """A variable is zero now, whatever it was allocated with."""
+        """Record that a variable is zero now."""
         local = next((m for m in self.owned if var in m.parts and m.depth == self.builder.depth), None)
         if local is not None:
             local.gone, local.initial, local.history, local.operands = True, None, [], {}

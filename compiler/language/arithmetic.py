@@ -62,7 +62,7 @@ def number_kind(value: Any) -> Kind | None:
 
 
 def _whole(value: Any) -> bool:
-    """Whether a number is an integer that a word of 64 bits may hold, in whatever type."""
+    """Whether a number of any type is an integer that a word of 64 bits may hold."""
     return math.isfinite(value) and float(value).is_integer() and -(1 << 63) <= value < 1 << 64
 
 

@@ -19,7 +19,7 @@ class Condition(NamedTuple):
     sides: tuple[str | None, str | None] = (None, None)
 
     def values(self, a: Operand, b: Operand) -> str:
-        """`: x is {a}, y is {b}` for the operands of the test, without those that are constants."""
+        """`: x is {a}, y is {b}` for the operands of the test, without constants."""
         known = [
             f"`{side}` is {blank}"
             for side, operand, blank in ((self.sides[0], a, "{a}"), (self.sides[1], b, "{b}"))

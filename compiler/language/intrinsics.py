@@ -92,7 +92,7 @@ FOREIGN: dict[Callable[..., Any], Intrinsic] = {
     math.atan: atan, math.floor: floor, builtins.sum: sum,
 }  # fmt: skip
 
-#: what to write in place of Python's and NumPy's functions that the language has not, by their names
+#: name of a function of Python or NumPy → an expression to write in its place
 ALTERNATIVES: dict[str, str] = {
     "round": "rg.floor({x} + 0.5)", "rint": "rg.floor({x} + 0.5)", "ceil": "-rg.floor(-{x})",
     "trunc": "rg.floor({x}) if {x} >= 0 else -rg.floor(-{x})",

@@ -2,7 +2,7 @@
 
     y += x ** n,  n ≥ 0:    q[k] = 1,  q[j] = q[j + 1]² · x^(bit j of m),  y += q[0]² · x^(bit 0 of n)
 
-where m = n >> 1 has k bits. Each q[j] is x^(m >> j), so every product is one that a constant exponent makes too: both give the
+where m = n >> 1 has k bits. Each q[j] is x^(m >> j), so a constant exponent makes the same products: both give the
 same words. The inverse of the procedure is y −= x ** n.
 
 The array q lies in memory and is zero between calls. Powers of one kind share it, since no call of a power is made by another.

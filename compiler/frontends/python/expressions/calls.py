@@ -195,7 +195,7 @@ class CallValues:
 
 
 def _instead_of(callee: Any, node: ast.Call) -> str:
-    """What to write in place of a call of a Python function with variables."""
+    """A hint for a call of a Python function with variables."""
     own = getattr(callee, "__name__", "")
     if own in intrinsics.INTRINSICS:
         return f"write `rg.{own}(…)`, which the machine has"

@@ -29,7 +29,7 @@ from retrograd.compiler.language.values import (
 )
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
-#: what to write in place of an expression that the language has not
+#: hints for expressions that the language does not have
 INSTEAD_OF_EXPRESSION: dict[type[ast.AST], str] = {
     ast.ListComp: "make an array with `t = rg.zeros(n)` and fill it in a loop, or write an expression of whole arrays",
     ast.GeneratorExp: "write an expression of whole arrays, such as rg.sum(x * x)",

@@ -56,7 +56,7 @@ class Operators:
         if all(isinstance(v, Constant) for v in values):
             truths = [self.expressions.decided(v, node) for v in values if isinstance(v, Constant)]
             return Constant((all if conjunction else any)(truths))
-        # Operands after a constant that decides are dropped, whatever their type.
+        # Operands after a constant that decides are dropped; their types do not matter.
         left: list[Value] = []
         for v in values:
             if isinstance(v, Constant):

@@ -273,7 +273,7 @@ class Calls:
                 given = (f"`{shortened(leaf.where)}` as `{leaf.name}`" for leaf in (x, y))
                 message = f"`{f}` is given {' and '.join(given)}, which overlap"
                 self._disjoint(t, x, y, message)
-        # Addresses and values of arguments are computed again after the call, so they may not read what it changes.
+        # Addresses and values of arguments are computed again after the call, so they may not read a place that it changes.
         sources: list[E] = []
         for leaf in found:
             match leaf.value:

@@ -34,7 +34,7 @@ class PythonBlock:
         return compile(module, source.file, "exec")
 
     def __call__(self, names: dict[str, Any]) -> None:
-        """Execute the statements. Raises what they raise."""
+        """Execute the statements. Raises their exceptions."""
         exec(self._code, self._function.globals(), names)
 
 

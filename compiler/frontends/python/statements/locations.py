@@ -155,7 +155,7 @@ def _reading(node: ast.AST, target: ast.AST) -> ast.AST:
 
 
 def _new_variable(node: ast.AST) -> str | None:
-    """What to write in place of an update that reads its target."""
+    """A hint for an update that reads its target."""
     if not isinstance(node, ast.AugAssign):
         return None
     target, value, sign = ast.unparse(node.target), ast.unparse(node.value), OPERATORS[type(node.op)]

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from retrograd.compiler.frontends.python.diagnostics import Errors
 
-#: what to write in place of a statement that the language has not
+#: hints for statements that the language does not have
 INSTEAD_OF_STATEMENT: dict[type[ast.AST], str] = {
     ast.Import: "Import at the top of the file.",
     ast.ImportFrom: "Import at the top of the file.",

@@ -154,7 +154,7 @@ class Updates:
 
 
 def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
-    """What to write in place of an update that is not defined for a kind."""
+    """A hint for an update that is not defined for a kind."""
     if update in ("mul", "div") and kind in (FIXED, INT):
         new = ""
         if isinstance(node, ast.AugAssign):
