@@ -49,7 +49,7 @@ class Compiled:
     lowered: Lowered
     module: Module
     emitted: Emitted
-    #: programs of its derivatives, and what else is made of it once, by the key of the maker
+    #: programs of its derivatives and other results that are computed once, by a key
     derived: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
