@@ -15,7 +15,7 @@ def emit_lane_loop(module: ModuleBuilder, w: Format, instances: str, name: str, 
     """Define the function that runs `instances`, a translation for that many lanes, for a batch.
 
     It is called like that of `emit_loop` on a CPU; M is room for lanes · (n + 1 + REGISTERS) words, and begins at a multiple of
-    64 bytes. An instance whose lane is given up has status 1, like one that fails: run again alone, it shows which of the two it is.
+    64 bytes. An instance whose lane is given up has status 1, like an instance that fails: only a run alone decides which of the two it is.
     """
     LaneLoop(module, w, instances, name, lanes).define()
 

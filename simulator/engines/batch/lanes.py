@@ -76,7 +76,7 @@ class LaneTranslator(Translator):
         self.memories = {"m": self.given["M"].of(self.word)}
         self.stop = self.given["stop"].of(I64)
         alive, limit = self._set_of(self.given["lanes"]), self.given["limit"].splat(self.lanes)
-        #: sets of lanes: those that are not done, that go on now, in which a check failed, that came to their end
+        #: sets of lanes: not done yet, going on now, with a failed check, and completed
         self.alive, self.active = code.variable(self.truth, "alive", alive), code.variable(self.truth, "active", alive)
         self.bad, self.ended = code.variable(self.truth, "bad", 0), code.variable(self.truth, "ended", 0)
         self.left = code.variable(self.word, "left", limit)

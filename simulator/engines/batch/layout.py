@@ -27,11 +27,11 @@ class BatchLayout:
     A row has the ranges of a kind as columns, in this order. Raises ValueError where ranges that are given overlap.
     """
 
-    #: what an instance begins with
+    #: words that are copied from the instance's row before the run
     given: tuple[Range, ...]
-    #: what is returned of each instance
+    #: words that are copied to the instance's row of results
     kept: tuple[Range, ...]
-    #: what is added up over all instances that complete
+    #: words that are added up over all instances that complete
     summed: tuple[Range, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
-"""A program as a CUDA kernel: the translation that runs on the CPU, through LLVM's NVPTX back end. Needs no CUDA to be made.
+"""A program as a CUDA kernel: the translation for the CPU, through LLVM's NVPTX back end. No CUDA is needed to make it.
 
-What the kernel takes, and does, says `instances.emit_loop`.
+Parameters and effect of the kernel are those of `instance_loop.emit_loop`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.batch.instance_loop import emit_loop
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
+from retrograd.simulator.engines.llvm.types import CONSTANT
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.translate import translate
 
 #: the kernel's name in its PTX
 KERNEL = "retrograd_batch"
-#: instructions of a program from which on less is done for its speed
+#: instructions of a program from which on it is optimised at level 1
 LARGE = 1500
-
-_CONSTANT = 4
 
 
 def kernel_ir(
@@ -42,7 +41,7 @@ def ptx(
     checks: bool = True,
     cycles: bool = False,
 ) -> str:
-    """The kernel as PTX for a compute capability. Raises InputError RG0603 for one that LLVM does not know."""
+    """The kernel as PTX for a compute capability. Raises InputError RG0603 where LLVM has no such capability."""
     if not re.fullmatch(r"sm_\d{2,3}[a-z]?", arch):
         message = f"`{arch:.40}` is no compute capability"
         raise InputError(Diagnostic("RG0603", message, hint="as in sm_80, sm_90"))
@@ -66,14 +65,14 @@ def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool) -> Vari
 
 
 def _ir(program: Program, variant: Variant) -> str:
-    module = ModuleBuilder(tables=_CONSTANT)
+    module = ModuleBuilder(tables=CONSTANT)
     translate(program, variant, module, "instance")
     emit_loop(module, program.format, "instance", KERNEL, device=True)
     return 'target triple = "nvptx64-nvidia-cuda"\n\n' + module.text()
 
 
 def registers_and_instructions(text: str) -> dict[str, Any]:
-    """What a kernel's PTX holds: `instructions`, and virtual `registers` by type. The device's own are what ptxas gives."""
+    """Counts of a kernel's PTX: `instructions`, and virtual `registers` by type. ptxas assigns the device's own registers."""
     lines = [line.strip() for line in text.splitlines()]
     code = [line for line in lines if line.endswith(";") and not line.startswith((".", "//"))]
     registers = {m[1]: int(m[2]) - 1 for m in re.finditer(r"\.reg \.(\w+)\s+%\w+<(\d+)>", text)}

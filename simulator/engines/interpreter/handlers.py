@@ -1,4 +1,4 @@
-"""The interpreter's handlers, compiled and loaded; programs decoded for them."""
+"""The interpreter's handlers, compiled and loaded, and programs decoded for them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _Run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, 
 
 @cache
 def entry() -> tuple[Any, int]:
-    """(the function that runs threaded code, address of what stands behind the last instruction)."""
+    """(the function that runs threaded code, address of the sentinel behind the last instruction)."""
     convention = jit_compiler().convention
     found = jit_compiler().load(f"{source_digest()} run", ("run_threaded", "sentinel"), lambda: trampoline(convention))
     return _Run(found["run_threaded"]), found["sentinel"]
 
 
-#: what this process has loaded
+#: handlers that this process has loaded
 _loaded: set[tuple[Entry, Format, bool, bool]] = set()
 
 
@@ -58,7 +58,7 @@ def _handlers(instruction: Entry, w: Format, differentiating: bool, same: bool) 
             emit_handler(module, o, w, differentiating, same, jit_compiler().convention)
         return module.text()
 
-    # An entry of the table is named by its place there; of one that was added, only its code tells what it is.
+    # An entry of the table has a name for its key; an entry that was added is determined only by its code.
     key = _key(instruction, w, differentiating, same) if any(e is instruction for e in TABLE.entries) else emit()
     found = jit_compiler().load(key, names.values(), emit, level=1)
     _loaded.add((instruction, w, differentiating, same))

@@ -108,7 +108,7 @@ class HandlerEmitter:
         if "br" not in step.reads:
             self._body(words)
             return
-        # Most branches are met with BR = 0. Told apart, their targets depend on no data, and the processor runs ahead.
+        # Most branches are met with BR = 0. In a path of their own, their targets depend on no data, and the processor runs ahead.
         br = self._slot(Slot.BR)
         fresh, landed = code.block("fresh"), code.block("landed")
         code.branch(br.eq(0), fresh, landed, likely=True)
@@ -203,7 +203,7 @@ class HandlerEmitter:
 
     @contextmanager
     def _failing(self, holds: Value, name: str) -> Iterator[tuple[Block, Block]]:
-        """What is emitted inside runs where a guard fails: it ends with a jump to either block, to refuse or to go on."""
+        """Code emitted inside runs where a guard fails: it ends with a jump to either block, to refuse or to go on."""
         code = self.code
         cold, out, on = (code.block(f"{name}.{part}") for part in ("cold", "out", "on"))
         code.branch(holds, on, cold, likely=True)

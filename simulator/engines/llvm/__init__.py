@@ -1,4 +1,4 @@
-"""LLVM: text of its intermediate language, folds of expression trees to it, machine code made in this process and kept on disk.
+"""LLVM: a typed builder of its IR, the fold of expression trees to it, a JIT compiler, and a cache of object code on disk.
 
-It imports `isa` and llvmlite. Start with `trees.py`.
+It imports `isa` and llvmlite. Start with `builder.py`, then `trees.py`.
 """

@@ -10,8 +10,8 @@ A vector type makes the same code work on several lanes at once. Operands of dif
 Within a block, an instruction without effects that was emitted before is not emitted again (local value numbering). A block
 ends with `jump`, `branch`, `switch` or `ret`; `start` jumps from an open block to the block that it starts.
 
-The module is built as text, which LLVM parses. `llvmlite.ir` needs twelve times as long for a module of the same size, and has neither
-`splat` and `poison` constants nor the attributes used here.
+The module is built as text, which LLVM parses. `llvmlite.ir` takes twelve times as long for a module of the same size, and lacks
+`splat` and `poison` constants and the attributes used here.
 """
 
 from __future__ import annotations
@@ -291,14 +291,14 @@ class FunctionBuilder:
         self.module, self.callee = module, callee
         self._head = head
         #: the parameters, as values
-        self.arguments = tuple(Value(self, t, f"%{n}") for n, t in zip(names, callee.parameters, strict=True))
+        self.arguments = [Value(self, t, f"%{n}") for n, t in zip(names, callee.parameters, strict=True)]
         self._variables: list[str] = []
         self.lines: list[str] = []
         self._count = 0
         #: parameters, labels and variables that begin with a name
         self._labels: dict[str, int] = dict.fromkeys(names, 1)
         self._constants: dict[tuple[Type, float], Value] = {}
-        #: value numbering: what the block has computed, by its text
+        #: value numbering: text of an instruction -> its result in this block
         self.known: dict[str, Any] = {}
         #: facts about values of this block, for folds: forgotten where the values are
         self.facts: dict[Value, Any] = {}
@@ -320,7 +320,7 @@ class FunctionBuilder:
         self.lines.append(f"  {text}")
 
     def let(self, text: str, type_: Type) -> Value:
-        """The result of an instruction without effects: what the block has computed is not computed again."""
+        """The result of an instruction without effects, which is emitted once in a block."""
         found = self.known.get(text)
         if found is None:
             self._count += 1
@@ -356,7 +356,8 @@ class FunctionBuilder:
     def compare(self, how: str, x: Value, y: Operand) -> Value:
         t = x.type
         op = f"fcmp o{how[-2:]}" if t.prefix else f"icmp {how}"
-        return self.let(f"{op} {t.text} {x.name}, {self.operand(y, t)}", t.truth)
+        name = y.name if y.__class__ is Value and y.type is t else self.operand(y, t)
+        return self.let(f"{op} {t.text} {x.name}, {name}", t.truth)
 
     def all(self, truths: Iterable[Value]) -> Value:
         """Whether all hold."""
@@ -409,7 +410,7 @@ class FunctionBuilder:
     def intrinsic(
         self, name: str, *arguments: Value, result: Type | None = None, over: str | None = None, pure: bool = True
     ) -> Value:
-        """A call of LLVM's function of that name, for values of the type of the first, unless `over` says otherwise."""
+        """A call of LLVM's function of that name, overloaded by the type of the first argument, or as in `over`."""
         types = tuple(v.type for v in arguments)
         suffix = f".{types[0].suffix}" if over is None else over
         callee = self.module.declare(f"llvm.{name}{suffix}", result or types[0], *types, pure=pure)
@@ -480,7 +481,7 @@ class FunctionBuilder:
 
     @contextmanager
     def when(self, truth: Value, name: str = "then", likely: bool | None = None) -> Iterator[None]:
-        """What is emitted inside runs only where the truth holds."""
+        """Code emitted inside runs only where the truth holds."""
         then, after = self.block(name), self.block(f"{name}.end")
         self.branch(truth, then, after, likely)
         self.start(then)
@@ -489,7 +490,7 @@ class FunctionBuilder:
 
     @contextmanager
     def unless(self, truth: Value, name: str, likely: bool | None = True) -> Iterator[None]:
-        """What is emitted inside runs only where the truth does not hold. `likely`: whether it nearly always holds."""
+        """Code emitted inside runs only where the truth does not hold. `likely`: whether it nearly always holds."""
         otherwise, after = self.block(name), self.block(f"{name}.end")
         self.branch(truth, after, otherwise, likely)
         self.start(otherwise)
@@ -498,7 +499,7 @@ class FunctionBuilder:
 
     @contextmanager
     def loop(self, count: Operand, name: str = "loop") -> Iterator[Value]:
-        """What is emitted inside runs for k = 0 … count − 1."""
+        """Code emitted inside runs for k = 0 … count − 1."""
         with self.counting(0, 1, lambda k: k.lt(count), name) as k:
             yield k
 
@@ -506,7 +507,7 @@ class FunctionBuilder:
     def counting(
         self, first: Operand, step: Operand, more: Callable[[Value], Value], name: str = "loop"
     ) -> Iterator[Value]:
-        """What is emitted inside runs for k = first, first + step, … as long as `more(k)` holds."""
+        """Code emitted inside runs for k = first, first + step, … as long as `more(k)` holds."""
         counter = self.variable(I64, f"{name}.k", first)
         head, body, after = self.block(name), self.block(f"{name}.body"), self.block(f"{name}.end")
         self.start(head)

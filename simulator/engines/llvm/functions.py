@@ -1,7 +1,6 @@
 """Arithmetic for which LLVM has no instruction: floored quotients of two-word numbers, rounded roots, two-word products in lanes.
 
-Functions of a module hold what a single instance computes; lanes are computed in line, by `near_quotient`, `near_root` and
-`two_words`. Written once, for all targets.
+For a single instance they are functions of the module. In lanes, `near_quotient`, `near_root` and `two_words` emit them in line.
 """
 
 from __future__ import annotations
@@ -186,8 +185,8 @@ def integer_root(module: ModuleBuilder, w: Format, s: int) -> Callee:
 def near_root(x: Value, s: int) -> Value:
     """The same for words of 64 bits in lanes, s ≤ ROOT_SHIFT.
 
-    The root of the double is less than one below the root, and less than ½ above, so the remainder fits a word whatever wraps
-    on the way.
+    The root of the double is less than one below the root, and less than ½ above, so the remainder fits a word even where
+    intermediate results wrap.
     """
     safe = x.gt(0).select(x, 0)
     real = safe.convert("sitofp", DOUBLE) * 2.0**s

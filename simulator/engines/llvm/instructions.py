@@ -18,7 +18,7 @@ MODES: tuple[Mode, ...] = ("always", "overflow", "strict")
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """place -> its word after the instruction, as trees over the words before; `guards[mode]` must all hold.
+    """`after`: place -> its word after the instruction, as trees over the words before; `guards[mode]` must all hold.
 
     For a branch the words include BR. The guard that only a branch ends a jump is left out: control flow implies it.
     """
@@ -48,7 +48,7 @@ class Step:
 
     @cached_property
     def operands(self) -> list[str]:
-        """What it reads of registers, memory and cotangents."""
+        """The registers, memory words and cotangents that are read, in order."""
         return sorted(self.reads - {"imm", "br"})
 
     @cached_property

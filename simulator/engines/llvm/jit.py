@@ -1,7 +1,7 @@
-"""The host's compiler: LLVM IR to machine code in this process, kept on disk by what it was made from.
+"""JIT compiler: LLVM IR to machine code in this process, with object code kept on disk.
 
-What is compiled once is loaded in about a millisecond ever after. The cache (code_cache.py) holds object code by its source,
-the processor and LLVM's version.
+Code that was compiled before is loaded in about a millisecond. The key of the cache (object_cache.py) covers the sources that
+generate the code, the processor and LLVM's version.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from retrograd.simulator.engines.llvm import object_cache as code_cache
+from retrograd.simulator.engines.llvm import object_cache
 
-#: What pays most for straight integer code: half of what LLVM's own O2 gains, in a fraction of its time.
+#: Passes for straight integer code: half of the gain of LLVM's own O2, in a fraction of its time.
 PASSES = (
     "always_inliner",
     "sroa",
@@ -34,10 +34,10 @@ PASSES = (
 
 
 class JitCompiler:
-    """The processor that this runs on, and LLVM for it. One for a process: `jit_compiler()`."""
+    """LLVM for the processor of this process. There is one for a process: `jit_compiler()`."""
 
     def __init__(self) -> None:
-        # Imported here: its tenth of a second is for those who compile.
+        # Imported here: it takes a tenth of a second, which only compiling needs.
         import llvmlite
         import llvmlite.binding as llvm
 
@@ -58,13 +58,13 @@ class JitCompiler:
         self._digest = sha256(version.encode()).hexdigest()
         arm = platform.machine().lower() in ("aarch64", "arm64")
         x86 = platform.machine().lower() in ("x86_64", "amd64")
-        #: calls between handlers keep nothing in registers but their arguments, where the target has such a convention
+        #: the convention of calls between handlers: only arguments stay in registers, where the target has such a convention
         self.convention = "preserve_nonecc" if (x86 or arm) and sys.platform != "win32" else "tailcc"
         constraints = "={ax},={dx},r,{ax},{dx},~{flags},~{dirflag},~{fpsr}"
         #: the instruction that divides two words by one, with its constraints
         self.divide = ("divq $2", constraints) if x86 else None
         wide = {"+avx512f", "+avx512dq", "+avx512vl"} <= set(self._features.split(","))
-        #: words that the vector unit takes side by side, where it has all that takes: masks, and doubles from words and back
+        #: lanes of the vector unit; 1 where it lacks masks, or conversions between words and doubles
         self.lanes = 8 if wide else 1
 
     def _machine(self, level: int) -> Any:
@@ -87,7 +87,7 @@ class JitCompiler:
             return bytes(machine.emit_object(module))
 
     def _optimise(self, module: Any, machine: Any, level: int) -> None:
-        """Level 2: all that LLVM does at O2 but vector code; level 1: the passes that pay; level 0: nothing."""
+        """Level 2: all passes of O2 except vectorisation; level 1: PASSES; level 0: none."""
         llvm = self._llvm
         if level == 0:
             return
@@ -103,7 +103,7 @@ class JitCompiler:
         passes.run(module, builder)
 
     def assembly(self, text: str, level: int = 2) -> str:
-        """The module as the host's assembly, for looking at."""
+        """The module as the host's assembly, for inspection."""
         with self._lock:
             module = self._llvm.parse_assembly(text)
             machine = self._machine(level)
@@ -117,7 +117,7 @@ class JitCompiler:
             llvm.initialize_all_targets()
             llvm.initialize_all_asmprinters()
             target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-            # The code generator at its best takes minutes for long straight code.
+            # At its highest level the code generator takes minutes for long straight code.
             machine = target.create_target_machine(cpu=arch, opt=3 if level > 1 else 0)
             module = llvm.parse_assembly(text)
             module.data_layout = str(machine.target_data)
@@ -127,20 +127,20 @@ class JitCompiler:
     def kept(self, key: str, make: Callable[[], str]) -> str:
         """The text that `make` returns for the key, made once and then kept on disk."""
         full = self._key(key, 0)
-        found = code_cache.read(full)
+        found = object_cache.read(full)
         if found is not None:
             try:
                 return found.decode()
             except UnicodeDecodeError:
                 pass  # no text of ours
         made = make()
-        code_cache.write(full, made.encode())
+        object_cache.write(full, made.encode())
         return made
 
     def load(self, key: str, symbols: Iterable[str], emit: Callable[[], str], level: int = 2) -> dict[str, int]:
-        """symbol -> address of its code, of the module that `emit` writes.
+        """symbol -> address of its code, in the module that `emit` returns as text.
 
-        `key` names all that the module is made from; a module of the same key is compiled once and then kept.
+        `key` determines the module: modules of the same key are compiled once, and then kept.
         """
         full = self._key(key, level)
         with self._lock:
@@ -150,8 +150,8 @@ class JitCompiler:
             return found
 
     def _read(self, key: str, symbols: Iterable[str]) -> dict[str, int] | None:
-        """The code that is kept for the key; None where there is none that LLVM can load."""
-        code = code_cache.read(key)
+        """The code that is kept for the key; None where LLVM can load none."""
+        code = object_cache.read(key)
         if code is None:
             return None
         try:
@@ -161,7 +161,7 @@ class JitCompiler:
 
     def _make(self, key: str, symbols: Iterable[str], emit: Callable[[], str], level: int) -> dict[str, int]:
         code = self.compile(emit(), level)
-        code_cache.write(key, code)
+        object_cache.write(key, code)
         return self._link(code, symbols)
 
     def _key(self, key: str, level: int) -> str:
@@ -170,7 +170,7 @@ class JitCompiler:
     def has(self, key: str, level: int = 2) -> bool:
         """Whether the module of that key need not be compiled."""
         full = self._key(key, level)
-        return full in self._linked or code_cache.has(full)
+        return full in self._linked or object_cache.has(full)
 
     def _link(self, code: bytes, symbols: Iterable[str]) -> dict[str, int]:
         llvm = self._llvm
@@ -196,14 +196,14 @@ def _jit_compiler() -> JitCompiler:
 
 
 def jit_compiler() -> JitCompiler:
-    """This process's compiler: one for all threads, since code is unmapped with the compiler that made it."""
+    """The compiler of this process, shared by all threads, because code is unmapped with the compiler that made it."""
     with _starting:
         return _jit_compiler()
 
 
 @cache
 def source_digest() -> str:
-    """The digest of what code is generated from: the definition, and the generators."""
+    """The digest of all sources that determine generated code: the definition and the generators."""
     import retrograd.isa
     import retrograd.simulator
 

@@ -1,12 +1,12 @@
-"""Object code on disk, by the digest of all that it was made from.
+"""Cache of object code on disk, by keys.
 
-    read(key) == code after write(key, code), in this process and in later ones; None where nothing sound is found
+    read(key) == code after write(key, code), in this process and in later ones; None where no sound file is found
 
-A file holds a magic number, a checksum and the code; the checksum covers the key, so that a file under another file's name is
-not taken for it. Files appear whole or not at all. A file that is damaged, or that cannot be written, costs time only.
+A file holds a magic number, a checksum and the code. The checksum covers the key, so a file that was renamed is not taken for
+another. Files appear whole or not at all. A file that is damaged, or that cannot be written, costs time only.
 
-The folder may hold files of others. Only files that this cache wrote are counted and removed: those whose name is a digest and
-which begin with the magic number. A folder in which another user can write is not used, since its contents are executed.
+The folder may hold files of other programs. Only files whose name is a digest, and which begin with the magic number, are counted
+and removed. A folder in which another user can write is not used, because its contents are executed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _CHECKSUM = 32
 _NAME = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = re.compile(r"[0-9a-f]{64}\.\w{8}\.part")
 
-#: what compiled code on disk may take
+#: the size of compiled code on disk above which old files are removed
 CACHE_BYTES = 256 << 20
-#: seconds after which a file that is still not finished was left behind by a process that ended
+#: seconds after which an unfinished file is taken to be left behind by a process that ended
 ABANDONED = 3600.0
 
 
 def cache_folder() -> Path | None:
-    """Where object code is kept; None where that is switched off (`RETROGRAD_CACHE` is empty) or there is no home."""
+    """The folder of object code; None where the cache is switched off (`RETROGRAD_CACHE` is empty) or there is no home."""
     named = os.environ.get("RETROGRAD_CACHE")
     if named is not None:
         return Path(named) if named else None
@@ -120,7 +120,7 @@ def _head(key: str, code: bytes) -> bytes:
 def _distrust(about: os.stat_result) -> str:
     """Why code from a folder is not executed; empty where it is."""
     if not hasattr(os, "getuid"):
-        return ""  # where the system has no such owners and modes
+        return ""  # the system has no such owners and modes
     if about.st_uid != os.getuid():
         return "it belongs to another user"
     if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -137,9 +137,9 @@ def _note(folder: Path, why: str) -> None:
 
 @cache
 def _prune(folder: Path) -> None:
-    """Once in a process: the files that were not used for the longest time go, where there is more than CACHE_BYTES.
+    """Once in a process: remove the least recently used files above CACHE_BYTES.
 
-    Code of earlier versions of this package is never asked for again.
+    Code of earlier versions of this package is never read again, so it goes first.
     """
     found = []
     with suppress(OSError), os.scandir(folder) as entries:
@@ -153,7 +153,7 @@ def _prune(folder: Path) -> None:
         if size <= CACHE_BYTES:
             break
         with suppress(OSError):
-            # Read only now: to read a file makes it one that was used lately.
+            # Read only now: reading a file makes it recently used.
             with open(path, "rb") as file:
                 ours = file.read(len(_FAMILY)) == _FAMILY
             if ours:
@@ -162,7 +162,7 @@ def _prune(folder: Path) -> None:
 
 
 def _has_our_name(name: str, about: os.stat_result) -> bool:
-    """Whether it is a file named as this cache names its own, and no process is still writing it."""
+    """Whether the file has a name of this cache, and no process is still writing it."""
     if not stat.S_ISREG(about.st_mode):
         return False
     if _UNFINISHED.fullmatch(name):

@@ -3,7 +3,7 @@
 Words are `iW`, or vectors of them with one word for each lane; every node is one value of that type, as `isa.expr.OPERATIONS`
 defines it. Arithmetic for which LLVM has no instruction is in `functions.py`.
 
-Overrides, each of which computes what the nodes define (tests compare with `evaluate`):
+Overrides, each of which computes the value that the nodes define (tests compare with `evaluate`):
     a sum and whether it fits       sadd.with.overflow, ssub.with.overflow
     words of one product            one product of 2W bits, to which half a unit is added where it is rounded
     quotients of the same operands  one quotient of 2W bits: ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋

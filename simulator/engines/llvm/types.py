@@ -1,6 +1,6 @@
 """Types of LLVM values, interned: two equal types are one object.
 
-A vector type has one element for each lane. Pointers are opaque: `Pointer` values (builder.py) carry the type of what they point to.
+A vector type has one element for each lane. Pointers are opaque: `Pointer` values (builder.py) carry the type of their elements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Type:
         self.text, self.bits, self.lanes, self.parts = text, bits, lanes, parts
         #: the type of one lane
         self.element = self
-        #: what operations and overloaded intrinsics on the type are called by
+        #: the prefix of the names of operations on the type, and the suffix of overloaded intrinsics
         self.prefix, self.suffix = "", text
         #: constants of the type as LLVM writes them
         self.constants: dict[float, str] = {}

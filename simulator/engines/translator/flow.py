@@ -1,9 +1,9 @@
-"""The control flow of a program from one of its ends, with both directions of its code.
+"""Control-flow graph of a program from one of its ends, with both directions of its code.
 
-Nodes of the flow are (address, landed): `landed` is met with BR ≠ 0, by a jump, which only a branch may end. Addresses
-count the code as it runs forward, 0…n−1, then as it runs backward, n…2n−1: the next instruction is the next address in
-either direction, and turning round is reflection. A jump from b leads to t where the branch at b, or that at t, says so;
-any other is left to the interpreter.
+Nodes are (address, landed). `landed`: the instruction is met with BR ≠ 0, by a jump; only a branch may end a jump. Addresses
+count the code as it runs forward, 0…n−1, then as it runs backward, n…2n−1, so the next instruction is the next address in
+either direction, and turning round is reflection. A jump from b to t is an edge where the constant of the branch at b, or at t, gives
+it. All other jumps are bailouts to the interpreter.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Node = tuple[int, bool]
 
 @dataclass(frozen=True)
 class Variant:
-    """What the function is for. `whole`: it leaves a whole machine behind wherever it stops; else only whether it ended."""
+    """The kind of function that is made of a program. `whole`: it runs a whole machine and leaves its state; else one instance of a batch."""
 
     differentiating: bool = False
     backward: bool = False
-    #: failed guards are noted; without it only addresses out of range are
+    #: all guards are checked; without it only addresses are
     checks: bool = True
     overflow: bool = True
     strict: bool = False
     whole: bool = True
-    #: registers are values of the function; else they stay in the machine's array, which large programs compile quicker with
+    #: registers are values of the function; else they stay in an array, with which large programs compile more quickly
     promoted: bool = True
-    #: one of many on a device: word a of its memory lies at a · stride, the stride being the number of instances in flight
+    #: the instance runs on a device: word a of its memory lies at a · stride, the stride being the number of instances in flight
     device: bool = False
-    #: an instance of a batch tells its cycles; a whole machine computes them from how often its blocks ran
+    #: an instance of a batch counts its cycles; those of a whole machine are computed from the counts of its blocks
     cycles: bool = False
 
 
@@ -51,7 +51,7 @@ class Flow:
     #: straight runs and single branches: node -> addresses of its instructions
     blocks: dict[Node, list[int]] = field(init=False)
     successors: dict[Node, list[Node]] = field(init=False)
-    #: one on every cycle
+    #: targets of back edges: one on every cycle
     headers: set[Node] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,18 +78,18 @@ class Flow:
         return at // self.length if 0 <= at < 2 * self.length else -1
 
     def mirror(self, at: int) -> int:
-        """The same instruction met in the other direction."""
+        """The address of the same instruction in the other direction."""
         return 2 * self.length - 1 - at
 
     def leaves(self, at: int) -> int:
-        """Where execution stands after the branch, before the PC moves: the branch itself, mirrored if it turns round."""
+        """The address after the branch, before the PC moves: the branch itself, mirrored if it turns round."""
         return self.mirror(at) if self.code[at].opcode.turns else at
 
     def branches(self, at: int) -> bool:
         return "br" in self.code[at].opcode.writes
 
     def jumps(self, at: int) -> list[int]:
-        """Addresses that a jump from the branch may lead to, and that take a jump."""
+        """The targets of jumps from the branch that take a jump."""
         side = self.side(self.leaves(at))
         if self._ends_jumps(at):
             return []
@@ -108,7 +108,7 @@ class Flow:
         return found.after["br"].eq(0) in found.guards["always"]
 
     def after(self, at: int) -> Node | None:
-        """The node met next with BR = 0, if the code goes on there."""
+        """The node that follows with BR = 0, if the code goes on there."""
         to = at + 1
         return (to, False) if self.side(to) == self.side(at) else None
 
@@ -123,7 +123,7 @@ class Flow:
         return [on] if on else []
 
     def _explore(self) -> None:
-        """Blocks from the origin on, and the targets of back edges of a depth-first walk."""
+        """Find blocks from the origin on, and the targets of back edges, by a depth-first walk."""
         leaders = self._leaders()
         self.blocks, self.successors, self.headers = {}, {}, set()
         origin: Node = (self.origin, False)
@@ -155,7 +155,7 @@ class Flow:
         return iter(self.successors[node])
 
     def _leaders(self) -> set[int]:
-        """Addresses where control can arrive other than from the instruction before, and what follows a branch."""
+        """Addresses where blocks begin: branches, and the instructions that follow them."""
         out = {self.origin}
         for at in range(2 * self.length):
             if self.branches(at):
@@ -167,7 +167,7 @@ class Flow:
 
 
 def flow_of(program: Program, variant: Variant) -> Flow:
-    """The flow from where the variant begins."""
+    """The control-flow graph from the end of the program where the variant begins."""
     end = 2 * len(program.code) - 1 - program.finish if variant.backward else program.start
-    # A machine that was turned round at an end stands beyond it already.
+    # A machine that was turned round at an end is beyond it already.
     return Flow(program, end + variant.whole)

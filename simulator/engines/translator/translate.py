@@ -64,21 +64,18 @@ class Translator:
         #: the type of words in memory
         self.stored = storage(w).vector(self.lanes)
         self.modes = tuple(m for m in MODES if variant.checks and (m == "always" or getattr(variant, m)))
-        self.used = self._registers()
         self.longest = sum(map(len, flow.blocks.values())) + 1
         #: address -> the instruction there as trees
         self.steps = {at: self._step(flow.code[at]) for run in flow.blocks.values() for at in run}
+        code = [flow.code[at] for at in self.steps]
+        #: the registers that the code names
+        self.used = sorted({getattr(i, f) for i in code for f in ("rd", "ra", "rb") if f in i.opcode.fields})
         self.drops = any(s.drops for s in self.steps.values())
         #: some instruction may fail: without checks, each that has an address
         self.fails = bool(self.modes) or any(s.memory or s.unerases for s in self.steps.values())
         parameters = self._parameters()
-        self.code = module.function(
-            name,
-            I64,
-            parameters,
-            linkage="" if variant.whole else "internal",
-            restrict=parameters.keys() - {"stop"},
-        )
+        linkage, restrict = "" if variant.whole else "internal", parameters.keys() - {"stop"}
+        self.code = module.function(name, I64, parameters, linkage=linkage, restrict=restrict)
         self.given = dict(zip(parameters, self.code.arguments, strict=True))
         self.blocks = {node: self.code.block(f"b{k}") for k, node in enumerate(flow.blocks)}
         self.exit = self.code.block("exit")
@@ -95,15 +92,6 @@ class Translator:
     def _step(self, i: Instruction) -> Step:
         return step(i.opcode, self.w, self.variant.differentiating, i.ra == i.rb and self.variant.differentiating)
 
-    def _registers(self) -> list[int]:
-        """The registers that the code names."""
-        out: set[int] = set()
-        for run in self.flow.blocks.values():
-            for at in run:
-                i = self.flow.code[at]
-                out |= {getattr(i, f) for f in ("rd", "ra", "rb") if f in i.opcode.fields}
-        return sorted(out)
-
     # ------------------------------------------------------------------ the function
 
     def emit(self) -> None:
@@ -115,11 +103,8 @@ class Translator:
 
     def _begin(self) -> None:
         code, whole = self.code, self.variant.whole
-        self.memories = {
-            place: self.given[name].of(self.stored)
-            for place, name in (("m", "M"), (bar("m"), "N"))
-            if name in self.given
-        }
+        names = {"m": "M", bar("m"): "N"} if whole else {"m": "M"}
+        self.memories = {place: self.given[name].of(self.stored) for place, name in names.items()}
         if whole:
             self.control = self.given["ctl"].of(I64)
             self.stop = self.control[TranslatedSlot.STOP]
@@ -140,25 +125,21 @@ class Translator:
             self.account = {slot: code.variable(I64, slot.name, self.control[slot].load()) for slot in slots}
             self._save_account()
 
-    def _files(self) -> dict[str, Pointer]:
-        """The arrays of registers and cotangents, by the letter that begins the names of their slots."""
-        names = {"r": "R"} | ({"c": "C"} if self.variant.differentiating else {})
-        return {kind: self.given[name].of(self.stored) for kind, name in names.items()}
-
     def _register_slots(self) -> dict[str, Pointer]:
         """The memory of each register, and of its cotangent, while the function runs."""
-        code, used = self.code, self.used
-        if self.variant.whole:
-            places = {f"{kind}{r}": file[r] for kind, file in self._files().items() for r in used}
-            if not self.variant.promoted:
-                return places
-            return {name: code.variable(self.stored, name, place.load()) for name, place in places.items()}
-        if self.variant.promoted:
-            return {f"r{r}": code.variable(self.stored, f"r{r}", 0) for r in used}
-        file = code.variable(self.stored, "R", count=256)
-        for r in used:
-            file[r].store(0)
-        return {f"r{r}": file[r] for r in used}
+        code, variant, t = self.code, self.variant, self.stored
+        if variant.whole:
+            files = {"r": "R", "c": "C"} if variant.differentiating else {"r": "R"}
+            #: slot -> its place in the machine's arrays
+            self.places = {f"{kind}{r}": self.given[name].of(t)[r] for kind, name in files.items() for r in self.used}
+            if not variant.promoted:
+                return self.places
+            return {name: code.variable(t, name, place.load()) for name, place in self.places.items()}
+        file = None if variant.promoted else code.variable(t, "R", count=256)
+        slots = {f"r{r}": code.variable(t, f"r{r}") if file is None else file[r] for r in self.used}
+        for slot in slots.values():
+            slot.store(0)
+        return slots
 
     def _end(self) -> None:
         code, left, why = self.code, self.left.load(), self.why.load()
@@ -169,9 +150,8 @@ class Translator:
             code.ret(why | self.bad.load().to(I64))
             return
         if self.variant.promoted:
-            for kind, file in self._files().items():
-                for r in self.used:
-                    file[r].store(self.slots[f"{kind}{r}"].load())
+            for name, place in self.places.items():
+                place.store(self.slots[name].load())
         control = self.control
         for slot in ACCOUNT:
             control[slot].store(self.account[slot].load())
@@ -195,7 +175,7 @@ class Translator:
     # ------------------------------------------------------------------ blocks
 
     def _block(self, index: int, node: Node, run: list[int]) -> None:
-        #: words of registers that the block has read or computed, by their slots; those to be written back
+        #: slot -> word of a register that the block has read or computed; slots to be written back
         self.cached: dict[str, Value] = {}
         self.dirty: set[str] = set()
         #: deferred checks that hold where a guard failed
@@ -425,7 +405,7 @@ class Translator:
             self.logged.store(count + 1)
 
     def _drop(self, word: Value) -> None:
-        """`Cotangents.drop`, where none of the lost words can be asked for: the machine sees to that."""
+        """`Cotangents.drop`, where no lost word is read again: the machine runs the translation only then."""
         self._log(word)
         some, account = word.ne(0), self.account
         account[Slot.DROPPED].add(some.to(I64))

@@ -1,4 +1,4 @@
-"""Translated programs, compiled and loaded: made once, then kept in the process and on disk."""
+"""Translated programs, compiled and loaded; each is compiled once, then kept in the process and on disk."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.translator.flow import Flow, Variant, flow_of
 from retrograd.simulator.engines.translator.translate import translate
 
-#: instructions up to which LLVM does all it can, and up to which it does what pays
+#: instructions up to which LLVM optimises at level 2, and at level 1
 SMALL, MEDIUM = 400, 3000
 
 
 def level_for(instructions: int) -> int:
-    """How hard LLVM works on a program of so many instructions: 2, 1, or for the largest not at all."""
+    """LLVM's optimisation level for a program of that many instructions: 2, 1, or 0 for the largest."""
     return 2 if instructions <= SMALL else 1 if instructions <= MEDIUM else 0
 
 
@@ -32,7 +32,7 @@ Translated = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_i
 
 
 @dataclass(frozen=True)
-class Translation:
+class LoadedTranslation:
     """A program's code for a variant."""
 
     flow: Flow
@@ -40,19 +40,19 @@ class Translation:
 
     @cached_property
     def executed(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """(addresses of the instructions that blocks execute, which block it is)"""
+        """(addresses of the instructions that blocks execute, the block of each)"""
         code = self.flow.code
         found = [(at, k) for k, run in enumerate(self.flow.blocks.values()) for at in run if not code[at].opcode.halts]
         return tuple(np.array(found, dtype=np.intp).reshape(-1, 2).T)  # type: ignore[return-value]
 
     @property
     def losses(self) -> int:
-        """Words that it may lose between two looks: of each instruction one, and its cotangent."""
+        """The most words that are lost between two safepoints: of each instruction one, and its cotangent."""
         return 2 * sum(map(len, self.flow.blocks.values()))
 
 
 def is_translated(program: Program, variant: Variant, level: int) -> bool:
-    """Whether the program's code is at hand, in this process or on disk."""
+    """Whether the program's code is kept, in this process or on disk."""
     return jit_compiler().has(_key(program.code, program.format, program.table, variant), level)
 
 
@@ -67,7 +67,7 @@ _loaded: set[tuple[Any, ...]] = set()
 
 def _key(code: Sequence[int], w: Format, table: Table, variant: Variant) -> str:
     if table is not TABLE:
-        # Only the code tells what an entry means that was added.
+        # The meaning of an entry that was added is only in the code.
         return _text(code, w, table, variant)[1]
     return f"{source_digest()} {w} {variant} {sha256(repr(code).encode()).hexdigest()}"
 
@@ -78,14 +78,14 @@ def _text(code: Sequence[int], w: Format, table: Table, variant: Variant) -> tup
     return flow, module.text()
 
 
-def translation(program: Program, variant: Variant, level: int) -> Translation:
+def translation(program: Program, variant: Variant, level: int) -> LoadedTranslation:
     """The program translated, compiled and loaded."""
     return _translation_of(program.code, program.format, program.table, variant, level)
 
 
 @cache
-def _translation_of(code: tuple[int, ...], w: Format, table: Table, variant: Variant, level: int) -> Translation:
+def _translation_of(code: tuple[int, ...], w: Format, table: Table, variant: Variant, level: int) -> LoadedTranslation:
     key = _key(code, w, table, variant)
     found = jit_compiler().load(key, ("translated",), lambda: _text(code, w, table, variant)[1], level)
     _loaded.add((code, w, table, variant, level))
-    return Translation(flow_of(Program(code, format=w, table=table), variant), found["translated"])
+    return LoadedTranslation(flow_of(Program(code, format=w, table=table), variant), found["translated"])
