@@ -39,7 +39,7 @@ FOLDERS = [
 
 #: rule -> (what is matched, what to write instead)
 RULES = {
-    "speaks": (r"\b(?:tell|tells|told|telling|says|said|asks|wants|owes|knows)\b", "data does not speak: give, report, state, need, hold"),
+    "speaks": (r"\b(?:tell|tells|told|telling|says|said|asks|wants|owes|knows|remembers?|forgets|hears)\b", "data does not speak: give, report, state, need, hold"),
     "nobody": (r"\b(?:whoever|whatever|nobody|somebody|everybody|those\s+(?:who|that|which))\b", "name the subject"),
     "what": (r"\bwhat\b", "`what` as a noun: name the thing"),
     "so many": (r"\bso\s+(?:many|much)\b(?!\s+(?:\w+\s+)?that\b)", "name the number: `n bytes`"),

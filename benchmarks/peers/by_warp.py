@@ -37,7 +37,7 @@ def _launch(kernel: Any, count: int, inputs: list[Any], outputs: list[Any], **mo
     _warp().launch(kernel, dim=count, inputs=inputs, outputs=outputs, device="cpu", **more)
 
 
-FIXED = "always nine terms: the adjoint of a loop that is not unrolled forgets what it overwrote"
+FIXED = "always nine terms: the adjoint of a loop that is not unrolled loses overwritten values"
 
 
 def _bessel(d: Numbers) -> Prepared:

@@ -36,6 +36,7 @@ def found(check: ModuleType, text: str, markdown: bool = False) -> list[tuple[in
     [
         ("The error is told by the next call.", "speaks"),
         ("The page says so.", "speaks"),
+        ("A float remembers its word.", "speaks"),
         ("Those\nwho wait are served.", "nobody"),
         ("Whoever reads it, knows.", "nobody"),
         ("What is kept is freed.", "what"),

@@ -191,7 +191,7 @@ def _as_floats(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Any:
     """The value that words hold: floats, ints, bools, NumPy arrays, structs, lists for stacks.
 
-    Floats and arrays of floats remember the words wherever they alone would not give them back: see `retrograd.values.exact`.
+    Floats and arrays keep their words if a float64 would round them: see `retrograd.values.exact`.
     """
     match t:
         case ScalarType(kind):
