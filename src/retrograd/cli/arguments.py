@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def parse_arguments(texts: list[str], function: Reversible | None = None) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments as written: Python literals, NAME=LITERAL, and @FILE.npy for arrays. Raises InputError RG0510.
+    """(arguments by position, arguments by name) of literals, NAME=LITERAL and @FILE.npy. Raises InputError RG0510.
 
-    With the function that takes them, `word(N)` is the fixed number or lognum of word N, exactly.
+    `function`: needed for `word(N)`, the fixed number or lognum whose word is N.
     """
     args: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -108,7 +108,7 @@ def _refuse_rounding(values: Any, whole: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value of types that JSON has."""
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     if isinstance(value, list):
@@ -119,7 +119,7 @@ def plain(value: Any) -> Any:
 
 
 def rounded_words(values: Any, words: dict[str, Any]) -> dict[str, Any]:
-    """The words of the arguments whose values as floats would not give them back."""
+    """The words of the arguments whose values a float64 rounds."""
     from retrograd.values.lossless import needs_words
 
     named = values._asdict().values()  # parameters may have names that no field has
@@ -127,7 +127,7 @@ def rounded_words(values: Any, words: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A value as a person reads it; with the word behind it, as `parse_arguments` takes it, where the float is rounded."""
+    """A value for readers; a rounded float is followed by its word, in the form that `parse_arguments` reads."""
     if isinstance(value, float):
         from retrograd.values.exact import WordFloat
         from retrograd.values.lossless import needs_words

@@ -1,10 +1,10 @@
-"""Arrays in files: .npy and .npz, read with one list of what can go wrong, and written as a whole.
+"""Arrays in files: .npy and .npz.
 
     read_array(path)     one array, as numpy.save writes it
     read_arrays(path)    arrays by name, as numpy.savez writes them
 
-Nothing in a file is believed: the length of the data is compared with the header before an array is made, members are counted
-before any is unpacked, and objects, which unpickling would execute, are refused.
+A file is untrusted. The length of its data is compared with its header before an array is made, and the unpacked size of an archive
+with the limit before a member is read. Objects are refused, since unpickling would execute code. A file is written as a whole.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DAMAGED = (
     ValueError, EOFError, SyntaxError, TokenError, TypeError, LookupError, AttributeError, AssertionError, OverflowError, MemoryError,
     RecursionError, zlib.error, zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, Warning,
 )  # fmt: skip
-#: kind of an element -> the most bytes that one has: what NumPy computes with on every machine. Texts have any length.
+#: kind of an element -> its largest size in bytes on every machine. Texts have any length.
 _KINDS = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16, "U": 1 << 30, "S": 1 << 30}
 #: how members are stored by numpy.savez and numpy.savez_compressed; bzip2 and LZMA may unpack without a bound
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -49,7 +49,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _open(path: str) -> BinaryIO:
-    """A file whose length is known: pipes and standard input are read first. Raises InputError RG0501, RG0514."""
+    """A file of known length: pipes and standard input are read into memory. Raises InputError RG0501, RG0514."""
     try:
         if path == "-":
             if sys.stdin is None:
@@ -100,7 +100,7 @@ def _read(file: BinaryIO, length: int) -> Array:
 
 
 def read_array(path: str, kinds: str = "biuf") -> Array:
-    """The numbers in a .npy file, of NumPy's kinds of types that are named. Raises InputError RG0501, RG0504, RG0514."""
+    """The array in a .npy file; `kinds` are the allowed kinds of NumPy types. Raises InputError RG0501, RG0504, RG0514."""
     with _open(path) as file:
         try:
             length = _length(file)
@@ -115,7 +115,7 @@ def read_array(path: str, kinds: str = "biuf") -> Array:
 
 
 def read_arrays(path: str) -> dict[str, Array]:
-    """The arrays in a .npz file by name: numbers, and texts. Raises InputError RG0501, RG0504, RG0514."""
+    """The arrays of numbers and texts in a .npz file, by name. Raises InputError RG0501, RG0504, RG0514."""
     out: dict[str, Array] = {}
     member = ""
     with _open(path) as file:
@@ -155,7 +155,7 @@ def write_array(path: str, array: Array) -> None:
 
 
 def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
-    """Write a .npz file, as numpy.savez does; any name will do. Raises InputError RG0501, RG0513."""
+    """Write a .npz file, as numpy.savez does, with arrays of any names. Raises InputError RG0501, RG0513."""
     import numpy as np
 
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:

@@ -1,8 +1,8 @@
 """`retrograd run FILE.py:FUNCTION --batch FILE.npz`: one function on many inputs, from one file of arrays to another.
 
-An array has the name of an argument, and its first axis is the batch. What comes out is of the same form, so that the result of
-a run forward is what a run backward takes. A struct is given by its fields (`z.re`, `z.im`), stacks by a row for each, with
-their lengths beside them where they differ (`s`, `s.length`).
+An array has the name of an argument, and its first axis is the batch. Results have the same form, so a run backward takes the file that
+a run forward has written. A struct has an array for each field (`z.re`, `z.im`). A stack has a row for each element, and
+`s.length` beside `s` holds the lengths if they differ.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from retrograd.compiler.language.types import StructType, Type
     from retrograd.functions.reversible import Reversible
 
-#: what is told of each element: names that no argument has
+#: arrays of counts and traps; no argument has such a name
 _STEPS, _ERASED, _TRAPS = "retrograd.steps", "retrograd.erased_bits", "retrograd.trap"
 _CYCLES = "retrograd.cycles"
 _OURS = "retrograd."
 _LENGTH = ".length"
 
 #: elements and traps that are shown
-_ROWS, _TOLD = 8, 3
+_ROWS, _TRAPS_SHOWN = 8, 3
 
 
 def run_batch_command(options: argparse.Namespace) -> int:
@@ -74,7 +74,7 @@ def run_batch_command(options: argparse.Namespace) -> int:
 
 
 def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[list[Any], list[int | None]]:
-    """(the arguments of a batch, which of them have an element for each run): of --batch, --shared and the command line."""
+    """(the arguments, their axes as `run_batch` takes them), from --batch, --shared and the command line."""
     from retrograd.values.binding import bind
     from retrograd.values.lossless import join_words
 
@@ -96,7 +96,7 @@ def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[lis
 
 
 def _arguments(function: Reversible, arrays: dict[str, Any], path: str) -> dict[str, Any]:
-    """The arguments that the arrays are; those that belong to none, under their own names."""
+    """Arguments by name, made of arrays; an array without an argument keeps its own name."""
     from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, static, struct_of
 
     left = dict(arrays)
@@ -119,7 +119,7 @@ def _arguments(function: Reversible, arrays: dict[str, Any], path: str) -> dict[
 
 
 def _structs(struct: StructType, name: str, left: dict[str, Any], path: str) -> Any:
-    """The struct whose fields are arrays, or the array of structs: as many as the fields have elements."""
+    """The struct, or the array of structs, whose fields are the arrays `name.field`."""
     import numpy as np
 
     from retrograd.compiler.language.types import ArrayType, StructType
@@ -151,7 +151,7 @@ def _structs(struct: StructType, name: str, left: dict[str, Any], path: str) -> 
 
 
 def _stacks(rows: Any, lengths: Any, name: str, path: str) -> Any:
-    """The stacks whose values are the rows' first."""
+    """Stacks, from rows and the lengths of their used parts."""
     if lengths is None:
         return rows.tolist()
     fits = rows.ndim > 0 and lengths.shape == rows.shape[:-1] and lengths.dtype.kind in "iu"
@@ -167,7 +167,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _batched(function: Reversible, given: Mapping[str, Any], shared: Sequence[str], path: str) -> set[str]:
-    """The arguments that have an element for each run: arrays, but those that are shared or known when it is compiled."""
+    """The arguments with an element for each run: all arrays that are neither shared nor static."""
     import numpy as np
 
     from retrograd.compiler.language.types import StackAnnotation, static
@@ -200,7 +200,7 @@ def _batched(function: Reversible, given: Mapping[str, Any], shared: Sequence[st
 
 
 def _as_arrays(result: BatchResult) -> dict[str, Any]:
-    """What is written: the arguments afterwards, and what is told of each element."""
+    """The arrays of the result file: the arguments after the run, and counts and traps of each element."""
     import numpy as np
 
     from retrograd.values.lossless import split_words
@@ -251,7 +251,7 @@ def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
 
 
 def _as_json(name: str, backward: bool, result: BatchResult, path: str | None) -> dict[str, Any]:
-    """The outcome for programs: schema retrograd.batch/1. What is told of each element is null where a file has it."""
+    """The outcome for programs. `each` is null if a file has the values of the elements."""
     each = {
         "values": {name: plain(value) for name, value in result.values._asdict().items()},
         "steps": result.steps.tolist(),
@@ -278,11 +278,11 @@ def _as_json(name: str, backward: bool, result: BatchResult, path: str | None) -
 
 def _show(result: BatchResult, backward: bool, path: str | None) -> None:
     count, trapped = len(result.steps), sorted(result.traps)
-    told = [str(result.traps[i]) for i in trapped[:_TOLD]]
-    if trapped[_TOLD:]:
-        told.append(f"… and {len(trapped) - _TOLD} more")
-    if told:
-        print("\n\n".join(told), file=sys.stderr)
+    messages = [str(result.traps[i]) for i in trapped[:_TRAPS_SHOWN]]
+    if trapped[_TRAPS_SHOWN:]:
+        messages.append(f"… and {len(trapped) - _TRAPS_SHOWN} more")
+    if messages:
+        print("\n\n".join(messages), file=sys.stderr)
     if path is None and count:
         print(_table(result) + "\n")
     way = "backward" if backward else "forward"

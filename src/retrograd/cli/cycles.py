@@ -1,4 +1,4 @@
-"""`retrograd run --cycles`: what the co-processor would take for a run, instruction by instruction."""
+"""`retrograd run --cycles`: cycles of the co-processor for a run, by instruction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrograd.simulator.machine import Machine
 
 @dataclass(frozen=True)
 class Line:
-    """An instruction with its counts; `each` differs where ra and rb may be one register."""
+    """An instruction with its counts; `each` has several values if ra and rb may be one register."""
 
     name: str
     differentiating: bool
@@ -23,7 +23,7 @@ class Line:
 
 
 def lines(machine: Machine) -> list[Line]:
-    """The instructions executed, those that took longest first."""
+    """The instructions executed, in decreasing order of their cycles."""
     counts: dict[tuple[str, bool], Counter[int]] = {}
     taken: Counter[tuple[str, bool]] = Counter()
     each: dict[tuple[str, bool], set[int]] = {}
@@ -37,7 +37,7 @@ def lines(machine: Machine) -> list[Line]:
 
 
 def cycles_table(machine: Machine) -> str:
-    """Instructions, how often they were executed, the cycles of each and of all, and the total."""
+    """A table of instructions: executions, cycles of each and of all, the total."""
     found, total = lines(machine), machine.cycles
     if not found:
         return "0 cycles"
@@ -54,7 +54,7 @@ def cycles_table(machine: Machine) -> str:
 
 
 def cycles_dict(machine: Machine) -> dict[str, Any]:
-    """The same for programs, part of schemas retrograd.run/1 and retrograd.call/1."""
+    """The same for programs, as part of schemas retrograd.run/1 and retrograd.call/1."""
     return {
         "total": machine.cycles,
         "instructions": [

@@ -62,7 +62,7 @@ def constant(text: str, w: Format, labels: Mapping[str, int], code: str, option:
 
 @dataclass(frozen=True)
 class Region:
-    """A piece of memory and the file it comes from or goes to."""
+    """A range of memory words, and the file that they are read from or written to."""
 
     address: int
     count: int | None
@@ -130,7 +130,7 @@ def read_words(region: Region, w: Format) -> list[int]:
 
 
 def cached_folder(name: str) -> Path:
-    """A folder beside compiled code on disk; where nothing is kept, or others can write there, one that this process alone has."""
+    """A folder in the cache of compiled code; a temporary folder if there is no cache or others can write to it."""
     from retrograd.simulator.engines.llvm.object_cache import trusted_folder
 
     kept = trusted_folder(make=True)

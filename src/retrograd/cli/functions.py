@@ -28,18 +28,18 @@ _PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>~?[A-Za-z_][\w.]*)")
 
 
 def is_function(text: str) -> bool:
-    """Whether a program on the command line is written FILE.py:FUNCTION, or FILE.py, of which the function is missing."""
+    """Whether an argument is written FILE.py:FUNCTION, or FILE.py without a function."""
     return _PLACE.fullmatch(text) is not None or _file_alone(text) is not None
 
 
 def _file_alone(text: str) -> Path | None:
-    """The Python file that is named without a function."""
+    """The Python file of an argument without a function."""
     path = text.removesuffix(":")
     return Path(path) if path.endswith(".py") else None
 
 
 def _functions_in(module: Any) -> list[str]:
-    """The reversible functions that a file defines, those of its structs with their class; what it imports is left out."""
+    """The reversible functions that a file defines itself; methods are written CLASS.METHOD."""
     from retrograd.functions.reversible import Reversible
 
     found: list[str] = []
@@ -52,7 +52,7 @@ def _functions_in(module: Any) -> list[str]:
 
 
 def _no_function(path: Path) -> InputError:
-    """The error for FILE.py alone, with the functions that could have been meant."""
+    """The error for FILE.py without a function, with a list of its functions."""
     known = _functions_in(_load_module(path))
     if not known:
         return fail("RG0509", f"{path} defines no reversible function", "decorate one with @reversible")
@@ -62,7 +62,7 @@ def _no_function(path: Path) -> InputError:
 
 
 def load_function(text: str) -> Reversible | Inverse:
-    """The function that FILE.py:FUNCTION names; ~FUNCTION is its inverse. The file is executed, as by `python FILE.py`.
+    """The function FILE.py:FUNCTION, or the inverse FILE.py:~FUNCTION.
 
     Raises InputError RG0501, RG0508, RG0509.
     """
@@ -107,7 +107,7 @@ def _load_module(path: Path) -> Any:
         span = Span(str(path), error.lineno or 1, error.offset or 1, (error.offset or 1) + 1)
         raise InputError(Diagnostic("RG0508", f"{path}: {error.msg}", span, line=error.text)) from None
     except RetrogradError:
-        raise  # what it says of itself is better than what could be said here
+        raise  # its own diagnostics are more precise
     except (Exception, SystemExit) as error:
         what = "ends with" if isinstance(error, SystemExit) else f"{type(error).__name__}:"
         at, text = _place_of(error, path)
@@ -118,7 +118,7 @@ def _load_module(path: Path) -> Any:
 
 
 def _place_of(error: BaseException, path: Path) -> tuple[Span | None, str | None]:
-    """The line of the file in which an exception passed last, and its text."""
+    """(the innermost place of an exception in the file, the text of its line)."""
     found = next(
         (f for f in reversed(traceback.extract_tb(error.__traceback__)) if Path(f.filename) == path.resolve()), None
     )

@@ -1,8 +1,8 @@
-"""Standard streams that are closed or full: no traceback, the documented exit code, and diagnostics on standard error or nowhere.
+"""Standard streams that are closed or full.
 
-stdout closed or full        what is printed is lost: a short error, exit code 2
-its reader has gone away     exit code 0, without a word, as other tools do
-stderr closed or full        diagnostics are lost: the exit code is that of the command
+stdout closed or full        output is lost: a short error, exit code 2
+its reader has gone away     exit code 0 and no message, as with other tools
+stderr closed or full        diagnostics are lost; the exit code is that of the command
 stdin closed                 RG0501 for a command that reads it
 """
 
@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 
 class _Diagnostics:
-    """Standard error that loses what it cannot write: a full disk is no reason for another exit code."""
+    """Standard error that discards text which it cannot write, so that a full disk does not change the exit code."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -44,7 +44,7 @@ class _Diagnostics:
 
 
 def discard(stream: TextIO) -> None:
-    """Lead a stream nowhere, so that the interpreter's last flush of what it still holds does not fail in its turn."""
+    """Redirect a stream to the null device, so that the interpreter's last flush of its buffer does not fail."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -55,7 +55,7 @@ def discard(stream: TextIO) -> None:
 def _occupy(number: int) -> bool:
     """Open the null device under a descriptor that is closed, so that no file of ours gets the number of a standard stream.
 
-    Standard output is opened for reading: what is printed there fails, as it would have on the closed descriptor.
+    Standard output is opened for reading, so printing fails as on the closed descriptor.
     """
     try:
         os.fstat(number)
@@ -75,17 +75,17 @@ def _text_stream(number: int) -> TextIO:
 
 @contextmanager
 def standard_streams() -> Iterator[None]:
-    """`sys.stdout` and `sys.stderr` that can be printed to, whatever the shell has closed."""
+    """Give `sys.stdout` and `sys.stderr` streams for printing, also if the shell has closed them."""
     before = sys.stdout, sys.stderr
     for number in range(3):
         _occupy(number)
-    # Python has None for a stream that is closed when it starts, and `print` to None is silence on the other stream.
+    # Python sets a stream that is closed at its start to None, and `print` to None is silent.
     if sys.stdout is None:
         sys.stdout = _text_stream(1)
     if sys.stderr is None:
         sys.stderr = _text_stream(2)
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a sign shows another in its place; that is no reason to fail.
+        # A character that the terminal lacks is replaced by another.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     sys.stderr = _Diagnostics(sys.stderr)

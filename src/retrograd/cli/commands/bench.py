@@ -43,11 +43,11 @@ def arguments(p: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Measure or read, show, write, compare; returns the exit code."""
+    """Measure or read, show, write, compare."""
     _check(options)
     from retrograd.benchmarks.reporting import check
 
-    # What is wrong with files is said before anything is measured.
+    # Errors in files are reported before anything is measured.
     before = None if options.check is None else check.read(Path(options.check))
     folder = None if options.report is None else Path(options.report)
     if folder is not None and not folder.is_dir():
@@ -88,7 +88,7 @@ def _verdict(document: dict[str, Any], before: dict[str, Any] | None) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Options that go together."""
+    """Raise InputError RG0501, RG0512 for options that exclude each other."""
     if options.from_ is not None:
         for name in ("workloads", "quick", "full", "peers", "data"):
             if getattr(options, name):
@@ -138,7 +138,7 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[str, bool], None]]:
-    """What is being done: a bar on a terminal; elsewhere a line for each workload."""
+    """Progress: a bar on a terminal; elsewhere a line for each workload."""
     if not sys.stderr.isatty():
 
         def say(line: str, another: bool) -> None:

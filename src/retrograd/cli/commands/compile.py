@@ -110,7 +110,7 @@ def execute(options: argparse.Namespace) -> int:
 def _by_energy(
     function: Reversible, inverse: bool, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace
 ) -> dict[str, Any]:
-    """The options with which the function costs least on these arguments."""
+    """The options that minimise the energy of the function on these arguments."""
     from retrograd.pricing.advice import advise
     from retrograd.values.binding import bind
 
@@ -183,13 +183,13 @@ def _emit(program: Program, options: argparse.Namespace) -> int:
 
 
 def _title(form: str, program: Program, name: str) -> str:
-    # A name may hold what would end a comment.
+    # A line break in a name would end the comment.
     shown = ascii("standard input" if name == "-" else name if ":" in name else Path(name).name)
     return f"retrograd {__version__}: {form} of {shown}, {program.format}, {len(program.code)} instructions"
 
 
 def _llvm(program: Program, name: str) -> str:
-    """The module that batches run on this processor."""
+    """The LLVM module of batches on this processor."""
     from retrograd.simulator.engines.batch.cpu import batch_ir
     from retrograd.simulator.engines.llvm.jit import jit_compiler
 

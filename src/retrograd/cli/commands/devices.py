@@ -53,10 +53,10 @@ def _as_text(version: str | None, found: tuple[Device, ...], missing: DeviceErro
     if missing is None:
         out.append(f"The CUDA driver serves programs of CUDA {version} and older.")
     else:
-        what = missing.diagnostics[0]
-        out.append(f"No CUDA device: {what.message}. The CPU runs every program.")
-        if what.hint is not None:
-            out.append(what.hint)
+        reason = missing.diagnostics[0]
+        out.append(f"No CUDA device: {reason.message}. The CPU runs every program.")
+        if reason.hint is not None:
+            out.append(reason.hint)
     folder = compiled_code()
     if folder is not None:
         out.append(f"Compiled code is kept in {folder}.")

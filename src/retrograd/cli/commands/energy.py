@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: file names that matplotlib writes
 _PICTURES = (".png", ".svg", ".pdf")
-#: what plots need a look at every step
+#: the kind of plot that observes every step
 _TIME = "time"
 
 
@@ -63,7 +63,7 @@ def arguments(p: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Count, price, show; returns the exit code."""
+    """Count, price, show."""
     if options.models:
         return _show_models(options.json)
     if options.program is None:
@@ -77,7 +77,7 @@ def execute(options: argparse.Namespace) -> int:
     how = _how(options)
     if options.advise:
         return _advise(options, techs[0], how)
-    # What is wrong with a model is said before anything is run.
+    # Errors in a model are reported before anything runs.
     each = [_fitting(tech, how, alone=len(techs) == 1) for tech in techs]
     for name in how["figures"]:
         if not any(name in one["figures"] for one in each):
@@ -109,7 +109,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Options that go together."""
+    """Raise InputError RG0512 for options that exclude each other."""
     if options.plot is not None and not options.plot.endswith(_PICTURES):
         raise fail("RG0512", f"--plot {options.plot[:60]}: no picture", f"the name ends in {', '.join(_PICTURES)}")
     if options.plot is None and options.plot_kind != "causes":
@@ -139,7 +139,7 @@ def _how(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _fitting(tech: str, how: dict[str, Any], *, alone: bool) -> dict[str, Any]:
-    """The terms with those figures that this model has; one that is alone is told of all, and says which it has not."""
+    """The pricing terms with the figures that this model has. A model that is `alone` gets all figures, and refuses unknown names."""
     model = technology(tech)
     known = {name for charge in model.charges for name in charge.figures}
     figures = {name: value for name, value in how["figures"].items() if alone or name in known}

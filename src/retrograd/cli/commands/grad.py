@@ -1,4 +1,4 @@
-"""`retrograd grad FILE.py:FUNCTION …`: gradients of a reversible function, and what they cost."""
+"""`retrograd grad FILE.py:FUNCTION …`: gradients of a reversible function, and their cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def arguments(p: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run a function forward and back, and show the gradient; returns the exit code."""
+    """Run a function forward and back, and show the gradient."""
     from retrograd.differentiation import gradient_report
     from retrograd.functions.execution import ProgramTrap
 
@@ -82,7 +82,7 @@ def _show(loss: str, report: GradientReport, gradients: dict[str, Any]) -> None:
     labels = [f"∂{loss}/∂{name}" for name in gradients]
     width = max(map(len, [loss, *labels]))
     for label, value in zip([loss, *labels], [report.value, *gradients.values()], strict=True):
-        # The rows of an array stand below each other.
+        # Rows of an array are aligned below each other.
         print(f"{label:<{width}} = " + shown(value).replace("\n", "\n" + " " * (width + 3)))
     steps = f"{report.forward_steps} steps forward, {report.backward_steps} back (× {report.ratio:.2f})"
     memory = f"{report.memory_words} words of memory, and their cotangents"

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from retrograd.functions.reversible import Inverse, Reversible
     from retrograd.pricing.sweeps import Row
 
-#: reasons why there is no price that are told
-_TOLD = 3
+#: reasons for missing prices that are shown
+_SHOWN = 3
 
 
 def arguments(p: Parser) -> None:
@@ -61,7 +61,7 @@ def arguments(p: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run, price, show; returns the exit code."""
+    """Run, price, show."""
     from retrograd.pricing.sweeps import energy_sweep
 
     jobs = integer(options.jobs, "--jobs", 1, "number of processes")
@@ -93,7 +93,7 @@ def execute(options: argparse.Namespace) -> int:
         print_json("retrograd.energy-sweep/2", _as_dict(options, rows))
     else:
         print(_table(rows))
-    _tell(dict.fromkeys(_reason(row) for row in rows if row.why is not None))
+    _show_reasons(dict.fromkeys(_reason(row) for row in rows if row.why is not None))
     codes = {row.why[:6] for row in rows if row.why is not None and not _is_outside(row)}
     if not codes:
         return OK
@@ -105,23 +105,23 @@ def _is_outside(row: Row) -> bool:
 
 
 def _reason(row: Row) -> str:
-    """Why there is no price: of the run, or of the point."""
+    """The reason for a missing price: of the point, or of the run."""
     return str(row.why) if _is_outside(row) else f"{row.program}, {row.format}, arguments {row.number}: {row.why}"
 
 
-def _tell(reasons: Iterable[str]) -> None:
-    told = [*reasons]
-    for text in told[:_TOLD]:
+def _show_reasons(reasons: Iterable[str]) -> None:
+    listed = [*reasons]
+    for text in listed[:_SHOWN]:
         print(text, file=sys.stderr)
-    if len(told) > _TOLD:
-        print(f"… and {len(told) - _TOLD} more", file=sys.stderr)
+    if len(listed) > _SHOWN:
+        print(f"… and {len(listed) - _SHOWN} more", file=sys.stderr)
 
 
-# ---------------------------------------------------------------------- what is swept
+# ---------------------------------------------------------------------- axes of the sweep
 
 
 def _programs(texts: list[str]) -> dict[str, Reversible | Inverse]:
-    """The functions, under their names; under what was written where two have one name."""
+    """The functions by name; two functions of the same name get the texts of the command line as names."""
     found = [(text, load_function(text)) for text in texts]
     names = [f.__name__ for _, f in found]
     out: dict[str, Reversible | Inverse] = {}
@@ -134,7 +134,7 @@ def _programs(texts: list[str]) -> dict[str, Reversible | Inverse]:
 
 
 def _arguments(text: str) -> Any:
-    """Those of one run."""
+    """The arguments of one run."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -160,7 +160,7 @@ def _listed(text: str | None) -> list[str | None]:
 
 
 def _as_dict(options: argparse.Namespace, rows: list[Row]) -> dict[str, Any]:
-    """Rows name their models; what those say, and where that is from, is told once."""
+    """The models with their figures and sources, and the rows, which refer to models by name."""
     models = [technology(name).as_dict() for name in options.tech.split(",")]
     figures = figures_of(options.figures)
     return {
@@ -187,11 +187,11 @@ def _table(rows: list[Row]) -> str:
     return columns(out, right=(2, 6, 7))
 
 
-def _energy(told: Any, complete: bool) -> str:
-    """As reports have it: a sum that misses something is a lower bound."""
+def _energy(joules: Any, complete: bool) -> str:
+    """An energy as in reports: an incomplete sum is a lower bound."""
     from retrograd.pricing.report import energy_text
 
-    if isinstance(told, str):
-        return told
-    text = energy_text(Range(told["low"], told["value"], told["high"]))
+    if isinstance(joules, str):
+        return joules
+    text = energy_text(Range(joules["low"], joules["value"], joules["high"]))
     return text if complete else f"≥ {text}"

@@ -1,4 +1,4 @@
-"""`retrograd hdl formal`: proofs that the hardware takes back what it did."""
+"""`retrograd hdl formal`: proofs that the hardware runs each instruction backward exactly."""
 
 from __future__ import annotations
 
@@ -53,24 +53,24 @@ def execute(options: argparse.Namespace) -> int:
     )
     class_of = {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
     wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
-    # What is expected follows from the table: a proof that is absent fails like one that is refuted.
+    # The expected claims follow from the table, so an absent proof fails like a refuted claim.
     expected = {claim.name: claim for claim in claims(w, wanted)}
     rows: list[tuple[Claim, str, ProofResult]] = []
-    told: set[str] = set()
+    shown: set[str] = set()
 
-    def tell(found: ProofResult) -> None:
+    def add(found: ProofResult) -> None:
         claim = expected[found.opcode]
         kind = class_of[claim.opcode.name]
         if not options.json:
-            _tell(found, claim, kind if options.classes and kind not in told else None)
-        told.add(kind)
+            _show(found, claim, kind if options.classes and kind not in shown else None)
+        shown.add(kind)
         rows.append((claim, kind, found))
 
     try:
-        # Where each proof is told as it ends, that is progress enough.
+        # Text output shows each proof as it ends, which serves as progress.
         with processes(jobs) as executor, Bar(len(expected), None if options.json else False, "proving") as bar:
             for found in prove_all(w, wanted, seconds, executor):
-                tell(found)
+                add(found)
                 bar(1)
     except BrokenExecutor:
         print("error: a process that proved was ended from outside", file=sys.stderr)
@@ -78,7 +78,7 @@ def execute(options: argparse.Namespace) -> int:
     proved = {found.opcode for _, _, found in rows}
     for name in expected:
         if name not in proved:
-            tell(ProofResult(name, False, 0.0, 0, "there is no proof"))
+            add(ProofResult(name, False, 0.0, 0, "there is no proof"))
     held = sum(found.holds for _, _, found in rows)
     if options.json:
         print_json("retrograd.formal/2", _as_dict(w, len(expected), rows))
@@ -87,11 +87,11 @@ def execute(options: argparse.Namespace) -> int:
     return OK if held == len(expected) == len(rows) else WRONG
 
 
-def _tell(found: ProofResult, claim: Claim, kind: str | None) -> None:
+def _show(found: ProofResult, claim: Claim, kind: str | None) -> None:
     if kind is not None:
         print(kind)
-    said = claim.kind.value if found.holds else f"NOT {claim.kind.value.upper()}: {found.counterexample}"
-    print(f"{found.opcode:<28} {said}, {found.seconds:.1f} s", flush=True)
+    verdict = claim.kind.value if found.holds else f"NOT {claim.kind.value.upper()}: {found.counterexample}"
+    print(f"{found.opcode:<28} {verdict}, {found.seconds:.1f} s", flush=True)
 
 
 def _as_dict(w: Format, expected: int, rows: list[tuple[Claim, str, ProofResult]]) -> dict[str, object]:

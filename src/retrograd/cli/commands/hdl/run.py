@@ -144,8 +144,8 @@ def _show_run(way: str, run: SimulatedRun, program: Program) -> None:
     ]
     for name, word, cotangent in places:
         if word or cotangent:
-            told = [f"{float(w.to_real(cotangent)):.10g}"] if lifted else []
-            rows.append([name, str(w.signed(word)), f"{float(w.to_real(word)):.10g}", *told])
+            extra = [f"{float(w.to_real(cotangent)):.10g}"] if lifted else []
+            rows.append([name, str(w.signed(word)), f"{float(w.to_real(word)):.10g}", *extra])
     print(columns(rows, right=range(1, len(rows[0]))) if len(rows) > 1 else "all registers and words are zero")
     print()
 

@@ -27,11 +27,11 @@ def execute(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_output(options.output)
     found = units(p)
-    told = json.dumps(as_dict(p, found), indent=2)
+    text = json.dumps(as_dict(p, found), indent=2)
     if options.output is not None:
-        write_file(options.output, told + "\n")
+        write_file(options.output, text + "\n")
     if options.json:
-        print(told)
+        print(text)
         return OK
     rows = [["unit", "AND", "XOR", "flip-flops", "bits of memory"]]
     rows += [[name, *map(str, (g.and_gates, g.xor_gates, g.flip_flops, g.memory_bits))] for name, g in found.items()]
