@@ -102,14 +102,14 @@ class NativeEngine:
 
     def _arguments(self, machine: Machine) -> tuple[Any, ...]:
         """The arguments of compiled code: the control block and the stores."""
-        companions = machine._cotangents
+        shadows = machine._cotangents
         return (
             self.control.ctypes.data,
             _address(machine._registers),
             _address(machine._memory),
             len(machine._memory),
-            None if companions is None else _address(companions.registers),
-            None if companions is None else _address(companions.memory),
+            None if shadows is None else _address(shadows.registers),
+            None if shadows is None else _address(shadows.memory),
         )
 
     # ------------------------------------------------------------------ interpreted

@@ -64,12 +64,12 @@ class Case(NamedTuple):
         return self.registers[:], self.memory[:], self.cotangents.registers[:], self.cotangents.memory[:]
 
     def file(self, w: rg.Format) -> dict[str, int]:
-        """place -> its word, companions too."""
+        """place -> its word, shadows too."""
         d, a, b = self.fields
-        values, companions = self.registers, self.cotangents.registers
+        values, shadows = self.registers, self.cotangents.registers
         out = {"imm": self.imm & w.mask, "br": self.br & w.mask}
         for name, r in (("d", d), ("a", a), ("b", b)):
-            out |= {name: values[r], bar(name): companions[r]}
+            out |= {name: values[r], bar(name): shadows[r]}
         return out | {"m": self.memory[2], bar("m"): self.cotangents.memory[2]}
 
 
@@ -131,7 +131,7 @@ def plain(opcode: Opcode, w: rg.Format, modes: frozenset[str], case: Case) -> tu
 
 
 def defined(opcode: Opcode, w: rg.Format, case: Case) -> dict[str, int]:
-    """companion's register or "m" -> its word afterwards: the lift's effects, one after the other, on storage."""
+    """shadow's register or "m" -> its word afterwards: the lift's effects, one after the other, on storage."""
     d, a, b = case.fields
     where = {bar("d"): d, bar("a"): a, bar("b"): b, bar("m"): "m"}
     before = case.file(w)

@@ -5,18 +5,14 @@ What holds of every pass: memory ends as it ended without, forward and backward.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from types import ModuleType
+from dataclasses import replace
 
 import pytest
 from retrograd.compiler import pipeline
 from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
 from retrograd.compiler.ir.cost_model import code_size
-from retrograd.compiler.ir.effects import AccessAnalysis, of_op
 from retrograd.compiler.ir.statements import (
-    SP,
     Block,
     Call,
     Check,
@@ -42,8 +38,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.statements import (
     Test as When,
 )
-from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
-from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
+from retrograd.compiler.ir.traversal import walk
 from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.common_subexpressions import eliminate_common_subexpressions
 from retrograd.compiler.passes.constant_folding import fold_constants
@@ -56,7 +51,6 @@ from retrograd.compiler.passes.loop_unrolling import unroll_loops
 from retrograd.compiler.passes.strength_reduction import reduce_strength
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.semantics import Fault
 
 w = Format(64, 32)
 ONE = Const(1 << 32)
@@ -96,50 +90,6 @@ A, B = Region("a", 8, 0), Region("b", 8, 8)
 
 def loads(t: Var, at: Operand = i, region: Region = A, imm: int = 0) -> tuple[Node, ...]:
     return Local(t), op("ld.add", t, at, region=region, imm=imm)
-
-
-# ---------------------------------------------------------------- accesses
-
-
-def test_instructions_change_places_unless_they_meet() -> None:
-    load, store = op("ld.add", x, i, region=A), op("st.add", None, i, y, region=A)
-    elsewhere, anywhere = op("st.add", None, i, y, region=B), op("st.add", None, i, y)
-    assert not of_op(load).commutes(of_op(store))
-    assert of_op(load).commutes(of_op(elsewhere))
-    assert not of_op(load).commutes(of_op(anywhere))
-    assert of_op(op("mov.add", x, y)).commutes(of_op(op("mov.add", z, y)))
-    assert not of_op(op("mov.add", x, y)).commutes(of_op(op("mov.add", y, z)))
-
-
-def test_calls_count_by_what_their_procedures_do() -> None:
-    p, q = ints("p", "q")
-    region = Region("parameter", 8)
-    f = Procedure("f", (p, q), (region,), (op("st.add", None, q, p, region=region),), frozenset({0}))
-    call = Call("f", (x, i), (B,))
-    found = AccessAnalysis(module(call, procedures=(f,))).of(call)
-    assert found.reads == {i, SP}
-    assert found.writes == {x}
-    assert found.stores == {B}
-
-
-def test_a_recursive_call_touches_what_the_calls_within_it_touch() -> None:
-    # f(p; P, Q): p ^= P[0]; g(p; Q, P)    g(p; P, Q): f(p; P, Q)    so that P and Q change places once a round
-    (p,), P, Q = ints("p"), Region("P", 1), Region("Q", 1)
-    f = Procedure(
-        "f", (p,), (P, Q), (op("st.xor", None, Const(0), p, region=P), Call("g", (p,), (Q, P))), frozenset({0}), True
-    )
-    g = Procedure("g", (p,), (P, Q), (Call("f", (p,), (P, Q)),), frozenset({0}), True)
-    C = Region("C", 1)
-    for name in ("f", "g"):
-        call = Call(name, (x,), (A, C))
-        found = AccessAnalysis(module(call, procedures=(f, g))).of(call)
-        assert (found.stores, found.loads, x in found.writes) == ({A, C}, {A, C}, True)
-
-
-def test_locals_are_no_part_of_access_sets() -> None:
-    node = Within(loads(t), (op("fmov.add", y, t),))
-    found = AccessAnalysis(module(node)).of(node)
-    assert (found.reads, found.writes, found.loads, found.stores) == ({i}, {y}, {A}, set())
 
 
 # ---------------------------------------------------------------- inline
@@ -380,25 +330,6 @@ def test_reduce_adds_up_constants() -> None:
     assert after(reduce_strength, largest, largest) == (largest, largest)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_reduced_instructions_make_the_same_words(seed: int, interpreter: ModuleType) -> None:
-    rng = random.Random(seed)
-    small = rng.choice((Format(8, 4), Format(16, 8), Format(8, 0), Format(8, 7)))
-    names = [o for o in TABLE if o.entry.name in ("mul", "div", "mod", "fmul", "fdiv") and o.update]
-    constants = [0, 1, -1, 1 << small.frac, -1 << small.frac, 2 << small.frac, -2 << small.frac, small.sign]
-    constants += [1 << rng.randrange(small.width) for _ in range(3)]
-    cases = []
-    for address in range(0, 60, 3):
-        c = Const(rng.choice(constants) & small.mask)
-        a, b = ints("a", "b")
-        ends = [Local(a), Local(b), op("exch", a, Const(address)), op("exch", b, Const(address + 1))]
-        pair = (c, a) if rng.random() < 0.2 else (a, c)
-        cases.append(module(*ends, Op(rng.choice(names), b, *pair), *invert(ends), memory=64, format=small))
-    memory = [rng.getrandbits(small.width) >> rng.choice((0, small.width // 2)) for _ in range(64)]
-    for case in cases:
-        check_same(case, [reduce_strength], memory, interpreter)
-
-
 # ---------------------------------------------------------------- forward_substitute
 
 
@@ -511,51 +442,6 @@ def test_cancel_keeps_promises() -> None:
     lives = Local(n), op("mov.add", k, n), Delocal(n, True), Local(n, True), op("mov.add", k, n), Delocal(n)
     assert after(cancel_inverse_pairs, *lives) == lives
     assert after(cancel_inverse_pairs, External(0), External(0)) == (External(0), External(0))
-
-
-# ---------------------------------------------------------------- value numbering
-
-
-def cut(*compute: Node) -> list[NumberedValue]:
-    m = module(Within(compute, ()))
-    return ValueNumbering(m, AccessAnalysis(m)).of(compute)
-
-
-def test_equal_values_have_equal_numbers() -> None:
-    def numbers(a: Var, b: Var, *more: Node) -> list[int]:
-        return [value.number for value in values.of((*loads(a), Local(b), op("fmul.add", b, a, z), *more))]
-
-    m = module()
-    values = ValueNumbering(m, AccessAnalysis(m))
-    assert numbers(t, s) == numbers(s, r)
-    assert numbers(t, s)[0] == numbers(t, s, op("fmov.add", s, x))[0]
-    assert numbers(t, s)[1] != numbers(t, s, op("fmov.add", s, x))[1]
-    assert numbers(t, s)[1] != numbers(Var("t"), s)[1]
-
-
-def test_a_value_is_all_that_one_statement_joins() -> None:
-    swapped = Local(t), op("fexp.add", t, u), Local(s), op("fsin.add", s, v), op("swap", s, t)
-    first, second, both = cut(*loads(u), *loads(v, j), *swapped)
-    assert (first.locals, second.locals, both.locals) == ([u], [v], [t, s])
-    assert both.needs == {first.number, second.number}
-    assert both.access.reads == set()
-
-
-@pytest.mark.parametrize("read", [t, s])
-def test_a_value_does_not_change_behind_its_reader(read: Var) -> None:
-    compute = (*loads(t), *loads(s, j), Local(r), op("fexp.add", r, read), op("swap", s, t))
-    (whole,) = cut(*compute)
-    assert whole.statements == compute
-
-
-def test_what_changes_memory_is_one_value_with_what_depends_on_it() -> None:
-    swap = Local(s), op("exch", s, i, region=A)
-    behind = (*loads(r, j), op("fmul.add", r, s, s))
-    value, tail = cut(*swap, *loads(t, region=B), *behind)
-    assert value.locals == [t]
-    assert not value.opaque
-    assert tail.opaque
-    assert tail.statements == (*swap, *behind)
 
 
 # ---------------------------------------------------------------- share temporaries
@@ -905,282 +791,3 @@ def test_the_pipeline_shows_each_step() -> None:
     assert pipeline.optimise(m, 0) is m
     with pytest.raises(ValueError, match="no level 7"):
         pipeline.optimise(m, 7)
-
-
-# ---------------------------------------------------------------- random programs
-
-
-@dataclass
-class Statements:
-    """Random programs as a compiler writes them: statements over a few temporaries, in loops and branches.
-
-    Few variables, few expressions and one memory, so that statements have much in common and often disturb each other.
-    """
-
-    rng: random.Random
-
-    def program(self) -> Module:
-        rng = self.rng
-        self.regions = [Region(f"m{at}", 4, 4 * at) for at in range(3)]
-        self.data = list(ints(*"abcdef"))
-        self.loops: list[Var] = []
-        self.procedures: list[Procedure] = []
-        for number in range(rng.choice((0, 1, 2))):
-            self.procedures.append(self.procedure(f"f{number}"))
-        ends: list[Node] = []
-        for at, var in enumerate(self.data):
-            ends += [Local(var), op("exch", var, Const(12 + at))]
-        entry = (*ends, *self.block(rng.randint(2, 12), 2), *invert(ends))
-        return module(
-            *entry, procedures=tuple(self.procedures), memory=12 + len(self.data), format=Format(16, 4), stack=64
-        )
-
-    def procedure(self, name: str) -> Procedure:
-        outer, self.data = self.data, list(ints(*"pqr"))
-        kept = self.data.pop()
-        self.loops.append(kept)
-        body = self.block(3, 1)
-        self.loops.pop()
-        params, self.data = (*self.data, kept), outer
-        return Procedure(name, params, (), body, frozenset({0, 1}))
-
-    def block(self, count: int, depth: int) -> Block:
-        return tuple(node for _ in range(count) for node in self.statement(depth))
-
-    def statement(self, depth: int) -> Block:
-        kinds = [self.update] * 12 + [self.store, self.element] * 2 + [self.local] * 2
-        if depth:
-            kinds += [lambda: self.loop(depth), lambda: self.branch(depth), lambda: self.routine(depth)] * 2
-            kinds += [self.call]
-        return self.rng.choice(kinds)()
-
-    def operand(self, *extra: Var) -> Operand:
-        found: list[Operand] = [*self.data, *self.loops, *extra, Const(self.rng.choice((0, 1, 2, 3, 8, 65535)))]
-        return self.rng.choice(found)
-
-    def compute(self) -> tuple[list[Node], list[Var]]:
-        """A few temporaries, each a function of what there is."""
-        rng = self.rng
-        nodes: list[Node] = []
-        made: list[Var] = []
-        for _ in range(rng.randint(0, 3)):
-            t, kind = Var("t"), rng.random()
-            nodes.append(Local(t))
-            if kind < 0.4:
-                region, index, at = rng.choice(self.regions), Var("at"), self.operand()
-                nodes[-1:] = [Local(index), op("and.add", index, at, Const(3)), Local(t)]
-                nodes.append(op("ld.add", t, index, region=region, imm=region.address or 0))
-            else:
-                for _ in range(rng.choice((1, 1, 2))):
-                    name = rng.choice(
-                        ("mov.add", "mov.sub", "mul.add", "and.add", "slt.xor", "seq.sub", "min.add", "sub")
-                    )
-                    a, b = self.operand(*made), self.operand(*made)
-                    nodes.append(op("mov.sub", t, a) if name in ("sub", "mov.sub") else self.function(name, t, a, b))
-            made.append(t)
-        return nodes, made
-
-    def function(self, name: str, d: Operand, a: Operand, b: Operand) -> Op:
-        return op(name, d, a) if name.startswith("mov") else op(name, d, a, b)
-
-    def target(self, *reads: Operand) -> Var | None:
-        found = [var for var in self.data if var not in reads]
-        return self.rng.choice(found) if found else None
-
-    def update(self) -> Block:
-        """y += e, with the temporaries of e."""
-        compute, made = self.compute()
-        read = {q for node in compute if isinstance(node, Op) for q in (node.a, node.b)}
-        a, b = self.operand(*made, *made), self.operand(*made, *made)
-        y = self.target(a, b, *read)
-        if y is None:
-            return ()
-        body = self.function(self.rng.choice(("mov.add", "mov.sub", "mul.add", "mov.xor", "mul.sub")), y, a, b)
-        return (Within(tuple(compute), (body,)),) if compute else (body,)
-
-    def store(self) -> Block:
-        region, index = self.rng.choice(self.regions), Var("at")
-        node = op("st.add", None, index, self.operand(), region=region, imm=region.address or 0)
-        return (Within((Local(index), op("and.add", index, self.operand(), Const(3))), (node,)),)
-
-    def element(self) -> Block:
-        """a[i] += e: the element is swapped out, changed, and swapped in."""
-        compute, made = self.compute()
-        region, index, q = self.rng.choice(self.regions), Var("at"), Var("q")
-        swap = [Local(q), op("exch", q, index, region=region, imm=region.address or 0)]
-        at = [Local(index), op("and.add", index, self.operand(), Const(3))]
-        # What is read of the element before it is swapped out would not be there to be read again.
-        first = not any(isinstance(node, Op) and node.region is region for node in compute)
-        whole = [*at, *compute, *swap] if first and self.rng.random() < 0.7 else [*at, *swap, *compute]
-        change = self.function(self.rng.choice(("mov.add", "mul.sub")), q, self.operand(*made), self.operand(*made))
-        return (Within(tuple(whole), (change,)),)
-
-    def local(self) -> Block:
-        """A local with a life of its own, used between."""
-        var, e = Var("n"), self.operand()
-        self.loops.append(var)
-        hidden = [q for q in self.data if q is not e]
-        data, self.data = self.data, hidden
-        body = self.block(self.rng.randint(0, 3), 0)
-        self.data = data
-        self.loops.pop()
-        return (Local(var), op("mov.add", var, e), *body, op("mov.sub", var, e), Delocal(var, self.rng.random() < 0.5))
-
-    def frozen(self, *kept: Operand) -> list[Var]:
-        return [var for var in self.data if var not in kept]
-
-    def loop(self, depth: int) -> Block:
-        rng = self.rng
-        var, bound = Var("i"), Var("bound")
-        compute: tuple[Node, ...] = ()
-        passes: Operand = Const(rng.randint(0, 4))
-        if rng.random() < 0.5 and self.data:
-            source = rng.choice(self.data)
-            compute, passes = (Local(bound), op("and.add", bound, source, Const(3))), bound
-            data, self.data = self.data, self.frozen(source)
-        else:
-            data = self.data
-        self.loops.append(var)
-        body = self.block(rng.randint(1, 4), depth - 1)
-        self.loops.pop()
-        self.data = data
-        loop = For(var, Const(0), passes, 1, body, rng.random() < 0.3)
-        return (Within(compute, (loop,)),) if compute else (loop,)
-
-    def branch(self, depth: int) -> Block:
-        a, b = self.operand(), self.operand()
-        data, self.data = self.data, self.frozen(a, b)
-        blocks = [self.block(self.rng.randint(0, 2), depth - 1) for _ in range(2)]
-        self.data = data
-        test = When(self.rng.choice(("eq", "lt", "geu", "ne")), a, b)
-        return (If(test, blocks[0], blocks[1], test),)
-
-    def routine(self, depth: int) -> Block:
-        """Temporaries that several statements use; these do not change what they were computed from."""
-        compute, made = self.compute()
-        read = {q for node in compute if isinstance(node, Op) for q in (node.a, node.b) if q is not None}
-        loaded = any(isinstance(node, Op) and node.region for node in compute)
-        data, self.data = self.data, self.frozen(*read)
-        self.loops += made
-        body = self.block(self.rng.randint(1, 4), 0)
-        if loaded:
-            body = tuple(node for node in body if not stores(node))
-        del self.loops[len(self.loops) - len(made) :]
-        self.data = data
-        return (Within(tuple(compute), body, "r"),) if compute else body
-
-    def call(self) -> Block:
-        if not self.procedures or len(self.data) < 2:
-            return ()
-        p, q = self.rng.sample(self.data, 2)
-        free = [c for c in (*self.data, *self.loops, Const(3)) if c is not p and c is not q]
-        return (
-            Call(self.rng.choice(self.procedures).name, (p, q, self.rng.choice(free)), (), self.rng.random() < 0.5),
-        )
-
-
-def stores(node: Node) -> bool:
-    return any(isinstance(inner, Op) and "m" in inner.opcode.writes for inner in walk((node,)))
-
-
-def outcome(m: Module, memory: list[int], interpreter: ModuleType) -> tuple[object, ...]:
-    """(memory, externals) after the run, or the code of its trap."""
-    try:
-        run = interpreter.interpret(m, memory)
-    except Fault as fault:
-        return (fault.code,)
-    return tuple(run.memory[: m.memory]), tuple(run.externals)
-
-
-def check_same(m: Module, passes: list[Pass], memory: list[int], interpreter: ModuleType) -> None:
-    """After each of the passes in turn the module does what it did, forward and backward. Where it trapped, nothing is said."""
-    expected = outcome(m, memory, interpreter)
-    if len(expected) == 1:
-        return
-    end = [*expected[0]]  # type: ignore[misc]
-    back = outcome(~m, end, interpreter)
-    for run in passes:
-        m = run(m)
-        name = getattr(run, "__name__", run)
-        assert outcome(m, memory, interpreter) == expected, name
-        assert outcome(~m, end, interpreter) == back, name
-
-
-def without_externals(m: Module) -> Module:
-    return map_bodies(m, lambda body: map_blocks(body, lambda b: tuple(q for q in b if not isinstance(q, External))))
-
-
-def made_worse(m: Module, rng: random.Random) -> Module:
-    """The same program, with work for the passes: s; s⁻¹; s in place of some statements s."""
-
-    def rewrite(block: Block) -> Block:
-        out: list[Node] = []
-        for node in block:
-            worse = isinstance(node, Op | Within | If | For) and rng.random() < 0.1
-            out += [node, invert_node(node), node] if worse else [node]
-        return tuple(out)
-
-    return map_bodies(m, lambda body: map_blocks(body, rewrite))
-
-
-def all_passes(rng: random.Random) -> list[Pass]:
-    """The pipeline, or some passes in any order."""
-    runs = [run for _, run in pipeline.PASSES]
-    return runs if rng.random() < 0.5 else [rng.choice(runs) for _ in range(6)]
-
-
-def check_statements(seed: int, interpreter: ModuleType) -> None:
-    rng = random.Random(seed)
-    m = Statements(rng).program()
-    memory = [rng.choice((0, 1, 2, 3, 7, rng.getrandbits(16))) for _ in range(m.memory)]
-    assert len(outcome(m, memory, interpreter)) == 2
-    check_same(m, all_passes(rng), memory, interpreter)
-    check_erased(m, rng, memory, interpreter)
-
-
-def check_random_ir(seed: int, interpreter: ModuleType, random_ir: ModuleType) -> None:
-    case, rng = random_ir.generate(seed), random.Random(seed)
-    m = without_externals(case.module) if rng.random() < 0.6 else case.module
-    m = made_worse(m, rng) if rng.random() < 0.5 else m
-    check_same(m, all_passes(rng), case.memory, interpreter)
-    check_erased(case.module, rng, case.memory, interpreter)
-
-
-def check_erased(m: Module, rng: random.Random, memory: list[int], interpreter: ModuleType) -> None:
-    """Erased, before or after the passes, the program has the same values at its end."""
-    expected = outcome(m, memory, interpreter)
-    if len(expected) == 1:
-        return
-    m = pipeline.optimise(m) if rng.random() < 0.5 else m
-    some = erase_routines(m, rng.choice((None, ("r",), ())), temporaries=rng.random() < 0.7)
-    assert outcome(some, memory, interpreter)[0] == expected[0]
-
-
-def chunks(count: int, each: int) -> list[range]:
-    return [range(at, at + each) for at in range(0, count, each)]
-
-
-@pytest.mark.parametrize("seeds", chunks(30, 30), ids=str)
-def test_random_statements_keep_their_meaning(seeds: range, interpreter: ModuleType) -> None:
-    for seed in seeds:
-        check_statements(seed, interpreter)
-
-
-@pytest.mark.parametrize("seeds", chunks(10, 10), ids=str)
-def test_random_modules_keep_their_meaning(seeds: range, interpreter: ModuleType, random_ir: ModuleType) -> None:
-    for seed in seeds:
-        check_random_ir(seed, interpreter, random_ir)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", chunks(8000, 200), ids=str)
-def test_many_random_statements(seeds: range, interpreter: ModuleType) -> None:
-    for seed in seeds:
-        check_statements(seed, interpreter)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", chunks(2000, 50), ids=str)
-def test_many_random_modules(seeds: range, interpreter: ModuleType, random_ir: ModuleType) -> None:
-    for seed in seeds:
-        check_random_ir(seed, interpreter, random_ir)

@@ -1,0 +1,358 @@
+"""All passes on random programs: memory ends as it ended without them, forward and backward."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+import pytest
+from retrograd.compiler import pipeline
+from retrograd.compiler.ir.statements import (
+    Block,
+    Call,
+    Const,
+    Delocal,
+    External,
+    For,
+    If,
+    Kind,
+    Local,
+    Module,
+    Node,
+    Op,
+    Operand,
+    Procedure,
+    Region,
+    Var,
+    Within,
+    invert,
+    invert_node,
+)
+from retrograd.compiler.ir.statements import (
+    Test as When,
+)
+from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
+from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.strength_reduction import reduce_strength
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+from retrograd.simulator.semantics import Fault
+
+Pass = Callable[[Module], Module]
+
+
+def op(name: str, d: Operand | None = None, a: Operand | None = None, b: Operand | None = None, **more: object) -> Op:
+    return Op(TABLE[name], d, a, b, **more)  # type: ignore[arg-type]
+
+
+def fixed(*names: str) -> tuple[Var, ...]:
+    return tuple(Var(name, Kind.FIXED) for name in names)
+
+
+def ints(*names: str) -> tuple[Var, ...]:
+    return tuple(Var(name) for name in names)
+
+
+def module(*entry: Node, procedures: tuple[Procedure, ...] = (), memory: int = 64, **more: object) -> Module:
+    return Module(entry, {p.name: p for p in procedures}, (), memory, **more)  # type: ignore[arg-type]
+
+
+x, y, z, u, v = fixed("x", "y", "z", "u", "v")
+t, s, r = fixed("t", "s", "r")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_reduced_instructions_make_the_same_words(seed: int, interpreter: ModuleType) -> None:
+    rng = random.Random(seed)
+    small = rng.choice((Format(8, 4), Format(16, 8), Format(8, 0), Format(8, 7)))
+    names = [o for o in TABLE if o.entry.name in ("mul", "div", "mod", "fmul", "fdiv") and o.update]
+    constants = [0, 1, -1, 1 << small.frac, -1 << small.frac, 2 << small.frac, -2 << small.frac, small.sign]
+    constants += [1 << rng.randrange(small.width) for _ in range(3)]
+    cases = []
+    for address in range(0, 60, 3):
+        c = Const(rng.choice(constants) & small.mask)
+        a, b = ints("a", "b")
+        ends = [Local(a), Local(b), op("exch", a, Const(address)), op("exch", b, Const(address + 1))]
+        pair = (c, a) if rng.random() < 0.2 else (a, c)
+        cases.append(module(*ends, Op(rng.choice(names), b, *pair), *invert(ends), memory=64, format=small))
+    memory = [rng.getrandbits(small.width) >> rng.choice((0, small.width // 2)) for _ in range(64)]
+    for case in cases:
+        check_same(case, [reduce_strength], memory, interpreter)
+
+
+@dataclass
+class Statements:
+    """Random programs as a compiler writes them: statements over a few temporaries, in loops and branches.
+
+    Few variables, few expressions and one memory, so that statements have much in common and often disturb each other.
+    """
+
+    rng: random.Random
+
+    def program(self) -> Module:
+        rng = self.rng
+        self.regions = [Region(f"m{at}", 4, 4 * at) for at in range(3)]
+        self.data = list(ints(*"abcdef"))
+        self.loops: list[Var] = []
+        self.procedures: list[Procedure] = []
+        for number in range(rng.choice((0, 1, 2))):
+            self.procedures.append(self.procedure(f"f{number}"))
+        ends: list[Node] = []
+        for at, var in enumerate(self.data):
+            ends += [Local(var), op("exch", var, Const(12 + at))]
+        entry = (*ends, *self.block(rng.randint(2, 12), 2), *invert(ends))
+        return module(
+            *entry, procedures=tuple(self.procedures), memory=12 + len(self.data), format=Format(16, 4), stack=64
+        )
+
+    def procedure(self, name: str) -> Procedure:
+        outer, self.data = self.data, list(ints(*"pqr"))
+        kept = self.data.pop()
+        self.loops.append(kept)
+        body = self.block(3, 1)
+        self.loops.pop()
+        params, self.data = (*self.data, kept), outer
+        return Procedure(name, params, (), body, frozenset({0, 1}))
+
+    def block(self, count: int, depth: int) -> Block:
+        return tuple(node for _ in range(count) for node in self.statement(depth))
+
+    def statement(self, depth: int) -> Block:
+        kinds = [self.update] * 12 + [self.store, self.element] * 2 + [self.local] * 2
+        if depth:
+            kinds += [lambda: self.loop(depth), lambda: self.branch(depth), lambda: self.routine(depth)] * 2
+            kinds += [self.call]
+        return self.rng.choice(kinds)()
+
+    def operand(self, *extra: Var) -> Operand:
+        found: list[Operand] = [*self.data, *self.loops, *extra, Const(self.rng.choice((0, 1, 2, 3, 8, 65535)))]
+        return self.rng.choice(found)
+
+    def compute(self) -> tuple[list[Node], list[Var]]:
+        """A few temporaries, each a function of what there is."""
+        rng = self.rng
+        nodes: list[Node] = []
+        made: list[Var] = []
+        for _ in range(rng.randint(0, 3)):
+            t, kind = Var("t"), rng.random()
+            nodes.append(Local(t))
+            if kind < 0.4:
+                region, index, at = rng.choice(self.regions), Var("at"), self.operand()
+                nodes[-1:] = [Local(index), op("and.add", index, at, Const(3)), Local(t)]
+                nodes.append(op("ld.add", t, index, region=region, imm=region.address or 0))
+            else:
+                for _ in range(rng.choice((1, 1, 2))):
+                    name = rng.choice(
+                        ("mov.add", "mov.sub", "mul.add", "and.add", "slt.xor", "seq.sub", "min.add", "sub")
+                    )
+                    a, b = self.operand(*made), self.operand(*made)
+                    nodes.append(op("mov.sub", t, a) if name in ("sub", "mov.sub") else self.function(name, t, a, b))
+            made.append(t)
+        return nodes, made
+
+    def function(self, name: str, d: Operand, a: Operand, b: Operand) -> Op:
+        return op(name, d, a) if name.startswith("mov") else op(name, d, a, b)
+
+    def target(self, *reads: Operand) -> Var | None:
+        found = [var for var in self.data if var not in reads]
+        return self.rng.choice(found) if found else None
+
+    def update(self) -> Block:
+        """y += e, with the temporaries of e."""
+        compute, made = self.compute()
+        read = {q for node in compute if isinstance(node, Op) for q in (node.a, node.b)}
+        a, b = self.operand(*made, *made), self.operand(*made, *made)
+        y = self.target(a, b, *read)
+        if y is None:
+            return ()
+        body = self.function(self.rng.choice(("mov.add", "mov.sub", "mul.add", "mov.xor", "mul.sub")), y, a, b)
+        return (Within(tuple(compute), (body,)),) if compute else (body,)
+
+    def store(self) -> Block:
+        region, index = self.rng.choice(self.regions), Var("at")
+        node = op("st.add", None, index, self.operand(), region=region, imm=region.address or 0)
+        return (Within((Local(index), op("and.add", index, self.operand(), Const(3))), (node,)),)
+
+    def element(self) -> Block:
+        """a[i] += e: the element is swapped out, changed, and swapped in."""
+        compute, made = self.compute()
+        region, index, q = self.rng.choice(self.regions), Var("at"), Var("q")
+        swap = [Local(q), op("exch", q, index, region=region, imm=region.address or 0)]
+        at = [Local(index), op("and.add", index, self.operand(), Const(3))]
+        # What is read of the element before it is swapped out would not be there to be read again.
+        first = not any(isinstance(node, Op) and node.region is region for node in compute)
+        whole = [*at, *compute, *swap] if first and self.rng.random() < 0.7 else [*at, *swap, *compute]
+        change = self.function(self.rng.choice(("mov.add", "mul.sub")), q, self.operand(*made), self.operand(*made))
+        return (Within(tuple(whole), (change,)),)
+
+    def local(self) -> Block:
+        """A local with a life of its own, used between."""
+        var, e = Var("n"), self.operand()
+        self.loops.append(var)
+        hidden = [q for q in self.data if q is not e]
+        data, self.data = self.data, hidden
+        body = self.block(self.rng.randint(0, 3), 0)
+        self.data = data
+        self.loops.pop()
+        return (Local(var), op("mov.add", var, e), *body, op("mov.sub", var, e), Delocal(var, self.rng.random() < 0.5))
+
+    def frozen(self, *kept: Operand) -> list[Var]:
+        return [var for var in self.data if var not in kept]
+
+    def loop(self, depth: int) -> Block:
+        rng = self.rng
+        var, bound = Var("i"), Var("bound")
+        compute: tuple[Node, ...] = ()
+        passes: Operand = Const(rng.randint(0, 4))
+        if rng.random() < 0.5 and self.data:
+            source = rng.choice(self.data)
+            compute, passes = (Local(bound), op("and.add", bound, source, Const(3))), bound
+            data, self.data = self.data, self.frozen(source)
+        else:
+            data = self.data
+        self.loops.append(var)
+        body = self.block(rng.randint(1, 4), depth - 1)
+        self.loops.pop()
+        self.data = data
+        loop = For(var, Const(0), passes, 1, body, rng.random() < 0.3)
+        return (Within(compute, (loop,)),) if compute else (loop,)
+
+    def branch(self, depth: int) -> Block:
+        a, b = self.operand(), self.operand()
+        data, self.data = self.data, self.frozen(a, b)
+        blocks = [self.block(self.rng.randint(0, 2), depth - 1) for _ in range(2)]
+        self.data = data
+        test = When(self.rng.choice(("eq", "lt", "geu", "ne")), a, b)
+        return (If(test, blocks[0], blocks[1], test),)
+
+    def routine(self, depth: int) -> Block:
+        """Temporaries that several statements use; these do not change what they were computed from."""
+        compute, made = self.compute()
+        read = {q for node in compute if isinstance(node, Op) for q in (node.a, node.b) if q is not None}
+        loaded = any(isinstance(node, Op) and node.region for node in compute)
+        data, self.data = self.data, self.frozen(*read)
+        self.loops += made
+        body = self.block(self.rng.randint(1, 4), 0)
+        if loaded:
+            body = tuple(node for node in body if not stores(node))
+        del self.loops[len(self.loops) - len(made) :]
+        self.data = data
+        return (Within(tuple(compute), body, "r"),) if compute else body
+
+    def call(self) -> Block:
+        if not self.procedures or len(self.data) < 2:
+            return ()
+        p, q = self.rng.sample(self.data, 2)
+        free = [c for c in (*self.data, *self.loops, Const(3)) if c is not p and c is not q]
+        return (
+            Call(self.rng.choice(self.procedures).name, (p, q, self.rng.choice(free)), (), self.rng.random() < 0.5),
+        )
+
+
+def stores(node: Node) -> bool:
+    return any(isinstance(inner, Op) and "m" in inner.opcode.writes for inner in walk((node,)))
+
+
+def outcome(m: Module, memory: list[int], interpreter: ModuleType) -> tuple[object, ...]:
+    """(memory, externals) after the run, or the code of its trap."""
+    try:
+        run = interpreter.interpret(m, memory)
+    except Fault as fault:
+        return (fault.code,)
+    return tuple(run.memory[: m.memory]), tuple(run.externals)
+
+
+def check_same(m: Module, passes: list[Pass], memory: list[int], interpreter: ModuleType) -> None:
+    """After each of the passes in turn the module does what it did, forward and backward. Where it trapped, nothing is said."""
+    expected = outcome(m, memory, interpreter)
+    if len(expected) == 1:
+        return
+    end = [*expected[0]]  # type: ignore[misc]
+    back = outcome(~m, end, interpreter)
+    for run in passes:
+        m = run(m)
+        name = getattr(run, "__name__", run)
+        assert outcome(m, memory, interpreter) == expected, name
+        assert outcome(~m, end, interpreter) == back, name
+
+
+def without_externals(m: Module) -> Module:
+    return map_bodies(m, lambda body: map_blocks(body, lambda b: tuple(q for q in b if not isinstance(q, External))))
+
+
+def made_worse(m: Module, rng: random.Random) -> Module:
+    """The same program, with work for the passes: s; s⁻¹; s in place of some statements s."""
+
+    def rewrite(block: Block) -> Block:
+        out: list[Node] = []
+        for node in block:
+            worse = isinstance(node, Op | Within | If | For) and rng.random() < 0.1
+            out += [node, invert_node(node), node] if worse else [node]
+        return tuple(out)
+
+    return map_bodies(m, lambda body: map_blocks(body, rewrite))
+
+
+def all_passes(rng: random.Random) -> list[Pass]:
+    """The pipeline, or some passes in any order."""
+    runs = [run for _, run in pipeline.PASSES]
+    return runs if rng.random() < 0.5 else [rng.choice(runs) for _ in range(6)]
+
+
+def check_statements(seed: int, interpreter: ModuleType) -> None:
+    rng = random.Random(seed)
+    m = Statements(rng).program()
+    memory = [rng.choice((0, 1, 2, 3, 7, rng.getrandbits(16))) for _ in range(m.memory)]
+    assert len(outcome(m, memory, interpreter)) == 2
+    check_same(m, all_passes(rng), memory, interpreter)
+    check_erased(m, rng, memory, interpreter)
+
+
+def check_random_ir(seed: int, interpreter: ModuleType, random_ir: ModuleType) -> None:
+    case, rng = random_ir.generate(seed), random.Random(seed)
+    m = without_externals(case.module) if rng.random() < 0.6 else case.module
+    m = made_worse(m, rng) if rng.random() < 0.5 else m
+    check_same(m, all_passes(rng), case.memory, interpreter)
+    check_erased(case.module, rng, case.memory, interpreter)
+
+
+def check_erased(m: Module, rng: random.Random, memory: list[int], interpreter: ModuleType) -> None:
+    """Erased, before or after the passes, the program has the same values at its end."""
+    expected = outcome(m, memory, interpreter)
+    if len(expected) == 1:
+        return
+    m = pipeline.optimise(m) if rng.random() < 0.5 else m
+    some = erase_routines(m, rng.choice((None, ("r",), ())), temporaries=rng.random() < 0.7)
+    assert outcome(some, memory, interpreter)[0] == expected[0]
+
+
+def chunks(count: int, each: int) -> list[range]:
+    return [range(at, at + each) for at in range(0, count, each)]
+
+
+@pytest.mark.parametrize("seeds", chunks(30, 30), ids=str)
+def test_random_statements_keep_their_meaning(seeds: range, interpreter: ModuleType) -> None:
+    for seed in seeds:
+        check_statements(seed, interpreter)
+
+
+@pytest.mark.parametrize("seeds", chunks(10, 10), ids=str)
+def test_random_modules_keep_their_meaning(seeds: range, interpreter: ModuleType, random_ir: ModuleType) -> None:
+    for seed in seeds:
+        check_random_ir(seed, interpreter, random_ir)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", chunks(8000, 200), ids=str)
+def test_many_random_statements(seeds: range, interpreter: ModuleType) -> None:
+    for seed in seeds:
+        check_statements(seed, interpreter)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", chunks(2000, 50), ids=str)
+def test_many_random_modules(seeds: range, interpreter: ModuleType, random_ir: ModuleType) -> None:
+    for seed in seeds:
+        check_random_ir(seed, interpreter, random_ir)
