@@ -25,7 +25,7 @@ import retrograd as rg
 from retrograd.batch.arguments import Batch, Loaded
 from retrograd.batch.runs import BatchWords, run_rows
 from retrograd.differentiation.programs import gradient_program, loss_gradient_program, second_order_program
-from retrograd.functions.requests import Request, Settings
+from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Reversible
 
 Reals = NDArray[np.float64]
@@ -85,7 +85,7 @@ class Ours:
         loaded = self.loaded
         if elements is not None:
             loaded = Loaded(loaded.ranges, loaded.rows[:elements], loaded.shared)
-        settings = Settings(engine=engine, checks=checks, cycles=cycles)
+        settings = RunSettings(engine=engine, checks=checks, cycles=cycles)
         rows = run_rows(self.compiled, loaded, self.kept, self.summed, settings, progress=False)
         if rows.traps:
             raise rows.traps[min(rows.traps)]
@@ -94,7 +94,7 @@ class Ours:
     def uncall(self) -> Callable[[], BatchWords]:
         """Run the same batch backward. Raises AssertionError if it does not reach its initial words."""
         everything = [(0, self.own)]
-        forward, backward = (Settings(engine="translated", backward=way) for way in (False, True))
+        forward, backward = (RunSettings(engine="translated", backward=way) for way in (False, True))
         forth = run_rows(self.compiled, self.loaded, everything, (), forward, progress=False)
         loaded = Loaded({"all": (0, self.own)}, forth.after, self.loaded.shared)
 

@@ -130,13 +130,13 @@ class Mapped(Derived):
         format: Format | str | None,
         shared: Shared = "each",
     ) -> None:
-        super().__init__("vmap", f.of if isinstance(f, Derived) else f, call)
+        made = vmap, (f, in_axes), {"engine": engine, "format": format, "shared": shared}
+        super().__init__("vmap", f.of if isinstance(f, Derived) else f, call, made)
         #: the function that is run on each element
         self.each = f
         self.in_axes, self.engine, self.format = in_axes, engine, format
         #: whether gradients by shared arguments are added up
         self.summed = shared == "sum"
-        self.made = vmap, (f, in_axes), {"engine": engine, "format": format, "shared": shared}
 
 
 def vmap(
@@ -178,9 +178,8 @@ def vmap(
         refuse(f"vmap takes a function, not `{f!r:.40}`")
     if isinstance(f, Derived):
         each = f.with_settings(engine, format)
-        derived = Derived("vmap", f.of, lambda args, keywords: _each(each, args, keywords, in_axes))
-        derived.made = vmap, (f, in_axes), {"engine": engine, "format": format}
-        return derived
+        made = vmap, (f, in_axes), {"engine": engine, "format": format}
+        return Derived("vmap", f.of, lambda args, keywords: _each(each, args, keywords, in_axes), made)
     return _Each(f, in_axes)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from retrograd.batch.arguments import Loaded
 from retrograd.compiler.compiled import Compiled
 from retrograd.functions.execution import ProgramTrap, execute
-from retrograd.functions.requests import Settings
+from retrograd.functions.requests import RunSettings
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines import tiering
@@ -33,7 +33,7 @@ from retrograd.simulator.stores import limit_of
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
-DEFAULT = Settings()
+DEFAULT = RunSettings()
 
 
 class ElementTrap(ProgramTrap):
@@ -74,7 +74,7 @@ def run_rows(
     loaded: Loaded,
     kept: Sequence[Range],
     summed: Sequence[Range] = (),
-    settings: Settings = DEFAULT,
+    settings: RunSettings = DEFAULT,
     *,
     progress: bool | None = None,
     counted: Callable[[int, Machine], object] | None = None,
@@ -204,7 +204,7 @@ class _SequentialRunner:
     rows: Words
     columns: BatchLayout
     shared: Words
-    settings: Settings
+    settings: RunSettings
     counted: Callable[[int, Machine], object] | None = None
 
     @property

@@ -21,7 +21,7 @@ from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import from_integers, from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice
 from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.requests import Request, Settings
+from retrograd.functions.requests import Request, RunSettings
 from retrograd.simulator.engines.batch.layout import Range
 
 
@@ -41,7 +41,7 @@ def batch_gradient(
     if b.plan.compiled.emitted.externals:
         run_rows(b.plan.compiled, b.loaded, [], (), requested.run)
     batch, loaded, scale, w = b.batch, b.loaded, b.plan.scale, b.plan.compiled.format
-    rows = run_rows(b.plan.program.compiled, loaded, b.kept, b.summed, Settings(engine=requested.run.engine))
+    rows = run_rows(b.plan.program.compiled, loaded, b.kept, b.summed, RunSettings(engine=requested.run.engine))
     for i in sorted(rows.traps):
         # The message is that of the element's own gradient.
         try:

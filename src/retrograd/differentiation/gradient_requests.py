@@ -31,7 +31,7 @@ from retrograd.differentiation.arguments import (
 )
 from retrograd.differentiation.programs import (
     COTANGENT_HINT,
-    Program,
+    DerivedProgram,
     derivative_trap,
     execute_externals,
     kept,
@@ -62,6 +62,8 @@ class GradientRequest:
         value: bool = False,
     ) -> None:
         self.f = f
+        #: the arguments of the public function that made the request
+        self.given = (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
         self.run = differentiable(f, engine, format)
         self.argnums, self.scale, self.value = argnums, scale, value
         self.chosen, self.loss = positions(f, argnums), position(f, loss)
@@ -102,7 +104,7 @@ class GradientPlan:
     """The gradient program of a compiled function, and the arguments `wanted` by which it differentiates."""
 
     compiled: Compiled
-    program: Program
+    program: DerivedProgram
     scale: int
     wanted: list[Argument]
 

@@ -12,7 +12,7 @@ from retrograd.differentiation.arguments import Which, direction_of, is_one, pos
 from retrograd.differentiation.batches import batch_gradient
 from retrograd.differentiation.gradient_requests import GradientRequest
 from retrograd.differentiation.reversible_gradients import ReversibleGradient, reversible_gradient
-from retrograd.functions.derived import Derived
+from retrograd.functions.derived import Derived, Made
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
 
@@ -55,17 +55,15 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """g(*args) = (L, ∂L/∂args): see `grad`."""
     requested = GradientRequest(f, argnums, loss, scale, engine, format, value=True)
-    made = value_and_grad, (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
-    return LossFunction("value_and_grad", requested, made)
+    return LossFunction("value_and_grad", requested, (value_and_grad, *requested.given))
 
 
 class LossFunction(Derived):
     """A Python function of the loss of a reversible function: its gradient, with or without its value."""
 
-    def __init__(self, name: str, requested: GradientRequest, made: Any) -> None:
-        super().__init__(name, requested.f, self.differentiated)
+    def __init__(self, name: str, requested: GradientRequest, made: Made) -> None:
+        super().__init__(name, requested.f, self.differentiated, made)
         self.requested = requested
-        self.made = made
         #: initial values of arguments that the caller does not give
         self.zeros: dict[str, float] = {}
 

@@ -38,7 +38,7 @@ from retrograd.differentiation.gradient_requests import by_choice, choose
 from retrograd.differentiation.pullbacks import pullback_program, pulled_back
 from retrograd.functions.derived import Derived
 from retrograd.functions.execution import argument_words, execute
-from retrograd.functions.requests import Request, Settings
+from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
@@ -104,10 +104,8 @@ def jacobian(
         rows = _Rows(f, request, args, keywords, chosen, at, scale)
         return by_choice(argnums, rows.dense()) if pattern is None else rows.sparse(pattern)
 
-    derived = Derived("jacobian", f, whole)
     settings = {"pattern": pattern, "scale": scale, "engine": engine, "format": format}
-    derived.made = jacobian, (f, argnums, outputs), settings
-    return derived
+    return Derived("jacobian", f, whole, (jacobian, (f, argnums, outputs), settings))
 
 
 class _Rows:
@@ -148,7 +146,7 @@ class _Rows:
         ranges = {"seeds": (y.address + program.cotangents, y.type.size)}
         kept = [(a.address + program.cotangents, a.type.size) for a in self.wanted]
         one = 1 << (self.format.frac + self.scale)
-        settings = Settings(engine=self.request.engine)
+        settings = RunSettings(engine=self.request.engine)
         for some in pieces(groups, max(1, PIECE // max(1, y.type.size))):
             seeds = np.zeros((len(some), y.type.size), dtype=np.uint64)
             for row, group in zip(seeds, some, strict=True):

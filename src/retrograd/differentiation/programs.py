@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Program:
+class DerivedProgram:
     """A derived program. Offsets lead from an argument's address to its tangents, to its cotangents, and from those to theirs."""
 
     compiled: Compiled
@@ -88,7 +88,7 @@ def kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], T]) -> T:
     return made
 
 
-def gradient_program(compiled: Compiled, backward: bool) -> Program:
+def gradient_program(compiled: Compiled, backward: bool) -> DerivedProgram:
     """(x, ȳ) -> (x, x̄) for all arguments; with `backward`, of the inverse."""
     regions = real_regions(compiled.lowered)
     made = gradient(_oriented(compiled, backward), regions, regions)
@@ -97,7 +97,7 @@ def gradient_program(compiled: Compiled, backward: bool) -> Program:
 
 def loss_gradient_program(
     compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int
-) -> Program:
+) -> DerivedProgram:
     """x -> (x, ∂L/∂x of the arguments `wanted`, L): the cotangent of the loss begins as 2^scale."""
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
     outputs = real_regions(compiled.lowered, [loss.name])
@@ -105,7 +105,7 @@ def loss_gradient_program(
     return replace(_program(compiled, made), tangents=0, cotangents=made.offset, value=made.value or 0)
 
 
-def tangent_program(compiled: Compiled, backward: bool) -> Program:
+def tangent_program(compiled: Compiled, backward: bool) -> DerivedProgram:
     """(x, ẋ) -> (y, ẏ) for all arguments; with `backward`, of the inverse."""
     regions = real_regions(compiled.lowered)
     return _program(compiled, dual(_oriented(compiled, backward), regions, regions))
@@ -113,7 +113,7 @@ def tangent_program(compiled: Compiled, backward: bool) -> Program:
 
 def second_order_program(
     compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int
-) -> Program:
+) -> DerivedProgram:
     """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint."""
     module = _oriented(compiled, backward)
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
@@ -129,7 +129,7 @@ def _oriented(compiled: Compiled, backward: bool) -> Module:
     return ~compiled.module if backward else compiled.module
 
 
-def _program(compiled: Compiled, derived: Differentiated) -> Program:
+def _program(compiled: Compiled, derived: Differentiated) -> DerivedProgram:
     # A derived program may pass the marks of `rg.external` blocks several times: see `execute_externals`.
     emitted = replace(emit(derived.module), externals={})
-    return Program(replace(compiled, module=derived.module, emitted=emitted), derived.offset)
+    return DerivedProgram(replace(compiled, module=derived.module, emitted=emitted), derived.offset)

@@ -22,7 +22,7 @@ from retrograd.differentiation.arguments import (
     to_words,
 )
 from retrograd.differentiation.gradient_requests import by_choice, choose
-from retrograd.differentiation.programs import COTANGENT_HINT, Program, derivative_trap, gradient_program, kept
+from retrograd.differentiation.programs import COTANGENT_HINT, DerivedProgram, derivative_trap, gradient_program, kept
 from retrograd.functions.execution import ProgramTrap, execute, read
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
@@ -102,7 +102,7 @@ class Pullback:
         return f"<pullback of {self._f.__name__}>"
 
 
-def pullback_program(compiled: Compiled, backward: bool) -> Program:
+def pullback_program(compiled: Compiled, backward: bool) -> DerivedProgram:
     """The gradient program (x, ȳ) -> (x, x̄) of a compiled function, made once."""
     return kept(compiled, ("gradient", backward), lambda: gradient_program(compiled, backward))
 

@@ -79,9 +79,8 @@ def gradient_report(
     extent of the stack.
     """
     requested = GradientRequest(f, argnums, loss, scale, engine, format)
-    derived = Derived("gradient_report", f, lambda args, keywords: _report(requested, args, keywords))
-    derived.made = gradient_report, (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
-    return derived
+    made = gradient_report, *requested.given
+    return Derived("gradient_report", f, lambda args, keywords: _report(requested, args, keywords), made)
 
 
 def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[str, Any]) -> GradientReport:

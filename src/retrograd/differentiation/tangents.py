@@ -39,7 +39,7 @@ from retrograd.differentiation.arguments import (
 )
 from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, need_loss
 from retrograd.differentiation.programs import (
-    Program,
+    DerivedProgram,
     derivative_trap,
     execute_externals,
     kept,
@@ -49,7 +49,7 @@ from retrograd.differentiation.programs import (
 from retrograd.differentiation.pullbacks import by_argument
 from retrograd.functions.derived import Derived
 from retrograd.functions.execution import ProgramTrap, argument_words, read
-from retrograd.functions.requests import Request, Settings
+from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.words import Format
@@ -169,9 +169,7 @@ def hessian(
             rows[x.name] = by_choice(argnums, blocks)
         return by_choice(argnums, rows)
 
-    derived = Derived("hessian", f, whole)
-    derived.made = hessian, (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
-    return derived
+    return Derived("hessian", f, whole, (hessian, *requested.given))
 
 
 class _SecondOrder:
@@ -257,7 +255,7 @@ class _SecondOrder:
                 given = _given(self.compiled, z, vectors[-1], self.words[z.name], 0, "vector")
                 for address, word in given.items():
                     row[firsts[z.name] + address - z.address] = word
-            ran = run_rows(p.compiled, Loaded(ranges, rows, memory), kept, (), Settings(engine=self.of.run.engine))
+            ran = run_rows(p.compiled, Loaded(ranges, rows, memory), kept, (), RunSettings(engine=self.of.run.engine))
             if ran.traps:
                 z, i = some[min(ran.traps)]
                 self.run({z.name: np.eye(1, z.type.size, i)[0]})  # the message is that of the single run
@@ -295,7 +293,7 @@ def _at(machine: Machine, a: Argument, offset: int = 0) -> list[int]:
 
 
 def _run(
-    request: Request, compiled: Compiled, program: Program, values: list[Any], tangents: dict[int, int]
+    request: Request, compiled: Compiled, program: DerivedProgram, values: list[Any], tangents: dict[int, int]
 ) -> Machine:
     """The machine after the program has run from these tangents, address of the argument -> word. Raises ProgramTrap."""
     execute_externals(request, compiled, values)

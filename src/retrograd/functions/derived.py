@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from retrograd.functions.pickling import Uncopied, again, refuse
+from retrograd.functions.pickling import Uncopied, again
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import InputError, RetrogradError, shorten_traceback
 
@@ -14,16 +14,18 @@ class NotDifferentiable(InputError, TypeError):
     """An argument without a derivative, an argument that cannot be the loss, or cotangents that do not fit."""
 
 
+#: the call that makes an object again from a pickle: function, arguments, keywords
+Made = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
 class Derived(Uncopied):
     """A Python function made from a reversible function `of`, and called with the arguments of that."""
 
-    #: the call that makes the object again from a pickle: function, arguments, keywords
-    made: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None
-
     def __init__(
-        self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any]
+        self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any], made: Made
     ) -> None:
         self.of = of
+        self.made = made
         self.__name__ = f"{name}({of.__name__})"
         self.__doc__ = f"{self.__name__}, called with the arguments of {of.__name__}."
         self._call = call
@@ -40,7 +42,7 @@ class Derived(Uncopied):
         changed = {
             name: value for name, value in (("engine", engine), ("format", format)) if value not in ("auto", None)
         }
-        if not changed or self.made is None:
+        if not changed:
             return self
         make, args, keywords = self.made
         made: Derived = make(*args, **{**keywords, **changed})
@@ -51,10 +53,6 @@ class Derived(Uncopied):
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.made is None:
-            refuse(
-                f"`{self.__name__}` is not made by a function of retrograd's, and another process could not make it again"
-            )
         return again, self.made
 
     def __repr__(self) -> str:

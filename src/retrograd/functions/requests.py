@@ -22,7 +22,7 @@ from retrograd.values.binding import bind
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class RunSettings:
     """How a program is run.
 
     `backward`: from `finish` to `start`. `engine`: a name of `retrograd.functions.execution.ENGINES`; all engines give the
@@ -39,7 +39,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Request(Settings):
+class Request(RunSettings):
     """How a reversible function is compiled and run; its arguments follow with each run.
 
     `backward`: run the inverse. `format`, `options`: how the function is compiled; None stands for the function's own.

@@ -25,7 +25,7 @@ from retrograd.differentiation.gradients import LossFunction
 from retrograd.differentiation.pullbacks import pullback_program
 from retrograd.differentiation.reports import explained
 from retrograd.functions.execution import ProgramTrap, execute, load
-from retrograd.functions.requests import Request, Settings
+from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
@@ -174,7 +174,7 @@ def _batch(f: Mapped, args: tuple[Any, ...], keywords: dict[str, Any], how: Ener
             Diagnostic("RG1001", "the engine `cuda` keeps no counts of what was executed where", hint=hint)
         )
 
-    def run(compiled: Compiled, loaded: Loaded, out: int, settings: Settings) -> _Counted:
+    def run(compiled: Compiled, loaded: Loaded, out: int, settings: RunSettings) -> _Counted:
         """`out`: words that are copied out of each element."""
         carried = sum(n for _, n in loaded.ranges.values()) + shared
         host = host_traffic(compiled.program, carried, out)._replace(code_bits=0)
