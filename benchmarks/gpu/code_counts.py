@@ -93,7 +93,7 @@ def _programs(quick: bool) -> dict[str, Program]:
     }
     if not quick:
         out["bessel gradient"] = bessel_gradient(1)[1]
-        compiled = words_of(bundle_adjustment.reprojection_error, (np.zeros((n, 2)), *measurements(n)))[0]
+        compiled = words_of(bundle_adjustment.reprojection_error, (np.zeros((n, 2)), *measurements(n).arguments))[0]
         out["reprojection error"] = compiled.program
         out["reprojection gradient"] = gradient_program(compiled, False).compiled.program
     return out

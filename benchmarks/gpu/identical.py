@@ -71,7 +71,7 @@ def identical_examples(sizes: Sizes) -> list[dict[str, Any]]:
     batches: list[tuple[str, Reversible, tuple[Any, ...]]] = [
         ("bessel", bessel.bessel, (np.zeros(n), rng.uniform(-4, 4, n))),
         ("bessel_log", bessel.bessel_log, (np.zeros(n), rng.uniform(0, 4, n))),
-        ("projection", bundle_adjustment.reprojection_error, (np.zeros((n, 2)), *measurements(n))),
+        ("projection", bundle_adjustment.reprojection_error, (np.zeros((n, 2)), *measurements(n).arguments)),
         (
             "graph embedding",
             graph_embedding.embedding_loss,

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from retrograd.benchmarks.data import Measurements
 from retrograd.benchmarks.peers import by_jax as definitions
 from retrograd.benchmarks.peers import flat
 
@@ -200,46 +201,46 @@ def bessel_gradient(count: int, exact: Any) -> list[Task]:
 # ---------------------------------------------------------------------- bundle adjustment
 
 
-def _all(parts: tuple[Reals, ...], total: int) -> tuple[Reals, ...]:
+def _repeated(data: Measurements, total: int) -> Measurements:
     """`total` measurements, which repeat the given measurements."""
-    return tuple(np.resize(part, (total, *part.shape[1:])) for part in parts)
+    return Measurements(*(np.resize(part, (total, *part.shape[1:])) for part in data.arguments))
 
 
-def _inputs(parts: tuple[Reals, ...], total: int) -> tuple[Reals, Reals]:
-    cameras, points, weights, features = _all(parts, total)
-    return np.concatenate([cameras, points, weights[:, None]], axis=1), features
+def _inputs(data: Measurements, total: int) -> tuple[Reals, Reals]:
+    whole = _repeated(data, total)
+    return whole.inputs, whole.features
 
 
-def bundle_errors(parts: tuple[Reals, ...], total: int, exact: Any) -> list[Task]:
+def bundle_errors(data: Measurements, total: int, exact: Any) -> list[Task]:
     """The errors of all measurements."""
 
     def by_jax() -> Run:
-        return _jitted(_jax()[0].vmap(definitions.projection_error), _inputs(parts, total), np.shape(exact))
+        return _jitted(_jax()[0].vmap(definitions.projection_error), _inputs(data, total), np.shape(exact))
 
     def by_warp() -> Run:
         from retrograd.benchmarks.gpu import warp_kernels as gpu_warp
 
-        *inputs, out = _on_device(*_all(parts, total), np.zeros((total, 2)))
+        *inputs, out = _on_device(*_repeated(data, total).arguments, np.zeros((total, 2)))
         return _warp_run(gpu_warp.errors, total, inputs, out, np.shape(exact))
 
     return _tasks(by_jax, by_warp, exact, 1e-10, "vmap")
 
 
-def bundle_jacobian(parts: tuple[Reals, ...], total: int, exact: Any) -> list[Task]:
+def bundle_jacobian(data: Measurements, total: int, exact: Any) -> list[Task]:
     """The blocks of 2 × 15."""
 
     def by_jax(mode: str) -> Run:
         jax = _jax()[0]
         return _jitted(
-            jax.vmap(getattr(jax, mode)(definitions.projection_error)), _inputs(parts, total), np.shape(exact)
+            jax.vmap(getattr(jax, mode)(definitions.projection_error)), _inputs(data, total), np.shape(exact)
         )
 
     def by_warp() -> Run:
         from retrograd.benchmarks.gpu import warp_kernels as gpu_warp
 
         warp = _warp()[0]
-        *inputs, out = _on_device(*_all(parts, total), np.zeros((total, 2)))
-        rows = [_on_device(*(np.zeros_like(part) for part in _all(parts, total))) for _ in range(2)]
+        *inputs, out = _on_device(*_repeated(data, total).arguments, np.zeros((total, 2)))
+        rows = [_on_device(*(np.zeros_like(part) for part in _repeated(data, total).arguments)) for _ in range(2)]
         seed = np.zeros((2, total, 2))
         seed[0, :, 0] = seed[1, :, 1] = 1.0
         seeds = _on_device(*seed)

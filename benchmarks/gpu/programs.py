@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from retrograd.benchmarks.data import Measurements
 from retrograd.benchmarks.gpu.peers import CHUNK
-from retrograd.benchmarks.references import adbench
+from retrograd.benchmarks.workloads.bundle_adjustment import measurements as around
 from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment
 from retrograd.isa.program import Program
@@ -96,9 +97,6 @@ def bessel_gradient(count: int) -> tuple[Compiled, Program, Words, tuple[int, in
     )
 
 
-def measurements(count: int) -> tuple[Reals, Reals, Reals, Reals]:
-    """(cameras, points, weights, features): the measurement of ADBench's file, and others that differ from it by a percent."""
-    data = adbench.read_bundle(bundle_adjustment.DATA / "ba1_n49_m7776_p31843.txt")
-    inputs = np.tile(data.inputs, (count, 1))
-    inputs[1:] *= 1 + 0.01 * np.random.default_rng(1).normal(size=(count - 1, len(data.inputs)))
-    return inputs[:, :11].copy(), inputs[:, 11:14].copy(), inputs[:, 14].copy(), np.tile(data.feature, (count, 1))
+def measurements(count: int) -> Measurements:
+    """The measurement of ADBench's file, and others that differ from it by a percent."""
+    return around(bundle_adjustment.DATA / "ba1_n49_m7776_p31843.txt", count)[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,7 +11,6 @@ from retrograd.benchmarks.gpu import peers as gpu_peers
 from retrograd.benchmarks.gpu.peers import CHUNK
 from retrograd.benchmarks.gpu.programs import (
     BESSEL_SCALE,
-    Reals,
     Sizes,
     Words,
     bessel_gradient,
@@ -108,18 +106,20 @@ def bessel_rows(count: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
 def bundle_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     """The errors of all measurements, and their Jacobian blocks of 2 × 15: one run of the gradient program for each row."""
     total, count = sizes.measurements, min(sizes.measurements, CHUNK)
-    parts = measurements(count)
-    inputs = np.concatenate([parts[0], parts[1], parts[2][:, None]], axis=1)
-    exact = np.array([adbench.reprojection(z, f) for z, f in zip(inputs[:CHECKED], parts[3], strict=False)])
-    of = functools.partial(_reprojection, features=parts[3])
-    blocks = np.array([complex_step.jacobian(functools.partial(of, i), inputs[i]) for i in range(min(CHECKED, count))])
-    compiled, rows = words_of(bundle_adjustment.reprojection_error, (np.zeros((count, 2)), *parts))
+    data = measurements(count)
+    inputs = data.inputs
+    exact = np.array([adbench.reprojection(z, f) for z, f in zip(inputs[:CHECKED], data.features, strict=False)])
+    # All measurements have the feature of the file.
+    blocks = np.array(
+        [complex_step.jacobian(lambda z: adbench.reprojection(z, data.features[0]), z) for z in inputs[:CHECKED]]
+    )
+    compiled, rows = words_of(bundle_adjustment.reprojection_error, (np.zeros((count, 2)), *data.arguments))
     error = next(a.address for a in compiled.arguments if a.name == "error")
     after, times = _run(compiled.program, rows, total, sizes.repeats)
     name = f"BA errors, {total} measurements"
     found = reals_of(after[:CHECKED, error : error + 2])
     yield _row(name, "retrograd", total, times, _checked(name, found, exact, 5e-6))
-    yield from _peers(name, total, gpu_peers.bundle_errors(parts, total, exact), sizes)
+    yield from _peers(name, total, gpu_peers.bundle_errors(data, total, exact), sizes)
 
     made = gradient_program(compiled, False)
     places = [
@@ -139,11 +139,7 @@ def bundle_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
         jacobians.append(reals_of(after[:CHECKED, places]))
     name = f"BA Jacobian blocks, {total} measurements"
     yield _row(name, "retrograd", total, whole, _checked(name, np.stack(jacobians, axis=1), blocks, 1e-7))
-    yield from _peers(name, total, gpu_peers.bundle_jacobian(parts, total, blocks), sizes)
-
-
-def _reprojection(i: int, z: Any, features: Reals) -> Any:
-    return adbench.reprojection(z, features[i])
+    yield from _peers(name, total, gpu_peers.bundle_jacobian(data, total, blocks), sizes)
 
 
 def mixture_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
