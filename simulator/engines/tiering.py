@@ -84,7 +84,7 @@ class Costs:
     threads: float = 0.01
     #: the part of the price of a faster tier that Python may take before it is left. A series that ends right after the change
     #: has then cost (1 + share) / share times its time in Python, a long one `share` of the price more than the best engine.
-    share: float = 0.4
+    share: float = 0.375
     #: instructions up to which LLVM optimises a program
     optimised: int = 3000
 
@@ -313,8 +313,11 @@ class Policy:
     def count_rows(self, account: Account, rows: int, steps: int, engine: str) -> None:
         """Add rows that a machine ran, on this engine."""
         if engine == "reference":
-            seconds = rows * self.costs.python_row + steps * self.costs.python_step
+            each = steps * self.costs.python_step / rows
+            seconds = rows * (self.costs.python_row + each)
             account.python += seconds
+            # `count_python` left out the time to enter compiled code, which a loop over rows saves too.
+            self.python += rows * (self.costs.python_row + min(each, self.costs.enter))
         else:
             seconds = rows * self.costs.interpreter_row + steps * self.costs.interpreter_step
             account.interpreter += seconds

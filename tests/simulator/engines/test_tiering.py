@@ -199,6 +199,10 @@ def test_rows_count_for_the_import(plant: Callable[..., Policy]) -> None:
     account.row = 1.0
     assert policy.decide_rows(account, 50, False, lambda: pytest.fail("imported")).reason is Reason.ROWS_IMPORT
     assert policy.decide_rows(account, 51, False, lambda: 90.0).engine == "translated"
+    # A machine counts its steps but for the time to enter compiled code, 10 seconds of each row.
+    policy.costs.python_row = 5.0
+    policy.count_rows(account, 2, 40, "reference")
+    assert (policy.python, account.python) == (30.0, 50.0)
 
 
 def test_the_table_of_accounts_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
