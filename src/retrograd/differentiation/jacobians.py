@@ -91,7 +91,7 @@ def jacobian(
     chosen too, for the values that they have before. y: fixed or lognum, a number, an array or structs of these. The gradient
     program runs once for each number in y, with ȳ = 2^scale, all runs as one batch. `engine`, `format`: see `run_batch`.
 
-    `pattern`: a bool array or a sparse matrix of SciPy's whose true entries are those that can be nonzero, with one row for each
+    `pattern`: a bool array or a sparse matrix of SciPy's whose true entries can be nonzero, with one row for each
     number in y and one column for each number in the arguments, one after the other. Rows that share no column run together, and
     the result is one `SparseJacobian`. A derivative outside of the pattern raises InputError, where it can be detected.
     Trap: it cannot where the column belongs to another row of the same run: too small a pattern

@@ -30,7 +30,7 @@ from retrograd.simulator.machine import Machine, Trap
 
 
 class _Watched(list[int]):
-    """Memory that remembers the highest address written: the extent of the stack of calls."""
+    """Memory that records the highest address written: the extent of the stack of calls."""
 
     highest = -1
 

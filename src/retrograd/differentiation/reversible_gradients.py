@@ -27,7 +27,7 @@ _KEEP = 1 << 12
 
 
 class ReversibleGradient(Reversible):
-    """A reversible function without source of its own."""
+    """A reversible function that is made from the source of another."""
 
     def __init__(self, of: Reversible, gradient_of: GradientOf, parameters: tuple[Parameter, ...]) -> None:
         super().__init__(of.fn, of.format, of.options)
@@ -65,13 +65,13 @@ def reversible_gradient(
 ) -> ReversibleGradient:
     """df(*args, *d) : d += ∂L/∂args, all else as it was; L is the value that the argument `loss` has after f(*args).
 
-    Inverse: d −= ∂L/∂args. A reversible function like any other: called within reversible functions, in loops, inverted, and
-    differentiated in its turn. For each argument x of `argnums` (positions or names; None is all that are annotated with
-    fixed or lognum, but the loss) it has one more, `d_x`, of x's shape, of fixed numbers. Nothing is left over, since all that
-    was computed is uncomputed; so it takes about four times as long as f, and between that it keeps the cotangents of what f
-    frees, `keep` words at most (RG0809). `rg.grad` is the quick way from outside.
-    Raises NotDifferentiable for arguments that do not exist or have no derivative; others are found when it is compiled.
-    Trap: arguments that f changes must be variables of the caller's, as for f.
+    Inverse: d −= ∂L/∂args. A reversible function like any other: it is called within reversible functions and in loops, inverted, and
+    differentiated in its turn. For each argument x of `argnums` (positions or names; None stands for all that are annotated with
+    fixed or lognum, except the loss) it has one more argument, `d_x`, of x's shape, of fixed numbers. All intermediate values are
+    uncomputed, so it takes about four times as long as f. In between it keeps the cotangents of the variables that f frees, at
+    most `keep` words (RG0809). From outside of reversible functions `rg.grad` is faster.
+    Raises NotDifferentiable for arguments that do not exist or have no derivative; for arguments without annotation, when it is compiled.
+    Trap: arguments that f changes must be variables of the caller, as for f.
     """
     function, backward = direction_of(f)
     at, chosen = position(f, loss), positions(f, argnums)
@@ -120,7 +120,7 @@ def _words(keep: Any) -> int:
 
 
 def _without_gradient(annotation: Any) -> str | None:
-    """Why what is annotated so has no gradient of the same shape, in words, or None. Without an annotation it may have one."""
+    """Why an argument of this annotation has no gradient of the same shape, in words, or None. Without an annotation it may have one."""
     if annotation is NOTHING:
         return None
     element = element_of(annotation.element if isinstance(annotation, ArrayAnnotation) else annotation)
@@ -135,7 +135,7 @@ def _without_gradient(annotation: Any) -> str | None:
 
 
 def _gain(annotation: Any) -> Any:
-    """The annotation of a gradient by what is annotated so."""
+    """The annotation of the gradient by an argument of this annotation."""
     if isinstance(annotation, ArrayAnnotation) and scalar_of(annotation.element) is not None:
         return ArrayAnnotation(fixed, annotation.dims)
     return annotation if scalar_of(annotation) is None else fixed

@@ -35,7 +35,10 @@ class Listing:
 
 
 def assembly(compiled: Compiled) -> str:
-    """The program as assembly text, which assembles to the same program. A comment at its first instruction shows each line of the source."""
+    """The program as assembly text, which assembles to the same program.
+
+    Each line of the source is a comment at its first instruction.
+    """
     source = compiled.program.source
     previous: tuple[str, int] | None = None
 
@@ -69,7 +72,10 @@ def html(function: Compilable) -> str:
 
 
 def _default(function: Compilable) -> Compiled | None:
-    """The function in its own format and options, for the annotated types; where these are open, for the types that it was compiled for last."""
+    """The function in its own format and options, for the annotated types.
+
+    Where these are open, for the types that it was compiled for last.
+    """
     try:
         return function.compiled()
     except RetrogradError:

@@ -1,4 +1,4 @@
-"""Values between Python and machine words: conversions, floats and arrays that remember their words, arguments of a call.
+"""Values between Python and machine words: conversions, floats and arrays that keep their words, arguments of a call.
 
 It imports `isa` and `compiler/language`; `functions`, `batch`, `differentiation` and `pricing` build on it, in this order.
 Start with `numbers.py`; `binding.py` types the arguments of a call, `marshal.py` converts them and the results.

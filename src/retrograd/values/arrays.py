@@ -1,4 +1,4 @@
-"""Arrays of floats that remember the words they were made from.
+"""Arrays of floats that keep the words they were made from.
 
     to_words(to_reals(words)) == words,  bit for bit
 
@@ -41,7 +41,7 @@ def _agree(values: NDArray[np.float64], words: Words, kind: RealKind, format: Fo
 
 
 def _exact(words: Words, kind: RealKind, format: Format) -> NDArray[np.bool_]:
-    """Which words are float64s as they are, so that nothing need be remembered; of lognums none."""
+    """Which words are exact as float64s, so that they need not be kept; of lognums none."""
     if kind == "lognum":
         return np.zeros(words.shape, dtype=np.bool_)
     # From the first bit that is set to the last are at most 53.
@@ -52,7 +52,7 @@ def _exact(words: Words, kind: RealKind, format: Format) -> NDArray[np.bool_]:
 
 
 class WordArray(np.ndarray[Any, np.dtype[np.float64]]):
-    """An array of float64s that remembers the words they stand for. See the head of the module."""
+    """An array of float64s with the words they stand for. See the head of the module."""
 
     # NumPy's results begin without words; operations that only move values add them below.
     _words: Words | None = None
@@ -62,7 +62,7 @@ class WordArray(np.ndarray[Any, np.dtype[np.float64]]):
     def words(self, kind: RealKind, format: Format) -> Words | None:
         """The words beside the values, of the same shape, if they are of this kind and format.
 
-        The trap: a word whose value was overwritten since does not round to it. `remembered` looks at that.
+        Trap: a value may have been overwritten since, so that its word does not round to it. `remembered` checks this.
         """
         return self._aligned() if self._kind == kind and self._format == format else None
 
@@ -241,7 +241,7 @@ def _restored(values: NDArray[np.float64], words: Words | None, kind: RealKind, 
 
 
 def with_words(values: NDArray[np.float64], words: Words, kind: RealKind, format: Format) -> WordArray:
-    """The array, remembering words: one for each element. Neither is copied."""
+    """The array with words, one for each element. Neither is copied."""
     out = values.view(WordArray)
     out._words, out._kind, out._format = words, kind, format
     return out
@@ -311,7 +311,7 @@ _CARRIERS = frozenset({WordFloat, WordFloat64, WordArray})
 
 
 def _first_origin(values: Sequence[Any]) -> tuple[RealKind, Format] | None:
-    """The kind and format of the first number among the values that remembers a word."""
+    """The kind and format of the first number with a word among the values."""
     if _plain_floats(values):
         return None
     types = set(map(type, values))
@@ -331,7 +331,7 @@ def _first_origin(values: Sequence[Any]) -> tuple[RealKind, Format] | None:
 
 
 def _gather(values: Sequence[Any], words: Words, kind: RealKind, format: Format) -> None:
-    """Write the words that the values remember, where they stand among them."""
+    """Write the words of the values at their places."""
     for i, v in enumerate(values):
         if isinstance(v, WordFloat | WordFloat64):
             words[i] = word_of(v, kind, format) or 0

@@ -1,4 +1,4 @@
-"""Floats that remember the words they were made from.
+"""Floats that keep the words they were made from.
 
 A float64 has 53 bits and a word may have 64. A number of a result is therefore a float that carries its word along:
 
@@ -24,7 +24,7 @@ _LOGS = 1022
 
 
 class WordFloat(float):
-    """A float that remembers the word it stands for: a result of a run that float64 alone cannot hold."""
+    """A float that keeps the word it stands for: a result of a run that float64 alone cannot hold."""
 
     __slots__ = ("format", "kind", "word")
     format: Format
@@ -97,7 +97,7 @@ def real_of(word: int, kind: RealKind, format: Format) -> float:
 
 
 def word_of(value: Any, kind: RealKind, format: Format) -> int | None:
-    """The word that a number remembers, if it is one of this kind and format."""
+    """The word of a number, if it has one of this kind and format."""
     if type(value) is not WordFloat and type(value) is not WordFloat64:
         return None
     # Most formats are one object, and to compare two takes longer than all else here.

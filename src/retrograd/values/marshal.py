@@ -33,7 +33,7 @@ from retrograd.values.numbers import fixed, lognum
 
 
 def to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
-    """The words of a value: its remembered words, else the nearest ones.
+    """The words of a value: the words that it keeps, else the nearest ones.
 
     to_words(t, from_words(t, words, w), w, name) == words, bit for bit.
     Raises InputError RG0601, RG0602, RG0411 naming the argument and the element.
@@ -123,7 +123,7 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
 
 
 def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
-    """The value as an array, with the words that it remembers; of integers as objects where NumPy would make floats of them."""
+    """The value as an array, with the words that it keeps; of integers as objects where NumPy would make floats of them."""
     array = as_array(value)
     if kind is Kind.INT and array.dtype.kind == "f" and isinstance(value, list | tuple):
         array = np.asarray(value, dtype=object)

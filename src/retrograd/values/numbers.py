@@ -35,7 +35,7 @@ def _by_memory(
     convert: Callable[[NDArray[Any]], NDArray[np.uint64]],
     blank: float,
 ) -> NDArray[np.uint64]:
-    """The remembered words of an array where they still round to its values, and the words of all other elements by `convert`."""
+    """The kept words of an array where they still round to its values, and the words of all other elements by `convert`."""
     found = remembered(array, kind, format)
     if found is None:
         return convert(_reals(array))
@@ -102,7 +102,7 @@ class fixed(_Declared, metaclass=_NumberType):
     ) -> NDArray[np.uint64]:
         """round(value * 2^F), ties to even, or floored; an array of the same shape. Integers are exact.
 
-        to_words(to_reals(words)) == words: numbers that remember their word (see `retrograd.values.exact`) are that word.
+        to_words(to_reals(words)) == words: numbers with a word (see `retrograd.values.exact`) are that word.
         Raises InputError RG0601 naming the first element that does not fit, RG0602 for a NaN or another type.
         Trap: an ordinary float64 has 53 bits, and a word may have 64.
         """
@@ -114,7 +114,7 @@ class fixed(_Declared, metaclass=_NumberType):
 
     @staticmethod
     def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
-        """word / 2^F, as near as a float64 comes; an array that remembers its words where that is not exact."""
+        """word / 2^F, as near as a float64 comes; an array with its words where that is not exact."""
         return reals_of(words, "fixed", format_of(format))
 
 
@@ -127,7 +127,7 @@ class lognum(_Declared, metaclass=_NumberType):
     def to_words(values: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.uint64]:
         """The sign bit over round(log2|value| * 2^F), for an array of the same shape.
 
-        to_words(to_reals(words)) == words, even where the float is 0 or an infinity: such numbers remember their word.
+        to_words(to_reals(words)) == words, even where the float is 0 or an infinity: such numbers keep their word.
         Raises InputError RG0601 naming the first element whose logarithm does not fit (infinities among them),
         RG0411 for a zero, RG0602 for a NaN or another type.
         """
@@ -138,5 +138,5 @@ class lognum(_Declared, metaclass=_NumberType):
 
     @staticmethod
     def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
-        """±2^(log / 2^F), as near as a float64 comes, beyond its range an infinity or 0; an array that remembers its words."""
+        """±2^(log / 2^F), as near as a float64 comes, beyond its range an infinity or 0; an array with its words."""
         return reals_of(words, "lognum", format_of(format))
