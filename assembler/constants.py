@@ -22,7 +22,7 @@ _TOKEN = re.compile(
 )
 _LIKE_A_NUMBER = re.compile(r"\.?\d[\w.]*")
 _BINARY = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
-#: a constant is at most this long in bits, whatever its operators: `1 << 1 << 40` must not fill the memory
+#: the most bits of a constant and of the steps to it: `1 << 1 << 40` must not fill the memory
 _MAX_BITS = 4096
 _MAX_DEPTH = 64
 

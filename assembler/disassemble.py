@@ -8,7 +8,7 @@ from collections.abc import Callable
 from retrograd.isa.encoding import write
 from retrograd.isa.program import Program
 
-#: what the assembler takes for a label: a name that is no register
+#: a label as the assembler reads it: a name that is no register
 _NAME = re.compile(r"(?!r(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$)[A-Za-z_][\w.]*")
 _DATA_PER_LINE = 8
 

@@ -132,7 +132,7 @@ class Instructions:
         return TextFault("RG0108", f"`{name}` names r{register} twice", column, at)
 
     def _constant_operand(self, opcode: Opcode, kind: str, part: str, at: int) -> tuple[int, Fixup | None]:
-        """The bits of a memory operand, a constant or a target, and what the second pass is to add to them."""
+        """The bits of a memory operand, a constant or a target, and the fixup for bits that are not known yet."""
         text, begin = stripped(part, at)
         if kind == "imm":
             return self._immediate(part, at)

@@ -1,7 +1,7 @@
 """Layout: the code and data of a program as they grow, and the second pass, which fills in addresses.
 
-The first pass knows no label that stands further down. It leaves a fixup for each constant and target whose value it does not
-know, and `program` resolves them once all labels have their addresses.
+During the first pass, labels further down have no address yet. The pass leaves a fixup for each constant and target without a
+value, and `program` resolves the fixups once all labels have their addresses.
 """
 
 from __future__ import annotations

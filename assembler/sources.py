@@ -103,7 +103,7 @@ class Sources:
 
 
 def decode_text(data: bytes, name: str) -> str:
-    """The text of a file. Raises AssemblyError RG0118 for what is not UTF-8 or holds a NUL."""
+    """The text of a file. Raises AssemblyError RG0118 for bytes that are not UTF-8 or hold a NUL."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -117,7 +117,7 @@ def decode_text(data: bytes, name: str) -> str:
 
 
 def read_include(path: str, including: Path, roots: tuple[Path, ...]) -> tuple[Path, str] | Diagnostic:
-    """The file that an `.include` names, or what is wrong with it (without a span)."""
+    """The path and text of the file that an `.include` names, or a diagnostic without a span."""
     try:
         candidates = [(including / path).resolve(), *((root / path).resolve() for root in roots)]
     except RuntimeError:

@@ -13,7 +13,7 @@ REGISTERS = {f"r{i}": i for i in range(256)}
 
 
 class SymbolTable:
-    """Labels of code and data, constants, names of registers; a name has one meaning in a program, includes counted in."""
+    """Labels of code and data, constants, names of registers; a name has one meaning in a program and its includes."""
 
     def __init__(self, sources: Sources, w: Format) -> None:
         self.sources = sources
@@ -53,7 +53,7 @@ class SymbolTable:
         return number
 
     def no_register(self, part: str, at: int) -> TextFault:
-        """The fault of an operand that is not a register, with advice on what it may have been meant as."""
+        """The fault of an operand that is not a register, with advice on the probable intention."""
         text = part.strip()
         begin = at + len(part) - len(part.lstrip())
         end = begin + len(text)
@@ -85,7 +85,7 @@ class SymbolTable:
             raise e.moved(at) from None
 
     def value_if_known(self, text: str, at: int) -> int | None:
-        """The value of a constant expression, or None where it names what is not defined yet."""
+        """The value of a constant expression, or None where it contains an undefined name."""
         plain = text.strip()
         if plain.isdecimal() and plain.isascii() and len(plain) < 19:
             return int(plain)

@@ -51,7 +51,7 @@ def _at(program: Program, pc: int, code: str, message: str, hint: str | None = N
 
 
 def _place(program: Program, pc: int) -> str:
-    """Where an instruction stands, as its reader knows it."""
+    """The position of an instruction in its source, or its address where there is no source."""
     span = program.source.span(pc)
     return f"address {pc}" if span is None else f"{span.file}:{span.line}"
 
@@ -185,7 +185,7 @@ def _unreachable(program: Program) -> Iterator[Diagnostic]:
         name = i.opcode.name
         if "target" in i.opcode.operands:
             work.append(pc + i.opcode.distance(i.imm))
-        # What follows and what precedes it: a body is met from either side, so both count as paths.
+        # A body can be entered from either side, so the instruction before and the instruction after are both reached.
         if name not in ("goto", "finish"):
             work.append(pc + 1)
         if name not in ("from", "start"):

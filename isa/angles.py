@@ -30,7 +30,7 @@ from retrograd.isa.words import Format
 
 
 class _Wave(NamedTuple):
-    """sin and cos as table word + correction in units of 2^-(W+K-1); and what tan needs."""
+    """sin and cos as table word + correction in units of 2^-(W+K-1); and the remainder, for tan."""
 
     sin: Split
     cos: Split
@@ -141,7 +141,7 @@ def tangent_places(w: Format) -> int:
 
 @elementary(Rotation(ZERO, ZERO, ZERO, ZERO, ZERO))
 def rotation(x: Expr, w: Format) -> Rotation:
-    """The parts of a rotation by x radians. Whatever the rounding of t and s, shears are undone exactly."""
+    """The parts of a rotation by x radians. The shears are undone exactly for any rounding of t and s."""
     width, k = w.width, index_bits(w)
     n = 1 << k
     unit = width + k - 1
@@ -185,7 +185,7 @@ def _wave_for_shears(x: Expr, w: Format, sines: list[int], cosines: list[int]) -
     index = wave.segment & ((1 << k) - 1)
     fine = [v >> (exact.PLACES - (w.width - 1)) for v in sines]
     coarse = [v >> (exact.PLACES - (w.width - 2)) for v in sines]
-    # The correction was counted from the coarse word; what the finer one adds is taken off again.
+    # The correction is relative to the coarse word, so the difference to the finer word is subtracted from it.
     added = [(f - 2 * c) << k for f, c in zip(fine, coarse, strict=True)]
     return wave._replace(sin=Split(look_up(index, fine), wave.sin.low - look_up(index, added)))
 

@@ -1,4 +1,4 @@
-"""Diagnostics: every error says what, where, why and what to do, under a code that never changes meaning."""
+"""Diagnostics: an error has a message, a place, a reason and a fix, under a code that never changes its meaning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """A kind of error: what it is called, why it is one, what mends it."""
+    """A kind of error: its code, its title, the reason, and the fix."""
 
     code: str
     title: str
@@ -59,7 +59,7 @@ _LONGEST_LINE = 100
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding: its kind, what exactly is wrong, where, and a fix nearer than the kind's own."""
+    """One finding: its kind, its message, its place, and a fix that is more specific than that of its kind."""
 
     code: str
     message: str
@@ -74,7 +74,7 @@ class Diagnostic:
         return KINDS[self.code]
 
     def render(self) -> str:
-        """what, where with a caret, why, what to do."""
+        """The message, the line with a caret, the reason and the fix."""
         out = [f"{self.severity}[{self.code}]: {_printable(self.message)}"]
         if self.span is not None:
             out.append(f"  --> {_printable(str(self.span))}")
@@ -120,7 +120,7 @@ class RetrogradError(Exception):
         return "\n".join(d.render() for d in self.diagnostics)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By what it holds, not by a call of its class: classes take other arguments than an error keeps.
+        # The attributes are restored without a call of the class, whose constructor may take other arguments.
         return _restored, (type(self), self.diagnostics), vars(self)
 
 
@@ -152,7 +152,7 @@ class InputError(RetrogradError):
 
 
 class DeviceError(RetrogradError):
-    """A device that is not there, or that did not do what it was asked for."""
+    """A device that is missing, or an operation of a device that failed."""
 
 
 # ---------------------------------------------------------------------- tracebacks

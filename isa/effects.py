@@ -1,8 +1,8 @@
-"""Effects: what an instruction does to its places, in forms whose inverse is computed.
+"""Effects: the changes of an instruction to its places, in forms whose inverse is computed.
 
 A place is a word the instruction names: the registers `d`, `a`, `b`, the memory word `m` at
 `R[ra] + imm`, the branch register `br`. The constant `imm` can be read but is no place.
-An instruction's effect is a sequence of the forms below; each reads only what it does not write,
+An instruction's effect is a sequence of the forms below; each reads only places that it does not write,
 or is a bijection by construction. `inverse` reverses the sequence and inverts each form.
 """
 
@@ -17,7 +17,7 @@ from retrograd.isa.words import Format
 
 @dataclass(frozen=True)
 class UpdateOperator:
-    """`x ⊕= v`: how an update combines the old word with the function's value, and what undoes it."""
+    """`x ⊕= v`: how an update combines the old word with the function's value, and the operator that undoes it."""
 
     name: str
     symbol: str
@@ -107,7 +107,7 @@ class Erase:
 
 @dataclass(frozen=True)
 class Unerase:
-    """What an erase met backward asks for and nobody can do."""
+    """The inverse of an erase, which does not exist: it always traps."""
 
     place: str
 
@@ -167,7 +167,7 @@ def substitute_in(effects: Sequence[Effect], replacements: Mapping[str, Expr]) -
 def transition(effects: Sequence[Effect], w: Format) -> dict[str, Expr]:
     """place -> its word after all the effects, as a tree over the words before them.
 
-    Raises ValueError if an effect reads, outside a bijection, what it writes: that is not reversible.
+    Raises ValueError if an effect, outside a bijection, reads a place that it writes: that is not reversible.
     """
     now: dict[str, Expr] = {}
 

@@ -31,7 +31,7 @@ d, a, b = place("d"), place("a"), place("b")
 m, imm, br = place("m"), place("imm"), place("br")
 
 
-#: what marks the cotangent shadow of a place: "d" -> "d̄"
+#: the mark of the cotangent shadow of a place: "d" -> "d̄"
 BAR = "\u0304"
 
 
@@ -130,7 +130,7 @@ class Bijection:
     turns: bool = False
     #: the one of the pair that halts the machine
     halts: str | None = None
-    #: (format, backward) -> what it does to cotangents, where that is simpler than what its effects do one by one
+    #: (format, backward) -> its cotangent lift, where that is simpler than the lifts of its effects one by one
     lift: Callable[[Format, bool], Effects] | None = None
     immediate_form: str | None = None
 
@@ -187,7 +187,7 @@ class Opcode:
 
     @cache  # noqa: B019
     def guards(self, w: Format) -> Guards:
-        """All guards, those included that every instruction has for what it is."""
+        """All guards: the guards of the entry, after the guards that follow from the effects."""
         implied: list[Guard] = []
         if "br" not in self.writes:
             implied.append(NOT_JUMPING)
@@ -240,7 +240,7 @@ class Opcode:
 
     @cached_property
     def operands(self) -> tuple[OperandKind, ...]:
-        """Its operands as written: what it changes, then what it reads, then its constant."""
+        """Its operands as written: the places that it changes, the places that it reads, its constant."""
         named = list(self.writes)
         named += [p for p in ("d", "a", "b", "m") if p in self.reads and p not in named]
         kinds: list[OperandKind] = []

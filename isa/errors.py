@@ -1,4 +1,4 @@
-"""Kinds of errors that the instruction set raises, and those that two parts raise of which neither imports the other."""
+"""Kinds of errors that the instruction set raises, and kinds that are shared by parts which do not import each other."""
 
 from __future__ import annotations
 

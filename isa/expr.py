@@ -1,4 +1,4 @@
-"""The expression tree: what an instruction computes, as data.
+"""The expression tree: the computation of an instruction, as data.
 
 Every node is one W-bit word, in every backend. Ordinary-looking Python builds the tree by overloaded
 operators; interpreters, compilers, hardware, proofs, derivatives and the manual are folds over it.
@@ -81,7 +81,7 @@ class Expr:
         return f"<Expr {formula(self)}>"
 
     def __bool__(self) -> bool:
-        # `if a < b` on trees would silently take one branch for all values; `select` is what is meant.
+        # `if a < b` on trees would silently take one branch for all values; `select` takes both.
         raise TypeError("an expression has no truth value while it is built: use select(c, x, y)")
 
     def __add__(self, other: Word) -> Expr:
@@ -144,7 +144,7 @@ Word = Expr | int
 
 
 def _union(trees: Sequence[Expr]) -> frozenset[str]:
-    """What the trees read together; a set that holds the others serves as it is."""
+    """The union of the trees' inputs; a set that contains the others is returned as it is."""
     found: frozenset[str] = frozenset()
     for tree in trees:
         if not tree.inputs <= found:
@@ -197,7 +197,7 @@ def sqrt_round(x: Word, shift: int) -> Expr:
 
 
 def half(shift: int, w: Format) -> int:
-    """What a product takes before it is shifted, so that the floor becomes the nearest: 2^(p - 1), p = shift mod W."""
+    """The summand that makes the floor of a shifted product the nearest integer: 2^(p - 1), p = shift mod W."""
     return (1 << shift % w.width) >> 1
 
 
@@ -224,7 +224,7 @@ def nodes(*roots: Expr) -> Iterator[Expr]:
 
 @lru_cache(maxsize=512)
 def _nodes(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    # Kept, since the same tree is folded over and over: whoever walks an instruction's trees does it for every state.
+    # Kept, since the reference machine folds the trees of an instruction at every step.
     out: list[Expr] = []
     seen: set[Expr] = set()
     stack = [(root, False) for root in reversed(roots)]

@@ -3,7 +3,7 @@
     read_file(path)                  the bytes, refused if there are more than the limit (RG0514)
     write_file(path, data)           a temporary file in the same folder, then os.replace
     with replacing(path) as file:    the same for a library that writes into an open file
-    with command(limits):            what is read in here may not be written in here (RG0513)
+    with command(limits):            a file that is read in here may not be written in here (RG0513)
 
 Every output of the package goes through `replacing`, which `tests/cli/test_outputs.py` checks. Until the new file is whole, the old one is
 left as it was: a full disk, a limit on file sizes or an exception removes the temporary file and nothing else.
@@ -40,7 +40,7 @@ class Limits:
     expanded: int = 1 << 30
 
 
-#: (device, inode): a file, by whatever name it is reached
+#: (device, inode): a file, the same under all its names
 Identity = tuple[int, int]
 
 
@@ -240,7 +240,7 @@ def _refuse_known(path: str, status: os.stat_result) -> None:
 def replacing(path: str | Path, *, keep_partial: bool = False) -> Iterator[BinaryIO]:
     """An open file that becomes `path` when the block ends, and is removed if the block raises.
 
-    With `keep_partial`, what a block wrote before it raised is kept, unless it could not be written: waveforms of a run that failed.
+    With `keep_partial`, the bytes that were written before the block raised are kept, as for the waveforms of a run that failed.
     Raises InputError RG0501, RG0513.
     """
     shown = str(path)

@@ -149,7 +149,7 @@ def reduce_product(x: Expr, constant: int, extra: int, w: Format) -> Reduced:
     """x / 2^F · constant, in segments of 2^-(K+extra) and a remainder in units of 2^-(W+K+extra).
 
     The constant is taken in two words, the first as large as a word holds, so that the remainder is within a few
-    units of the exact product for every x; what is left of the first word's carry goes to the segment.
+    units of the exact product for every x; the carry of the first word goes to the segment.
     """
     width, k = w.width, index_bits(w) + extra
     # As many places as leave the first word below 2^(W-1), then W-2 more.
@@ -248,7 +248,7 @@ def _log2(v: _Normalised, w: Format) -> Expr:
     c = look_up(index, [x >> (exact.PLACES - (width - 2)) for x in reciprocals])
     logs = [to_places(x, places) for x in entries(exact.LOG2_RECIPROCAL, w, middle=True)]
     r = mul_shift(m, c, width - 2) - (1 << (width - 2))
-    # ln(1 + r) = r·(1 − r/2 + r²/3 − …); half a segment, and what the 12 places of c leave
+    # ln(1 + r) = r·(1 − r/2 + r²/3 − …); r is at most half a segment and the rounding of the 12 places of c
     small = Fraction(1, 1 << min(width - 2, w.frac + 18))
     series = series_terms(Fraction(1, 2 << k) + Fraction(1, 1 << 11), lambda n: Fraction((-1) ** n, n + 1), small)
     log1p = mul_shift(r, horner(series, r, width - 2, width - 3), width - 3)

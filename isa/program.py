@@ -1,4 +1,4 @@
-"""Program: code, data, symbols and where they came from. What assembler, compiler and machines exchange."""
+"""Program: code, data, symbols and positions in the source, as assembler, compiler and machines exchange them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.isa.encoding import Instruction, decode, encode, inverse
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Q32_32, Format, format_of
 
-#: More than any program; what an image or a text may ask for without being asked back.
+#: Limits of an image or a text, larger than any program.
 MAX_CODE = 1 << 24
 MAX_DATA = 1 << 26
 
@@ -43,7 +43,7 @@ class SourceMap:
 
 @dataclass(frozen=True)
 class Program:
-    """`~program` runs what the program does, backward: the inverses of its instructions, last first.
+    """`~program` is the inverse program: the inverses of its instructions, last first.
 
     `code` holds encoded instructions, `data` the first words of memory, `memory` its size in words (at least
     that of the data), `labels` code addresses and `data_labels` memory addresses by name.
@@ -122,12 +122,12 @@ class Program:
         )
 
 
-#: Reads the program in a file. `retrograd.machines` sets it: what reads text and images is no part of the definition.
+#: Reads the program in a file. `retrograd.machines` sets it, since readers of text and images are no part of the definition.
 reader: Callable[[str | os.PathLike[str]], Program] | None = None
 
 
 def program_of(source: Program | str | os.PathLike[str]) -> Program:
-    """A program, or the one in the file at a path. Raises TypeError for anything else, and what the reader raises."""
+    """A program, or the one in the file at a path. Raises TypeError for anything else, and the errors of the reader."""
     if isinstance(source, Program):
         return source
     if reader is not None and isinstance(source, str | os.PathLike):

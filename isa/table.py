@@ -1,7 +1,7 @@
 """The instruction table: the definition of the machine, one entry per instruction.
 
-An entry states what cannot be computed: a name, a place among the opcodes, what it does, and where that has
-no value. Inverse, adjoint, operands, alias rule, encoding, syntax, laws and manual follow from it.
+An entry states a name, an opcode, the effect as a tree, and the arguments for which it has no value. Inverse, adjoint,
+operands, alias rule, encoding, syntax, laws and manual are computed from it.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ class Table:
             raise ValueError(f"{opcode.name}: opcode 0x{opcode.code:02x} is already that of {holder.name}")
         if opcode.name in self.by_name:
             raise ValueError(f"{opcode.name}: the name is taken")
-        opcode.transition(Format())  # raises where an effect reads what it writes
+        opcode.transition(Format())  # raises where an effect reads a place that it writes
         self.by_code[opcode.code] = opcode
         self.by_name[opcode.name] = opcode
         if isinstance(opcode.entry, Function) and opcode.entry.shorthand is not None:

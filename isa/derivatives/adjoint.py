@@ -42,7 +42,7 @@ from retrograd.isa.words import Format
 
 
 class NoDerivative(Exception):
-    """The instruction carries no derivative; the message says why."""
+    """The instruction carries no derivative; the message is the reason."""
 
 
 def _shift(node: Expr) -> int:
@@ -72,7 +72,7 @@ def _root_partials(n: Expr, c: Expr) -> tuple[Expr]:
     return (select(n, div_round(c, n, s - 1) if s else div_round(c, n + n, 0), ZERO),)
 
 
-#: One line an operation: (node, c) -> what each operand's cotangent gains, given the node's cotangent c.
+#: One line an operation: (node, c) -> the contribution to each operand's cotangent, c being the node's cotangent.
 #: None: the operation is flat or bitwise, and passes nothing on to that operand.
 PARTIALS: dict[str, Callable[[Expr, Expr], tuple[Expr | None, ...]]] = {
     "add": lambda n, c: (c, c),
@@ -114,7 +114,7 @@ def vector_jacobian(value: Expr, cotangent: Expr) -> dict[str, Expr]:
 
 
 def lift(opcode: Opcode, w: Format) -> Effects:
-    """What the opcode does to cotangents when it runs: x̄ := J⁻ᵀ x̄, J the Jacobian of its effects.
+    """The cotangent lift of the opcode: x̄ := J⁻ᵀ x̄, J the Jacobian of its effects.
 
     The effects read the words of the places before the instruction, and write shadows only.
     Raises NoDerivative with the reason.
@@ -127,7 +127,7 @@ def lift(opcode: Opcode, w: Format) -> Effects:
     lifted: list[Update | Exchange | Permute] = []
     done: list[Effect] = []
     for effect in opcode.effects(w):
-        # The trees of a later effect read what the earlier ones left.
+        # The trees of an effect read the words after the earlier effects.
         now = transition(done, w)
         done.append(effect)
         match effect:

@@ -1,6 +1,6 @@
-"""What an instruction does to cotangents with D = 1, and when that does not fit.
+"""Cotangent steps: the effect of an instruction on cotangents with D = 1, and the guards against overflow.
 
-    x̄ := J⁻ᵀ x̄ beside x := T(x),  J the Jacobian of T             (`isa.adjoint.lift`)
+    x̄ := J⁻ᵀ x̄ beside x := T(x),  J the Jacobian of T             (`adjoint.lift`)
 
 The lifted step is a bijection, as the step is, and is undone by the lifted inverse. One act is not: an ancilla that is
 freed is zero, so its word comes back from nothing; its cotangent need not be zero, and is dropped.
@@ -21,7 +21,7 @@ from retrograd.isa.words import Format
 
 @dataclass(frozen=True)
 class CotangentStep:
-    """What an instruction does to cotangents: shadow -> its word afterwards, as a tree over the words before."""
+    """shadow -> its word after the instruction, as a tree over the words before."""
 
     after: dict[str, Expr]
     guards: tuple[Guard, ...] = ()
@@ -35,7 +35,7 @@ NOTHING = CotangentStep({})
 
 @cache
 def cotangent_step(opcode: Opcode, w: Format, same: bool) -> CotangentStep:
-    """What the opcode does to cotangents; `same`: ra and rb are one register, whose cotangent gets both contributions.
+    """The cotangent step of an opcode; `same`: ra and rb are one register, whose cotangent gets both contributions.
 
     An instruction without a derivative leaves cotangents where they are.
     """
@@ -57,13 +57,13 @@ def freed(opcode: Opcode, w: Format) -> tuple[str, ...]:
     return (*promised, *(effect.place for effect in opcode.effects(w) if isinstance(effect, Erase)))
 
 
-#: what the names of the second operand stand for where it is the first
+#: the names of the second operand, where both operands are one register
 _ONE_OPERAND = {"b": a, bar("b"): place(bar("a"))}
 
 
 def _with_one_operand(effects: Effects) -> Effects:
     """Of two contributions to one cotangent, their sum: whether that fits does not depend on which came first."""
-    # Only updates have two operands that may be one register: what a bijection writes differs from all else it names.
+    # Only updates have two operands that may be one register: the registers that a bijection writes differ from all others that it names.
     out: list[Effect] = []
     for effect in effects:
         if not isinstance(effect, Update):
@@ -84,7 +84,7 @@ def _with_one_operand(effects: Effects) -> Effects:
 def overflow_guards(effects: Effects, w: Format, factors: Expr = ONE) -> tuple[Guard, ...]:
     """RG0404 unless each sum, product and quotient of a cotangent fits its word: wrapped, it would be a wrong number.
 
-    `factors`: 1 where what cotangents are multiplied by fits. Predicates are over the words before all effects.
+    `factors`: 1 where the partial derivatives fit a word. Predicates are over the words before all effects.
     """
     guards: list[Guard] = []
     for index, effect in enumerate(effects):
@@ -117,7 +117,7 @@ def _fits(operator: str, w: Format, x: Expr, v: Expr) -> Expr:
 def _parts_fit(root: Expr, w: Format) -> Expr:
     """1 where no operation on cotangents, from the leaves up to the root, wraps.
 
-    Of a selection, what is selected must fit. Operations that carry no derivative, such as the `and` that takes a
+    Of a selection, the selected word must fit. Operations that carry no derivative, such as the `and` that takes a
     product's last bit for rounding, may wrap below them. Zero always fits, divided by zero too.
     """
     moved: set[Expr] = set()

@@ -1,4 +1,4 @@
-"""What an opcode does to shadows of its words, as steps that instructions can take.
+"""Shadow steps: the effect of an opcode on the cotangents or tangents of its words, as steps that instructions can execute.
 
     cotangents:  x̄ := J⁻ᵀ x̄          tangents:  ẋ := J ẋ          J the Jacobian of the opcode's effects
 
@@ -80,7 +80,7 @@ def tangents(opcode: Opcode, w: Format) -> Shadows:
 
 
 def with_shadows(root: Expr, moved: Mapping[str, Expr]) -> Expr:
-    """The tree with shadows replaced, and what is then zero left out. Where it reads words only, it stays as it is."""
+    """The tree with shadows replaced and then simplified; subtrees that read no shadow stay unchanged."""
     linear = {node for node in nodes(root) if any(name.endswith(BAR) for name in inputs(node))}
     done: dict[Expr, Expr] = {}
     for node in nodes(root):

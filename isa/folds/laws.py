@@ -1,4 +1,4 @@
-"""Laws: what must hold for every entry of a table, as functions that anyone can run on their own entries.
+"""Laws: properties that every entry of a table must have, as functions that users can run on their own entries.
 
 inverse ∘ instruction = identity on every state, traps included; encodings do not overlap and are undone by
 decoding; the table is closed under inverse. Each function returns the counterexamples it found, in words.
@@ -25,7 +25,7 @@ State = Mapping[str, int]
 def execute(opcode: Opcode, state: State, w: Format, modes: Iterable[str] = ("always",)) -> dict[str, int] | str:
     """The state after the instruction, or the code of the trap that stops it; by walking the trees.
 
-    The definition in its most direct form: slow, and what faster forms are tested against.
+    The definition in its most direct form: slow, and the reference for tests of faster forms.
     """
     for guard in opcode.guards(w):
         if guard.mode in modes and not evaluate(opcode.guard_predicate(guard, w), w, state):
@@ -89,7 +89,7 @@ def inverse_counterexamples(
 
 
 def all_states(opcode: Opcode, w: Format) -> Iterator[tuple[int, ...]]:
-    """Every state that the opcode can tell apart: (2^W)^n words, so for small W."""
+    """Every state that the opcode can distinguish: (2^W)^n words, so for small W."""
     branches = "br" in opcode.writes or "br" in opcode.reads
     ranges = [range(w.mask + 1) if p != "br" or branches else (0,) for p in places_of(opcode)]
     return product(*ranges)

@@ -1,7 +1,7 @@
 """Fold: the expression tree as SMT-LIB 2 (QF_UFBV), for proofs by any solver.
 
-Square roots are uninterpreted functions: what is proved then holds whatever the function computes, which
-is all that reversibility needs of `d ⊕= f(a)`.
+Square roots are uninterpreted functions: a proof then holds for any function, which is enough for the
+reversibility of `d ⊕= f(a)`.
 """
 
 from __future__ import annotations

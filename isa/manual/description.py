@@ -1,6 +1,6 @@
-"""What the manual says of an opcode: the facts as data, and the statements that it makes of them.
+"""The description of an opcode in the manual: the facts as data, and the statements that are made of them.
 
-Everything is computed from the table: what the trees, guards and adjoints do not say is not said.
+Everything is computed from the trees, guards and adjoints of the table.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ SCHEMA = "retrograd.isa/1"
 
 @dataclass(frozen=True)
 class TrapCondition:
-    """What stops an instruction before it has changed anything, unless `condition` holds."""
+    """A trap that stops an instruction before it has changed anything, unless `condition` holds."""
 
     code: str
     title: str
-    #: None: too long to write; the error's kind says when
+    #: None: too long to write; the reason of the error's kind stands in its place
     condition: str | None
     when: str
     mode: str
@@ -53,7 +53,7 @@ class TrapCondition:
 
 @dataclass(frozen=True)
 class Description:
-    """Everything that the manual says of one opcode; every field computed."""
+    """The facts of one opcode; every field is computed."""
 
     name: str
     code: int
@@ -71,9 +71,9 @@ class Description:
     #: the updates of cotangents when it runs, or why there are none
     derivative: tuple[str, ...] | None
     no_derivative: str | None
-    #: what `∂v/∂ra` in `derivative` is, in the one line that the function of the partial derivatives has
+    #: the meaning of `∂v/∂ra` in `derivative`: the first line of the docstring of the partial derivatives
     partials: str | None
-    #: what `v` stands for in traps and derivative
+    #: the meaning of `v` in traps and derivative
     value: str | None
     shorthands: tuple[str, ...]
     immediate_form: str | None
@@ -88,7 +88,7 @@ def syntax(opcode: Opcode) -> str:
 
 
 def _fits(opcode: Opcode, predicate: Expr) -> str | None:
-    """`rd + v fits`, if that is what the predicate says: every checked update has such a guard."""
+    """`rd + v fits`, if that is the predicate; every checked update has such a guard."""
     entry, w = opcode.entry, Format()
     if not isinstance(entry, Function) or opcode.update is None:
         return None
@@ -99,7 +99,7 @@ def _fits(opcode: Opcode, predicate: Expr) -> str | None:
 
 
 def _named(opcode: Opcode, w: Format) -> Callable[[Expr], Expr]:
-    """A tree -> the tree with `v` for the function's value, `rd′` for what a bijection leaves in rd."""
+    """A tree -> the tree with `v` for the function's value, `rd′` for the word of rd after a bijection."""
     if isinstance(opcode.entry, Function):
         known = {opcode.entry.value(w): place("v")}
     else:
@@ -130,7 +130,7 @@ def _traps(opcode: Opcode) -> Iterator[TrapCondition]:
 
 
 def _turns_alike(opcode: Opcode) -> bool:
-    """The opcode does to the cotangents of the places that it changes what it does to the places."""
+    """The opcode changes the cotangents of its places in the same way as the places."""
     w = Format()
     plain = {bar(p): place(p) for p in opcode.writes}
     lifted = transition(lift(opcode, w), w)
@@ -157,7 +157,7 @@ def _derivative(opcode: Opcode) -> tuple[str, ...]:
 
 
 def _partials_doc(entry: Entry) -> str | None:
-    """The one line in which the entry's own derivative says what it is, with its operands' names in the manual."""
+    """The first line of the docstring of the entry's partial derivatives, with the manual's names of operands."""
     doc = inspect.getdoc(entry.partials) if isinstance(entry, Function) and entry.partials is not None else None
     if not doc:
         return None
@@ -202,13 +202,13 @@ def describe(opcode: Opcode, table: Table = TABLE) -> Description:
 
 
 def combined(update: UpdateOperator) -> str:
-    """What `x ⊕ v` is."""
+    """`x ⊕ v` as a formula."""
     tree = generalise(lambda w: update.combine(w, place("x"), place("v")))
     return "" if tree is None else write(tree)
 
 
 def fits_if(update: UpdateOperator) -> str | None:
-    """What must hold of x and v so that `x ⊕ v` is the exact result."""
+    """The condition on x and v under which `x ⊕ v` is the exact result."""
     fits = update.fits
     if fits is None:
         return None
@@ -236,7 +236,7 @@ NOTHING = "changes nothing"
 MODES = {"always": "", "overflow": "checking machine only", "strict": "strict mode only"}
 
 
-#: group -> (title, what its instructions have in common)
+#: group -> (title, common properties of its instructions)
 GROUPS = {
     "moves": ("Moves", "The plainest updates: what is added, subtracted or exclusive-ored is a register or a constant."),
     "memory": ("Memory", "Loads and stores are updates too: neither overwrites, so neither forgets. To move a word "
@@ -260,7 +260,7 @@ def group_title(group: str) -> str:
 
 
 def stem(name: str) -> str:
-    """What opcodes differing only in update or condition share: `goto` of `goto.lt`, `mul` of `mul.add`."""
+    """The part of the name that opcodes with another update or condition share: `goto` of `goto.lt`, `mul` of `mul.add`."""
     return name.partition(".")[0]
 
 
@@ -276,7 +276,7 @@ def _common_start(texts: Sequence[str]) -> str:
 
 
 def family_doc(family: Sequence[Entry]) -> str:
-    """The entries' one description: their common beginning and end, `…` for what differs."""
+    """The entries' one description: their common beginning and end, with `…` between."""
     docs = [entry.doc for entry in family]
     if len(set(docs)) == 1:
         return docs[0]
@@ -286,7 +286,7 @@ def family_doc(family: Sequence[Entry]) -> str:
 
 
 def _shared(facts: Sequence[Description], said: Callable[[Description], Iterable[str]]) -> list[str]:
-    """What is said of the opcodes, each statement once, with the opcodes it is true of unless of all."""
+    """The statements about the opcodes, each once, after the opcodes for which it holds unless it holds for all."""
     holders: dict[str, list[Description]] = {}
     for fact in facts:
         for statement in said(fact):
@@ -330,7 +330,7 @@ def statements(
 ) -> Iterator[tuple[str, list[str]]]:
     """(title, statements) of an entry, empty ones left out; code in backticks.
 
-    `link` writes an error's code. Without `all_traps`, what all instructions but branches trap on is left out.
+    `link` writes an error's code. Without `all_traps`, the trap that all instructions but branches have is left out.
     """
     implied = TrapCondition("RG0405", KINDS["RG0405"].title, write_condition(NOT_JUMPING.predicate), "before", "always")
 

@@ -52,7 +52,7 @@ RELATIONS = ("eq", "lt", "ltu")
 
 
 def is_short(tree: Expr) -> bool:
-    """The tree can be read when written out. One that goes by a table cannot: its entries do not show."""
+    """Whether the tree can be read when written out. A tree with a table cannot: its entries are not shown."""
     return fold(tree, lambda n, sizes: sum(sizes, LONGEST + 1 if n.op == "table" else 1)) <= LONGEST
 
 
@@ -72,7 +72,7 @@ def generalise(make: Callable[[Format], Expr]) -> Expr | None:
 
 
 def call(name: str, reads: Iterable[str]) -> str:
-    """`name(ra, rb)`: how a function is named of which only the places that it reads are told."""
+    """`name(ra, rb)`: a function without its formula, by its name and the places that it reads."""
     return f"{name}({', '.join(text for p, text in NAMES.items() if p in reads)})"
 
 
@@ -166,7 +166,7 @@ def name_of_run(name: str) -> Callable[[Effects], str]:
 def write_effects(make: Callable[[Format], Effects], unwritten: Callable[[Effects], str]) -> tuple[str, ...]:
     """One formula per effect. Where its tree cannot be written out, `unwritten` gives the text in its place.
 
-    Neighbours of that kind which read what they change are one formula: `(rd, ra) := name(rd, ra, rb)`.
+    Neighbours without a formula that read places which they change are one formula: `(rd, ra) := name(rd, ra, rb)`.
     """
     at = cache(make)
     effects = at(Format())

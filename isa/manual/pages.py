@@ -57,7 +57,7 @@ def _find(name: str, table: Table) -> tuple[str, list[Opcode]]:
 
 
 def entry_page(name: str, table: Table = TABLE) -> str:
-    """What the manual says of an entry, an opcode or a shorthand, for a terminal. Raises KeyError."""
+    """The manual's page of an entry, an opcode or a shorthand, for a terminal. Raises KeyError."""
     doc, opcodes = _find(name, table)
     facts = [describe(opcode, table) for opcode in opcodes]
     rows = [(f.syntax, f"0x{f.code:02x}", effect_text(f)) for f in facts]
@@ -77,7 +77,7 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def summary(table: Table = TABLE) -> str:
-    """One line per entry: names, operands, what it is for."""
+    """One line per entry: names, operands, purpose."""
 
     def row(entry: Entry) -> tuple[str, str, str]:
         opcodes = opcodes_of(entry)
@@ -160,7 +160,7 @@ def _updates() -> list[str]:
 def _notation() -> list[str]:
     rows = []
     for operation, (arity, meaning) in OPERATIONS.items():
-        if arity and operation != "table":  # what goes by a table is never written out
+        if arity and operation != "table":  # a tree with a table is never written out
             param = "s" if operation.endswith(("shift", "round")) else None
             tree = Expr(operation, tuple(map(place, "xyz"[:arity])), param)
             rows.append((f"`{write(tree)}`", f"`{meaning}`"))

@@ -1,9 +1,9 @@
-"""Micro-operations: what the function units of the co-processor do, cycle by cycle, to execute an instruction.
+"""Micro-operations: the operations of the co-processor's function units that execute an instruction, cycle by cycle.
 
     each cycle: one micro-operation is issued, one result is written
 
-The hardware is generated from these sequences and the cycle model counts them; `execute` says what they mean. There is one unit
-of each kind. Nothing depends on the words, so an instruction takes equally long whatever its operands.
+The hardware is generated from these sequences and the cycle model counts them; `execute` defines their meaning. There is one unit
+of each kind. Nothing depends on the words, so an instruction takes equally long for all operands.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retrograd.isa.words import Format
 
 
 class Unit(Enum):
-    """What executes micro-operations."""
+    """A function unit, which executes micro-operations."""
 
     LOGIC = "logic unit"
     MULTIPLIER = "multiplier"
@@ -31,8 +31,8 @@ class Unit(Enum):
 _x, _y = place("x"), place("y")
 
 
-#: What the logic unit can do besides the operations of trees: its name, and the tree over x and y that it stands for. An adder
-#: knows whether it overflowed, and a comparison has its opposite at hand. Where several match, the first is meant.
+#: Fused operations of the logic unit: name -> the tree over x and y that the operation computes. An adder has an overflow bit,
+#: and a comparison also gives its opposite. Where several match, the first is used.
 FUSED: dict[str, Expr] = {
     "addfits": FITTING["add"],
     "subfits": FITTING["sub"],
@@ -56,7 +56,7 @@ _UNITS = {
 
 
 def unit_of(operation: str) -> Unit:
-    """What executes the operation. Raises KeyError for one that the hardware does not have."""
+    """The unit that executes the operation. Raises KeyError for an operation that the hardware does not have."""
     return _UNITS[operation]
 
 
@@ -92,7 +92,7 @@ class Units:
     def latency(self, operation: str, w: Format, shift: int = 0) -> int:
         """Cycles to the first result: ⌊x·2^s/y⌋ has W + s digits, ⌊√(x·2^s)⌋ half as many; no fewer than s = 0 gives.
 
-        What is rounded to nearest has one digit more: of a quotient, beyond the place s mod W in which it is rounded.
+        A result that is rounded to nearest has one digit more; in a quotient, after the place s mod W in which it is rounded.
         """
         match unit_of(operation):
             case Unit.LOGIC:
@@ -143,7 +143,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Temporary:
-    """What a temporary register holds when it is read."""
+    """The word of a temporary register."""
 
     number: int
 
@@ -170,7 +170,7 @@ class UnitResult:
 
 @dataclass(frozen=True)
 class MicroOperation:
-    """What a unit is given to do in `cycle`, the first of the instruction's execution being 0.
+    """An operation issued to a unit in `cycle`, counted from 0 at the start of execution.
 
     `operation` is one of FUSED, or one of trees with the parameter of each result's node: a product and a quotient may yield
     several words, that differ in their shifts and are ready in cycles that follow each other. The unit takes nothing
@@ -207,7 +207,7 @@ class Schedule:
     """The micro-operations of an instruction, in order of issue.
 
     `after`: place -> where its new word is read from cycle `length` on, when all is known and nothing is written yet.
-    `checks`: the guards in their order; the first of those that fail is the trap.
+    `checks`: the guards in their order; the first guard that fails is the trap.
     """
 
     operations: tuple[MicroOperation, ...]
@@ -224,7 +224,7 @@ class Schedule:
         return "\n".join(lines)
 
 
-# ---------------------------------------------------------------- what they mean
+# ---------------------------------------------------------------- meaning
 
 
 def execute(schedule: Schedule, w: Format, words: Mapping[str, int]) -> tuple[dict[str, int], tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""The microprograms of the table: for each opcode, with D = 0 and D = 1, what the co-processor executes."""
+"""The microprograms of the table: the schedule that the co-processor executes for each opcode, with D = 0 and with D = 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.isa.words import Format
 
 
 def trees(opcode: Opcode, w: Format, lifted: bool, same: bool) -> InstructionTrees:
-    """What the opcode computes: with `lifted`, of cotangents too; `same`: ra and rb are one register."""
+    """The trees of an opcode; with `lifted`, those of cotangents too. `same`: ra and rb are one register."""
     values = plain(opcode, w)
     if not lifted:
         return values
@@ -30,7 +30,7 @@ def trees(opcode: Opcode, w: Format, lifted: bool, same: bool) -> InstructionTre
 
 
 def guards(opcode: Opcode, w: Format, lifted: bool, same: bool) -> Guards:
-    """What the predicates of its trees stand for, in their order."""
+    """The guards whose predicates are among its trees, in their order."""
     values = computed(opcode, w)
     return (*values, *cotangent_step(opcode, w, same and distinguishes(opcode, w)).guards) if lifted else values
 
@@ -43,7 +43,7 @@ def distinguishes(opcode: Opcode, w: Format) -> bool:
 
 @cache
 def microprograms(entry: Entry, w: Format, lifted: bool, same: bool) -> dict[str, Microprogram]:
-    """opcode's name -> what executes it with D = `lifted`, for all opcodes of an entry: inverses are made together."""
+    """name -> microprogram with D = `lifted`, for all opcodes of an entry: inverses are made together."""
     opcodes = opcodes_of(entry)
     schedules = {o.name: schedule(*trees(o, w, lifted, same), w) for o in opcodes}
     return {o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name]) for o in opcodes}

@@ -44,7 +44,7 @@ _NEGATED = ZERO - place("imm")
 
 @dataclass(eq=False)
 class _Task:
-    """What will be one micro-operation. Its nodes: the results, the most urgent first."""
+    """A micro-operation before it is issued. Its nodes: the results, the most urgent first."""
 
     operation: str
     operands: tuple[Expr, ...]
@@ -87,7 +87,7 @@ def _operation(node: Expr) -> tuple[str, tuple[Expr, ...]]:
 
 
 def _cover(roots: Iterable[Expr]) -> dict[Expr, tuple[str, tuple[Expr, ...]]]:
-    """node -> what computes it and from which, for every node that must be computed, operands before users."""
+    """node -> (operation, operands), for every node that must be computed, operands before users."""
     chosen: dict[Expr, tuple[str, tuple[Expr, ...]]] = {}
     out: dict[Expr, tuple[str, tuple[Expr, ...]]] = {}
     stack = [(root, False) for root in reversed([*roots])]
@@ -136,8 +136,8 @@ _MANY = 13
 def _issue(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]], kept: Collection[Expr]) -> dict[Expr, int]:
     """Give each task its cycle; node -> when it is ready, in that order. `kept`: the nodes wanted at the end.
 
-    In each cycle that task is issued, of those that can be, on which the longest path hangs; but while many words are
-    held, the one that holds fewest more. Of equals, the one whose operands were ready first.
+    In each cycle, the ready task at the head of the longest path is issued. While many words are held, it is the task that adds
+    the fewest held words. Among equal tasks, the task whose operands were ready first is issued.
     """
     able: list[_Task] = []
     reads = {node: len(users[node]) + (node in kept) for node in users}

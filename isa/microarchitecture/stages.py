@@ -1,4 +1,4 @@
-"""What executes an instruction on the co-processor, and for how many cycles.
+"""Pipeline stages: the execution of an instruction on the co-processor, and its cycles.
 
     fetch · decode · read [· address · access] · execute … · write …
 
@@ -30,7 +30,7 @@ ACCESS = 1
 
 
 class InstructionTrees(NamedTuple):
-    """What an instruction computes: the new words of places, and predicates that must hold before any is written."""
+    """The trees of an instruction: the new words of places, and predicates that must hold before any word is written."""
 
     after: Mapping[str, Expr]
     guards: tuple[Expr, ...]
@@ -52,7 +52,7 @@ def plain(opcode: Opcode, w: Format) -> InstructionTrees:
 
 @dataclass(frozen=True)
 class Microprogram:
-    """How an instruction is executed: the schedule, the cycles that it is given, and what is around it."""
+    """The execution of an instruction: its schedule, its cycles, and the stages before and after."""
 
     schedule: Schedule
     #: at least one, at least those of the schedule
