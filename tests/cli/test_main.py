@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -13,6 +16,10 @@ from pathlib import Path
 import pytest
 
 from retrograd import __version__
+from retrograd.cli.commands import hdl
+from retrograd.cli.main import COMMANDS as SUMMARIES
+from retrograd.cli.main import parser
+from retrograd.cli.options import _RUN
 
 Cli = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -167,3 +174,38 @@ def test_import_retrograd_is_lean() -> None:
     code = "import sys; import retrograd; print([m for m in sys.modules if m.startswith('retrograd.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout.strip() == b"['retrograd.lazy']"
+
+
+@pytest.mark.parametrize("package", ["retrograd.cli.commands", "retrograd.cli.commands.hdl"])
+def test_a_command_is_a_module_and_a_line(package: str) -> None:
+    """The modules of the folder are the commands that its parser lists, in whose order `--help` shows them."""
+    listed = SUMMARIES if package == "retrograd.cli.commands" else hdl.COMMANDS
+    modules = {info.name for info in pkgutil.iter_modules(importlib.import_module(package).__path__)}
+    assert modules - {"hardware"} == set(listed)
+    for name, summary in listed.items():
+        module = importlib.import_module(f"{package}.{name}")
+        assert callable(module.arguments), name
+        assert callable(module.execute), name
+        assert summary[0].islower(), name
+        assert not summary.endswith("."), name
+
+
+def test_help_imports_no_command() -> None:
+    code = (
+        "import sys; from retrograd.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print([m for m in sys.modules if m.startswith('retrograd.cli.commands')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_an_option_of_a_run_is_the_same_in_each_command() -> None:
+    (commands,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    for name in ("run", "energy", "grad", "compile", "sweep"):
+        for action in commands.choices[name].filled()._actions:
+            shared = _RUN.get(action.option_strings[0]) if action.option_strings else None
+            # `sweep` takes several formats.
+            if shared is not None and (name, action.dest) != ("sweep", "format"):
+                assert action.help == shared["help"], (name, action.dest)
+    assert {a.option_strings[0] for a in commands.choices["run"]._actions if a.option_strings} >= {*_RUN}

@@ -98,6 +98,51 @@ class Parser(argparse.ArgumentParser):
         if message:
             (file or sys.stderr).write(message)
 
+    # ------------------------------------------------------------------ shared options
+
+    def program_argument(self, more: str = "", **keywords: Any) -> None:
+        """PROG, and the folders of its `.include` lines."""
+        text = f"assembly text or a binary image, told apart by content; - for stdin{more}"
+        self.add_argument("program", metavar="PROG", help=text, **keywords)
+        self.include_option()
+
+    def include_option(self) -> None:
+        """-I DIR."""
+        self.add_argument("-I", "--include", metavar="DIR", **_REPEATED, help="folder that .include may read")
+
+    def function_arguments(self) -> None:
+        """ARG…: the arguments of a function."""
+        text = "of a function: literals such as 1.5 or [1.0, 2.0], NAME=VALUE, @FILE.npy"
+        self.add_argument("args", nargs="*", metavar="ARG", help=text)
+
+    def run_options(self, *names: str, **defaults: str) -> None:
+        """The options of a run: all, or those named; `defaults` are named by destination."""
+        for name in names or _RUN:
+            action = self.add_argument(name, **_RUN[name])
+            if action.dest in defaults:
+                action.default = defaults[action.dest]
+                action.help = f"{action.help} (default: {action.default})"
+
+    def pricing_options(self) -> None:
+        """Figures and gate counts of a technology model."""
+        self.add_argument(
+            "--figure", metavar="NAME=VALUE", **_REPEATED, dest="figures",
+            help="a figure that the model leaves open, such as resistance=10kohm, or low:value:high with a unit",
+        )  # fmt: skip
+        self.add_argument("--gates", metavar="FILE", help="gate counts (default: those that come with the hardware)")
+
+    def size_options(self, *, arrays: bool = False) -> None:
+        """The limits of input files."""
+        self.add_argument("--max-input", metavar="SIZE", help="refuse larger input files (default: 256M)")
+        if arrays:
+            self.add_argument(
+                "--max-expanded", metavar="SIZE", help="refuse .npz files that unpack to more (default: 1G)"
+            )
+
+    def json_option(self, *schemas: str) -> None:
+        """--json."""
+        self.add_argument("--json", action="store_true", help=f"print JSON (schema {', '.join(schemas)})")
+
 
 def add_commands(p: Parser, package: str, listed: Mapping[str, str], destination: str = "execute") -> None:
     """Give a parser its commands, name -> summary. `options.<destination>` becomes the `execute` of the one that is named."""
@@ -107,57 +152,6 @@ def add_commands(p: Parser, package: str, listed: Mapping[str, str], destination
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", module=f"{package}.{name}",
             destination=destination,
         )  # fmt: skip
-
-
-# ---------------------------------------------------------------------- options
-
-
-def program_argument(p: Parser, more: str = "", **keywords: Any) -> None:
-    """PROG, and the folders of its `.include` lines."""
-    text = f"assembly text or a binary image, told apart by content; - for stdin{more}"
-    p.add_argument("program", metavar="PROG", help=text, **keywords)
-    include_option(p)
-
-
-def include_option(p: Parser) -> None:
-    """-I DIR."""
-    p.add_argument("-I", "--include", metavar="DIR", **_REPEATED, help="folder that .include may read")
-
-
-def function_arguments(p: Parser) -> None:
-    """ARG…: the arguments of a function."""
-    text = "of a function: literals such as 1.5 or [1.0, 2.0], NAME=VALUE, @FILE.npy"
-    p.add_argument("args", nargs="*", metavar="ARG", help=text)
-
-
-def run_options(p: Parser, *names: str, **defaults: str) -> None:
-    """The options of a run: all, or those named; `defaults` are named by destination."""
-    for name in names or _RUN:
-        action = p.add_argument(name, **_RUN[name])
-        if action.dest in defaults:
-            action.default = defaults[action.dest]
-            action.help = f"{action.help} (default: {action.default})"
-
-
-def pricing_options(p: Parser) -> None:
-    """Figures and gate counts of a technology model."""
-    p.add_argument(
-        "--figure", metavar="NAME=VALUE", **_REPEATED, dest="figures",
-        help="a figure that the model leaves open, such as resistance=10kohm, or low:value:high with a unit",
-    )  # fmt: skip
-    p.add_argument("--gates", metavar="FILE", help="gate counts (default: those that come with the hardware)")
-
-
-def size_options(p: Parser, *, arrays: bool = False) -> None:
-    """The limits of input files."""
-    p.add_argument("--max-input", metavar="SIZE", help="refuse larger input files (default: 256M)")
-    if arrays:
-        p.add_argument("--max-expanded", metavar="SIZE", help="refuse .npz files that unpack to more (default: 1G)")
-
-
-def json_option(p: Parser, *schemas: str) -> None:
-    """--json."""
-    p.add_argument("--json", action="store_true", help=f"print JSON (schema {', '.join(schemas)})")
 
 
 # ---------------------------------------------------------------------- values of options

@@ -7,15 +7,15 @@ import argparse
 from retrograd.assembler.image import to_image
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import load_program
-from retrograd.cli.options import Parser, program_argument, size_options
+from retrograd.cli.options import Parser
 from retrograd.isa.files import write_file
 
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd asm`."""
-    program_argument(p)
+    p.program_argument()
     p.add_argument("-o", "--output", metavar="FILE", required=True, help="the image to write")
-    size_options(p)
+    p.size_options()
 
 
 def execute(options: argparse.Namespace) -> int:

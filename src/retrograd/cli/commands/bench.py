@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from retrograd.cli.exit_codes import OK, WRONG
-from retrograd.cli.options import Parser, fail, size_options
+from retrograd.cli.options import Parser, fail
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output, write_file
@@ -39,7 +39,7 @@ def arguments(p: Parser) -> None:
     p.add_argument(
         "--check", metavar="FILE", help="compare ratios and counts with such a file; exit code 1 if any is worse"
     )
-    size_options(p)
+    p.size_options()
 
 
 def execute(options: argparse.Namespace) -> int:

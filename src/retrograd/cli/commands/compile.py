@@ -12,7 +12,7 @@ from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import load_program
 from retrograd.cli.functions import function_and_inverse, is_function
-from retrograd.cli.options import Parser, fail, include_option, run_options, size_options
+from retrograd.cli.options import Parser, fail
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
@@ -35,7 +35,7 @@ def arguments(p: Parser) -> None:
     p.add_argument(
         "args", nargs="*", metavar="ARG", help="examples of its arguments, where annotations leave types or shapes open"
     )
-    include_option(p)
+    p.include_option()
     p.add_argument("-o", "--output", metavar="FILE", help="the image, LLVM IR or PTX to write")
     form = p.add_mutually_exclusive_group()
     form.add_argument(
@@ -64,8 +64,8 @@ def arguments(p: Parser) -> None:
     )
     p.add_argument("--tech", metavar="MODEL", help="the technology model of --strategy energy (default: landauer)")
     p.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
-    run_options(p, "--format")
-    size_options(p)
+    p.run_options("--format")
+    p.size_options()
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.options import Parser, json_option
+from retrograd.cli.options import Parser
 from retrograd.cli.report import as_dict, print_json
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.presentation.tables import columns
@@ -18,7 +18,7 @@ from retrograd.simulator.engines.cuda.driver import Device, driver, size_text, v
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd devices`."""
-    json_option(p, "retrograd.devices/1")
+    p.json_option("retrograd.devices/1")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -8,15 +8,15 @@ import sys
 from retrograd.assembler.disassemble import disassemble
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import load_program
-from retrograd.cli.options import Parser, program_argument, size_options
+from retrograd.cli.options import Parser
 
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd dis`."""
-    program_argument(p)
+    p.program_argument()
     p.add_argument("--addresses", action="store_true", help="add addresses and encodings as comments")
     p.add_argument("--inverse", action="store_true", help="print the inverse program")
-    size_options(p)
+    p.size_options()
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -11,18 +11,7 @@ from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.cli.files import write_words
 from retrograd.cli.functions import function_and_direction, is_function
-from retrograd.cli.options import (
-    Parser,
-    fail,
-    figures_of,
-    function_arguments,
-    json_option,
-    pricing_options,
-    program_argument,
-    run_options,
-    size_options,
-    step_limit,
-)
+from retrograd.cli.options import Parser, fail, figures_of, step_limit
 from retrograd.cli.programs import extent, output_regions, prepared
 from retrograd.cli.report import print_json, print_trap
 from retrograd.isa.diagnostics import Diagnostic
@@ -42,15 +31,15 @@ _TIME = "time"
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd energy`."""
-    program_argument(p, " or FILE.py:FUNCTION", nargs="?")
-    function_arguments(p)
-    run_options(p)
+    p.program_argument(" or FILE.py:FUNCTION", nargs="?")
+    p.function_arguments()
+    p.run_options()
     p.add_argument("--tech", metavar="MODEL", help="a model's name (see --models), or a TOML file (default: landauer)")
     p.add_argument("--models", action="store_true", help="list the models")
     p.add_argument("--compare", metavar="A,B", help="several models beside each other")
     p.add_argument("--temperature", metavar="T", help="such as 4.2K (default: the model's)")
     p.add_argument("--frequency", metavar="F", help="clock, such as 5GHz (default: the model's)")
-    pricing_options(p)
+    p.pricing_options()
     p.add_argument("--advise", action="store_true", help="for each routine: erase or uncompute, and why")
     p.add_argument("--timeline", action="store_true", help="look at every step: bits toggled, and live over time")
     p.add_argument("--plot", metavar="FILE", help="draw it: .png, .svg or .pdf")
@@ -58,8 +47,8 @@ def arguments(p: Parser) -> None:
         "--plot-kind", choices=("causes", "frequency", "delay", "time"), default="causes",
         help="energy by cause (default), against the clock, against the time of the run; bits over time",
     )  # fmt: skip
-    json_option(p, "retrograd.energy/1", "energy-comparison/1", "energy-advice/1 or technologies/1")
-    size_options(p, arrays=True)
+    p.json_option("retrograd.energy/1", "energy-comparison/1", "energy-advice/1 or technologies/1")
+    p.size_options(arrays=True)
 
 
 def execute(options: argparse.Namespace) -> int:

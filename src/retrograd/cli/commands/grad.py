@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd.cli.arguments import parse_arguments, plain, shown
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.functions import function_and_inverse
-from retrograd.cli.options import Parser, function_arguments, integer, json_option, run_options, size_options
+from retrograd.cli.options import Parser, integer
 from retrograd.cli.report import print_json, print_trap
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def arguments(p: Parser) -> None:
     """Options of `retrograd grad`."""
     p.add_argument("function", metavar="FILE.py:FUNCTION", help="~FUNCTION for its inverse")
-    function_arguments(p)
+    p.function_arguments()
     p.add_argument(
         "--loss", metavar="NAME", default="0", help="argument whose final value is differentiated (default: the first)"
     )
@@ -29,9 +29,9 @@ def arguments(p: Parser) -> None:
         help="argument to differentiate by; may be repeated (default: all that have a derivative but the loss)",
     )
     p.add_argument("--scale", metavar="K", default="0", help="run with the loss's cotangent at 2^K, and divide by it")
-    run_options(p, "--format", "--explain-engine")
-    json_option(p, "retrograd.gradient/1")
-    size_options(p)
+    p.run_options("--format", "--explain-engine")
+    p.json_option("retrograd.gradient/1")
+    p.size_options()
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 
 from retrograd.assembler.subroutines import SUGAR, sugar_page
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.options import Parser, fail, json_option
+from retrograd.cli.options import Parser, fail
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.manual import pages as manual
@@ -16,7 +16,7 @@ from retrograd.isa.table import TABLE
 def arguments(p: Parser) -> None:
     """Options of `retrograd isa`."""
     p.add_argument("name", nargs="?", help="an instruction, such as mul, mul.add or goto.lt")
-    json_option(p, "retrograd.isa/1")
+    p.json_option("retrograd.isa/1")
     p.add_argument("--markdown", action="store_true", help="the manual as Markdown")
 
 

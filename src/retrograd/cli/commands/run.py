@@ -13,16 +13,7 @@ from retrograd.cli.cycles import cycles_dict, cycles_table
 from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.cli.files import write_words
 from retrograd.cli.functions import function_and_direction, is_function
-from retrograd.cli.options import (
-    Parser,
-    fail,
-    function_arguments,
-    json_option,
-    program_argument,
-    run_options,
-    size_options,
-    step_limit,
-)
+from retrograd.cli.options import Parser, fail, step_limit
 from retrograd.cli.programs import extent, output_regions, prepared
 from retrograd.cli.report import (
     Tracer,
@@ -44,9 +35,9 @@ _PATIENCE, _TICK = 1.0, 0.5
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd run`."""
-    program_argument(p, " or FILE.py:FUNCTION")
-    function_arguments(p)
-    run_options(p)
+    p.program_argument(" or FILE.py:FUNCTION")
+    p.function_arguments()
+    p.run_options()
     p.add_argument("-o", dest="output", metavar="OUT.npz", help="the file to write a batch's results to")
     p.add_argument(
         "--break", metavar="WHERE", action="append", default=[], dest="breaks",
@@ -54,8 +45,8 @@ def arguments(p: Parser) -> None:
     )  # fmt: skip
     p.add_argument("--cycles", action="store_true", help="count the cycles of the co-processor by instruction")
     p.add_argument("--trace", action="store_true", help="of a program: print every step and its changes, on stderr")
-    json_option(p, "retrograd.run/1", "call/1 or batch/1")
-    size_options(p, arrays=True)
+    p.json_option("retrograd.run/1", "call/1 or batch/1")
+    p.size_options(arrays=True)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -13,17 +13,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
 from retrograd.cli.functions import load_function
-from retrograd.cli.options import (
-    Parser,
-    fail,
-    figures_of,
-    integer,
-    json_option,
-    pricing_options,
-    run_options,
-    size_options,
-    step_limit,
-)
+from retrograd.cli.options import Parser, fail, figures_of, integer, step_limit
 from retrograd.cli.processes import processes
 from retrograd.cli.report import print_json
 from retrograd.presentation.tables import columns
@@ -51,13 +41,13 @@ def arguments(p: Parser) -> None:
     p.add_argument("--tech", metavar="A,B", default="landauer", help="models, see energy (default: landauer)")
     p.add_argument("--temperature", metavar="T,T", help="such as 4.2K,300K (default: the model's)")
     p.add_argument("--frequency", metavar="F,F", help="clocks, such as 1MHz,5GHz (default: the model's)")
-    pricing_options(p)
+    p.pricing_options()
     p.add_argument("--store", metavar="FILE", help="a file of SQLite: rows are kept there, and not run again")
     p.add_argument("--jobs", metavar="N", default="1", help="processes that run (default: 1)")
-    run_options(p, "--max-steps")
+    p.run_options("--max-steps")
     p.add_argument("--quiet", action="store_true", help="no progress on the terminal")
-    json_option(p, "retrograd.energy-sweep/2")
-    size_options(p)
+    p.json_option("retrograd.energy-sweep/2")
+    p.size_options()
 
 
 def execute(options: argparse.Namespace) -> int:

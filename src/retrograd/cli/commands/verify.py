@@ -8,16 +8,16 @@ import sys
 from retrograd.assembler.verify import findings
 from retrograd.cli.exit_codes import BAD_INPUT, OK
 from retrograd.cli.files import load_program
-from retrograd.cli.options import Parser, json_option, program_argument, size_options
+from retrograd.cli.options import Parser
 from retrograd.cli.report import print_findings
 
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd verify`."""
-    program_argument(p)
+    p.program_argument()
     p.add_argument("--strict", action="store_true", help="refuse erase too")
-    json_option(p, "retrograd.findings/1")
-    size_options(p)
+    p.json_option("retrograd.findings/1")
+    p.size_options()
 
 
 def execute(options: argparse.Namespace) -> int:

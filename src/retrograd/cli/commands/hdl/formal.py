@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from retrograd.cli.commands.hdl.hardware import format_option
 from retrograd.cli.exit_codes import BAD_INPUT, OK, WRONG
-from retrograd.cli.options import Parser, fail, integer, json_option
+from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.processes import processes
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
@@ -28,7 +28,7 @@ def arguments(p: Parser) -> None:
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
     p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
     p.add_argument("--jobs", metavar="N", default="1", help="processes that prove (default: 1)")
-    json_option(p, "retrograd.formal/2")
+    p.json_option("retrograd.formal/2")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -13,14 +13,9 @@ from retrograd.cli.functions import is_function, load_function
 from retrograd.cli.options import (
     Parser,
     fail,
-    function_arguments,
     integer,
-    json_option,
-    program_argument,
     refuse_options_of_functions,
     refuse_options_of_programs,
-    run_options,
-    size_options,
     step_limit,
 )
 from retrograd.cli.report import print_json
@@ -36,9 +31,9 @@ if TYPE_CHECKING:
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd hdl run`."""
-    program_argument(p, " or FILE.py:FUNCTION")
-    function_arguments(p)
-    run_options(p, "--set", "--format", "--backward", "--max-steps", "--no-overflow", "--strict", max_steps="100000")
+    p.program_argument(" or FILE.py:FUNCTION")
+    p.function_arguments()
+    p.run_options("--set", "--format", "--backward", "--max-steps", "--no-overflow", "--strict", max_steps="100000")
     p.add_argument(
         "--grad",
         metavar="LOSS",
@@ -51,8 +46,8 @@ def arguments(p: Parser) -> None:
         help="simulate by Verilator, some hundred times as fast once it has compiled",
     )
     p.add_argument("--vcd", metavar="FILE", help="write waveforms, and FILE.gtkw for GTKWave")
-    json_option(p, "retrograd.hdl-run/1")
-    size_options(p, arrays=True)
+    p.json_option("retrograd.hdl-run/1")
+    p.size_options(arrays=True)
 
 
 def execute(options: argparse.Namespace) -> int:

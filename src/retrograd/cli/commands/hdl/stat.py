@@ -7,7 +7,7 @@ import json
 
 from retrograd.cli.commands.hdl.hardware import format_option, parameters
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.options import Parser, json_option
+from retrograd.cli.options import Parser
 from retrograd.isa.files import check_output, write_file
 from retrograd.presentation.tables import columns
 
@@ -16,7 +16,7 @@ def arguments(p: Parser) -> None:
     """Options of `retrograd hdl stat`."""
     format_option(p)
     p.add_argument("-o", "--output", metavar="FILE", help="write them as JSON (schema retrograd.gates/1)")
-    json_option(p, "retrograd.gates/1")
+    p.json_option("retrograd.gates/1")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from retrograd.cli.commands.hdl.hardware import format_option, memory_options, parameters
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.options import Parser, fail, integer, json_option
+from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.report import print_json
 from retrograd.presentation.tables import columns
 
@@ -21,7 +21,7 @@ def arguments(p: Parser) -> None:
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
     p.add_argument("--folder", metavar="DIR", default="synthesis", help="where files go (default: synthesis)")
     p.add_argument("--path", action="store_true", help="print the critical path, too")
-    json_option(p, "retrograd.synth/1")
+    p.json_option("retrograd.synth/1")
 
 
 def execute(options: argparse.Namespace) -> int:
