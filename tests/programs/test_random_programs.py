@@ -426,13 +426,18 @@ def test_instructions_can_be_left_out(generator: ModuleType) -> None:
 class Wrong(rg.Machine):
     """A machine with one fault, named by the class below."""
 
-    def _decode(self, cotangents: Any) -> Any:
+    @property
+    def _decoded(self) -> Any:
+        made = self._code.get(self._differentiating)
+        if made is not None:
+            return made
         forward = self.program.instructions
         executed = {+1: forward, -1: [inverse(i) for i in forward]}
-        return {
+        self._code[self._differentiating] = {
             way: [(self.spoil(i, handler), *rest) for i, (handler, *rest) in zip(executed[way], decoded, strict=True)]
-            for way, decoded in super()._decode(cotangents).items()
+            for way, decoded in super()._decoded.items()
         }
+        return self._code[self._differentiating]
 
     def spoil(self, i: rg.Instruction, handler: Handler) -> Handler:
         return handler

@@ -167,8 +167,12 @@ STRAY = """
 class Unchecked(rg.Machine):
     """The reference machine without the guards of instructions; those of branches and of memory stay."""
 
-    def _decode(self, cotangents: Any) -> Any:
-        code = {way: list(decoded) for way, decoded in super()._decode(cotangents).items()}
+    @property
+    def _decoded(self) -> Any:
+        made = self._code.get(self._differentiating)
+        if made is not None:
+            return made
+        code = {way: list(decoded) for way, decoded in super()._decoded.items()}
         for way, decoded in code.items():
             for pc, (_, *rest) in enumerate(decoded):
                 i = self.program.instructions[pc]
@@ -177,6 +181,7 @@ class Unchecked(rg.Machine):
                     lines = handler_source(o, self.format, frozenset()).splitlines()
                     source = "\n".join(line for line in lines if not line.startswith("    if not "))
                     decoded[pc] = (_compiled(source)["handler"], *rest)
+        self._code[self._differentiating] = code
         return code
 
 
