@@ -11,12 +11,14 @@ run again alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.builder import Block, ModuleBuilder, Operand, Pointer, Value
 from retrograd.simulator.engines.llvm.trees import LANE_WIDTH
-from retrograd.simulator.engines.llvm.types import I1, I64, POINTER, Type, integer
+from retrograd.simulator.engines.llvm.types import I1, I64, POINTER, VOID, Type, integer
 from retrograd.simulator.engines.state.control_block import Exit
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
 from retrograd.simulator.engines.translator.translate import Translator
@@ -247,37 +249,32 @@ class LaneTranslator(Translator):
             return memory[self.first], memory
         return memory[self.first], memory.of(I64)[self.address << self.lanes.bit_length() - 1 | self.own]
 
+    def _either(self, one: Callable[[], Value], many: Callable[[], Value]) -> Value:
+        """Emit `one` for the case that the address is the same for all lanes, `many` for the other; the value of either.
+
+        Neither way computes a value that is used beyond it, so all values so far stay known.
+        """
+        if self.uniform is None:
+            return one()
+        code = self.code
+        same, different, both = map(code.block, ("same", "different", "both"))
+        code.branch(self.uniform, same, different, likely=True)
+        code.start(same, keep=True)
+        first = one()
+        code.jump(both)
+        code.start(different, keep=True)
+        second = many()
+        code.start(both, keep=True)
+        return first if first.type is VOID else code.phi((first, same), (second, different), type_=first.type)
+
     def _load(self, place: str) -> Value:
         found = self.loaded.get((place, self.address))
         if found is None:
-            code, (one, each) = self.code, self._places()
-            if self.uniform is None:
-                found = one.load(_BYTES)
-            else:
-                same, many, both = map(code.block, ("same", "many", "both"))
-                code.branch(self.uniform, same, many, likely=True)
-                # Neither way computes a value that is used beyond it: all values so far stay known.
-                code.start(same, keep=True)
-                word = one.load(_BYTES)
-                code.jump(both)
-                code.start(many, keep=True)
-                words = each.gather(self.active.load(), _BYTES)
-                code.start(both, keep=True)
-                found = code.phi((word, same), (words, many), type_=self.word)
+            (one, each), active = self._places(), self.active.load()
+            found = self._either(lambda: one.load(_BYTES), lambda: each.gather(active, _BYTES))
             self.loaded[place, self.address] = found
         return found
 
     def _write(self, place: str, value: Value) -> None:
-        code, (one, each) = self.code, self._places()
-        active = self.active.load()
-        if self.uniform is None:
-            one.store_lanes(value, active, _BYTES)
-            return
-        same, many, both = map(code.block, ("same", "many", "both"))
-        code.branch(self.uniform, same, many, likely=True)
-        code.start(same, keep=True)
-        one.store_lanes(value, active, _BYTES)
-        code.jump(both)
-        code.start(many, keep=True)
-        each.scatter(value, active, _BYTES)
-        code.start(both, keep=True)
+        (one, each), active = self._places(), self.active.load()
+        self._either(lambda: one.store_lanes(value, active, _BYTES), lambda: each.scatter(value, active, _BYTES))

@@ -171,22 +171,20 @@ class Pointer(Value):
 
     def gather(self, mask: Value, align: int) -> Value:
         """Of a vector of pointers: the words of the lanes in the mask, 0 in the others."""
-        t = self.element.vector(self.type.lanes)
-        operands = self.code.constant(I32, align), mask, self.code.constant(t, 0)
-        over = f".{t.suffix}.{self.type.suffix}"
-        return self.code.intrinsic("masked.gather", self, *operands, result=t, over=over, pure=False)
+        zero = self.code.constant(self.element.vector(self.type.lanes), 0)
+        return self._masked("gather", zero, self, self.code.constant(I32, align), mask, zero, result=zero.type)
 
-    def scatter(self, value: Value, mask: Value, align: int) -> None:
+    def scatter(self, value: Value, mask: Value, align: int) -> Value:
         """Of a vector of pointers: write the words of the lanes in the mask."""
-        over = f".{value.type.suffix}.{self.type.suffix}"
-        operands = value, self, self.code.constant(I32, align), mask
-        self.code.intrinsic("masked.scatter", *operands, result=VOID, over=over, pure=False)
+        return self._masked("scatter", value, value, self, self.code.constant(I32, align), mask)
 
-    def store_lanes(self, value: Value, mask: Value, align: int) -> None:
+    def store_lanes(self, value: Value, mask: Value, align: int) -> Value:
         """Write the lanes of a vector that are in the mask."""
-        over = f".{value.type.suffix}.p0"
-        operands = value, self, self.code.constant(I32, align), mask
-        self.code.intrinsic("masked.store", *operands, result=VOID, over=over, pure=False)
+        return self._masked("store", value, value, self, self.code.constant(I32, align), mask)
+
+    def _masked(self, name: str, word: Value, *operands: Value, result: Type = VOID) -> Value:
+        over = f".{word.type.suffix}.{self.type.suffix}"
+        return self.code.intrinsic(f"masked.{name}", *operands, result=result, over=over, pure=False)
 
     def atomic_add(self, amount: Value) -> None:
         self.code.do(f"{self.code.name()} = atomicrmw add {self}, {amount} monotonic")

@@ -57,10 +57,6 @@ class Step:
         return "m" in self.opcode.reads or "m" in self.opcode.writes
 
     @cached_property
-    def branches(self) -> bool:
-        return "br" in self.opcode.writes
-
-    @cached_property
     def size(self) -> int:
         """Nodes of its trees, leaves not counted."""
         return sum(node.op not in ("const", "input") for node in nodes(*self.roots))

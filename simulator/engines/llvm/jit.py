@@ -102,14 +102,6 @@ class JitCompiler:
             getattr(passes, f"add_{name}_pass")()
         passes.run(module, builder)
 
-    def assembly(self, text: str, level: int = 2) -> str:
-        """The module as the host's assembly, for inspection."""
-        with self._lock:
-            module = self._llvm.parse_assembly(text)
-            machine = self._machine(level)
-            self._optimise(module, machine, level)
-            return str(machine.emit_assembly(module))
-
     def device_assembly(self, text: str, arch: str, level: int) -> str:
         """The module as PTX for a compute capability."""
         llvm = self._llvm

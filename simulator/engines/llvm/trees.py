@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from retrograd.isa.expr import ZERO, Expr, const, half, nodes
 from retrograd.isa.folds.matching import is_truth, sum_tested_by
@@ -36,6 +36,7 @@ from retrograd.simulator.engines.llvm.functions import (
 )
 from retrograd.simulator.engines.llvm.types import POINTER, integer, pointer, structure
 
+T = TypeVar("T")
 #: the only width of words in lanes
 LANE_WIDTH = 64
 
@@ -90,7 +91,7 @@ class Trees:
         self._values: dict[Expr, Value] = {}
         self._truths: dict[Expr, Value] = {}
         #: products and quotients of which several nodes take words
-        self._wide: dict[tuple[object, ...], Value] = {}
+        self._wide: dict[tuple[object, ...], Any] = {}
         self._wrapped: dict[Expr, Value] = {}
         #: truths: where one holds, values must not be used
         self.unsound: list[Value] = []
@@ -208,27 +209,19 @@ class Trees:
 
     # ------------------------------------------------------------------ products
 
-    def _once(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
-        found = self._wide.get(key)
-        if found is None:
-            found = self._wide[key] = make()
-        return found
+    def _once(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        if key not in self._wide:
+            self._wide[key] = make()
+        return self._wide[key]  # type: ignore[no-any-return]
 
     def _product(self, x: Expr, y: Expr, s: int, added: int) -> Value:
         """⌊(x·y + added) / 2^s⌋, s > 0, added < 2^(W−1)."""
         if self._lanes > 1:
-            low, high = self._words_of_product(x, y, added)
+            low, high = self._once(("words", x, y, added), lambda: two_words(self.value(x), self.value(y), added))
             if s < LANE_WIDTH:
                 return self._code.intrinsic("fshr", high, low, self._code.constant(self._word, s))
             return high.sar(min(s - LANE_WIDTH, LANE_WIDTH - 1))
         return self._wide_product(x, y, added).sar(min(s, 2 * self._w.width - 1)).to(self._word)
-
-    def _words_of_product(self, x: Expr, y: Expr, added: int) -> tuple[Value, Value]:
-        keys = [("product", x, y, added, k) for k in (0, 1)]
-        if keys[0] not in self._wide:
-            words = two_words(self.value(x), self.value(y), added)
-            self._wide |= zip(keys, words, strict=True)
-        return self._wide[keys[0]], self._wide[keys[1]]
 
     def _wide_product(self, x: Expr, y: Expr, added: int) -> Value:
         """x·y + added, added < 2^(W−1), as a word of 2W bits."""
