@@ -110,17 +110,17 @@ class Indexing:
     def _index(self, key: ast.expr, length: int, node: ast.AST, axis: int | None) -> tuple[E, InRange | None]:
         """An index, and its bounds check unless the index is certainly in range."""
         e = self.expressions.scalar(key, INT)
-        array = f"`{shortened(node.value if isinstance(node, ast.Subscript) else node)}`"
-        has = f"{array} has length {length}" if axis is None else f"axis {axis} of {array} has length {length}"
         atoms, constant = linear(e)
-        if not atoms:
-            if not -length <= constant < length:
-                known = "the index is" if isinstance(key, ast.Constant | ast.UnaryOp) else f"`{shortened(key)}` is"
-                self.errors.fail("RG0713", f"{known} {constant}, and {has}", key)
+        if not atoms and -length <= constant < length:
             return const(constant % length, INT), None
-        bounds = interval(e, self.builder.ranges)
+        bounds = interval(e, self.builder.ranges) if atoms else None
         if bounds is not None and bounds[0] >= 0 and bounds[1] < length:
             return e, None
+        array = f"`{shortened(node.value if isinstance(node, ast.Subscript) else node)}`"
+        has = f"{array} has length {length}" if axis is None else f"axis {axis} of {array} has length {length}"
+        if not atoms:
+            known = "the index is" if isinstance(key, ast.Constant | ast.UnaryOp) else f"`{shortened(key)}` is"
+            self.errors.fail("RG0713", f"{known} {constant}, and {has}", key)
         if bounds is not None and (bounds[1] < 0 or bounds[0] >= length):
             runs = f"is {bounds[0]}" if bounds[0] == bounds[1] else f"runs from {bounds[0]} to {bounds[1]}"
             self.errors.fail("RG0713", f"`{shortened(key)}` {runs}, and {has}", key)

@@ -268,11 +268,8 @@ class Calls:
         f = callee.function.__name__
         for j, y in enumerate(found):
             for i, x in enumerate(found[:j]):
-                if i not in callee.written and j not in callee.written:
-                    continue
-                given = (f"`{shortened(leaf.where)}` as `{leaf.name}`" for leaf in (x, y))
-                message = f"`{f}` is given {' and '.join(given)}, which overlap"
-                self._disjoint(t, x, y, message)
+                if i in callee.written or j in callee.written:
+                    self._disjoint(t, f, x, y)
         # Addresses and values of arguments are computed again after the call, so they may not read a place that it changes.
         sources: list[E] = []
         for leaf in found:
@@ -297,20 +294,20 @@ class Calls:
                         message = f"`{f}` changes `{shortened(leaf.where)}`, and an argument is computed from it"
                         self.locations.differ(t, at, view.address, 1, _extent(view), "RG0705", message, node, e)
 
-    def _disjoint(self, t: Temporaries, x: Leaf, y: Leaf, message: str) -> None:
-        """Refuse or test that two arguments overlap."""
+    def _disjoint(self, t: Temporaries, f: str, x: Leaf, y: Leaf) -> None:
+        """Refuse or test that two arguments of f overlap."""
         a, b = x.value, y.value
-        if isinstance(a, Scalar) and isinstance(b, Scalar):
-            if isinstance(a.place, Var) or isinstance(b.place, Var) or a.place is None or b.place is None:
-                if a.place is not None and a.place is b.place:
-                    self.errors.fail("RG0705", message, y.where)
-                return
-            if a.place.region is b.place.region:
-                self.locations.differ(t, a.place, b.place, 1, 1, "RG0705", message, y.where)
-            return
-        # A scalar without a place is loaded: its expression is tested against the array by the caller.
+        # An expression that loads from the other argument is tested by the caller: it has no place.
         at_x, at_y = (v.place if isinstance(v, Scalar) else v.address for v in (a, b))
-        if not (isinstance(at_x, Address) and isinstance(at_y, Address) and at_x.region is at_y.region):
+        in_memory = isinstance(at_x, Address) and isinstance(at_y, Address) and at_x.region is at_y.region
+        if at_x is None or not (at_x is at_y or in_memory):
+            return
+        given = (f"`{shortened(leaf.where)}` as `{leaf.name}`" for leaf in (x, y))
+        message = f"`{f}` is given {' and '.join(given)}, which overlap"
+        if not (isinstance(at_x, Address) and isinstance(at_y, Address)):
+            self.errors.fail("RG0705", message, y.where)
+        if isinstance(a, Scalar) and isinstance(b, Scalar):
+            self.locations.differ(t, at_x, at_y, 1, 1, "RG0705", message, y.where)
             return
         if isinstance(a, Scalar) or isinstance(b, Scalar):
             word, view = (at_x, b) if isinstance(a, Scalar) else (at_y, a)

@@ -74,14 +74,17 @@ class Locations:
 
     def refuse_overlap(self, t: Temporaries, e: E, where: Var | Address, node: ast.AST, target: ast.AST) -> None:
         """Refuse an expression that reads a location, or test that it does not. The statement `node` changes `target`."""
-        message = f"`{shortened(node)}` reads `{shortened(target)}`, which it changes"
+
+        def message() -> str:
+            return f"`{shortened(node)}` reads `{shortened(target)}`, which it changes"
+
         if isinstance(where, Var):
             if where in variables(e):
-                self.errors.fail("RG0704", message, _reading(node, target), _new_variable(node))
+                self.errors.fail("RG0704", message(), _reading(node, target), _new_variable(node))
             return
         for other in dict.fromkeys(loads(e)):
             if other.region is where.region:
-                self.differ(t, where, other, 1, 1, "RG0704", message, node, e)
+                self.differ(t, where, other, 1, 1, "RG0704", message(), node, e)
 
     def independent(
         self, t: Temporaries, places: Sequence[tuple[Var | Address, ast.AST]], expressions: Sequence[E], node: ast.AST
