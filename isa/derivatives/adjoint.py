@@ -8,8 +8,6 @@ Cotangents are words in the same format: a product with a derivative is rounded 
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
-from math import sqrt
 
 from retrograd.isa.effects import (
     UPDATE_OPERATORS,
@@ -29,7 +27,6 @@ from retrograd.isa.expr import (
     Expr,
     div_round,
     div_shift,
-    fold,
     inputs,
     mul_round,
     mul_shift,
@@ -157,38 +154,3 @@ def lift(opcode: Opcode, w: Format) -> Effects:
             case Erase() | Unerase():
                 raise NoDerivative("an erasure drops its cotangent")
     return tuple(lifted)
-
-
-def real_value(root: Expr, w: Format, env: dict[str, float]) -> float:
-    """The tree over real numbers: no rounding, no wrapping. For checking derivatives, not for computing."""
-
-    def combine(node: Expr, v: list[float]) -> float:
-        s = _shift(node)
-        match node.op:
-            case "const":
-                return float(w.signed(s))
-            case "input":
-                return env[str(node.param)]
-            case "add":
-                return v[0] + v[1]
-            case "sub":
-                return v[0] - v[1]
-            case "shl":
-                return v[0] * float(2.0 ** v[1])
-            case "sar":
-                return v[0] / float(2.0 ** v[1])
-            case "eq":
-                return float(v[0] == v[1])
-            case "lt":
-                return float(v[0] < v[1])
-            case "select":
-                return v[1] if v[0] else v[2]
-            case "mulshift" | "mulround":
-                return v[0] * v[1] / 2.0**s
-            case "divshift" | "divround":
-                return float(Fraction(v[0]) * Fraction(2) ** s / Fraction(v[1]))
-            case "sqrtround":
-                return sqrt(v[0] * 2.0**s)
-        raise NoDerivative(f"the operation {node.op!r} has no meaning over real numbers")
-
-    return fold(root, combine)

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift, real_value, vector_jacobian
+from retrograd.isa.derivatives.adjoint import NoDerivative, lift, vector_jacobian
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Exchange, Permute, Update, inverse, transition
 from retrograd.isa.entries import Bijection, Function, Opcode, bar, opcodes_of
 from retrograd.isa.expr import Expr, div_shift, evaluate, mul_round, mul_shift, place, select, sqrt_round
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+
+from tests.isa.derivatives.real_values import real_value
 
 Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 

@@ -16,13 +16,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift, real_value
+from retrograd.isa.derivatives.adjoint import NoDerivative, lift
 from retrograd.isa.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
 from retrograd.isa.effects import UPDATE_OPERATORS, transition
 from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, div_shift, evaluate, inputs, mul_round, mul_shift, place, select
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+
+from tests.isa.derivatives.real_values import real_value
 
 Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 
