@@ -1,4 +1,4 @@
-"""The commands of `retrograd`, one file each.
+"""The commands of `retrograd`, one module each: `arguments(p)` adds its options, `execute(options)` does its work.
 
-They import all parts, each when it is needed, and the modules of `cli`.
+They import the modules of `cli`, and all parts when they are needed. Start with `verify.py`, a short one.
 """
