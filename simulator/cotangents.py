@@ -40,7 +40,7 @@ class Cotangents:
 
     An ancilla is freed at a point of the run. Crossing the point exchanges the ancilla's cotangent with a word that belongs to
     the point and is zero at first. Crossing it the other way exchanges them back. With `keep`, these words are kept. Without,
-    they are lost: `dropped` counts those that are not zero, and to cross the last such point backward is a fault, since every
+    they are lost: `dropped` counts the lost words that are not zero, and to cross the last such point backward is a fault, since every
     later cotangent would be wrong. With `strict`, to lose a cotangent that is not zero is a fault.
     """
 

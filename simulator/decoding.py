@@ -15,7 +15,7 @@ from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Cotangents
 from retrograd.simulator.semantics import Handler, handler, lifted_handler
 
-#: the kinds of instructions: all others, those that turn the direction, those that halt
+#: kinds of instructions: the direction turns, the machine halts, or neither
 PLAIN, TURNS, HALTS = 0, 1, 2
 #: handler, rd, ra, rb, imm as a word, and the kind
 Decoded = tuple[Handler, int, int, int, int, int]

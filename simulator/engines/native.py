@@ -23,11 +23,10 @@ from retrograd.simulator.engines.state.control_block import ACCOUNT, CONTROL_WOR
 from retrograd.simulator.engines.state.cotangents import SharedCotangents
 from retrograd.simulator.engines.state.snapshot import restore, snapshot
 from retrograd.simulator.engines.state.words import ArrayWords, zeros
-from retrograd.simulator.engines.translator.flow import PROMOTED, Variant
+from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.translations import (
     Translated,
     is_translated,
-    level_for,
     translation,
     translation_is_loaded,
 )
@@ -46,14 +45,14 @@ def variant_of(machine: Machine) -> Variant:
         backward=machine._direction < 0,
         overflow="overflow" in machine._modes,
         strict="strict" in machine._modes,
-        promoted=len(machine.program.code) <= PROMOTED,
+        promoted=len(machine.program.code) <= tiering.OPTIMISED,
     )
 
 
 def ready(machine: Machine, level: int | None, account: tiering.Account) -> tiering.Ready:
     """The prices of the machine's compiled code. The disk is searched once for each variant of a program."""
     program, variant = machine.program, variant_of(machine)
-    level = level_for(len(program.code)) if level is None else level
+    level = tiering.level_for(len(program.code)) if level is None else level
     if translation_is_loaded(program, variant, level):
         return tiering.Ready(0.0, 0.0)
     found = account.prices.get(variant)
@@ -73,7 +72,7 @@ class NativeEngine:
     """Compiled code for a machine, whose stores it takes over. `level`: LLVM's effort, by the size of the program unless given."""
 
     def __init__(self, machine: Machine, level: int | None = None) -> None:
-        self._level = level_for(len(machine.program.code)) if level is None else level
+        self._level = tiering.level_for(len(machine.program.code)) if level is None else level
         #: the fastest engine that has run: "threaded" or "translated"
         self.name = "threaded"
         #: the program decoded for the interpreter, with D = 0 and D = 1

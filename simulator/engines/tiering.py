@@ -33,6 +33,9 @@ ENGINES = ("auto", "reference", "native", "threaded", "translated", "cuda")
 VARIABLE = "RETROGRAD_ENGINE"
 FROM_VARIABLE = f" ({VARIABLE} in the environment)"
 
+#: instructions up to which LLVM optimises a program, its registers being values: at level 2, and at level 1
+OPTIMISED_FULLY, OPTIMISED = 400, 3000
+
 _COMPILER = "retrograd.simulator.engines.native"
 #: programs that have an account
 _MOST = 4096
@@ -85,8 +88,6 @@ class Costs:
     #: the part of the price of a faster tier that Python may take before it is left. A series that ends right after the change
     #: has then cost (1 + share) / share times its time in Python, a long one `share` of the price more than the best engine.
     share: float = 0.375
-    #: instructions up to which LLVM optimises a program
-    optimised: int = 3000
 
     def python(self, differentiating: bool) -> float:
         """A step of Python."""
@@ -94,12 +95,17 @@ class Costs:
 
     def translation(self, instructions: int, differentiating: bool = False) -> float:
         """To translate a program. While LLVM optimises, an instruction costs more in a longer program, and more with cotangents."""
-        if instructions <= self.optimised:
+        if instructions <= OPTIMISED:
             each = self.translate_instruction * (1 + instructions / 500)
         else:
             each = self.translate_plainly
         lifted = 1 + 3 * min(1.0, instructions / 200) if differentiating else 1
         return self.translate + each * instructions * lifted
+
+
+def level_for(instructions: int) -> int:
+    """LLVM's level for a program with this number of instructions: 2, 1, or 0 for the largest."""
+    return 2 if instructions <= OPTIMISED_FULLY else 1 if instructions <= OPTIMISED else 0
 
 
 @dataclass(slots=True)

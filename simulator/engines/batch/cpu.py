@@ -33,9 +33,9 @@ from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.words import DTYPES, zeros
-from retrograd.simulator.engines.translator.flow import PROMOTED, Variant, flow_of
+from retrograd.simulator.engines.tiering import level_for
+from retrograd.simulator.engines.translator.flow import Variant, flow_of
 from retrograd.simulator.engines.translator.translate import translate
-from retrograd.simulator.engines.translator.translations import level_for
 from retrograd.simulator.stores import limit_of
 
 #: pieces of a thread's share: threads end nearly together, and progress is shown
@@ -97,7 +97,7 @@ def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True,
 
 
 def _variant(program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool = False) -> Variant:
-    promoted = len(program.code) <= PROMOTED
+    promoted = len(program.code) <= tiering.OPTIMISED
     return Variant(backward=backward, overflow=overflow, checks=checks, whole=False, promoted=promoted, cycles=cycles)
 
 
@@ -106,7 +106,7 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     if lanes == 1:
         translate(program, variant, module, "instance")
         emit_loop(module, program.format, "instance", "batch")
-    elif len(program.code) > PROMOTED:
+    elif len(program.code) > tiering.OPTIMISED:
         raise NotImplementedError("what LLVM does not optimise is quicker alone")
     else:
         translate_lanes(program, variant, module, lanes, "instances")
@@ -225,7 +225,7 @@ def run_batch(
         return sums
 
     def side_by_side(first: int, last: int, steps: int = most) -> NDArray[np.int64]:
-        """Run instances in lanes, then alone those that left their lanes."""
+        """Run instances in lanes. Instances that leave their lanes are then run alone."""
         # Vectors are aligned to lines of the cache, since a vector across two lines takes two reads.
         room = zeros(lanes * (n + 1 + REGISTERS) + LINE, w)
         memory, sums = room[-room.ctypes.data % 64 // room.itemsize :], np.zeros_like(total)

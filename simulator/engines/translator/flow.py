@@ -16,9 +16,6 @@ from retrograd.isa.entries import br
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.instructions import Step, step
 
-#: instructions up to which registers are kept as values
-PROMOTED = 3000
-
 Node = tuple[int, bool]
 
 

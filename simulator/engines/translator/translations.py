@@ -19,15 +19,6 @@ from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.translator.flow import Flow, Variant, flow_of
 from retrograd.simulator.engines.translator.translate import translate
 
-#: instructions up to which LLVM optimises at level 2, and at level 1
-SMALL, MEDIUM = 400, 3000
-
-
-def level_for(instructions: int) -> int:
-    """LLVM's optimisation level for a program of that many instructions: 2, 1, or 0 for the largest."""
-    return 2 if instructions <= SMALL else 1 if instructions <= MEDIUM else 0
-
-
 Translated = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, *[ctypes.c_void_p] * 3)
 
 

@@ -22,7 +22,7 @@ from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.batch.layout import BatchLayout, width
 from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.translator.flow import PROMOTED
+from retrograd.simulator.engines.tiering import OPTIMISED
 from retrograd.simulator.semantics import _compiled, handler_source
 
 import retrograd as rg
@@ -386,11 +386,11 @@ def test_sums_are_exact_beyond_the_word() -> None:
 
 def test_a_program_too_long_to_keep_registers_at_hand() -> None:
     """Loops and words in registers, around more instructions than LLVM's optimiser is given."""
-    middle = "\n".join(f"add r{3 + k % 5}, r{3 + (k + 1) % 5}\nxor r{3 + k % 5}, {k}" for k in range(PROMOTED // 2))
+    middle = "\n".join(f"add r{3 + k % 5}, r{3 + (k + 1) % 5}\nxor r{3 + k % 5}, {k}" for k in range(OPTIMISED // 2))
     program = rg.assemble(
         COUNTDOWN.replace("        ld.sub r2", f"{middle}\n        st.add [r0 + 2], r4\n        ld.sub r2")
     )
-    assert len(program.code) > PROMOTED
+    assert len(program.code) > OPTIMISED
     rows = np.array([[1 + i % 5, i, 5 * i] for i in range(10)], dtype=np.uint64)
     ran = run_batch(program, rows)
     for i, row in enumerate(rows.tolist()):
