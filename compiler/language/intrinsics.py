@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from retrograd.isa.diagnostics import CompileError, Diagnostic
+from retrograd.isa.diagnostics import CompileError, Diagnostic, api_boundary
 
 #: roles: a value, a statement, a new variable, or a block
 EXPRESSION, STATEMENT, CONSTRUCTOR, CONTEXT = "expression", "statement", "constructor", "context"
@@ -31,6 +31,7 @@ class Intrinsic:
         # Compared by identity: a pickle names it in this module.
         return self.__name__
 
+    @api_boundary
     def __call__(self, *_: Any, **__: Any) -> Any:
         message = f"rg.{self.__name__} is part of the language: it is compiled within @reversible functions"
         raise CompileError(Diagnostic("RG0701", message, hint="call it inside a function decorated with @reversible"))

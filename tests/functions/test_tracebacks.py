@@ -60,6 +60,9 @@ CALLS: dict[str, Callable[[], Any]] = {
     "assemble": lambda: rg.assemble("nonsense"),
     "from_image": lambda: rg.from_image(b"nonsense"),
     "Machine.run": lambda: trapping().run(),
+    "an intrinsic outside of a function": lambda: rg.zeros(3),
+    "each outside of a function": lambda: root.each([1.0]),
+    "with_options": lambda: root.with_options(format="Q3"),
     "a decorator": lambda: reversible(3),  # type: ignore[call-overload]
     "use_format": lambda: rg.use_format("Q3"),
 }  # fmt: skip

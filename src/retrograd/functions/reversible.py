@@ -84,6 +84,7 @@ class Reversible(Uncopied, Compilable):
         """The function run backward."""
         return self._inverse
 
+    @api_boundary
     def each(self, *args: Any, **keywords: Any) -> Any:
         """Within reversible functions: the function on every element of its arrays' first axis."""
         Intrinsic(f"{self.__name__}.each", "statement", "")(*args, **keywords)
@@ -108,6 +109,7 @@ class Reversible(Uncopied, Compilable):
         """The program as assembly text, with the user's lines as comments."""
         return assembly(self.compiled(*args, **keywords))
 
+    @api_boundary
     def with_options(self, **changes: Any) -> Reversible:
         """The same function compiled otherwise: `level`, `erase`, `stack`, `format`."""
         format = changes.pop("format", self.format)
