@@ -149,7 +149,7 @@ def hessian(
     """h(*args) = ∂²L/∂x∂z for the chosen arguments x, z; L is the value that the argument `loss` has after f(*args).
 
     For one argument an array of its shape twice over; for several a tuple of tuples; for argnums = None by name, twice.
-    Of numbers and arrays only. The second-order program runs once for each element, all runs as one batch; see `hvp`.
+    Arguments are numbers and arrays only. The second-order program runs once for each element, all runs as one batch; see `hvp`.
     `engine`, `format`: see `run_batch`.
     """
     requested = GradientRequest(f, argnums, loss, scale, engine, format)

@@ -89,7 +89,7 @@ def counts_by_decades(ax: Axes) -> None:
     ax.yaxis.set_minor_locator(FixedLocator([]))
 
 
-# ---------------------------------------------------------------------- what a reader could not read
+# ---------------------------------------------------------------------- faults of a picture
 
 
 def faults(figure: Figure) -> list[str]:

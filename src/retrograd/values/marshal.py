@@ -33,7 +33,7 @@ from retrograd.values.numbers import fixed, lognum
 
 
 def to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
-    """The words of a value: the words that it keeps, else the nearest ones.
+    """The words of a value: the words that it keeps, or else the nearest words.
 
     to_words(t, from_words(t, words, w), w, name) == words, bit for bit.
     Raises InputError RG0601, RG0602, RG0411 naming the argument and the element.
@@ -47,7 +47,7 @@ def to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
 
 
 def _word(kind: Kind, value: Any, w: Format) -> int | None:
-    """The word of a number, without NumPy; None for a number that it does not know, or that does not fit."""
+    """The word of a number, without NumPy; None for a number of another type, or that does not fit."""
     match kind, value:
         case Kind.FIXED | Kind.LOGNUM, float():
             word = word_of(value, "fixed" if kind is Kind.FIXED else "lognum", w)
@@ -72,7 +72,7 @@ def _word(kind: Kind, value: Any, w: Format) -> int | None:
 
 
 def _lognum_word(value: float, w: Format) -> int | None:
-    """`lognum.to_words` of one number; None where that has something to say."""
+    """`lognum.to_words` of one number; None if `lognum.to_words` would raise an error."""
     if value == 0 or not math.isfinite(value):
         return None
     # NumPy's logarithm, not Python's: a number has the same word alone and in an array.
@@ -123,7 +123,7 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
 
 
 def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
-    """The value as an array, with the words that it keeps; of integers as objects where NumPy would make floats of them."""
+    """The value as an array, with the words that it keeps; integers are objects if NumPy would convert them to floats."""
     array = as_array(value)
     if kind is Kind.INT and array.dtype.kind == "f" and isinstance(value, list | tuple):
         array = np.asarray(value, dtype=object)
@@ -131,7 +131,7 @@ def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
 
 
 def _of_shape(array: np.ndarray[Any, Any], shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
-    """The array; a struct's field may be given any, and must not run over its neighbours."""
+    """The array, of the declared shape; a field of a struct may hold any array, and must not overwrite its neighbours."""
     if array.shape != shape:
         refuse_argument(f"`{name}` is an array of shape {array.shape}; its type has shape {shape}")
     return array
@@ -176,7 +176,7 @@ def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[
 
 
 def _as_floats(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An array of Python integers beyond 64 bits as floats; of anything else the array itself."""
+    """An array of Python integers beyond 64 bits as floats; any other array unchanged."""
     if not all(isinstance(v, int) for v in array.flat):
         return array
     largest = max(array.flat, key=abs)
