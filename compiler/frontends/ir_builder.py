@@ -67,7 +67,8 @@ class IRBuilder:
             written |= {p for p in self.versions if isinstance(p, Region)}
         if self.on_write is not None:
             self.on_write(written, known)
-        self.versions.update(written)
+        for place in written:
+            self.versions[place] += 1
         self.written |= written
 
     def snapshot(self, *expressions: E) -> Versions:

@@ -21,9 +21,7 @@ class Errors:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-
-    def span(self, node: ast.AST) -> Span:
-        return self._source.span(node)
+        self.span = source.span
 
     def fail(self, code: str, message: str, where: ast.AST | Span, hint: str | None = None) -> NoReturn:
         """Raise a CompileError that points at a piece of syntax."""
