@@ -52,11 +52,10 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_forward_and_backward(cli: Cli) -> None:
-    # The last line names an engine other than `reference`; under `auto` earlier runs of the process decide which it is.
     code, out, err = cli("run", "norm.py:norm", "0.0", "[3.0, 4.0]", "--engine", "reference")
     assert (code, err) == (OK, "")
     assert out.splitlines()[:2] == ["r  = 5.0", "xs = [3., 4.]"]
-    assert out.endswith("0 bits erased\n")
+    assert out.endswith("0 bits erased; engine: reference\n")
     for arguments in (("norm.py:norm", "5.0", "[3.0, 4.0]", "--backward"), ("norm.py:~norm", "5.0", "[3.0, 4.0]")):
         assert cli("run", *arguments)[1].startswith("r  = 0.0\n")
     assert cli("run", "norm.py:~norm", "0.0", "[3.0, 4.0]", "--backward")[1].startswith("r  = 5.0\n")
