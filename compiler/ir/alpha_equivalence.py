@@ -37,16 +37,18 @@ class Renaming:
 
     def _block(self, block: ir.Block) -> ir.Block:
         out: list[ir.Node] = []
-        new = self.operands
+        get, var, op = self.operands.get, ir.Var, ir.Op
         for node in block:
-            if isinstance(node, ir.Op):
-                # `map_operands` for the most frequent statement, without its calls.
+            if isinstance(node, op):
+                # `map_operands` for the two most frequent statements, without its calls.
                 opcode, d, a, b, imm, span, region = node
-                d = new.get(d, d) if isinstance(d, ir.Var) else d
-                a = new.get(a, a) if isinstance(a, ir.Var) else a
-                b = new.get(b, b) if isinstance(b, ir.Var) else b
+                d = get(d, d) if isinstance(d, var) else d
+                a = get(a, a) if isinstance(a, var) else a
+                b = get(b, b) if isinstance(b, var) else b
                 named = region if region is None else self.regions.get(region, region)
-                out.append(ir.Op(opcode, d, a, b, imm, span, named))
+                out.append(op(opcode, d, a, b, imm, span, named))
+            elif isinstance(node, ir.Within):
+                out.append(ir.Within(self._block(node.compute), self._block(node.body), node.name, node.span))
             else:
                 renamed = map_operands(node, self._operand, self.regions)
                 inside = ir.children(node)

@@ -41,7 +41,6 @@ def rebuilt(block: ir.Block, nodes: list[ir.Node]) -> ir.Block:
 
 def map_children(node: ir.Node, rewrite: Callable[[ir.Block], ir.Block]) -> ir.Node:
     """The statement with each block inside it rewritten; the same object where none changes."""
-    # Most statements are instructions, which hold no blocks.
     if node.__class__ is ir.Op or not (inside := ir.children(node)):
         return node
     new = [rewrite(b) for b in inside]
@@ -50,7 +49,12 @@ def map_children(node: ir.Node, rewrite: Callable[[ir.Block], ir.Block]) -> ir.N
 
 def map_blocks(block: ir.Block, rewrite: Callable[[ir.Block], ir.Block]) -> ir.Block:
     """Every block at any depth rewritten, inner blocks first."""
-    return rewrite(rebuilt(block, [map_children(node, lambda b: map_blocks(b, rewrite)) for node in block]))
+
+    def inner(b: ir.Block) -> ir.Block:
+        return map_blocks(b, rewrite)
+
+    # Most statements are instructions, which need no call.
+    return rewrite(rebuilt(block, [n if n.__class__ is ir.Op else map_children(n, inner) for n in block]))
 
 
 def splice(block: Iterable[ir.Node]) -> ir.Block:

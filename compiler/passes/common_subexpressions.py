@@ -49,7 +49,10 @@ class _Eliminator:
         """The block with its inner blocks done first, then its own statements."""
         if all(isinstance(node, _FLAT) for node in block):
             return block
-        return self.group([new for node in block for new in self.node(node, held)], held)
+        nodes: list[ir.Node] = []
+        for node in block:
+            nodes.extend((node,) if isinstance(node, _FLAT) else self.node(node, held))
+        return self.group(nodes, held)
 
     def node(self, node: ir.Node, held: int) -> ir.Block:
         match map_children(node, lambda inner: self.block(inner, held)):

@@ -42,13 +42,16 @@ def inline_calls(module: ir.Module, *, most: int = 40, largest: int = 4000, larg
         return sizes[callee.name] <= (largest if laid_out[callee.name] == 1 else largest_twice)
 
     def expand(block: ir.Block, recursive: bool) -> ir.Block:
+        def expand_inner(inner: ir.Block) -> ir.Block:
+            return expand(inner, recursive)
+
         out: list[ir.Node] = []
         for node in block:
             body = _expansion(node, done) if isinstance(node, ir.Call) and fits(node, recursive) else None
             if body is not None:
                 out.extend(body)
             else:
-                out.append(map_children(node, lambda inner: expand(inner, recursive)))
+                out.append(map_children(node, expand_inner))
         return rebuilt(block, out)
 
     order = [name for component in callees_first(call_graph(module)) for name in reversed(component.names)]
