@@ -66,7 +66,19 @@ def _fit(block: list[int], mask: int) -> bool:
     return True
 
 
-class WordsView(MutableSequence[int]):
+class FixedLength(MutableSequence[int]):
+    """A sequence of words that can be assigned, and neither deleted nor inserted: both raise TypeError."""
+
+    __slots__ = ()
+
+    def __delitem__(self, index: int | slice) -> None:
+        raise TypeError("words cannot be deleted")
+
+    def insert(self, index: int, value: int) -> None:
+        raise TypeError("words cannot be inserted")
+
+
+class WordsView(FixedLength):
     """The words of a store for users: `words[i]` is an int, `words[i:j]` a list; a view equals a list of the same ints.
 
     An integer is stored mod 2^W; other values raise InputError RG0603. The length is fixed: deleting and inserting raise TypeError.
@@ -102,12 +114,6 @@ class WordsView(MutableSequence[int]):
         if len(words) != len(range(*index.indices(len(self.store)))):
             raise TypeError("words cannot be inserted or deleted")
         self.store[index] = words
-
-    def __delitem__(self, index: int | slice) -> None:
-        raise TypeError("words cannot be deleted")
-
-    def insert(self, index: int, value: int) -> None:
-        raise TypeError("words cannot be inserted")
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.store)

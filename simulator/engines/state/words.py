@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableSequence
+from collections.abc import Iterable, Iterator
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.words import Format
+from retrograd.simulator.stores import FixedLength
 
 #: the unsigned type that holds a word of the width
 DTYPES: dict[int, type[np.unsignedinteger[Any]]] = {
@@ -24,7 +25,7 @@ def zeros(count: int, w: Format) -> NDArray[np.unsignedinteger[Any]]:
     return np.zeros(count, dtype=DTYPES[w.width])
 
 
-class ArrayWords(MutableSequence[int]):
+class ArrayWords(FixedLength):
     """Ints in an array: `words[i]` is an int, `words[i:j]` a list, and it equals a list of the same ints.
 
     Its length is fixed: deleting and inserting raise TypeError.
@@ -56,12 +57,6 @@ class ArrayWords(MutableSequence[int]):
             if len(value) != len(range(*index.indices(len(self.array)))):
                 raise TypeError("words cannot be inserted or deleted")
         self.array[index] = value
-
-    def __delitem__(self, index: int | slice) -> None:
-        raise TypeError("words cannot be deleted")
-
-    def insert(self, index: int, value: int) -> None:
-        raise TypeError("words cannot be inserted")
 
     def copy(self) -> NDArray[Any]:
         """The words in an array of their own, which can be assigned to `words[:]`."""

@@ -317,6 +317,15 @@ def test_the_disk_is_searched_once_for_each_variant(monkeypatch: pytest.MonkeyPa
     assert len(searched) == 2
 
 
+def test_handlers_that_have_run_have_no_price(plant: Callable[..., Policy]) -> None:
+    policy = plant()
+    account = policy.account(PROGRAM)
+    account.prices["forward"] = Ready(5.0, 9.0)
+    policy.count_interpreted(account, 100)
+    assert account.prices == {"forward": Ready(0.0, 9.0)}
+    assert (account.interpreter, account.spent) == (1.0, 1.0)
+
+
 def test_single_steps_ask_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Policy, "decide", lambda *_, **__: pytest.fail("decided"))
     machine = TieredMachine(PROGRAM)
