@@ -160,7 +160,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     Each run decides anew: it does not depend on other runs and tests.
     """
     # Imported here, since few tests need the engines.
-    from retrograd.simulator.engines import native, tiering
+    from retrograd.simulator.engines import tiering
+    from retrograd.simulator.engines.machines import native
 
     costs = tiering.Costs(python_step=1.0, python_lifted_step=1.0, interpreter_step=1.0, enter=0.0, share=2.0)
     monkeypatch.setattr(tiering, "policy", tiering.Policy(costs))

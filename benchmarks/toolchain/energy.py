@@ -26,7 +26,7 @@ from retrograd.simulator.energy.counting import Counts, counts_of
 from retrograd.simulator.engines.interpreter import handlers
 from retrograd.simulator.engines.interpreter.threaded import COUNT
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder
-from retrograd.simulator.engines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 
 #: bar: time of a run on the threaded tier with counting, over the time without
 BAR = 1.15

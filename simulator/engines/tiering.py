@@ -36,7 +36,7 @@ FROM_VARIABLE = f" ({VARIABLE} in the environment)"
 #: instructions up to which LLVM optimises a program, its registers being values: at level 2, and at level 1
 OPTIMISED_FULLY, OPTIMISED = 400, 3000
 
-_COMPILER = "retrograd.simulator.engines.native"
+_COMPILER = "retrograd.simulator.engines.machines.native"
 #: programs that have an account
 _MOST = 4096
 

@@ -17,9 +17,9 @@ import pytest
 from retrograd.assembler.verify import findings
 from retrograd.isa.encoding import inverse
 from retrograd.isa.entries import Function, a, b
-from retrograd.simulator.engines import tiered_machine
 from retrograd.simulator.engines.llvm.instructions import step
-from retrograd.simulator.engines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines import tiered_machine
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.semantics import Handler
 from retrograd.simulator.semantics import handler as machine_handler
 

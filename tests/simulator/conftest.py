@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from retrograd.simulator.engines import tiered_machine
-from retrograd.simulator.engines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines import tiered_machine
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 
 import retrograd as rg
 

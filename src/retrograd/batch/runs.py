@@ -25,7 +25,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.layout import BatchLayout, Range, width
-from retrograd.simulator.engines.tiered_machine import machine_for
+from retrograd.simulator.engines.machines.tiered_machine import machine_for
 from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 from retrograd.simulator.stores import limit_of

@@ -14,7 +14,7 @@ from typing import Any
 from retrograd.compiler.compiled import Compiled
 from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
-from retrograd.simulator.engines.tiered_machine import machine_for
+from retrograd.simulator.engines.machines.tiered_machine import machine_for
 from retrograd.simulator.engines.tiering import ENGINES
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.stores import limit_of

@@ -14,7 +14,7 @@ from retrograd.isa.microarchitecture.timing import Execution
 from retrograd.isa.program import SourceMap
 from retrograd.simulator.energy.attribution import FRAME, TOP, by_function, by_line
 from retrograd.simulator.energy.counting import Access, Counts, HostTraffic, counts_of, host_traffic, operations_of
-from retrograd.simulator.engines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible

@@ -8,7 +8,7 @@ import pytest
 from retrograd.simulator.energy.attribution import by_line
 from retrograd.simulator.energy.counting import counts_of
 from retrograd.simulator.energy.ledger import Ledger, Sample
-from retrograd.simulator.engines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 
 import retrograd as rg
 from retrograd import library

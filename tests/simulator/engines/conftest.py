@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from retrograd.simulator.engines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 
 import retrograd as rg
 

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from retrograd.isa.entries import Function, Guard, a, b
 from retrograd.isa.expr import mul_shift
-from retrograd.simulator.engines import native, tiered_machine
 from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.llvm.jit import JitCompiler
-from retrograd.simulator.engines.native import NativeEngine
+from retrograd.simulator.engines.machines import native, tiered_machine
+from retrograd.simulator.engines.machines.native import NativeEngine
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.state.control_block import ACCOUNT
 from retrograd.simulator.engines.state.words import zeros
-from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translations
 
 import retrograd as rg

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.simulator.engines import native, tiered_machine, tiering
+from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch import cpu as batch
-from retrograd.simulator.engines.native import NativeEngine
-from retrograd.simulator.engines.tiered_machine import TieredMachine, machine_for
+from retrograd.simulator.engines.machines import native, tiered_machine
+from retrograd.simulator.engines.machines.native import NativeEngine
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine, machine_for
 from retrograd.simulator.engines.tiering import Costs, Decision, Policy, Ready, Reason
 
 import retrograd as rg

@@ -19,7 +19,7 @@ from retrograd.simulator.engines.llvm import jit
 from retrograd.simulator.engines.llvm import object_cache as code_cache
 from retrograd.simulator.engines.llvm.jit import JitCompiler, source_digest
 from retrograd.simulator.engines.llvm.object_cache import cache_folder
-from retrograd.simulator.engines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translations
 
 import retrograd as rg

@@ -22,7 +22,7 @@ from retrograd.simulator.engines.tiering import FROM_VARIABLE, Decision, Ready, 
 from retrograd.simulator.machine import Machine, Outcome
 
 if TYPE_CHECKING:
-    from retrograd.simulator.engines.native import NativeEngine
+    from retrograd.simulator.engines.machines.native import NativeEngine
 
 #: runs of fewer steps are left to Python without a decision: a single step of a debugger among them
 FEW = 4
@@ -119,14 +119,14 @@ class TieredMachine(Machine):
 
     def _ready(self, account: tiering.Account) -> Ready:
         # Imported here: NumPy and LLVM are imported only for a run that is worth their time.
-        from retrograd.simulator.engines import native
+        from retrograd.simulator.engines.machines import native
 
         return native.ready(self, self._level, account)
 
     def _taken_over(self) -> NativeEngine:
         """The engine of machine code, to which the machine's state has been handed over."""
         if self._native is None:
-            from retrograd.simulator.engines import native
+            from retrograd.simulator.engines.machines import native
 
             self._native = native.NativeEngine(self, self._level)
         return self._native
