@@ -11,7 +11,7 @@ from typing import Any
 
 from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.derivatives.activity import useful_variables
-from retrograd.compiler.frontends.python.sources.source import SourceFunction, fail
+from retrograd.compiler.frontends.python.source import SourceFunction, fail
 from retrograd.compiler.ir.statements import Module, Region
 from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.types import Type, is_real, leaves

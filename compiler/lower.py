@@ -11,8 +11,8 @@ from typing import Any
 
 from retrograd.compiler.derivatives.gradient_procedures import GradientProcedures
 from retrograd.compiler.frontends.module_builder import HostBlock, ModuleBuilder
-from retrograd.compiler.frontends.python.sources.captures import Captures, static_key
-from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.captures import Captures, static_key
+from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.specialise import Specialiser
 from retrograd.compiler.ir.statements import ZERO, Call, Const, Local, Module, Node, Op, Operand, Region, Var, Within
 from retrograd.compiler.language.conditions import Condition

@@ -45,12 +45,12 @@ def register(*rows: tuple[str, str, str, str]) -> None:
     arguments, RG07 the compiler, RG08 traps of compiled programs, RG09 laws for tests, RG10 engines and devices, RG11 energy,
     RG12 benchmarks. A code, once released, keeps its meaning; the code of a removed kind is not used again.
 
-    Raises ValueError for a code that is registered already.
+    Raises ValueError for a code that another kind has. A module that is loaded again registers its kinds again.
     """
     for row in rows:
-        if row[0] in KINDS:
-            raise ValueError(f"two kinds of error share the code {row[0]}")
-        KINDS[row[0]] = ErrorKind(*row)
+        kind = ErrorKind(*row)
+        if KINDS.setdefault(kind.code, kind) != kind:
+            raise ValueError(f"two kinds of error share the code {kind.code}")
 
 
 #: columns of a source line that are shown

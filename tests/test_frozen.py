@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from amaranth.back import rtlil
 from retrograd.assembler.assemble import assemble_file
-from retrograd.compiler.frontends.python.sources.source import NOTHING
+from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.language.types import ArrayAnnotation, StructType, element_of, scalar_of, static, struct_of
 from retrograd.examples.graph_embedding import EDGES
 from retrograd.hdl.bus.top import Coprocessor

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrograd.compiler.backend.calling_convention import Shared
+from retrograd.compiler.backend.discarded_cotangents import directions, with_discards
 from retrograd.compiler.backend.function_emitter import FunctionEmitter
 from retrograd.compiler.backend.linear_code import Branch, Step, callees, linearize
 from retrograd.compiler.backend.moves import Moves, make_constant, undo
 from retrograd.compiler.backend.register_allocation import SLOT, assign_roles, weigh_constants
-from retrograd.compiler.derivatives.discarded_cotangents import directions, with_discards
 from retrograd.compiler.ir.call_graph import callees_first
 from retrograd.compiler.ir.statements import SP, Const, External, Module, Node
 from retrograd.compiler.ir.traversal import operands_of

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from retrograd.compiler.derivatives.shadows import LinearUpdate, cotangents
 from retrograd.compiler.ir.opcode_facts import operand
 from retrograd.compiler.ir.statements import SP, Call, For, Module, Op, Region, Var
 from retrograd.compiler.ir.traversal import bodies, walk
-from retrograd.isa.derivatives.shadows import LinearUpdate, cotangents
 from retrograd.isa.entries import Opcode
 from retrograd.isa.words import Format
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from retrograd.compiler.derivatives.activity import Storage
+from retrograd.compiler.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
 from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.traversal import bodies, walk
-from retrograd.isa.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.entries import Opcode, bar
 from retrograd.isa.expr import ZERO as ZERO_WORD

@@ -15,7 +15,7 @@ from retrograd.batch.batches import vmap as vmap
 from retrograd.batch.runs import ElementTrap as ElementTrap
 from retrograd.compiler.compiled import Compiled as Compiled
 from retrograd.compiler.compiled import Options as Options
-from retrograd.compiler.frontends.python.sources.structs import struct as struct
+from retrograd.compiler.frontends.python.structs import struct as struct
 from retrograd.compiler.language.intrinsics import atan as atan
 from retrograd.compiler.language.intrinsics import atan2 as atan2
 from retrograd.compiler.language.intrinsics import copy as copy
@@ -62,6 +62,8 @@ from retrograd.differentiation import reversible_gradient as reversible_gradient
 from retrograd.differentiation import value_and_grad as value_and_grad
 from retrograd.differentiation import vjp as vjp
 from retrograd.functions.execution import ProgramTrap as ProgramTrap
+from retrograd.functions.learning import Consistency as Consistency
+from retrograd.functions.learning import learn_by_consistency as learn_by_consistency
 from retrograd.functions.requests import Result as Result
 from retrograd.functions.reversible import Inverse as Inverse
 from retrograd.functions.reversible import Reversible as Reversible
@@ -83,8 +85,6 @@ from retrograd.isa.program import Program as Program
 from retrograd.isa.table import TABLE as TABLE
 from retrograd.isa.table import Table as Table
 from retrograd.isa.words import Format as Format
-from retrograd.learning import Consistency as Consistency
-from retrograd.learning import learn_by_consistency as learn_by_consistency
 from retrograd.machines import Machine as Machine
 from retrograd.pricing.advice import Advice as Advice
 from retrograd.pricing.advice import advise as advise

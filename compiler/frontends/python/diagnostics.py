@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from retrograd.compiler.frontends.python.sources.source import Source
-from retrograd.compiler.frontends.python.sources.text import shortened
+from retrograd.compiler.frontends.python.source import Source
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.language.arithmetic import NegativePower, ShapeMismatch
 from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.sizes import TooLarge

@@ -15,14 +15,14 @@ from typing import Any
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.calls import CallValues
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.names import Names
 from retrograd.compiler.frontends.python.expressions.operators import Operators
-from retrograd.compiler.frontends.python.sources.captures import Captures
-from retrograd.compiler.frontends.python.sources.source import InnerFunction, SourceFunction
+from retrograd.compiler.frontends.python.source import InnerFunction, SourceFunction
 from retrograd.compiler.frontends.python.statements.allocation import Allocation
 from retrograd.compiler.frontends.python.statements.assignments import Assignments, changed_names
 from retrograd.compiler.frontends.python.statements.bijections import Bijections

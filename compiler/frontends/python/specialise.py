@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.function import FunctionLowering
-from retrograd.compiler.frontends.python.sources.captures import Captures
-from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.specialisation import GradientOf, Parameters, Refuse, Specialisation, parameters_of
 from retrograd.compiler.ir.statements import Procedure
 from retrograd.compiler.language.shapes import Shape

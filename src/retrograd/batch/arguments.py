@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled
-from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.language.types import (
     ArrayType,
     ScalarType,

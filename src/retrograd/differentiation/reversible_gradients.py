@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, cast
 
-from retrograd.compiler.frontends.python.sources.source import NOTHING, Parameter
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter
 from retrograd.compiler.frontends.specialisation import GradientOf
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import FIXED, ArrayAnnotation, StructType, element_of, scalar_of

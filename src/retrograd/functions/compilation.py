@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from retrograd.compiler.compiled import Compiled, Options, compile_function, discarding_cotangents
-from retrograd.compiler.frontends.python.sources.captures import static_key
-from retrograd.compiler.frontends.python.sources.source import SourceFunction
+from retrograd.compiler.frontends.python.captures import static_key
+from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.language.types import StaticType, Type
 from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.words import Q32_32, Format, format_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from retrograd.compiler.frontends.python.sources.source import NOTHING
+from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
     ArrayAnnotation,

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.compiler.frontends.python.sources.source import NOTHING, Parameter, SourceFunction
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.language.types import (
     BOOL,
     FIXED,

@@ -17,6 +17,7 @@ from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.derivatives import lifting
 from retrograd.compiler.derivatives.activity import active_storage
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
+from retrograd.compiler.derivatives.shadows import LinearUpdate, Shadows, tangents
 from retrograd.compiler.ir.statements import (
     SP,
     Block,
@@ -41,7 +42,6 @@ from retrograd.compiler.ir.statements import (
     Test as When,
 )
 from retrograd.compiler.ir.traversal import bodies, map_blocks, walk
-from retrograd.isa.derivatives.shadows import LinearUpdate, Shadows, tangents
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format

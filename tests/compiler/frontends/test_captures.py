@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.sources.captures import Captures
+from retrograd.compiler.frontends.python.captures import Captures
 
 import retrograd as rg
 from retrograd.functions.reversible import Reversible

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.compiler.backend.emission import emit
+from retrograd.compiler.derivatives.shadows import LinearUpdate, cotangents, tangents
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, NoInstruction, updates
 from retrograd.compiler.ir.statements import Block, Const, Delocal, Kind, Local, Module, Node, Op, Region, Var
 from retrograd.compiler.ir.traversal import walk
-from retrograd.isa.derivatives.shadows import LinearUpdate, cotangents, tangents
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import BAR, Opcode, bar
 from retrograd.isa.expr import Expr, div_round, evaluate, inputs, look_up, mul_round, place, select, sqrt_round

@@ -17,7 +17,7 @@ import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.sources.text import shortened
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language import intrinsics, purity

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
-from retrograd.compiler.frontends.python.sources.captures import Captures
-from retrograd.compiler.frontends.python.sources.source import SourceFunction
-from retrograd.compiler.frontends.python.sources.text import shortened
+from retrograd.compiler.frontends.python.source import SourceFunction
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Address, E, word_of
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, number_kind

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.sources.text import shortened
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.language.arithmetic import COMPARISONS
 from retrograd.compiler.language.purity import need_plain
 from retrograd.compiler.language.values import Constant, FunctionValue, Scalar, Value

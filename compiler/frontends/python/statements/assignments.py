@@ -13,12 +13,12 @@ from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
-from retrograd.compiler.frontends.python.sources.source import SourceFunction
-from retrograd.compiler.frontends.python.sources.text import shortened
+from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.statements.allocation import Allocation
 from retrograd.compiler.frontends.python.statements.bijections import Bijections
 from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.statements.refusals import refuse_statement
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import variables
 from retrograd.compiler.ir.flatten import release

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.sources.text import condition, shortened
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
+from retrograd.compiler.frontends.python.text import condition, shortened
 from retrograd.compiler.ir.effects import AccessSets
 from retrograd.compiler.ir.expressions import E, loads, variables
 from retrograd.compiler.ir.statements import ZERO, Block, Check, Delocal, If, Kind, Local, Node, Test, Var, While

@@ -14,14 +14,14 @@ from typing import NoReturn
 
 import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.python.captures import static_key
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.sources.captures import static_key
-from retrograd.compiler.frontends.python.sources.source import NOTHING, Parameter, SourceFunction
-from retrograd.compiler.frontends.python.sources.text import shortened
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.iterables import first_axis
 from retrograd.compiler.frontends.python.statements.locations import Locations
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.specialisation import Refuse, Specialisation
 from retrograd.compiler.ir.expressions import Address, E, loads
 from retrograd.compiler.ir.flatten import Temporaries

@@ -10,12 +10,12 @@ from typing import NoReturn
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import INSTEAD_OF_EXPRESSION, ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
-from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.assignments import Assignments
 from retrograd.compiler.frontends.python.statements.bijections import Bijections
 from retrograd.compiler.frontends.python.statements.calls import Calls
 from retrograd.compiler.frontends.python.statements.refusals import INSTEAD_OF_STATEMENT
 from retrograd.compiler.frontends.python.statements.routines import Routines
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.intrinsics import Intrinsic

@@ -12,8 +12,8 @@ from typing import Any
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.module_builder import HostBlock
 from retrograd.compiler.frontends.python.diagnostics import Errors
-from retrograd.compiler.frontends.python.sources.source import SourceFunction
-from retrograd.compiler.frontends.python.sources.text import shortened
+from retrograd.compiler.frontends.python.source import SourceFunction
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import External, Operand

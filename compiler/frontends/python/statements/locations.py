@@ -14,7 +14,7 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
-from retrograd.compiler.frontends.python.sources.text import shortened
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Address, E, add, apply, const, interval, loads, read, sub, variables, walk
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Check, Const, Kind, Test, Var

@@ -14,9 +14,9 @@ from retrograd.compiler.frontends.owned_locals import OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
-from retrograd.compiler.frontends.python.sources.text import shortened
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.locations import Locations, difference_of
+from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Address, E, interval, loads, read, variables
 from retrograd.compiler.ir.statements import Kind, Local, Node, Var
 from retrograd.compiler.language.arithmetic import broadcast, element

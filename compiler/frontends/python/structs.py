@@ -9,7 +9,7 @@ import textwrap
 from abc import ABCMeta
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
-from retrograd.compiler.frontends.python.sources.source import SourceFunction, evaluated_in, shown
+from retrograd.compiler.frontends.python.source import SourceFunction, evaluated_in, shown
 from retrograd.compiler.language.types import complete, struct_of
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
 

@@ -1,0 +1,6 @@
+"""Functions of the language on the co-processor: simulated, or on a bus.
+
+It imports `functions`, `differentiation`, `values` and `hdl`. Start with `runs.py`.
+"""
+
+from retrograd.hardware.runs import run_on_hardware as run_on_hardware
