@@ -123,6 +123,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     xdist's workers inherit the variable.
     """
+    # No progress is drawn on a terminal without cursor movement.
+    os.environ["TERM"] = "xterm"
     if "RETROGRAD_CACHE" in os.environ or not hasattr(config, "cache"):
         return
     folder = config.cache.mkdir("retrograd")

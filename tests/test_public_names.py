@@ -40,7 +40,9 @@ def test_stub_dir_and_all_agree(package: ModuleType) -> None:
         # A function is wrapped for its tracebacks.
         assert public_one is own or public_one.__wrapped__ is own
     modules = {name.rpartition(".")[2] for name in sys.modules if name.startswith(f"{package.__name__}.")}
-    assert {name for name in dir(package) if not name.startswith("_")} - modules == set(public) - modules
+    assert {name for name in dir(package) if name.isidentifier() and not name.startswith("_")} - modules == set(
+        public
+    ) - modules
     names: dict[str, object] = {}
     exec(f"from {package.__name__} import *", names)
     assert set(public) <= set(names)

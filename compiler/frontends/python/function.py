@@ -108,9 +108,13 @@ class FunctionLowering:
         self._blocks = blocks
 
     def body(self) -> Block:
-        """The IR of the whole function."""
+        """The IR of the whole function. The object cannot be used again."""
         with self._blocks.block() as inner:
             self.lower(self.function.tree.body)
+        # These close circles of references: without them all parts are freed at once, and not by the garbage collector.
+        self.statements.clear()
+        self.expressions.lowerings.clear()
+        self.builder.on_write = None
         return tuple(inner)
 
     def lower(self, statements: Sequence[ast.stmt]) -> None:
