@@ -15,7 +15,7 @@ from enum import Enum
 from typing import NoReturn
 
 from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, HostRegister
-from retrograd.hdl.bus.links import Bus, BusError
+from retrograd.hdl.bus.links import Bus, BusError, UnfinishedRun
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -226,11 +226,12 @@ class CoprocessorDriver:
         return found
 
     def need(self, outcome: DeviceRun, what: str) -> None:
-        """Raise BusError unless the run came to the end of the program."""
+        """Raise UnfinishedRun unless the run came to the end of the program."""
         if outcome.ended is not Ended.HALTED:
-            raise BusError(
+            raise UnfinishedRun(
                 f"{what} ended at PC = {outcome.pc}: {outcome.code or outcome.ended.value}",
                 "`retrograd explain CODE` describes the code. The machine stands before the instruction.",
+                trapped=outcome.ended is Ended.TRAPPED,
             )
 
     def _outcome(self, ended: Ended, code: str | None, before: Sequence[int]) -> DeviceRun:

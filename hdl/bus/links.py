@@ -25,6 +25,15 @@ class BusError(DeviceError):
         super().__init__(Diagnostic("RG1007", message, hint=hint))
 
 
+class UnfinishedRun(BusError):
+    """RG1007: a run trapped, or reached its limit of steps, and has no results."""
+
+    def __init__(self, message: str, hint: str, *, trapped: bool) -> None:
+        super().__init__(message, hint)
+        #: False for the limit
+        self.trapped = trapped
+
+
 class Bus(Protocol):
     """The bus as a driver uses it."""
 

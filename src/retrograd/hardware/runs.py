@@ -18,7 +18,7 @@ from retrograd.differentiation.arguments import from_words, need_scale, position
 from retrograd.differentiation.gradient_requests import by_choice, choose, need_loss
 from retrograd.functions.execution import argument_words
 from retrograd.functions.reversible import Inverse, Reversible, request_of
-from retrograd.hdl.bus.links import BusError
+from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.words import Format
 from retrograd.simulator.stores import limit_of
 from retrograd.values.marshal import from_words as values_of
@@ -68,7 +68,8 @@ def run_on_hardware(
 
     `device`: the co-processor; None simulates it, by Verilator with its libraries in the folder `verilator`, else by Amaranth, which needs
     no installation and takes seconds to begin. `format`: see `run`; None stands for the device's, if there is one. `vcd`: a file for
-    its waveforms. `max_steps`: None is no limit. Raises CompileError, InputError, BusError for a trap and for more than `max_steps` instructions.
+    its waveforms. `max_steps`: None is no limit. Raises CompileError, InputError; UnfinishedRun, which is a BusError, for a trap and for
+    more than `max_steps` instructions.
     """
     from retrograd.hdl.bus.device import need_steps
 
@@ -146,7 +147,7 @@ def _simulated(
     for way, one in zip(("the run", "the run back"), ran, strict=False):
         if one.stop != "halted":
             why = one.code or f"it takes more than {steps} instructions"
-            raise BusError(f"{way} ended at PC = {one.pc}: {why}", _HINT)
+            raise UnfinishedRun(f"{way} ended at PC = {one.pc}: {why}", _HINT, trapped=one.stop == "trap")
     return ran[0].memory, ran[-1].memory_cotangents, ran
 
 

@@ -95,6 +95,14 @@ def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
     assert cli("hdl", "run", "p.rga", "--max-steps", "2")[0] == LIMIT
 
 
+def test_exit_codes_of_functions(cli: Cli) -> None:
+    code, out, err = cli("hdl", "run", "f.py:square", "0.0", "1e6")
+    assert (code, out) == (TRAPPED, "")
+    assert "error[RG1007]: the run ended at PC = " in err
+    assert "RG0404" in err.split("\n")[0]
+    assert cli("hdl", "run", "f.py:square", "0.0", "1.0", "--max-steps", "2")[0] == LIMIT
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -18,7 +18,7 @@ from retrograd.cli.options import (
     refuse_options_of_programs,
     step_limit,
 )
-from retrograd.cli.report import print_json
+from retrograd.cli.report import print_json, show_errors
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
 from retrograd.isa.program import Program
@@ -161,21 +161,26 @@ def _run_dict(run: SimulatedRun, program: Program) -> dict[str, Any]:
 
 def _run_function(options: argparse.Namespace) -> int:
     from retrograd.hardware import run_on_hardware
+    from retrograd.hdl.bus.links import UnfinishedRun
 
     refuse_options_of_programs(options, "--no-overflow")
     function = load_function(options.program)
     args, keywords = parse_arguments(options.args)
-    found = run_on_hardware(
-        ~function if options.backward else function,
-        *args,
-        format=None if options.format is None else format_of(options.format),
-        loss=options.grad,
-        scale=integer(options.scale, "--scale", 0),
-        verilator=_folder(options),
-        vcd=options.vcd,
-        max_steps=step_limit(options),
-        **keywords,
-    )
+    try:
+        found = run_on_hardware(
+            ~function if options.backward else function,
+            *args,
+            format=None if options.format is None else format_of(options.format),
+            loss=options.grad,
+            scale=integer(options.scale, "--scale", 0),
+            verilator=_folder(options),
+            vcd=options.vcd,
+            max_steps=step_limit(options),
+            **keywords,
+        )
+    except UnfinishedRun as error:
+        show_errors(error, as_json=options.json)
+        return TRAPPED if error.trapped else LIMIT
     values = found.values._asdict()
     gradients = {} if found.gradients is None else found.gradients._asdict()
     if options.json:
