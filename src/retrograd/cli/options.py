@@ -12,6 +12,7 @@ A command is a module of `cli/commands/` with two functions:
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -22,6 +23,9 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 EPILOG = """\
 exit codes: 0 ok, 1 wrong or worse (bench), 2 bad input (usage, assembly, image, data), 3 trap, 4 step limit, 130 interrupted
 `retrograd explain CODE` explains any error; `retrograd demo` shows the whole in a minute."""
+
+#: an option of one letter, and no negative number
+_OPTION = re.compile(r"-[A-Za-z]")
 
 _REPEATED: Any = {"action": "append", "default": []}
 _FLAG: Any = {"action": "store_true"}
@@ -81,6 +85,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **keywords)
         self.epilog, self.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
         self._module, self._destination = module, destination
+        self._takes_arguments = False
 
     def filled(self) -> Parser:
         """The parser with its options."""
@@ -91,7 +96,11 @@ class Parser(argparse.ArgumentParser):
         return self
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        return super(Parser, self.filled()).parse_known_args(args, namespace)
+        found, rest = super(Parser, self.filled()).parse_known_args(args, namespace)
+        if self._takes_arguments and not any(text.startswith("--") or _OPTION.match(text) for text in rest):
+            # argparse gives a function no arguments behind an option: `run F --cycles 1.0`
+            found.args, rest = [*found.args, *rest], []
+        return found, rest
 
     def _print_message(self, message: str, file: Any = None) -> None:
         # argparse ignores errors of writing here, and a full disk would look like success.
@@ -110,10 +119,12 @@ class Parser(argparse.ArgumentParser):
         """-I DIR."""
         self.add_argument("-I", "--include", metavar="DIR", **_REPEATED, help="folder that .include may read")
 
-    def function_arguments(self) -> None:
+    def function_arguments(
+        self, text: str = "of a function: literals such as 1.5 or [1.0, 2.0], NAME=VALUE, @FILE.npy"
+    ) -> None:
         """ARG…: the arguments of a function."""
-        text = "of a function: literals such as 1.5 or [1.0, 2.0], NAME=VALUE, @FILE.npy"
         self.add_argument("args", nargs="*", metavar="ARG", help=text)
+        self._takes_arguments = True
 
     def run_options(self, *names: str, **defaults: str) -> None:
         """The options of a run: all, or those named; `defaults` are named by destination."""

@@ -61,6 +61,18 @@ def test_forward_and_backward(cli: Cli) -> None:
     assert cli("run", "norm.py:~norm", "0.0", "[3.0, 4.0]", "--backward")[1].startswith("r  = 5.0\n")
 
 
+def test_arguments_may_stand_behind_options(cli: Cli) -> None:
+    expected = cli("run", "norm.py:divide", "1", "-7", "2", "--cycles")
+    assert expected[0] == OK
+    assert cli("run", "norm.py:divide", "--cycles", "1", "-7", "2") == expected
+    assert cli("run", "norm.py:divide", "1", "--cycles", "-7", "2") == expected
+    assert cli("compile", "norm.py:norm", "--asm", "0.0", "[3.0, 4.0]")[0] == OK
+    for wrong in ("-x", "--unknown"):
+        code, out, err = cli("run", "norm.py:divide", "--cycles", "1", wrong, "2")
+        assert (code, out) == (BAD_INPUT, "")
+        assert f"unrecognized arguments: 1 {wrong} 2" in err
+
+
 def test_json(cli: Cli) -> None:
     report = json.loads(cli("run", "norm.py:norm", "r=1", "xs=[3, 4]", "--json")[1])
     assert report["schema"] == "retrograd.call/1"

@@ -32,9 +32,7 @@ def arguments(p: Parser) -> None:
         metavar="FILE.py:FUNCTION",
         help="~FUNCTION for its inverse; with --emit also assembly text or an image",
     )
-    p.add_argument(
-        "args", nargs="*", metavar="ARG", help="examples of its arguments, where annotations leave types or shapes open"
-    )
+    p.function_arguments("examples of its arguments, where annotations leave types or shapes open")
     p.include_option()
     p.add_argument("-o", "--output", metavar="FILE", help="the image, LLVM IR or PTX to write")
     form = p.add_mutually_exclusive_group()
