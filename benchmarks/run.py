@@ -35,8 +35,6 @@ from retrograd.batch.runs import BatchWords
 SCHEMA = "retrograd.bench/2"
 #: largest error of a peer against the reference, as a part of the largest number: a fast wrong peer is no peer
 PEER_TOLERANCE = 1e-10
-#: our systems, in the order of the tables
-OURS = ("translated", "unchecked", "public", "uncall", "threaded", "reference")
 #: limits of the slow engines: steps, and elements; they run the elements in sequence, each on a machine that Python sets up
 STEPS = {"threaded": (2_000_000, 20_000_000), "reference": (30_000, 100_000)}
 ELEMENTS = 300

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from retrograd.compiler.ir.expressions import Address, E, InRange, const, load, read
+from retrograd.compiler.ir.expressions import Address, E, InRange, load, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType
 from retrograd.isa.words import brief
@@ -160,7 +160,3 @@ def describe(value: Value) -> str:
             return f"the function {f.__name__}"
         case RoutineValue(name):
             return f"the routine {name}"
-
-
-def index_constant(i: int) -> E:
-    return const(i, Kind.INT)

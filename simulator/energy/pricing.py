@@ -53,12 +53,6 @@ class Item:
     temperature: float
     figures: tuple[Figure, ...] = ()
 
-    def bits_at(self, temperature: float) -> Range | None:
-        """Its energy in multiples of kT ln 2 at this temperature; None if it is not modelled."""
-        if isinstance(self.energy, NotModelled):
-            return None
-        return self.energy / thermal_energy(temperature)
-
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         why = self.energy.why if isinstance(self.energy, NotModelled) else None

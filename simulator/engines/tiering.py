@@ -144,7 +144,6 @@ class Reason(Enum):
 
     NAMED = "the engine was named"
     OBSERVED = "every step is observed, or values are shown on the way"
-    NATIVE = "compiled code was asked for"
     IMPORT = "Python has taken {spent} of the {limit} that it may take before the compiler is imported ({price})"
     CHEAP = "Python has taken {spent} of the {limit} that it may take before compiled code is made ready ({price})"
     LOADED = "its translation is loaded"
