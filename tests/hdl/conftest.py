@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from amaranth.lib.wiring import Component
 from retrograd.hdl.bus import top
 from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core import core
@@ -71,8 +72,9 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         assert source.count(old) == 1, f"{old} stands {source.count(old)} times in {name}"
         changed = ModuleType(f"retrograd_tests_planted_{name}")
         exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
-        own = [key for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__]
-        used_in, component = next((module, key) for module in (core, top) for key in own if hasattr(module, key))
+        own = {key: value for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__}
+        parts = [key for key, value in own.items() if isinstance(value, type) and issubclass(value, Component)]
+        used_in, component = next((module, key) for module in (core, top) for key in parts if hasattr(module, key))
         made: type = getattr(changed, component)
         monkeypatch.setattr(used_in, component, made)
         return made

@@ -267,8 +267,13 @@ INSIDE = "(self.pc >= 0) & (self.pc < self.size)"
 DEAD = [
     ("core.units.branch", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)", "traps in all states"),
     ("core.units.branch", INSIDE, "Const(0)", "traps in all states"),
-    ("sequencer", "m.d.sync += self.phase.eq(Phase.FETCH)", "m.d.sync += self.phase.eq(Phase.IDLE)", "does not begin"),
-    ("sequencer", "Case(Phase.RUN), m.If(self.now.commit.last)", "Case(Phase.RUN), m.If(0)", "does not end"),
+    (
+        "core.sequencer",
+        "m.d.sync += self.phase.eq(Phase.FETCH)",
+        "m.d.sync += self.phase.eq(Phase.IDLE)",
+        "does not begin",
+    ),
+    ("core.sequencer", "Case(Phase.RUN), m.If(self.now.commit.last)", "Case(Phase.RUN), m.If(0)", "does not end"),
 ]
 
 
