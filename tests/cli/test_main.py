@@ -32,7 +32,7 @@ def test_help(cli: Cli) -> None:
     code, out, err = cli("--help")
     assert (code, err) == (OK, "")
     assert [name for name in COMMANDS if f"\n    {name} " in out] == COMMANDS
-    assert "exit codes: 0 ok, 1 wrong or worse (bench), 2 bad input" in out
+    assert "exit codes: 0 ok, 1 wrong or worse (bench, hdl formal), 2 bad input" in out
 
 
 @pytest.mark.parametrize("name", COMMANDS)

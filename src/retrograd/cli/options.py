@@ -21,7 +21,7 @@ from typing import Any
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
 EPILOG = """\
-exit codes: 0 ok, 1 wrong or worse (bench), 2 bad input (usage, assembly, image, data), 3 trap, 4 step limit, 130 interrupted
+exit codes: 0 ok, 1 wrong or worse (bench, hdl formal), 2 bad input (usage, assembly, image, data), 3 trap, 4 step limit, 130 interrupted
 `retrograd explain CODE` explains any error; `retrograd demo` shows the whole in a minute."""
 
 #: an option of one letter, and no negative number
