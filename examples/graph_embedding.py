@@ -194,7 +194,9 @@ def main() -> None:
     parser.add_argument("-k", type=int, default=5, help="dimensions (default: 5)")
     parser.add_argument("--all", action="store_true", help="k = 1 to 10, one after the other: minutes")
     parser.add_argument("--adam", action="store_true", help="Adam rather than Newton's method")
-    parser.add_argument("--steps", type=int, help="at most so many (default: 60 of Newton's, 2000 of Adam's)")
+    parser.add_argument(
+        "--steps", type=int, help="the largest number of steps (default: 60 of Newton's, 2000 of Adam's)"
+    )
     parser.add_argument("--seed", type=int, help="of the start (default: one that leads far down)")
     parser.add_argument("--distance", type=float, default=1.0, help="of the vertices that are held (default: 1)")
     arguments = parser.parse_args()

@@ -17,58 +17,6 @@ MASK = (1 << 64) - 1
 
 Make = Callable[..., rg.Machine]
 
-#: loops, an if with else, calls both ways, a recursive call: every kind of step
-SAMPLE = """
-        .memory 24
-        .reg z, r0
-        .reg i, r1
-        .reg n, r2
-        .reg x, r3
-        .reg y, r4
-        .reg sp, r5
-        .reg deep, r6
-        .reg link, r7
-
-        .data
-table:  .word 3, 1, 4, 1, 5
-
-        .text
-        proc twist, link, sp
-        add x, 7
-        mul.xor y, x, n
-        rol x, n
-outer:  goto.eq deep, z, deepest
-        sub deep, 1
-        uncall twist
-        call twist
-        add deep, 1
-deepest: from.eq deep, z, outer
-        exch y, [i + table]
-        endproc
-
-        start
-        add sp, 8
-        add n, 4
-top:    from.ne i, z, bottom
-        call twist
-choose: goto.lt x, z, negative
-        add y, x
-over:   goto join
-negative: from choose
-        sub y, x
-join:   from.ge x, z, over
-        add i, 1
-bottom: goto.ne i, n, top
-        add deep, 2
-        uncall twist
-        finish
-"""
-
-
-@pytest.fixture(scope="module")
-def sample() -> rg.Program:
-    return rg.assemble(SAMPLE)
-
 
 def straight(*lines: str, **options: Any) -> rg.Program:
     return rg.assemble("\n".join(["start", *lines, "finish"]), **options)

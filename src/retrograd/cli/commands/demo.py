@@ -44,7 +44,7 @@ def execute(options: argparse.Namespace) -> int:
     text = program.data_labels["text"]
 
     print("Retrograd runs programs backward, exactly. This is the cipher XTEA in its assembly language;")
-    print("it encrypts. Nobody wrote a decryption: that is the same program, run from its end to its start.\n")
+    print("it encrypts. There is no decryption routine: the same program, run from its end to its start, decrypts.\n")
     print(_excerpt(source, "cycle", 11) + "\n        …\n")
 
     machine = Machine(program, strict=True)
@@ -67,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
 
     same = "every register and every memory word is back, bit for bit" if machine.state() == before else "NOT RESTORED"
     print(f"{same}; {machine.erased_bits} bits were erased on the way.")
-    print("What erases nothing owes Landauer's kT ln 2 nothing, and needs no tape to be run backward.\n")
+    print("A program that erases nothing has a Landauer bound of zero, and needs no tape to run backward.\n")
     print("next:  retrograd isa              the instructions, each with its inverse and its adjoint")
     print("       retrograd isa fmul         one of them")
     print("       retrograd run PROG --trace every step of a program of yours; add --backward to see it undone")
