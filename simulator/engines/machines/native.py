@@ -25,6 +25,7 @@ from retrograd.simulator.engines.state.snapshot import restore, snapshot
 from retrograd.simulator.engines.state.words import ArrayWords, zeros
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.translations import (
+    LoadedTranslation,
     Translated,
     is_translated,
     translation,
@@ -196,15 +197,11 @@ class NativeEngine:
     def _translated_steps(self, machine: Machine, left: int, at_once: bool) -> tuple[int, int]:
         """Returns the steps taken and the Exit. `at_once`: run in this thread, which Ctrl-C cannot interrupt."""
         control = self.control
-        n = len(machine.program.code)
         steps = left
         if machine._pc == (machine.program.finish if machine._direction < 0 else machine.program.start):
-            # `start` and `finish` do nothing, so the step over them needs no decoded code.
-            machine.executed[machine._direction][machine._pc] += 1
-            machine._pc += machine._direction
             left -= 1
+            self.step_over_end(machine)
         found = translation(machine.program, variant_of(machine), self._level)
-        self.name = "translated"
         log = zeros(found.losses + 1, machine.format)
         counts = np.zeros(len(found.flow.blocks), dtype=np.int64)
         control[Slot.LEFT], control[Slot.LOG], control[Slot.LOGGED] = left, log.ctypes.data, 0
@@ -212,6 +209,30 @@ class NativeEngine:
         run, arguments = Translated(found.address), (*self._arguments(machine), counts.ctypes.data)
         interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, run, *arguments)
         left = int(control[Slot.LEFT])
+        self.leave_machine(machine, control, why, found, counts)
+        window = int(control[TranslatedSlot.WINDOW])
+        if window:
+            self._undo(machine, window)
+        if interrupted is not None:
+            raise interrupted
+        return steps - left - window, why
+
+    def step_over_end(self, machine: Machine) -> None:
+        """Step over `start` or `finish`. Both do nothing, so the step needs no decoded code."""
+        machine.executed[machine._direction][machine._pc] += 1
+        machine._pc += machine._direction
+
+    def leave_machine(
+        self,
+        machine: Machine,
+        control: NDArray[np.int64],
+        why: int,
+        found: LoadedTranslation,
+        counts: NDArray[np.int64],
+    ) -> None:
+        """Leave the machine where the translation stopped, its executed instructions counted."""
+        self.name = "translated"
+        n = len(machine.program.code)
         machine._br = int(control[Slot.BR])
         node = int(control[TranslatedSlot.NODE])
         machine._direction = 1 if node < n else -1
@@ -220,12 +241,6 @@ class NativeEngine:
             machine._pc += machine._direction * machine._br
         places, blocks = found.executed
         np.add.at(self.hits.reshape(-1), places, counts[blocks])
-        window = int(control[TranslatedSlot.WINDOW])
-        if window:
-            self._undo(machine, window)
-        if interrupted is not None:
-            raise interrupted
-        return steps - left - window, why
 
     def _undo(self, machine: Machine, steps: int) -> None:
         """Undo the steps that were taken behind a failed guard: their effects, their counts and their dropped cotangents."""

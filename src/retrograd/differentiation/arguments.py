@@ -145,6 +145,11 @@ def _logs(t: Type) -> list[int]:
     return [i for i, kind in enumerate(kinds(t)) if kind is Kind.LOGNUM]
 
 
+def all_fixed(t: Type) -> bool:
+    """Whether a differentiable type has no lognums, so that all `sizes` are 1."""
+    return not _logs(t)
+
+
 def sizes(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Reals:
     """x where a word holds the lognum x, 1 where it is fixed: dx/d ln|x|, and dx/dx."""
     out = np.ones(len(words))
@@ -179,9 +184,11 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
         raise InputError(Diagnostic(d.code, f"{what} of `{name}`: {d.message}", hint=d.hint)) from None
 
 
-def from_words(words: Sequence[int] | NDArray[np.uint64], size: Reals, scale: int, w: Format) -> Reals:
-    """Words of cotangents as ∂L/∂x; 0 over a lognum too small for floats stays 0."""
+def from_words(words: Sequence[int] | NDArray[np.uint64], size: Reals | None, scale: int, w: Format) -> Reals:
+    """Words of cotangents as ∂L/∂x; 0 over a lognum too small for floats stays 0. `size`: None where all sizes are 1."""
     reals = nearest_reals(np.array(words, dtype=np.uint64), "fixed", w) / 2.0**scale
+    if size is None:
+        return reals
     with np.errstate(divide="ignore", over="ignore"):
         return np.divide(reals, size, out=np.zeros_like(reals), where=reals != 0)
 

@@ -17,6 +17,7 @@ from retrograd.compiler.language.types import FIXED
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     Which,
+    all_fixed,
     differentiable,
     from_words,
     is_one,
@@ -37,10 +38,9 @@ from retrograd.differentiation.programs import (
     kept,
     loss_gradient_program,
 )
-from retrograd.functions.execution import ProgramTrap
+from retrograd.functions.execution import Finished, ProgramTrap, words_of
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
-from retrograd.simulator.machine import Machine
 from retrograd.values.exact import real_of
 from retrograd.values.named import named_tuple
 
@@ -108,14 +108,16 @@ class GradientPlan:
     scale: int
     wanted: list[Argument]
 
-    def gradient(self, machine: Machine, a: Argument) -> Any:
+    def gradient(self, run: Finished, a: Argument) -> Any:
         """∂L/∂(the argument) after the run, of the argument's form."""
-        w, memory = self.compiled.format, machine.memory
+        w = self.compiled.format
         address = a.address + self.program.cotangents
         if a.type == FIXED:
-            return w.signed(memory[address]) / (1 << (w.frac + self.scale))
-        size = sizes(a.type, memory[a.address : a.address + a.type.size], w)
-        return shaped(a.type, from_words(memory[address : address + a.type.size], size, self.scale, w))
+            return w.signed(run.memory[address]) / (1 << (w.frac + self.scale))
+        memory = words_of(run)
+        words = memory[address : address + a.type.size]
+        size = None if all_fixed(a.type) else sizes(a.type, memory[a.address : a.address + a.type.size], w)
+        return shaped(a.type, from_words(words, size, self.scale, w))
 
 
 def need_loss(f: Reversible | Inverse, a: Argument) -> None:

@@ -21,7 +21,7 @@ from retrograd.compiler.compiled import Compiled, real_regions
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.lower import Argument
-from retrograd.functions.execution import ProgramTrap, execute, load
+from retrograd.functions.execution import Finished, ProgramTrap, execute, finished, load
 from retrograd.functions.requests import Request
 from retrograd.functions.traps import explain
 from retrograd.simulator.machine import Machine, Trap
@@ -39,12 +39,9 @@ class DerivedProgram:
     #: the address of the loss's value
     value: int = 0
 
-    def run(self, values: list[Any], given: Mapping[int, int], engine: str = "auto") -> Machine:
-        """The machine after the run, from these arguments and words (address -> word). Raises InputError, ProgramTrap. `rg.external` blocks are not executed."""
-        machine = load(self.compiled, values, engine=engine)
-        for address, word in given.items():
-            machine.load(address, (word,))
-        return ended(self.compiled, machine)
+    def run(self, values: list[Any], given: Mapping[int, int], engine: str = "auto") -> Finished:
+        """The run from these arguments and words (address -> word). Raises InputError, ProgramTrap. `rg.external` blocks are not executed."""
+        return finished(self.compiled, values, engine=engine, given=given)
 
 
 def ended(compiled: Compiled, machine: Machine) -> Machine:

@@ -48,12 +48,11 @@ from retrograd.differentiation.programs import (
 )
 from retrograd.differentiation.pullbacks import by_argument
 from retrograd.functions.derived import Derived
-from retrograd.functions.execution import ProgramTrap, argument_words, read
+from retrograd.functions.execution import Finished, ProgramTrap, argument_words, read
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.words import Format
-from retrograd.simulator.machine import Machine
 
 Words = Sequence[int] | NDArray[np.uint64]
 
@@ -192,7 +191,7 @@ class _SecondOrder:
         self.words = {a.name: words[a.name] for a in self.wanted}
         self.sizes = {a.name: sizes(a.type, words[a.name], self.format) for a in self.wanted}
         self.vector: dict[str, Reals] = {}
-        self.machine: Machine
+        self.machine: Finished
 
     def vectors(self, given: Any) -> dict[str, Reals]:
         """One flat vector for each argument."""
@@ -288,14 +287,14 @@ def _words(compiled: Compiled, values: list[Any]) -> dict[str, list[int]]:
     return {a.name: words[a.address : a.address + a.type.size] for a in compiled.arguments}
 
 
-def _at(machine: Machine, a: Argument, offset: int = 0) -> list[int]:
+def _at(machine: Finished, a: Argument, offset: int = 0) -> list[int]:
     return machine.memory[a.address + offset : a.address + offset + a.type.size]
 
 
 def _run(
     request: Request, compiled: Compiled, program: DerivedProgram, values: list[Any], tangents: dict[int, int]
-) -> Machine:
-    """The machine after the program has run from these tangents, address of the argument -> word. Raises ProgramTrap."""
+) -> Finished:
+    """The run of the program from these tangents, address of the argument -> word. Raises ProgramTrap."""
     execute_externals(request, compiled, values)
     try:
         return program.run(values, {at + program.tangents: word for at, word in tangents.items()}, request.engine)

@@ -8,20 +8,45 @@ message uses the names and lines of the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.language.types import ArrayType
 from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.simulator.engines.machines.tiered_machine import machine_for
-from retrograd.simulator.engines.tiering import ENGINES
+from retrograd.simulator.engines.tiering import ENGINES, engine_named
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.stores import limit_of
 from retrograd.values.binding import located
-from retrograd.values.marshal import from_words, to_words
+from retrograd.values.marshal import from_words, to_words, word_array
 
-__all__ = ["ENGINES", "ProgramTrap", "argument_words", "execute", "load", "read"]
+if TYPE_CHECKING:
+    from retrograd.simulator.engines.machines.whole_runs import FinishedRun
+
+__all__ = [
+    "ENGINES",
+    "Finished",
+    "ProgramTrap",
+    "argument_words",
+    "execute",
+    "finished",
+    "load",
+    "machine_of",
+    "read",
+    "words_of",
+]
+
+#: engines that run a loaded translation
+_TRANSLATING = frozenset({"auto", "native", "translated"})
+_NOTHING: Mapping[int, int] = MappingProxyType({})
+#: a run at its end: both have `memory`, `retired`, `erased_bits` and `engine`
+Finished: TypeAlias = "Machine | FinishedRun"
 
 
 class ProgramTrap(RetrogradError):
@@ -47,20 +72,80 @@ def load(
 
 def argument_words(compiled: Compiled, values: list[Any]) -> list[int]:
     """The words of all arguments, one argument after the other. Raises InputError at the parameter."""
-    w, words = compiled.format, []
+    words = _argument_words(compiled, values)
+    return words if isinstance(words, list) else words.tolist()
+
+
+def _argument_words(compiled: Compiled, values: list[Any]) -> list[int] | NDArray[np.uint64]:
+    """The same; an array where an argument is one."""
+    w = compiled.format
+    words: list[int] = []
+    parts: list[Any] = []
     for argument, value in zip(compiled.lowered.arguments, values, strict=True):
+        t = argument.type
         try:
-            words += to_words(argument.type, value, w, argument.name)
+            if type(t) is ArrayType:
+                parts += (words, word_array(t, value, w, argument.name))
+                words = []
+            else:
+                words += to_words(t, value, w, argument.name)
         except InputError as error:
             raise InputError(located(error.diagnostics[0], compiled.function, argument.name)) from None
-    return words
+    if not parts:
+        return words
+    return np.concatenate([np.array(part, dtype=np.uint64) for part in (*parts, words)])
 
 
-def read(compiled: Compiled, machine: Machine) -> list[Any]:
-    """The arguments in the machine's memory, in the order of the parameters."""
-    w, arguments = compiled.format, compiled.lowered.arguments
-    memory = machine.memory
+def words_of(run: Finished) -> Any:
+    """The memory after a run, in which slices are lists or arrays of words."""
+    return run.memory if isinstance(run, Machine) else run.memory.array
+
+
+def read(compiled: Compiled, run: Finished) -> list[Any]:
+    """The arguments in memory after a run, in the order of the parameters."""
+    w, arguments, memory = compiled.format, compiled.lowered.arguments, words_of(run)
     return [from_words(a.type, memory[a.address : a.address + a.type.size], w) for a in arguments]
+
+
+def finished(
+    compiled: Compiled,
+    values: list[Any],
+    *,
+    backward: bool = False,
+    overflow: bool = True,
+    engine: str = "auto",
+    max_steps: int | None = None,
+    given: Mapping[int, int] = _NOTHING,
+) -> Finished:
+    """The run of the program on these arguments, and on the `given` words (address -> word), at its end.
+
+    Where a machine has run the program by its translation, later runs need no machine (`WholeRuns`), unless they do not reach
+    the end. Raises InputError, ProgramTrap.
+    """
+    key = "whole runs", backward, overflow
+    whole = compiled.derived.get(key)
+    words = _argument_words(compiled, values)
+    if whole is not None:
+        named = engine_named(engine)
+        if named in _TRANSLATING:
+            found: FinishedRun | None = whole(words, named, limit_of(max_steps), given)
+            if found is not None:
+                return found
+    machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
+    machine.load(0, words)
+    for address, word in given.items():
+        machine.load(address, (word,))
+    execute(compiled, machine, max_steps)
+    if whole is None and machine.engine == "translated" and not compiled.emitted.externals:
+        from retrograd.simulator.engines.machines.whole_runs import WholeRuns
+
+        compiled.derived[key] = WholeRuns(compiled.program, backward=backward, overflow=overflow)
+    return machine
+
+
+def machine_of(run: Finished) -> Machine:
+    """The machine at the end of a run; made now, where the run needed none."""
+    return run if isinstance(run, Machine) else run.machine()
 
 
 def execute(

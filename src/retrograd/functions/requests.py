@@ -15,7 +15,7 @@ from typing import Any
 
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.functions.compilation import Compilable
-from retrograd.functions.execution import execute, load, read
+from retrograd.functions.execution import Finished, finished, load, machine_of, read
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 from retrograd.values.binding import bind
@@ -63,21 +63,26 @@ class Request(RunSettings):
 
     def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """All arguments after the run, by position and by name. Raises as `run`."""
-        compiled, machine = self._ended(args, keywords)
-        return self.function.results(*read(compiled, machine))
+        compiled, ran = self._finished(args, keywords)
+        return self.function.results(*read(compiled, ran))
 
     def run(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Result:
         """Run the function on these arguments. Raises CompileError, InputError, ProgramTrap."""
-        compiled, machine = self._ended(args, keywords)
-        values = self.function.results(*read(compiled, machine))
-        return Result(values, machine.retired, machine.erased_bits, machine, compiled)
+        compiled, ran = self._finished(args, keywords)
+        values = self.function.results(*read(compiled, ran))
+        return Result(values, ran.retired, ran.erased_bits, ran, compiled)
 
-    def _ended(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Compiled, Machine]:
+    def _finished(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Compiled, Finished]:
         values = bind(self.function, args, keywords)
         compiled = self.compiled(values)
-        machine = self.machine(compiled, values)
-        execute(compiled, machine, self.max_steps)
-        return compiled, machine
+        return compiled, finished(
+            compiled,
+            values,
+            backward=self.backward,
+            overflow=self.overflow,
+            engine=self.engine,
+            max_steps=self.max_steps,
+        )
 
 
 @dataclass
@@ -93,16 +98,24 @@ class Result:
     #: instructions executed
     steps: int
     erased_bits: int
-    machine: Machine = field(repr=False)
+    _ran: Finished = field(repr=False)
     compiled: Compiled = field(repr=False)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine at the end of the run."""
+        return machine_of(self._ran)
 
     @property
     def engine(self) -> str:
         """The engine that ran: reference, threaded or translated."""
-        return self.machine.engine
+        return self._ran.engine
 
     @property
     def words(self) -> dict[str, list[int]]:
         """The words of the arguments after the run, by name: exact, where a float64 has only 53 bits."""
-        memory = self.machine.memory
+        memory = self._ran.memory
         return {a.name: memory[a.address : a.address + a.type.size] for a in self.compiled.arguments}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_ran": self.machine}

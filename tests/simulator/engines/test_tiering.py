@@ -13,6 +13,7 @@ from retrograd.simulator.engines.batch import cpu as batch
 from retrograd.simulator.engines.machines import native, tiered_machine
 from retrograd.simulator.engines.machines.native import NativeEngine
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine, machine_for
+from retrograd.simulator.engines.machines.whole_runs import FinishedRun, WholeRuns
 from retrograd.simulator.engines.tiering import Costs, Decision, Policy, Ready, Reason
 
 import retrograd as rg
@@ -88,6 +89,14 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
 
     monkeypatch.setattr(NativeEngine, "interpreted", of_interpreter)
     monkeypatch.setattr(NativeEngine, "translated", of_translation)
+    without_machine = WholeRuns.__call__
+
+    def of_whole_runs(self: WholeRuns, *arguments: Any) -> FinishedRun | None:
+        run = without_machine(self, *arguments)
+        found.translated += 0 if run is None else run.retired
+        return run
+
+    monkeypatch.setattr(WholeRuns, "__call__", of_whole_runs)
     return found
 
 

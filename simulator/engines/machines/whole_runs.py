@@ -1,0 +1,159 @@
+"""Whole runs: a loaded translation, run from one end of its program to the other, without a machine.
+
+    WholeRuns(program)(words)  =  the machine that has run on these words, if it reaches the end
+
+Most calls of a function take few steps and do not trap, and to make a machine takes far longer than such a run. Here the state of
+a run lies in one fresh array, and a machine is made of it only where the caller reads it. The results are those of a machine, since
+the code is the same. A run that does not reach the end is discarded: the caller runs it on a machine, which raises the trap,
+meets the limit to the step, and can be interrupted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.program import Program
+from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines.machines.native import BRIEF
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.state.control_block import CONTROL_WORDS, Exit, Slot, TranslatedSlot
+from retrograd.simulator.engines.state.words import DTYPES, ArrayWords
+from retrograd.simulator.engines.tiering import Decision, Reason
+from retrograd.simulator.engines.translator.flow import Variant
+from retrograd.simulator.engines.translator.translations import Translated, translation
+from retrograd.simulator.machine import REGISTERS
+
+#: bytes of a number of the control block, and of a count
+_BYTES = 8
+_NAMED, _LOADED = Decision("translated", Reason.NAMED), Decision("translated", Reason.LOADED)
+
+
+class WholeRuns:
+    """A program's translation, loaded, and the layout of the state of its runs."""
+
+    def __init__(self, program: Program, *, backward: bool, overflow: bool) -> None:
+        self.program, self.backward, self.overflow = program, backward, overflow
+        n = len(program.code)
+        variant = Variant(backward=backward, overflow=overflow, promoted=n <= tiering.OPTIMISED)
+        found = self.translation = translation(program, variant, tiering.level_for(n))
+        self._loaded_at, self._run = found.address, Translated(found.address)
+        self._dtype: np.dtype[Any] = np.dtype(DTYPES[program.format.width])
+        self._data = np.array(program.data, dtype=self._dtype)
+        sizes = (CONTROL_WORDS, *(self._room(k) for k in (REGISTERS, program.memory + 1)))
+        sizes += (len(found.flow.blocks), self._room(found.losses + 1))
+        #: where registers, memory, counts and log begin, and the end of all
+        self._registers, self._memory, self._counts, self._log, self._size = np.cumsum(sizes).tolist()
+        self._words = slice(self._memory * self._width, self._memory * self._width + program.memory)
+        code = found.flow.code
+        erased = [sum(code[at].opcode.erased_words for at in run) for run in found.flow.blocks.values()]
+        #: words that each block erases; None where no block does
+        self._erased = np.array(erased) if any(erased) else None
+        self._policy: tiering.Policy | None = None
+
+    @property
+    def _width(self) -> int:
+        """Words of the program in a number of the control block."""
+        return _BYTES // self._dtype.itemsize
+
+    def _room(self, words: int) -> int:
+        """The room of a number of words, in numbers of the control block."""
+        return -(-words // self._width)
+
+    def _account_of_program(self) -> tiering.Account:
+        if self._policy is not tiering.policy:
+            self._policy = tiering.policy
+            self._account = tiering.policy.account(self.program)
+        return self._account
+
+    def __call__(
+        self, words: Sequence[int] | NDArray[Any], engine: str, limit: int | None, given: Mapping[int, int]
+    ) -> FinishedRun | None:
+        """The run from these first words of memory, and from the `given` ones, address -> word; None if it does not reach the end.
+
+        `engine`: the engine that was named. A run of very many steps is left to a machine, which Ctrl-C can interrupt.
+        """
+        account = self._account_of_program()
+        expected = account.steps
+        if expected is not None and expected > BRIEF:
+            return None
+        left = BRIEF if limit is None else min(limit, BRIEF)
+        if left <= 4 * len(self.program.code):
+            return None
+        state = np.zeros(self._size, dtype=np.int64)
+        memory = state.view(self._dtype)[self._words]
+        if len(self._data):
+            memory[: len(self._data)] = self._data
+        if len(words):
+            memory[: len(words)] = words
+        for address, word in given.items():
+            memory[address] = word
+        base = ctypes.addressof(ctypes.c_char.from_buffer(state.data))
+        # The step over the end at which the program begins is taken here: `start` and `finish` do nothing.
+        state[Slot.LEFT], state[Slot.WAY], state[Slot.LOG] = left - 1, 1, base + self._log * _BYTES
+        found = self.translation
+        if found.address != self._loaded_at:
+            self._loaded_at, self._run = found.address, Translated(found.address)
+        why = self._run(
+            base,
+            base + self._registers * _BYTES,
+            base + self._memory * _BYTES,
+            len(memory),
+            None,
+            None,
+            base + self._counts * _BYTES,
+        )
+        if why != Exit.HALTED or state.item(TranslatedSlot.WINDOW):
+            if why == Exit.LIMIT and left == BRIEF:
+                account.steps = BRIEF + 1
+            return None
+        steps = left - state.item(Slot.LEFT)
+        account.steps = steps
+        tiering.record(self._decision(engine))
+        return FinishedRun(self, engine, state, memory, steps)
+
+    def erased_words(self, state: NDArray[np.int64]) -> int:
+        """The words that a run has erased."""
+        return 0 if self._erased is None else int(self._erased @ state[self._counts : self._log])
+
+    def machine(self, engine: str, state: NDArray[np.int64]) -> TieredMachine:
+        """A machine of the engine that stands where a run ended."""
+        machine = TieredMachine(self.program, engine=engine, backward=self.backward, overflow=self.overflow)
+        native = machine._taken_over()
+        words = state.view(self._dtype)
+        machine._memory[:] = words[self._words]
+        machine._registers[:] = words[self._registers * self._width :][:REGISTERS]
+        native.step_over_end(machine)
+        native.leave_machine(machine, state, Exit.HALTED, self.translation, state[self._counts : self._log])
+        machine.decision = self._decision(engine)
+        return machine
+
+    @staticmethod
+    def _decision(engine: str) -> Decision:
+        return _NAMED if engine == "translated" else _LOADED
+
+
+class FinishedRun:
+    """A run that reached the end of its program. `memory`, `retired`, `erased_bits` and `engine` are those of the machine."""
+
+    __slots__ = ("_machine", "_of", "_state", "memory", "named", "retired")
+    engine = "translated"
+
+    def __init__(self, of: WholeRuns, named: str, state: NDArray[np.int64], memory: NDArray[Any], steps: int) -> None:
+        self._of, self.named, self._state = of, named, state
+        self._machine: TieredMachine | None = None
+        self.memory, self.retired = ArrayWords(memory), steps
+
+    @property
+    def erased_bits(self) -> int:
+        """Bits lost by `erase`."""
+        return self._of.erased_words(self._state) * self._of.program.format.width
+
+    def machine(self) -> TieredMachine:
+        """A machine that stands at the end of the run; the same one each time."""
+        if self._machine is None:
+            self._machine = self._of.machine(self.named, self._state)
+        return self._machine
