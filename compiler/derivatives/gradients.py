@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from retrograd.compiler.derivatives.accumulators import Role, accumulators
 from retrograd.compiler.derivatives.activity import Storage, active_storage
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
 from retrograd.compiler.ir import statements as ir
@@ -23,11 +24,15 @@ from retrograd.isa.table import TABLE
 
 @dataclass(frozen=True)
 class Differentiated:
-    """A program with shadows. The word at `value` holds the loss, if `loss` was given."""
+    """A program with shadows. The word at `value` holds the loss, if `loss` was given.
+
+    `conditional`: it has no forward sweep, and where it traps, or does not end, only the gradient program with one gives the result.
+    """
 
     module: ir.Module
     offset: int
     value: int | None = None
+    conditional: bool = False
 
 
 def gradient(
@@ -38,12 +43,15 @@ def gradient(
     loss: int | None = None,
     scale: int = 0,
     keep: int = 0,
+    forward: bool = True,
 ) -> Differentiated:
     """P; lift(P⁻¹): cotangents of the outputs become those of the inputs, which are among the arguments' regions.
 
     `loss`: the address of an output; its value after P is copied, and its cotangent made 2^scale, so none need be given.
-    `keep`: words for cotangents of freed variables, which are erased if there are none.
+    `keep`: words for cotangents of freed variables, which are erased if there are none. `forward`: False leaves out P where it only
+    accumulates and nothing is kept; the result is then conditional.
     """
+    roles = None if forward or keep else accumulators(module, loss)
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active)
     wide, kept, before, after = _room(wide, keep)
@@ -53,19 +61,26 @@ def gradient(
         wide, result = with_region(wide, "value", 1)
         assert result.address is not None
         value = result.address
+        one = ir.Const(1 << (module.format.frac + scale))
+        seed = ir.Op(TABLE["st.add"], None, ir.Const(0), one, loss + offset)
         copy = ir.Var("t", ir.Kind.FIXED)
         load = ir.Op(TABLE["ld.add"], copy, ir.Const(0), None, loss)
-        one = ir.Const(1 << (module.format.frac + scale))
         middle = [
             ir.Local(copy),
             load,
             ir.Op(TABLE["st.add"], None, ir.Const(0), copy, value, None, result),
             load._replace(opcode=TABLE["ld.sub"]),
             ir.Delocal(copy),
-            ir.Op(TABLE["st.add"], None, ir.Const(0), one, loss + offset),
+            seed,
         ]
-    lifting = Lifting(module, Mode.COTANGENT, active, offset, kept)
+        if roles is not None:
+            middle = [seed]
+    lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles)
     back = lifting.lifted(ir.invert(module.entry))
+    if roles is not None:
+        checked = [r for r, role in roles.items() if role is not Role.UNCHECKED and isinstance(r, ir.Region)]
+        entry = (*middle, *lifting.sums.before(), *back, *lifting.sums.after(checked, loss, value))
+        return Differentiated(_assembled(wide, lifting, entry), offset, value, conditional=True)
     return Differentiated(_assembled(wide, lifting, (*module.entry, *middle, *before, *back, *after)), offset, value)
 
 

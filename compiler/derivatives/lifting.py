@@ -14,9 +14,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from retrograd.compiler.derivatives.accumulators import Accumulator, Role, Roles, passed_roles, with_carriers
 from retrograd.compiler.derivatives.activity import Storage
+from retrograd.compiler.derivatives.reverse_sweeps import Sums
 from retrograd.compiler.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
 from retrograd.compiler.ir import statements as ir
+from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
 from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.traversal import bodies, walk
@@ -62,6 +65,7 @@ class Lifting:
         *,
         taken: Collection[str] = (),
         anonymous: bool = False,
+        roles: Roles | None = None,
     ) -> None:
         self.module = module
         self.w = module.format
@@ -76,7 +80,11 @@ class Lifting:
         self._taken = {*module.procedures, *taken}
         self._vars: dict[ir.Var, ir.Var] = {}
         self._regions: dict[ir.Region, ir.Region] = {}
-        self._labels: dict[tuple[str, bool], str] = {}
+        self._labels: dict[tuple[str, bool, frozenset[tuple[Accumulator, Role]]], str] = {}
+        self._accesses = AccessAnalysis(module)
+        #: the variables in place of accumulators, and the accumulators of the block that is being lifted
+        self.sums = Sums(ir.Var("magnitude", ir.Kind.FIXED), ir.Var("total", ir.Kind.FIXED))
+        self._roles: Roles = roles or {}
 
     # ------------------------------------------------------------------ shadows
 
@@ -107,7 +115,11 @@ class Lifting:
 
     def lifted(self, block: ir.Block) -> ir.Block:
         """The block with shadows, in the order of its execution."""
-        return tuple(self.block(block, set()))
+        outer = self._roles
+        self._roles = with_carriers(block, outer)
+        lifted = tuple(self.block(block, set()))
+        self._roles = outer
+        return lifted
 
     def block(self, block: Sequence[ir.Node], zero: set[ir.Var]) -> list[ir.Node]:
         """`zero`: the shadows known to be zero, before and, changed, after."""
@@ -193,6 +205,10 @@ class Lifting:
             together.append((step, value))
         moved += self._gains(op, together, zero)
         moved += self._promised(op, zero)
+        if self._roles:
+            role = self._roles.get(op.region if facts(op.opcode).stores else op.d)  # type: ignore[arg-type]
+            if role is not None:
+                return [*moved, *self.sums.in_place_of(op, role, self.w)]
         return [op, *moved] if found.after else [*moved, op]
 
     def _is_zero(self, op: ir.Op, p: str, zero: set[ir.Var]) -> bool:
@@ -301,13 +317,16 @@ class Lifting:
             given.append(shadow)
         pairs = () if self._anonymous else zip(call.regions, callee.regions, strict=True)
         regions = [self.region(r) for r, p in pairs if self.is_active(p)]
-        args = (*call.args, *given, *([] if self.kept is None else [self.kept.pointer]))
-        label = self.version(callee, call.backward)
+        roles = passed_roles(call, callee, self._roles, self._accesses) if self._roles else {}
+        own = [*([] if self.kept is None else [self.kept.pointer]), *self.sums.of(roles.values())]
+        args = (*call.args, *given, *own)
+        label = self.version(callee, call.backward, roles)
         return [*before, ir.Call(label, args, (*call.regions, *regions), False, call.span), *after]
 
-    def version(self, p: ir.Procedure, backward: bool) -> str:
-        """The lifted procedure, or its inverse lifted, by name."""
-        key = (p.name, backward)
+    def version(self, p: ir.Procedure, backward: bool, roles: Roles | None = None) -> str:
+        """The lifted procedure, or its inverse lifted, by name. `roles`: the accumulators among its parameters and regions."""
+        roles = roles or {}
+        key = (p.name, backward, frozenset(roles.items()))
         if key in self._labels:
             return self._labels[key]
         label = f"{p.name}.{'inverse.' if backward else ''}{self.mode.value}"
@@ -316,16 +335,18 @@ class Lifting:
         self._taken.add(label)
         self._labels[key] = label
         shadows = [(i, c) for i, x in enumerate(p.params) if (c := self.shadow(x)) is not None]
-        params = (*p.params, *(c for _, c in shadows), *([] if self.kept is None else [self.kept.pointer]))
+        own = [*([] if self.kept is None else [self.kept.pointer]), *self.sums.of(roles.values())]
+        params = (*p.params, *(c for _, c in shadows), *own)
         named = () if self._anonymous else p.regions
         regions = (*p.regions, *(self.region(r) for r in named if self.is_active(r)))
         written = set(p.written)
         for at, (i, _) in enumerate(shadows, len(p.params)):
             if self.mode is Mode.COTANGENT or i in p.written:
                 written.add(at)
-        if self.kept is not None:
-            written.add(len(params) - 1)
+        written.update(range(len(params) - len(own), len(params)))
+        outer, self._roles = self._roles, roles
         body = self.lifted(ir.invert(p.body) if backward else p.body)
+        self._roles = outer
         self.procedures[label] = replace(
             p, name=label, params=params, regions=regions, body=body, written=frozenset(written)
         )

@@ -48,6 +48,12 @@ class ElementTrap(ProgramTrap):
         super().__init__(replace(diagnostic, message=f"element {element}: {diagnostic.message}"), machine, trap)
         self.element = element
 
+    def renumbered(self, element: int) -> ElementTrap:
+        """The same trap as that of another element."""
+        d = self.diagnostics[0]
+        plain = replace(d, message=d.message.removeprefix(f"element {self.element}: "))
+        return ElementTrap(plain, self.machine, self.trap, element)
+
 
 @dataclass
 class BatchWords:
@@ -67,6 +73,17 @@ class BatchWords:
     traps: dict[int, ElementTrap] = field(default_factory=dict)
     #: cycles of each element on the co-processor, by the cycle model (docs/reference/timing.md); None unless requested
     cycles: Counts | None = None
+    #: elements that did not end, of which no machine has given the trap: see `run_rows`
+    failed: list[int] = field(default_factory=list)
+
+    def replace_rows(self, which: Sequence[int], other: BatchWords) -> None:
+        """Put another batch in the place of these elements, which did not end."""
+        self.after[which], self.steps[which], self.erased_bits[which] = other.after, other.steps, other.erased_bits
+        if self.cycles is not None and other.cycles is not None:
+            self.cycles[which] = other.cycles
+        self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
+        self.traps = {which[i]: trap.renumbered(which[i]) for i, trap in other.traps.items()}
+        self.failed = [which[i] for i in other.failed]
 
 
 def run_rows(
@@ -78,12 +95,14 @@ def run_rows(
     *,
     progress: bool | None = None,
     counted: Callable[[int, Machine], object] | None = None,
+    explain: bool = True,
 ) -> BatchWords:
     """Run the program for every row. Raises InputError RG1001, DeviceError; traps are part of the result.
 
     `kept`, `summed`: the memory that is returned of each element, and that is added up over all. `progress`: whether a bar is
     shown; None shows one on a terminal after a second. `counted(i, machine)` is called with each element's machine at
-    its end: machines run the elements one after the other then, since only machines keep all counts.
+    its end: machines run the elements one after the other then, since only machines keep all counts. `explain`: False leaves
+    elements that fail in an engine in `failed`, without their traps.
     """
     found = engine_named(settings.engine)
     settings = replace(settings, max_steps=limit_of(settings.max_steps))
@@ -114,7 +133,7 @@ def run_rows(
         else:
             first = _by_machines(compiled, steps, alone, bar)
         if first < len(rows):
-            _compiled(compiled, out, rows, first, found, alone, bar)
+            _compiled(compiled, out, rows, first, found, alone, bar, explain)
     return out
 
 
@@ -153,6 +172,7 @@ def _compiled(
     engine: str,
     alone: _SequentialRunner,
     bar: Callable[[int], object],
+    explain: bool,
 ) -> None:
     """The rows from `first` on by an engine that takes them as one."""
     if engine == "threaded":
@@ -189,9 +209,12 @@ def _compiled(
     for counts in (out.steps, out.erased_bits, out.cycles):
         if counts is not None:
             counts[first + ran.failed] = 0
-    # A machine gives the trap of each row that failed, and meets a limit to the step.
-    if len(ran.failed):
-        alone.run((first + int(i) for i in ran.failed), "auto", lambda _: None)
+    failed = [first + int(i) for i in ran.failed]
+    if not explain:
+        out.failed = failed
+    elif failed:
+        # A machine gives the trap of each row that failed, and meets a limit to the step.
+        alone.run(failed, "auto", lambda _: None)
     out.engine = name
 
 

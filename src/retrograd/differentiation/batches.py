@@ -41,7 +41,7 @@ def batch_gradient(
     if b.plan.compiled.emitted.externals:
         run_rows(b.plan.compiled, b.loaded, [], (), requested.run)
     batch, loaded, scale, w = b.batch, b.loaded, b.plan.scale, b.plan.compiled.format
-    rows = run_rows(b.plan.program.compiled, loaded, b.kept, b.summed, RunSettings(engine=requested.run.engine))
+    rows = b.plan.program.run_rows(loaded, b.kept, b.summed, RunSettings(engine=requested.run.engine))
     for i in sorted(rows.traps):
         # The message is that of the element's own gradient.
         try:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Loaded
-from retrograd.batch.runs import run_rows
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, StructType, Type
 from retrograd.compiler.lower import Argument
@@ -151,7 +150,7 @@ class _Rows:
             seeds = np.zeros((len(some), y.type.size), dtype=np.uint64)
             for row, group in zip(seeds, some, strict=True):
                 row[list(group)] = one
-            ran = run_rows(program.compiled, Loaded(ranges, seeds, self.initial), kept, (), settings)
+            ran = program.run_rows(Loaded(ranges, seeds, self.initial), kept, (), settings)
             if ran.traps:
                 # The message is that of the single run.
                 group = some[min(ran.traps)]

@@ -1,7 +1,7 @@
 """Derivatives as programs: the compiler's transformations, applied to a compiled function.
 
     tangent program    (x, ẋ) -> (y, ẏ)                 runs forward
-    gradient program   (x, ȳ) -> (x, x̄)                 runs forward and back: P; L̄ += 1; lift(P⁻¹)
+    gradient program   (x, ȳ) -> (x, x̄)                 runs forward and back: P; L̄ += 1; lift(P⁻¹); back only where P accumulates
     second order       tangents of the gradient program: (x, ẋ) -> (L, ∂L/∂x, H ẋ)
 
 These programs need no differentiation mode, so every engine runs them, batches included. Differentiation mode of the machine and of
@@ -14,34 +14,80 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
+from retrograd.batch.arguments import Loaded
+from retrograd.batch.runs import DEFAULT, BatchWords, run_rows
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Compiled, real_regions
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.lower import Argument
 from retrograd.functions.execution import Finished, ProgramTrap, execute, finished, load
-from retrograd.functions.requests import Request
+from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.traps import explain
+from retrograd.simulator.engines.batch.layout import Range
 from retrograd.simulator.machine import Machine, Trap
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+#: the instructions that a conditional program may execute
+_LIMIT = 1 << 28
+
+
+@dataclass
 class DerivedProgram:
-    """A derived program. Offsets lead from an argument's address to its tangents, to its cotangents, and from those to theirs."""
+    """A derived program. Offsets lead from an argument's address to its tangents, to its cotangents, and from those to theirs.
+
+    Without a forward sweep a program is conditional: where it traps, or takes too long, the program that `complete` makes is run in its place.
+    """
 
     compiled: Compiled
     tangents: int
     cotangents: int = 0
     #: the address of the loss's value
     value: int = 0
+    #: makes the same program with a forward sweep; None where `compiled` has one
+    complete: Callable[[], Compiled] | None = None
 
     def run(self, values: list[Any], given: Mapping[int, int], engine: str = "auto") -> Finished:
         """The run from these arguments and words (address -> word). Raises InputError, ProgramTrap. `rg.external` blocks are not executed."""
-        return finished(self.compiled, values, engine=engine, given=given)
+        if self.complete is None:
+            return finished(self.compiled, values, engine=engine, given=given)
+        try:
+            return finished(self.compiled, values, engine=engine, given=given, max_steps=_LIMIT)
+        except ProgramTrap:
+            whole = self._whole()
+        ran = whole.run(values, given, engine)
+        self._prefer(whole)
+        return ran
+
+    def run_rows(
+        self, loaded: Loaded, kept: Sequence[Range], summed: Sequence[Range] = (), settings: RunSettings = DEFAULT
+    ) -> BatchWords:
+        """A batch of these runs: see `retrograd.batch.runs.run_rows`."""
+        if self.complete is None:
+            return run_rows(self.compiled, loaded, kept, summed, settings)
+        found = run_rows(self.compiled, loaded, kept, summed, replace(settings, max_steps=_LIMIT), explain=False)
+        failed = sorted({*found.failed, *found.traps})
+        if failed:
+            whole = self._whole()
+            rows = Loaded(loaded.ranges, loaded.rows[failed], loaded.shared)
+            found.replace_rows(failed, whole.run_rows(rows, kept, summed, settings))
+            if 2 * (len(failed) - len(found.traps)) > len(loaded.rows):
+                self._prefer(whole)
+        return found
+
+    def _whole(self) -> DerivedProgram:
+        """The program with a forward sweep."""
+        assert self.complete is not None
+        return replace(self, compiled=self.complete(), complete=None)
+
+    def _prefer(self, whole: DerivedProgram) -> None:
+        """Run the program with a forward sweep from now on: a condition that fails once is likely to fail again."""
+        self.compiled, self.complete = whole.compiled, None
 
 
 def ended(compiled: Compiled, machine: Machine) -> Machine:
@@ -88,8 +134,8 @@ def kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], T]) -> T:
 def gradient_program(compiled: Compiled, backward: bool) -> DerivedProgram:
     """(x, ȳ) -> (x, x̄) for all arguments; with `backward`, of the inverse."""
     regions = real_regions(compiled.lowered)
-    made = gradient(_oriented(compiled, backward), regions, regions)
-    return replace(_program(compiled, made), tangents=0, cotangents=made.offset)
+    module = _oriented(compiled, backward)
+    return _gradient(compiled, lambda forward: gradient(module, regions, regions, forward=forward))
 
 
 def loss_gradient_program(
@@ -98,14 +144,18 @@ def loss_gradient_program(
     """x -> (x, ∂L/∂x of the arguments `wanted`, L): the cotangent of the loss begins as 2^scale."""
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
     outputs = real_regions(compiled.lowered, [loss.name])
-    made = gradient(_oriented(compiled, backward), inputs, outputs, loss=loss.address, scale=scale)
-    return replace(_program(compiled, made), tangents=0, cotangents=made.offset, value=made.value or 0)
+    module = _oriented(compiled, backward)
+    return _gradient(
+        compiled,
+        lambda forward: gradient(module, inputs, outputs, loss=loss.address, scale=scale, forward=forward),
+    )
 
 
 def tangent_program(compiled: Compiled, backward: bool) -> DerivedProgram:
     """(x, ẋ) -> (y, ẏ) for all arguments; with `backward`, of the inverse."""
     regions = real_regions(compiled.lowered)
-    return _program(compiled, dual(_oriented(compiled, backward), regions, regions))
+    made = dual(_oriented(compiled, backward), regions, regions)
+    return DerivedProgram(_emitted(compiled, made), made.offset)
 
 
 def second_order_program(
@@ -115,18 +165,30 @@ def second_order_program(
     module = _oriented(compiled, backward)
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
     outputs = real_regions(compiled.lowered, [loss.name])
-    first = gradient(module, inputs, outputs, loss=loss.address, scale=scale)
-    reached = {r.address + first.offset for r in inputs if r.address is not None}
-    cotangents = [r for r in first.module.regions if r.address in reached]
-    second = dual(first.module, inputs, cotangents)
-    return replace(_program(compiled, second), cotangents=first.offset, value=first.value or 0)
+
+    def made(forward: bool) -> tuple[Differentiated, Differentiated]:
+        first = gradient(module, inputs, outputs, loss=loss.address, scale=scale, forward=forward)
+        reached = {r.address + first.offset for r in inputs if r.address is not None}
+        cotangents = [r for r in first.module.regions if r.address in reached]
+        return first, dual(first.module, inputs, cotangents)
+
+    first, second = made(False)
+    complete = cache(lambda: _emitted(compiled, made(True)[1])) if first.conditional else None
+    return DerivedProgram(_emitted(compiled, second), second.offset, first.offset, first.value or 0, complete)
+
+
+def _gradient(compiled: Compiled, make: Callable[[bool], Differentiated]) -> DerivedProgram:
+    """The gradient program that `make(forward)` gives, without a forward sweep where that is possible."""
+    made = make(False)
+    complete = cache(lambda: _emitted(compiled, make(True))) if made.conditional else None
+    return DerivedProgram(_emitted(compiled, made), 0, made.offset, made.value or 0, complete)
 
 
 def _oriented(compiled: Compiled, backward: bool) -> Module:
     return ~compiled.module if backward else compiled.module
 
 
-def _program(compiled: Compiled, derived: Differentiated) -> DerivedProgram:
+def _emitted(compiled: Compiled, derived: Differentiated) -> Compiled:
     # A derived program may pass the marks of `rg.external` blocks several times: see `execute_externals`.
     emitted = replace(emit(derived.module), externals={})
-    return DerivedProgram(replace(compiled, module=derived.module, emitted=emitted), derived.offset)
+    return replace(compiled, module=derived.module, emitted=emitted)

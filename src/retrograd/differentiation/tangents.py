@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Loaded
-from retrograd.batch.runs import run_rows
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import Type
@@ -254,7 +253,7 @@ class _SecondOrder:
                 given = _given(self.compiled, z, vectors[-1], self.words[z.name], 0, "vector")
                 for address, word in given.items():
                     row[firsts[z.name] + address - z.address] = word
-            ran = run_rows(p.compiled, Loaded(ranges, rows, memory), kept, (), RunSettings(engine=self.of.run.engine))
+            ran = p.run_rows(Loaded(ranges, rows, memory), kept, (), RunSettings(engine=self.of.run.engine))
             if ran.traps:
                 z, i = some[min(ran.traps)]
                 self.run({z.name: np.eye(1, z.type.size, i)[0]})  # the message is that of the single run
