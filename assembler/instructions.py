@@ -114,18 +114,19 @@ class Instructions:
             word ^= (ra ^ rb) << RA_SHIFT | (ra ^ rb) << RB_SHIFT
         for x, y in form.distinct:
             if (word >> x ^ word >> y) & 255 == 0:
-                raise self._aliased(name, word >> x & 255, parts, column)
+                raise self._aliased(name, form.opcode, word >> x & 255, parts, column)
         self.layout.emit(word, self.layout.sources.position(start, column + len(rest.rstrip())), fixup)
         return fixup is None
 
-    def _aliased(self, name: str, register: int, parts: list[str], column: int) -> TextFault:
+    def _aliased(self, name: str, opcode: Opcode, register: int, parts: list[str], column: int) -> TextFault:
         """The fault of naming a second time a register that is written, at the second of the two."""
         at, seen = column, False
+        of = "" if opcode.writes != ("m",) else "the cotangent of "
         for part in parts:
             found = name_in(part)
             if found is not None and self.symbols.registers.get(found[0]) == register:
                 if seen:
-                    message = f"`{name}` writes r{register} and also names it a second time"
+                    message = f"`{name}` writes {of}r{register} and also names it a second time"
                     return TextFault("RG0108", message, at + found.start(), at + found.end())
                 seen = True
             at += len(part) + 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError
-from retrograd.isa.entries import Opcode
+from retrograd.isa.entries import REGISTER_PLACES, Opcode
 from retrograd.isa.table import TABLE, Table
 
 CODE_SHIFT, RD_SHIFT, RA_SHIFT, RB_SHIFT = 56, 48, 40, 32
@@ -53,7 +53,8 @@ def illegality(i: Instruction) -> str | None:
             return f"{i.opcode.name}: field {name} is not used and must be zero, not {getattr(i, name)}"
     for x, y in i.opcode.distinct:
         if getattr(i, x) == getattr(i, y):
-            return f"{i.opcode.name}: {x} and {y} are both r{getattr(i, x)}, but {x} is written"
+            of = "" if REGISTER_PLACES[x] in i.opcode.writes else "the cotangent of "
+            return f"{i.opcode.name}: {x} and {y} are both r{getattr(i, x)}, but {of}{x} is written"
     if i.opcode.negates_immediate and i.imm == IMMEDIATE_MIN:
         return f"{i.opcode.name}: the offset −2^31 has no inverse in 32 bits"
     return None

@@ -43,6 +43,8 @@ def bar(name: str) -> str:
 #: place -> the field of the encoding that names it
 REGISTER_FIELDS = {"d": "rd", "a": "ra", "b": "rb"}
 
+REGISTER_PLACES = {name: p for p, name in REGISTER_FIELDS.items()}
+
 #: how an operand is written: a register, a memory word, a constant, the label of the partner branch
 OperandKind = Literal["rd", "ra", "rb", "[ra+imm]", "imm", "target"]
 
@@ -273,9 +275,10 @@ class Opcode:
 
     @cached_property
     def distinct(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of register fields that must not name the same register: (written, any other)."""
+        """Pairs of register fields that must not name the same register: (rd or another written one, any other)."""
         registers = [f for f in ("rd", "ra", "rb") if f in self.fields]
-        changed = [REGISTER_FIELDS[p] for p in self.writes if p in REGISTER_FIELDS]
+        # With D = 1 the cotangent of rd is written even where rd is only read.
+        changed = [f for f in registers if f == "rd" or f in {REGISTER_FIELDS.get(p) for p in self.writes}]
         pairs = [(x, y) for x in changed for y in registers if x != y]
         return tuple(p for i, p in enumerate(pairs) if p[::-1] not in pairs[:i])
 

@@ -58,9 +58,9 @@ def _nonzero_divisor(w: Format) -> tuple[Guard, ...]:
     return (Guard(b.ne(0), "RG0402", culprit=b),)
 
 
-def _product_fits(w: Format) -> tuple[Guard, ...]:
-    low, high = mul_round(a, b, w.frac), mul_round(a, b, w.frac + w.width)
-    return (Guard(_fits(high, low, w), "RG0404", mode="overflow", culprit=a),)
+def _product_fits(x: Expr, y: Expr, w: Format) -> tuple[Guard, ...]:
+    low, high = mul_round(x, y, w.frac), mul_round(x, y, w.frac + w.width)
+    return (Guard(_fits(high, low, w), "RG0404", mode="overflow", culprit=x),)
 
 
 def _quotient_fits(w: Format) -> tuple[Guard, ...]:
@@ -204,7 +204,7 @@ ENTRIES: tuple[Entry, ...] = (
     Function("fmov", 0x68, FIXED, lambda w: a, "Update by a fixed-point register, the sum checked for overflow.",
              checked=True, shorthand="f{}"),
     Function("fmul", 0x6C, FIXED, lambda w: mul_round(a, b, w.frac), "Product, to nearest, ties up.",
-             guards=_product_fits, checked=True),
+             guards=lambda w: _product_fits(a, b, w), checked=True),
     Function("fdiv", 0x70, FIXED, lambda w: div_round(a, b, w.frac), "Quotient, to nearest, ties up.",
              guards=_quotient_fits, checked=True),
     Function("fsqrt", 0x74, FIXED, lambda w: sqrt_round(a, w.frac), "Square root, to nearest.",
@@ -221,6 +221,15 @@ ENTRIES: tuple[Entry, ...] = (
     Function("fatan2", 0x8C, FIXED, lambda w: angles.atan2(a, b, w)[0],
              "The angle of the vector (rb, ra) in (−π, π], to nearest.", checked=True,
              guards=_some_angle, partials=partials.atan2),
+    # fixed point, with an operand in memory
+    Function("fld", 0xAC, FIXED, lambda w: m, "Update by a fixed-point memory word, the sum checked for overflow.",
+             checked=True),
+    Function("fst", 0xB0, FIXED, lambda w: b, "Update of a memory word by a fixed-point register, the sum checked for overflow.",
+             target="m", checked=True),
+    Function("fmulld", 0xB4, FIXED, lambda w: mul_round(b, m, w.frac), "Product of a register and a memory word, to nearest, ties up.",
+             guards=lambda w: _product_fits(b, m, w), checked=True),
+    Function("fmulst", 0xB8, FIXED, lambda w: mul_round(d, b, w.frac), "Update of a memory word by a product, to nearest, ties up.",
+             target="m", guards=lambda w: _product_fits(d, b, w), checked=True),
     # conversions
     Function("itof", 0x90, "conversions", lambda w: a << w.frac, "Integer to fixed.",
              guards=_integer_fits, differentiable=False, checked=True),

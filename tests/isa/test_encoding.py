@@ -164,10 +164,10 @@ def test_aliases_are_refused(every: Every) -> None:
 
 
 def check_what_is_written_is_distinct_from_every_other_register(name: str) -> None:
-    """The alias rule, from the written and the named registers only: isa.md's `rd ∉ {ra, rb}`."""
+    """The alias rule, from rd and the written and the named registers only: isa.md's `rd ∉ {ra, rb}`."""
     opcode = TABLE[name]
     named = [f for f in ("rd", "ra", "rb") if f in opcode.fields]
-    changed = {{"d": "rd", "a": "ra", "b": "rb"}.get(p) for p in opcode.writes}
+    changed = {{"d": "rd", "a": "ra", "b": "rb"}.get(p) for p in opcode.writes} | ({"rd"} & opcode.fields)
     expected = {frozenset((x, y)) for x in changed if x for y in named if x != y}
     assert {frozenset(pair) for pair in opcode.distinct} == expected
     # Nothing more is refused: two registers that are only read may be the same.
@@ -186,6 +186,7 @@ def test_the_alias_rule_by_hand() -> None:
     assert TABLE["ld.add"].distinct == (("rd", "ra"),)
     assert TABLE["exch"].distinct == (("rd", "ra"),)
     assert TABLE["st.add"].distinct == ()
+    assert TABLE["fmulst.add"].distinct == (("rd", "ra"), ("rd", "rb"))
     assert TABLE["goto.lt"].distinct == ()
     assert TABLE["neg"].distinct == ()
 

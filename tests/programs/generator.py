@@ -94,6 +94,8 @@ class Shapes:
     risky: tuple[Shape, ...]
     #: writing nothing, trapping where a register is not zero
     promises: tuple[Shape, ...]
+    #: guarded, with an operand in memory
+    untamed: tuple[Shape, ...]
     #: the ones of `plain` with a memory operand
     memory: tuple[Shape, ...]
 
@@ -107,7 +109,8 @@ def is_data(opcode: Opcode, table: Table) -> bool:
 
 def shape_of(opcode: Opcode) -> Shape:
     """Operands by what happens to them."""
-    changed = {REGISTER_FIELDS[p] for p in opcode.writes if p in REGISTER_FIELDS}
+    # rd differs from all other registers, also where it is only read.
+    changed = {REGISTER_FIELDS[p] for p in opcode.writes if p in REGISTER_FIELDS} | ({"rd"} & opcode.fields)
     fields = [kind for kind in opcode.operands if kind in _SHIFTS]
     return Shape(
         opcode.name,
@@ -138,7 +141,14 @@ def _holds(opcode: Opcode, w: Format, words: tuple[int, int]) -> bool:
 @cache
 def shapes(table: Table, w: Format, allow: Callable[[Opcode], bool] | None = None) -> Shapes:
     """The data instructions of the table, sorted by what drawing one must mind."""
-    kinds: dict[str, list[Shape]] = {"plain": [], "guarded": [], "risky": [], "promises": [], "memory": []}
+    kinds: dict[str, list[Shape]] = {
+        "plain": [],
+        "guarded": [],
+        "risky": [],
+        "untamed": [],
+        "promises": [],
+        "memory": [],
+    }
     for opcode in table:
         if not is_data(opcode, table) or (allow is not None and not allow(opcode)):
             continue
@@ -148,7 +158,10 @@ def shapes(table: Table, w: Format, allow: Callable[[Opcode], bool] | None = Non
         if not opcode.writes:
             kinds["promises"].append(shape)
         elif any(guard != NOT_JUMPING for guard in opcode.guards(w)):
-            if _holds(opcode, w, _ones(w)):
+            if shape.memory:
+                # Words of memory are not tame.
+                kinds["untamed"].append(shape)
+            elif _holds(opcode, w, _ones(w)):
                 kinds["guarded"].append(shape)
             elif _holds(opcode, w, (1, 3)):
                 kinds["guarded"].append(replace(shape, integer=True))
@@ -273,6 +286,8 @@ class _Writer:
                 readable = tame if x < 0.9 else self.calm + tame if x < 0.98 else self.readable
                 if kinds.risky and r() < 0.01:
                     shape = kinds.risky[int(r() * len(kinds.risky))]
+                if kinds.untamed and r() < 0.02:
+                    shape = kinds.untamed[int(r() * len(kinds.untamed))]
                 out.append(self.draw(shape, self.calm_now, readable, self.zero, offset))
             else:
                 shape = plain[int(r() * len(plain))]

@@ -167,7 +167,7 @@ def check_random_stop(make: Make, case: Any, overflow: bool) -> None:
     stop = rng.randint(1, steps)
     assert machine.run(stop).steps == stop
     middle = machine.state()
-    outcome = machine.run_back()
+    outcome = machine.run_back(stop + 1)
     assert outcome == rg.Outcome(rg.Stop.HALTED, stop)
     assert machine.state() == before
 

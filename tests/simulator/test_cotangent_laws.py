@@ -264,7 +264,7 @@ def fits_exactly(opcode: Opcode, w: rg.Format, case: Case) -> bool:
     before = case.file(w)
     store: dict[Any, int] = {where[bar(p)]: before[bar(p)] for p in PLACES}
     effects = lift(opcode, w)
-    if a == b and len(effects) == 2:
+    if a == b and {getattr(effect, "place", "") for effect in effects} == {bar("a"), bar("b")}:
         first, second = effects
         assert isinstance(first, Update)
         assert isinstance(second, Update)
