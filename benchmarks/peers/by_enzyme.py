@@ -110,6 +110,7 @@ void errors(enzyme::tensor<double, N, 2>& out, const enzyme::tensor<double, N, 1
 }
 """
 
+#: the sum of exponentials is rescaled at each new maximum: Enzyme 0.0.16 has wrong gradients of an array that is written for each point
 _MIXTURE = """
 template<std::size_t K, std::size_t D, std::size_t L, std::size_t N>
 void mixture(enzyme::tensor<double, 1>& out, const enzyme::tensor<double, K>& alphas,
@@ -129,7 +130,7 @@ void mixture(enzyme::tensor<double, 1>& out, const enzyme::tensor<double, K>& al
         offsets[j] = alphas[j] + trace;
     }
     for (std::size_t i = 0; i < N; i++) {
-        double terms[K], largest = -1e300;
+        double largest = -1e300, sum = 0;
         for (std::size_t j = 0; j < K; j++) {
             double square = 0;
             for (std::size_t row = 0; row < D; row++) {
@@ -138,11 +139,14 @@ void mixture(enzyme::tensor<double, 1>& out, const enzyme::tensor<double, K>& al
                     y += icf[j][D + c * (2 * D - c - 1) / 2 + row - c - 1] * (x[i][c] - means[j][c]);
                 square += y * y;
             }
-            terms[j] = offsets[j] - 0.5 * square;
-            if (terms[j] > largest) largest = terms[j];
+            double term = offsets[j] - 0.5 * square;
+            if (term > largest) {
+                sum = sum * __builtin_exp(largest - term) + 1;
+                largest = term;
+            } else {
+                sum += __builtin_exp(term - largest);
+            }
         }
-        double sum = 0;
-        for (std::size_t j = 0; j < K; j++) sum += __builtin_exp(terms[j] - largest);
         total += __builtin_log(sum) + largest;
     }
     double largest = alphas[0], sum = 0;
