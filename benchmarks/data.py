@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.examples.gmm import Mixture
 
-__all__ = ["Bodies", "Embeddings", "Measurements", "Mixture", "Numbers", "SparsePair"]
+__all__ = ["Bodies", "Embeddings", "Measurements", "Mixture", "Numbers", "SparsePair", "Wave"]
 
 Reals = NDArray[np.float64]
 Integers = NDArray[Any]
@@ -80,3 +80,22 @@ class Bodies:
     gm: Reals
     steps: int
     h: float
+
+
+@dataclass(frozen=True)
+class Wave:
+    """Fields q and p, and the medium c, on a grid; `steps` steps; the misfit of q on a line of cells from numbers that were seen."""
+
+    q: Reals
+    p: Reals
+    c: Reals
+    seen: Reals
+    line: int
+    steps: int
+
+    def misfit(self, q: Reals) -> tuple[float, Reals]:
+        """(Σᵢ (q[i, line] − seenᵢ)², its gradient by q)."""
+        off = q[:, self.line] - self.seen
+        by_q = np.zeros_like(q)
+        by_q[:, self.line] = 2 * off
+        return float(off @ off), by_q

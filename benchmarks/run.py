@@ -37,6 +37,8 @@ SCHEMA = "retrograd.bench/2"
 PEER_TOLERANCE = 1e-10
 #: limits of the slow engines: steps, and elements; they run the elements in sequence, each on a machine that Python sets up
 STEPS = {"threaded": (2_000_000, 20_000_000), "reference": (30_000, 100_000)}
+#: a single run of more steps is left to the translation
+LONGEST = 50_000_000
 ELEMENTS = 300
 #: repeats, and seconds for all repeats of one system: quick, and full
 REPEATS, BUDGET = (3, 7), (0.25, 6.0)
@@ -241,7 +243,8 @@ def _problem(problem: Problem, peers: Sequence[Peer], sizes: Sizes, say: Say) ->
             one.systems.append(_System(task.what, "translated", True, "failed", _reason(error)))
         for peer in peers:
             say(f"{problem.size}: {task.what} by {peer.name}", False)
-            one.systems.append(_ask_peer(peer, task, problem))
+            for name, made in peer.systems(type(task.data), task.what).items():
+                one.systems.append(_ask_peer(name, made, task, problem))
     ready = {(s.what, s.name): s for one in asked for s in one.systems if s.status == "timed"}
     say(f"{problem.size}: timing {len(ready)} systems", False)
     tasks = {f"{what} by {name}": s.call for (what, name), s in ready.items() if s.call is not None}
@@ -317,7 +320,7 @@ def _slow(
     elements = int(np.searchsorted(total, limit, side="right"))
     elements = min(elements, ELEMENTS)
     if elements == 0:
-        if engine == "reference":
+        if engine == "reference" or first.steps[0] > LONGEST:
             system.status, system.reason = "left out", f"one run takes {int(first.steps[0])} instructions"
             return system
         elements = 1
@@ -331,9 +334,8 @@ def _slow(
     return system
 
 
-def _ask_peer(peer: Peer, task: Task, problem: Problem) -> _System:
-    system = _System(task.what, peer.name, False)
-    made = peer.tasks().get((type(task.data), task.what))
+def _ask_peer(name: str, made: Callable[[Any], Prepared] | None, task: Task, problem: Problem) -> _System:
+    system = _System(task.what, name, False)
     if made is None:
         system.status, system.reason = "not written", "this workload is not written with it here"
         return system

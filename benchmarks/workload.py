@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +33,17 @@ class Task:
     what: str
     #: data of the peers: a dataclass of arrays, see `benchmarks.data`
     data: Any
-    #: the first numbers of the result, by a reference in float64
-    exact: Reals
+    #: the first numbers of the result, by a reference in float64, or a function that computes them when they are first used
+    exact: Reals | Callable[[], Reals]
     #: tolerance of our result: relative to the largest of them, or to 1 with `absolute`
     tolerance: float
     ours: Callable[[], Ours]
     absolute: bool = False
+
+    @functools.cached_property
+    def reference(self) -> Reals:
+        """`exact`, computed."""
+        return self.exact() if callable(self.exact) else self.exact
 
     def error(self, found: Any) -> float:
         """The largest difference from the reference, relative as for the tolerance; NaN counts as infinite."""
@@ -48,10 +54,10 @@ class Task:
         return self._distance(found, self._largest())
 
     def _largest(self) -> float:
-        return float(np.abs(self.exact).max()) or 1.0
+        return float(np.abs(self.reference).max()) or 1.0
 
     def _distance(self, found: Any, unit: float) -> float:
-        flat, exact = np.ravel(np.asarray(found, dtype=float)), np.ravel(self.exact)
+        flat, exact = np.ravel(np.asarray(found, dtype=float)), np.ravel(self.reference)
         if len(flat) < len(exact) or not np.isfinite(flat).all():
             return float("inf")
         return float(np.abs(flat[: len(exact)] - exact).max() / unit)

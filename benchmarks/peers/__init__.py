@@ -82,6 +82,15 @@ class Peer:
         found: dict[tuple[type, str], Callable[[Any], Prepared]] = importlib.import_module(self.home).TASKS
         return found
 
+    def ways(self) -> dict[str, dict[tuple[type, str], Callable[[Any], Prepared]]]:
+        """Other ways of the same tasks, by name: each is a system of its own, `name-way`."""
+        return getattr(importlib.import_module(self.home), "WAYS", {})
+
+    def systems(self, kind: type, what: str) -> dict[str, Callable[[Any], Prepared] | None]:
+        """The functions that make a task ready, by name of the system; None for a task that is not written with the peer."""
+        others = {f"{self.name}-{way}": tasks.get((kind, what)) for way, tasks in self.ways().items()}
+        return {self.name: self.tasks().get((kind, what))} | {name: made for name, made in others.items() if made}
+
 
 def _peer(name: str, module: str, distribution: str, program: str = "") -> Peer:
     return Peer(name, module, distribution, f"retrograd.benchmarks.peers.by_{name}", program)

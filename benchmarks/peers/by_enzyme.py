@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.data import Embeddings, Measurements, Mixture, Numbers, SparsePair
+from retrograd.benchmarks.data import Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
 from retrograd.benchmarks.peers import Prepared, flat
 from retrograd.benchmarks.peers.by_jax import jax, jitted
 
@@ -175,13 +175,29 @@ void trace(enzyme::tensor<double, 1>& out, const enzyme::tensor<double, P>& a, c
 }
 """
 
+_WAVE = """
+template<std::size_t N, std::size_t M>
+void wave(enzyme::tensor<double, N, M>& out, enzyme::tensor<double, N, M>& p, const enzyme::tensor<double, N, M>& q0,
+          const enzyme::tensor<double, N, M>& p0, const enzyme::tensor<double, N, M>& c) {
+    for (std::size_t i = 0; i < N; i++)
+        for (std::size_t j = 0; j < M; j++) { out[i][j] = q0[i][j]; p[i][j] = p0[i][j]; }
+    for (int t = 0; t < %(steps)d; t++) {
+        for (std::size_t i = 1; i < N - 1; i++)
+            for (std::size_t j = 1; j < M - 1; j++)
+                p[i][j] += c[i][j] * (out[i - 1][j] + out[i + 1][j] + out[i][j - 1] + out[i][j + 1] - 4 * out[i][j]);
+        for (std::size_t i = 1; i < N - 1; i++)
+            for (std::size_t j = 1; j < M - 1; j++) out[i][j] += p[i][j];
+    }
+}
+"""
 
-def _function(source: str, name: str, shape: tuple[int, ...]) -> Callable[..., Any]:
-    """The C++ function as one of jax, with the shape of its result."""
+
+def _function(source: str, name: str, *shapes: tuple[int, ...]) -> Callable[..., Any]:
+    """The C++ function as one of jax, with the shapes of its results; it gives the first of them."""
     from enzyme_ad.jax import cpp_call
 
-    out = jax().core.ShapedArray(shape, np.dtype("float64"))
-    return lambda *given: cpp_call(*given, out_shapes=[out], source=source, fn=name, argv=FLAGS)[0]
+    out = [jax().core.ShapedArray(shape, np.dtype("float64")) for shape in shapes]
+    return lambda *given: cpp_call(*given, out_shapes=out, source=source, fn=name, argv=FLAGS)[0]
 
 
 def _back(f: Callable[..., Any], wanted: int, seed: Any) -> Callable[..., Any]:
@@ -269,6 +285,12 @@ def _trace(d: SparsePair) -> Callable[..., Any]:
     return _function(_TRACE % (listed | {"columns": len(d.a_starts) - 1}), "trace", (1,))
 
 
+def _wave(d: Wave) -> Prepared:
+    """The value alone: Enzyme 0.0.16 makes a gradient of zeros of fields that are updated in place at each step."""
+    f = _function(_WAVE % {"steps": d.steps}, "wave", d.q.shape, d.p.shape)
+    return jitted(f, d.q, d.p, d.c, note="without a gradient: that of fields updated in place is wrong")
+
+
 TASKS: dict[tuple[type, str], Any] = {
     (Numbers, "value"): lambda d: jitted(_bessel(d), d.z),
     (Numbers, "gradient"): _bessel_gradient,
@@ -283,4 +305,5 @@ TASKS: dict[tuple[type, str], Any] = {
     ),
     (SparsePair, "value"): lambda d: jitted(_trace(d), d.a, d.b),
     (SparsePair, "gradient"): lambda d: jitted(_back(_trace(d), 2, _ones(1)), d.a, d.b, read=flat),
+    (Wave, "value"): _wave,
 }  # fmt: skip

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
+from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
 from retrograd.benchmarks.peers import Prepared, flat
 
 
@@ -110,7 +111,35 @@ def planets(q: Any, v: Any, gm: Any, steps: int, h: float) -> Any:
     return lax.scan(step, (q, v), None, length=steps)[0][0]
 
 
+def wave(q: Any, p: Any, c: Any, steps: int, levels: int = 1) -> Any:
+    """q after `steps` steps. With two levels the outer scan keeps its states only, and the inner one is computed again on the way back."""
+    from jax import lax
+
+    def step(state: Any, _: Any) -> Any:
+        q, p = state
+        inner = q[1:-1, 1:-1]
+        laplacian = q[:-2, 1:-1] + q[2:, 1:-1] + q[1:-1, :-2] + q[1:-1, 2:] - 4 * inner
+        p = p.at[1:-1, 1:-1].add(c[1:-1, 1:-1] * laplacian)
+        return (q.at[1:-1, 1:-1].add(p[1:-1, 1:-1]), p), None
+
+    if levels == 1:
+        return lax.scan(step, (q, p), None, length=steps)[0][0]
+    stride = max(d for d in range(1, math.isqrt(steps) + 1) if steps % d == 0)
+
+    def many(state: Any, _: Any) -> Any:
+        return lax.scan(step, state, None, length=stride)[0], None
+
+    return lax.scan(jax().checkpoint(many), (q, p), None, length=steps // stride)[0][0]
+
+
 # ---------------------------------------------------------------------- the tasks
+
+
+def _wave_gradient(d: Wave, levels: int, note: str) -> Prepared:
+    def misfit(c: Any, q: Any, p: Any) -> Any:
+        return ((wave(q, p, c, d.steps, levels)[:, d.line] - d.seen) ** 2).sum()
+
+    return jitted(jax().grad(misfit), d.c, d.q, d.p, note=note)
 
 
 def _bessel_gradient(d: Numbers) -> Prepared:
@@ -171,4 +200,13 @@ TASKS: dict[tuple[type, str], Any] = {
     (Bodies, "gradient"): lambda d: jitted(
         jax().grad(lambda v: planets(d.q, v, d.gm, d.steps, d.h)[3, 0]), d.v, note="scan keeps every step"
     ),
+    (Wave, "value"): lambda d: jitted(lambda q, p, c: wave(q, p, c, d.steps), d.q, d.p, d.c),
+    (Wave, "gradient"): lambda d: _wave_gradient(d, 1, "scan keeps every step"),
+}
+
+#: other ways of the same tasks: systems of their own, named after the peer and the way
+WAYS: dict[str, dict[tuple[type, str], Any]] = {
+    "checkpoint": {
+        (Wave, "gradient"): lambda d: _wave_gradient(d, 2, "jax.checkpoint in two nested scans"),
+    },
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks import primals
-from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
+from retrograd.benchmarks import primals, wave_primals
+from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
 from retrograd.benchmarks.peers import Prepared, flat
 from retrograd.benchmarks.primals import compiled
 
@@ -73,6 +73,31 @@ def _planets(d: Bodies) -> Prepared:
     return Prepared(lambda: kernel(d.q, d.v, d.gm, d.steps, d.h), lambda found: found[0])
 
 
+def _wave(d: Wave) -> Prepared:
+    kernel = compiled(wave_primals.wave)
+
+    def call() -> Any:
+        q, p = d.q.copy(), d.p.copy()
+        kernel(q, p, d.c, d.steps)
+        return q
+
+    return Prepared(call)
+
+
+def _wave_gradient(d: Wave) -> Prepared:
+    forth, back = compiled(wave_primals.wave), compiled(wave_primals.wave_adjoint)
+
+    def call() -> Any:
+        q, p = d.q.copy(), d.p.copy()
+        forth(q, p, d.c, d.steps)
+        _, by_q = d.misfit(q)
+        by_c = np.zeros_like(d.c)
+        back(q, p, d.c, by_q, np.zeros_like(p), by_c, d.steps)
+        return by_c
+
+    return Prepared(call, note="adjoint by hand; steps are undone in floating point")
+
+
 TASKS: dict[tuple[type, str], Any] = {
     (Numbers, "value"): _bessel,
     (Numbers, "gradient"): _bessel_gradient,
@@ -85,4 +110,6 @@ TASKS: dict[tuple[type, str], Any] = {
     (SparsePair, "value"): _trace,
     (SparsePair, "gradient"): _trace_gradient,
     (Bodies, "value"): _planets,
+    (Wave, "value"): _wave,
+    (Wave, "gradient"): _wave_gradient,
 }

@@ -117,6 +117,7 @@ def _quantities(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], flo
                 yield ("count", f"{w['name']}, one run: {key}"), w["counts"][key]
         for problem in w["problems"]:
             where = f"{w['name']}, {problem['size']}"
+            peers = {s["system"] for task in problem["tasks"] for s in task["systems"] if not s["ours"]}
             times = {
                 (task["what"], s["system"]): s["minimum"]
                 for task in problem["tasks"]
@@ -135,7 +136,7 @@ def _quantities(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], flo
                 if what != "value" and value:
                     yield ("ratio", f"{where}: {what} over value"), ours / value
                 for (of, system), seconds in times.items():
-                    if of == what and system in document["peers"]:
+                    if of == what and system in peers:
                         yield ("ratio", f"{where}: {what} over that by {system}"), ours / seconds
                 if (what, "uncall") in times:
                     yield ("ratio", f"{where}: uncall over call"), times[what, "uncall"] / ours

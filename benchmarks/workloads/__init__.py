@@ -15,6 +15,7 @@ from retrograd.benchmarks.workloads import (
     leapfrog,
     small,
     sparse_dot,
+    wave,
 )
 
 #: in the order of the tables
@@ -26,6 +27,7 @@ ALL: tuple[Workload, ...] = (
     gmm.WORKLOAD,
     bundle_adjustment.WORKLOAD,
     leapfrog.WORKLOAD,
+    wave.WORKLOAD,
     bennett.WORKLOAD,
     *small.ALL,
 )

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.benchmarks import primals
+from retrograd.benchmarks import primals, wave_primals
 from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
 from retrograd.benchmarks.peers import PEERS
-from retrograd.benchmarks.references import adbench, series
+from retrograd.benchmarks.references import adbench, complex_step, series, waves
 from retrograd.benchmarks.run import PEER_TOLERANCE
 from retrograd.benchmarks.workload import Sizes, Task
-from retrograd.benchmarks.workloads import ALL, bessel, small
+from retrograd.benchmarks.workloads import ALL, bessel, small, wave
 from retrograd.benchmarks.workloads.graph_embedding import PAIRS, slope
+from retrograd.examples import wave as example
 
 QUICK = Sizes(quick=True)
 NAMES = [w.name for w in ALL]
-TIMED = ("bessel", "sparse-dot", "graph", "gmm", "ba", "leapfrog")
+TIMED = ("bessel", "sparse-dot", "graph", "gmm", "ba", "leapfrog", "wave")
 
 
 def tasks() -> list[tuple[str, Task]]:
@@ -27,7 +28,7 @@ def tasks() -> list[tuple[str, Task]]:
 
 def test_every_row_of_the_list_is_there() -> None:
     assert NAMES == [
-        "bessel", "bessel-lognum", "sparse-dot", "graph", "gmm", "ba", "leapfrog", "bennett", "fibonacci", "iexp", "norm", "qr",
+        "bessel", "bessel-lognum", "sparse-dot", "graph", "gmm", "ba", "leapfrog", "wave", "bennett", "fibonacci", "iexp", "norm", "qr",
         "unitary", "affine", "nice", "fft", "lax-wendroff", "box-muller", "consistency", "sorting", "functional", "hessian-vector",
     ]  # fmt: skip
 
@@ -94,6 +95,47 @@ def test_primals_without_numba() -> None:
                 assert t.error(after) < 1e-10
 
 
+def test_references_and_primals_of_the_wave() -> None:
+    """The adjoint by hand and the kernels, as plain Python, against a complex step through the plain scheme."""
+    d = wave.data(12, 9)
+    _, by_c = waves.misfit(d.q, d.p, d.c, d.steps, d.misfit)
+
+    def loss(c: Any) -> Any:
+        q = example.reference(d.q.astype(complex), d.p.astype(complex), c, d.steps)[0]
+        return ((q[:, d.line] - d.seen) ** 2).sum()
+
+    exact = complex_step.jacobian(loss, d.c)
+    assert np.abs(exact).max() > 1e-3
+    assert by_c == pytest.approx(exact, abs=1e-14)
+    q, p, kernel = d.q.copy(), d.p.copy(), np.zeros_like(d.c)
+    wave_primals.wave(q, p, d.c, d.steps)
+    assert q == pytest.approx(example.reference(d.q, d.p, d.c, d.steps)[0], abs=1e-14)
+    wave_primals.wave_adjoint(q, p, d.c, d.misfit(q)[1], np.zeros_like(p), kernel, d.steps)
+    assert kernel == pytest.approx(exact, abs=1e-12)
+    assert q == pytest.approx(d.q, abs=1e-12)
+
+
+def test_the_error_of_the_wave_is_that_of_rounding_to_nearest() -> None:
+    """A product's error is uniform within half a unit: float64 with such random errors is off by as much, within a third."""
+    n, steps = wave.SIZES[0]
+    d = wave.data(n, steps)
+    t = wave.WORKLOAD.problems(QUICK)[0].tasks[0]
+    program = t.ours()
+    found = program.read(program.run("translated")).reshape(n, n) - t.reference
+    generator = np.random.default_rng(1)
+    q, p, inner = d.q.copy(), d.p.copy(), np.s_[1:-1, 1:-1]
+    for _ in range(steps):
+        laplacian = q[:-2, 1:-1] + q[2:, 1:-1] + q[1:-1, :-2] + q[1:-1, 2:] - 4 * q[inner]
+        p[inner] += d.c[inner] * laplacian + 2.0**-32 * generator.uniform(-0.5, 0.5, laplacian.shape)
+        q[inner] += p[inner]
+    assert np.std(found) == pytest.approx(np.std(q - t.reference), rel=0.33)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_steps_of_the_wave_and_back() -> None:
+    assert wave.differing(64, 100_000) == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", PEERS)
 def test_peers_agree_with_the_reference(peer: str) -> None:
@@ -101,11 +143,12 @@ def test_peers_agree_with_the_reference(peer: str) -> None:
     if absent:
         pytest.skip(f"{peer}: {absent}")
     for name, t in tasks():
-        made = PEERS[peer].tasks().get((type(t.data), t.what))
-        if made is None or (peer, t.what) == ("casadi", "hessian"):  # its C takes minutes to compile
+        if (peer, t.what) == ("casadi", "hessian"):  # its C takes minutes to compile
             continue
-        prepared = made(t.data)
-        assert t.relative_error(prepared.read(prepared.call())) <= PEER_TOLERANCE, (name, t.what)
+        for system, made in PEERS[peer].systems(type(t.data), t.what).items():
+            if made is not None:
+                prepared = made(t.data)
+                assert t.relative_error(prepared.read(prepared.call())) <= PEER_TOLERANCE, (name, t.what, system)
 
 
 @pytest.mark.parametrize("peer", PEERS)
@@ -113,3 +156,5 @@ def test_peers_are_asked_for_what_there_is(peer: str) -> None:
     """Each task of a peer is one of a workload: none is written in vain. Nothing of the peer's is imported for that."""
     kinds = {(type(t.data), t.what) for _, t in tasks()}
     assert set(PEERS[peer].tasks()) <= kinds
+    for tasks_of_way in PEERS[peer].ways().values():
+        assert set(tasks_of_way) <= kinds

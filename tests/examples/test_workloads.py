@@ -22,6 +22,7 @@ from retrograd.examples import (
     leapfrog,
     quadratic,
     sparse_dot,
+    wave,
 )
 
 import retrograd as rg
@@ -268,6 +269,28 @@ def test_planets_return_after_years() -> None:
     q, v, gm = leapfrog.solar_system()
     after = checked(leapfrog.leapfrog, q, v, gm, 2000)
     assert leapfrog.energy(after.q, after.v, gm) == pytest.approx(leapfrog.energy(q, v, gm), rel=2e-5)
+
+
+# ---------------------------------------------------------------- waves
+
+
+def test_a_wave_returns() -> None:
+    q, p, c = wave.pulse(14), np.zeros((14, 14)), wave.medium(14, lens=0.3)
+    after = checked(wave.propagate, q, p, c, 12)
+    exact = wave.reference(q, p, c, 12)
+    assert np.abs(after.q - exact[0]).max() < 5e-8
+    assert np.abs(after.p - exact[1]).max() < 5e-8
+    assert np.abs(after.q - q).max() > 0.1
+    line = checked(wave.misfit, 0.5, q, p, c, np.arange(14.0), 5, 12)
+    assert line.out == pytest.approx(0.5 + ((exact[0][:, 5] - np.arange(14)) ** 2).sum(), abs=1e-6)
+
+
+def test_the_layer_of_a_medium() -> None:
+    c = wave.medium(60)
+    assert (c[10:-10, 10:-10] == wave.COURANT).all()
+    assert (c[0] < wave.COURANT / 50).all()
+    assert c.min() > 0
+    assert wave.medium(60, lens=0.5)[30, 30] == pytest.approx(wave.COURANT / 2, rel=0.05)
 
 
 # ---------------------------------------------------------------- sparse matrices
