@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from retrograd.isa.effects import UPDATE_OPERATORS
-from retrograd.isa.expr import Expr, place
+from retrograd.isa.expr import Expr, const, place
 from retrograd.isa.words import Format
 
 #: operation -> the pattern of the test that the sum x + y, or the difference x − y, fits its word
@@ -60,3 +60,16 @@ def sum_tested_by(tree: Expr) -> Expr | None:
         if found is not None:
             return Expr(operation, (found["x"], found["y"]))
     return None
+
+
+def product_tested_by(tree: Expr, w: Format) -> Expr | None:
+    """The product for which the tree tests that it fits its word, high = low >> W − 1; None where the tree is no such test."""
+    if tree.op != "eq":
+        return None
+    high, sign = tree.args
+    if high.op not in ("mulshift", "mulround") or sign.op != "sar" or sign.args[1] is not const(w.width - 1):
+        return None
+    low = sign.args[0]
+    if (low.op, low.args) != (high.op, high.args) or not isinstance(low.param, int) or not isinstance(high.param, int):
+        return None
+    return low if 0 < low.param < w.width and high.param == low.param + w.width else None

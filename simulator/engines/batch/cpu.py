@@ -29,7 +29,6 @@ from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT, emi
 from retrograd.simulator.engines.batch.lane_loop import REGISTERS, emit_lane_loop
 from retrograd.simulator.engines.batch.lanes import translate_lanes
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
-from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.words import DTYPES, zeros
@@ -102,7 +101,7 @@ def _variant(program: Program, backward: bool, overflow: bool, checks: bool, cyc
 
 
 def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
-    module = ModuleBuilder(divide=jit_compiler().divide)
+    module = jit_compiler().module()
     if lanes == 1:
         translate(program, variant, module, "instance")
         emit_loop(module, program.format, "instance", "batch")

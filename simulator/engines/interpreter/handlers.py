@@ -20,7 +20,6 @@ from retrograd.simulator.engines.interpreter.threaded import (
     handler_name,
     trampoline,
 )
-from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 
 _Entries = np.dtype(
@@ -53,7 +52,7 @@ def _handlers(instruction: Entry, w: Format, differentiating: bool, same: bool) 
     names = {o.name: handler_name(o, w, differentiating, same) for o in opcodes}
 
     def emit() -> str:
-        module = ModuleBuilder(divide=jit_compiler().divide)
+        module = jit_compiler().module()
         for o in opcodes:
             emit_handler(module, o, w, differentiating, same, jit_compiler().convention)
         return module.text()

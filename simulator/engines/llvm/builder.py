@@ -123,6 +123,13 @@ class Value:
         """The value in a lane of a vector."""
         return self.code.let(f"extractelement {self}, i64 {k}", self.type.element)
 
+    def backward(self) -> Value:
+        """A vector with its lanes in the other order."""
+        lanes = ", ".join(f"i32 {k}" for k in reversed(range(self.type.lanes)))
+        return self.code.let(
+            f"shufflevector {self}, {self.type} poison, <{self.type.lanes} x i32> <{lanes}>", self.type
+        )
+
     def part(self, k: int) -> Value:
         """A part of a structure."""
         return self.code.let(f"extractvalue {self.type.text} {self.name}, {k}", self.type.parts[k])
@@ -178,6 +185,11 @@ class Pointer(Value):
         """Of a vector of pointers: write the words of the lanes in the mask."""
         return self._masked("scatter", value, value, self, self.code.constant(I32, align), mask)
 
+    def load_lanes(self, mask: Value, align: int) -> Value:
+        """The lanes of a vector that are in the mask, 0 in the others."""
+        zero = self.code.constant(self.element, 0)
+        return self._masked("load", zero, self, self.code.constant(I32, align), mask, zero, result=zero.type)
+
     def store_lanes(self, value: Value, mask: Value, align: int) -> Value:
         """Write the lanes of a vector that are in the mask."""
         return self._masked("store", value, value, self, self.code.constant(I32, align), mask)
@@ -206,15 +218,24 @@ class Callee(NamedTuple):
     convention: str = ""
 
 
+class VectorUnit(NamedTuple):
+    """`lanes`: words of 64 bits that an instruction handles. `masks`: memory is read and written in some lanes only."""
+
+    lanes: int
+    masks: bool
+
+
 class ModuleBuilder:
     """A module under construction: globals are defined on first use.
 
     `divide`: the host's instruction that divides two words by one, as assembly and its constraints, if there is one.
-    `tables`: the address space of constant tables.
+    `tables`: the address space of constant tables. `vector_unit`: of the host, for the loops of a program.
     """
 
-    def __init__(self, divide: tuple[str, str] | None = None, tables: int = 0) -> None:
-        self.divide, self.tables = divide, tables
+    def __init__(
+        self, divide: tuple[str, str] | None = None, tables: int = 0, vector_unit: VectorUnit | None = None
+    ) -> None:
+        self.divide, self.tables, self.vector_unit = divide, tables, vector_unit
         self._globals: dict[str, str] = {}
         #: functions of the module that are defined
         self.callees: dict[str, Callee] = {}

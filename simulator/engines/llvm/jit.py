@@ -16,6 +16,7 @@ from threading import RLock
 from typing import Any
 
 from retrograd.simulator.engines.llvm import object_cache
+from retrograd.simulator.engines.llvm.builder import ModuleBuilder, VectorUnit
 
 #: Passes for straight integer code: half of the gain of LLVM's own O2, in a fraction of its time.
 PASSES = (
@@ -66,6 +67,12 @@ class JitCompiler:
         wide = {"+avx512f", "+avx512dq", "+avx512vl"} <= set(self._features.split(","))
         #: lanes of the vector unit; 1 where it lacks masks, or conversions between words and doubles
         self.lanes = 8 if wide else 1
+        #: the vector unit for the loops of a single run
+        self.vector_unit = VectorUnit(8 if wide else 4, wide)
+
+    def module(self) -> ModuleBuilder:
+        """A new module for this processor."""
+        return ModuleBuilder(divide=self.divide, vector_unit=self.vector_unit)
 
     def _machine(self, level: int) -> Any:
         found = self._machines.get(level)

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
-from retrograd.isa.expr import ZERO, Expr, const, half, nodes
-from retrograd.isa.folds.matching import is_truth, sum_tested_by
+from retrograd.isa.expr import ZERO, Expr, half, nodes
+from retrograd.isa.folds.matching import is_truth, product_tested_by, sum_tested_by
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder, Value
 from retrograd.simulator.engines.llvm.functions import (
@@ -135,8 +135,8 @@ class Trees:
         match node.op:
             case "eq" if y is ZERO and is_truth(x):
                 return ~self.truth(x)
-            case "eq" if _fits_word(x, y, self._w):
-                return self._product_fits(y.args[0])
+            case "eq" if (product := product_tested_by(node, self._w)) is not None:
+                return self._product_fits(product)
             case "eq":
                 return self.value(x).eq(self.value(y))
             case "lt":
@@ -329,14 +329,6 @@ def _parameter(node: Expr) -> int:
 def _added(product: Expr, w: Format) -> int:
     """The half unit that is added to a product before it is shifted."""
     return half(_parameter(product), w) if product.op == "mulround" else 0
-
-
-def _fits_word(high: Expr, sign: Expr, w: Format) -> bool:
-    """Whether high = sign is the test that a product fits: of its word above the low word, and the sign of the low word."""
-    if high.op not in ("mulshift", "mulround") or sign.op != "sar" or sign.args[1] is not const(w.width - 1):
-        return False
-    low, s = sign.args[0], _parameter(sign.args[0])
-    return (low.op, low.args) == (high.op, high.args) and 0 < s < w.width and _parameter(high) == s + w.width
 
 
 def _conjuncts(node: Expr) -> Iterator[Expr]:

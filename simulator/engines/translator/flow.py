@@ -17,6 +17,8 @@ from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.instructions import Step, step
 
 Node = tuple[int, bool]
+#: whether variants have vector loops unless they say otherwise
+VECTOR_LOOPS = True
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Variant:
     device: bool = False
     #: an instance of a batch counts its cycles; those of a whole machine are computed from the counts of its blocks
     cycles: bool = False
+    #: passes of innermost loops run side by side in the vector unit
+    vector_loops: bool = field(default_factory=lambda: VECTOR_LOOPS)
 
 
 @dataclass

@@ -22,6 +22,8 @@ from retrograd.simulator.engines.llvm.trees import Trees
 from retrograd.simulator.engines.llvm.types import GLOBAL, I1, I64, POINTER, Type, integer, pointer, storage, structure
 from retrograd.simulator.engines.state.control_block import ACCOUNT, Exit, Slot, TranslatedSlot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
+from retrograd.simulator.engines.translator.loops import find_vector_loops
+from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
 
 #: nodes of an instruction's trees from which on it is a function, called where it occurs
 OUT_OF_LINE = 40
@@ -79,6 +81,8 @@ class Translator:
         self.given = dict(zip(parameters, self.code.arguments, strict=True))
         self.blocks = {node: self.code.block(f"b{k}") for k, node in enumerate(flow.blocks)}
         self.exit = self.code.block("exit")
+        #: loops by the node at which their body begins
+        self.vector_loops: dict[Node, VectorLoopEmitter] = {}
 
     def _parameters(self) -> dict[str, Type]:
         p = POINTER
@@ -102,7 +106,7 @@ class Translator:
         self._end()
 
     def _begin(self) -> None:
-        code, whole = self.code, self.variant.whole
+        code, variant, whole = self.code, self.variant, self.variant.whole
         names = {"m": "M", bar("m"): "N"} if whole else {"m": "M"}
         self.memories = {place: self.given[name].of(self.stored) for place, name in names.items()}
         if whole:
@@ -119,6 +123,10 @@ class Translator:
         self.logged, self.erased = code.variable(I64, "logged", 0), code.variable(I64, "erased", 0)
         self.cycles = code.variable(I64, "cycles", 0)
         self.slots = self._register_slots()
+        if variant.vector_loops and self.module.vector_unit is not None:
+            for finding in find_vector_loops(self.flow, variant, self.module.vector_unit.lanes):
+                if finding.loop is not None:
+                    self.vector_loops[finding.loop.start] = VectorLoopEmitter(self, finding.loop)
         if whole:
             #: of dropped cotangents; a batch has none
             slots = (Slot.WAY, *ACCOUNT)
@@ -185,6 +193,8 @@ class Translator:
         self.code.start(self.blocks[node])
         if node in self.flow.headers:
             self._safepoint(node)
+        if node in self.vector_loops:
+            self.vector_loops[node].emit()
         at = run[0]
         if self.flow.branches(at):
             self._branch(index, node, at)

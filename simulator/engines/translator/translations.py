@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.translator.flow import Flow, Variant, flow_of
 from retrograd.simulator.engines.translator.translate import translate
@@ -64,7 +63,7 @@ def _key(code: Sequence[int], w: Format, table: Table, variant: Variant) -> str:
 
 
 def _text(code: Sequence[int], w: Format, table: Table, variant: Variant) -> tuple[Flow, str]:
-    module = ModuleBuilder(divide=jit_compiler().divide)
+    module = jit_compiler().module()
     flow = translate(Program(code, format=w, table=table), variant, module)
     return flow, module.text()
 

@@ -1,0 +1,467 @@
+"""Dependence analysis of innermost loops: which of them may execute several passes at once.
+
+A candidate is a cycle of the flow graph that is one straight line: the landing of the back edge (`header`), straight blocks (`body`),
+and the branch that closes the loop (`closing`). A pass is the body, the closing branch and the header. One pass is evaluated
+symbolically: registers and words of memory become trees over the words at its beginning, in affine normal form, so a word that is
+loaded, used and put back leaves its register as it was. From that follows the class of each register,
+
+    invariant r' = r        induction r' = r + c        accumulator r' = r + f, where nothing else in the pass reads r
+
+and each word of memory has an address, base + offset, that advances by a constant stride from pass to pass.
+
+Passes are executed in chunks: all words are loaded before any is stored. That is correct where no pass reads or overwrites a word
+that an earlier pass of the same chunk has written. Words that passes only add to are an exception, since integer sums may
+be taken in any order.
+
+Nothing is believed without a test that the code makes before it stores: that registers hold the constants on which the
+analysis relies, that different bases do not overlap, and that the words are small enough for the sums which are not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from retrograd.isa.encoding import Instruction
+from retrograd.isa.entries import REGISTER_FIELDS, Mode
+from retrograd.isa.expr import ONE, ZERO, Expr, const, half, inputs, place
+from retrograd.isa.folds.matching import is_truth, product_tested_by, sum_tested_by
+from retrograd.isa.program import Program
+from retrograd.simulator.engines.llvm.instructions import MODES, Step, step
+from retrograd.simulator.engines.translator.affine import AffineForms, Bounds, Form, Intervals
+from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
+
+#: the width of words in lanes
+WIDTH = 64
+#: instructions with more nodes are functions of their own, and stay scalar
+MOST_NODES = 40
+#: bits of the words of a loop that are tried: with fewer, more checks need not be made
+BOUNDS = (63, 61, 58, 55, 52, 49, 46, 43, 40, 37)
+#: distances between addresses of a chunk lie far below
+FAR = 1 << 48
+#: rounds in which registers are found that begin each pass with the same constant
+ROUNDS = 4
+
+
+class Refusal(Exception):
+    """The loop stays scalar; the argument is the reason."""
+
+
+@dataclass(frozen=True, order=True)
+class Base:
+    """The part of an address that is made of registers: (register, coefficient), …"""
+
+    terms: tuple[tuple[int, int], ...]
+
+
+#: where a word lies: base + offset
+Word = tuple[Base, int]
+
+
+@dataclass
+class VectorLoop:
+    """A loop whose passes may run several at once."""
+
+    header: Node
+    body: list[Node]
+    closing: Node
+    #: the node behind the loop
+    leave: Node | None
+    lanes: int
+    forms: AffineForms
+    #: registers that hold a constant at the beginning of each pass
+    constants: dict[int, int] = field(default_factory=dict)
+    #: register -> the sum of its changes in a pass
+    inductions: dict[int, int] = field(default_factory=dict)
+    accumulators: dict[int, Expr] = field(default_factory=dict)
+    #: words that a pass touches -> the name of the input that stands for the word at its beginning
+    loads: dict[Word, str] = field(default_factory=dict)
+    #: word -> its tree behind the pass
+    stores: dict[Word, Expr] = field(default_factory=dict)
+    #: word -> the tree that a pass adds to it; several passes of a chunk may add to the same word
+    sums: dict[Word, Expr] = field(default_factory=dict)
+    strides: dict[Base, int] = field(default_factory=dict)
+    #: pairs of bases whose words must not overlap
+    apart: list[tuple[Base, Base]] = field(default_factory=list)
+    #: the closing branch leaves BR = `jump` where the loop goes on; the header's guards over `closing` and `jump`
+    jump: int = 0
+    after_closing: Expr = ZERO
+    landing: list[Expr] = field(default_factory=list)
+    #: guards that are checked in each lane, with the words of their instruction
+    guards: list[tuple[Expr, dict[str, Expr]]] = field(default_factory=list)
+    #: inputs that must be numbers of `bits` bits and a sign
+    bits: int = 63
+    bounded: set[str] = field(default_factory=set)
+    intervals: Intervals = field(init=False)
+    #: lost words of a pass
+    erased: int = 0
+
+    @property
+    def start(self) -> Node:
+        return self.body[0]
+
+
+@dataclass(frozen=True)
+class LoopFinding:
+    """A candidate: the loop as it is vectorised, or the reason for which it stays scalar."""
+
+    address: int
+    reason: str
+    loop: VectorLoop | None
+
+
+def vector_loops(program: Program, variant: Variant, lanes: int = 8) -> list[LoopFinding]:
+    """The innermost straight loops of a program, in the order of their addresses."""
+    return find_vector_loops(flow_of(program, variant), variant, lanes)
+
+
+def find_vector_loops(flow: Flow, variant: Variant, lanes: int) -> list[LoopFinding]:
+    out = []
+    constants: dict[int, int] | None = None
+    for header, body, closing in _candidates(flow):
+        if constants is None:
+            constants = _lasting_constants(flow)
+        try:
+            loop = _Analysis(flow, variant, lanes, header, body, closing, constants).loop
+            out.append(LoopFinding(header[0], "", loop))
+        except Refusal as refusal:
+            out.append(LoopFinding(header[0], str(refusal), None))
+    return sorted(out, key=lambda finding: finding.address)
+
+
+def _candidates(flow: Flow) -> Iterator[tuple[Node, list[Node], Node]]:
+    for header in flow.blocks:
+        at, landed = header
+        if not landed or not flow.branches(at) or flow.code[at].opcode.turns:
+            continue
+        body: list[Node] = []
+        node = flow.after(at)
+        while node is not None and not flow.branches(node[0]) and not flow.code[flow.blocks[node][-1]].opcode.halts:
+            body.append(node)
+            node = flow.after(flow.blocks[node][-1])
+        closed = node is not None and header in flow.successors[node]
+        if body and node is not None and closed and not flow.code[node[0]].opcode.turns:
+            yield header, body, node
+
+
+def _lasting_constants(flow: Flow) -> dict[int, int]:
+    """Register -> the constant that the first block gives it, if no other code but a last block writes it.
+
+    A guess: registers are taken to begin as zeros. The code tests each constant on which it relies.
+    """
+    forms, first = AffineForms(flow.program.format), (flow.origin, False)
+    env: dict[int, Expr] = {}
+    later: set[int] = set()
+    for node, run in flow.blocks.items():
+        last = flow.code[run[-1]].opcode.halts
+        for at in run:
+            i = flow.code[at]
+            found = step(i.opcode, flow.program.format, False, False)
+            written = {getattr(i, REGISTER_FIELDS[p]) for p in found.after if p in REGISTER_FIELDS}
+            if node != first:
+                later |= set() if last else written
+            elif not (found.reads - {"imm", "d"} or found.memory or "br" in found.after):
+                words = {"imm": const(i.imm), "d": env.get(i.rd, ZERO)}
+                for tree in found.after.values():
+                    env[i.rd] = forms.normal(tree, words)
+            else:
+                later |= written
+    return {r: int(e.param) for r, e in env.items() if r not in later and e.op == "const" and isinstance(e.param, int)}
+
+
+def register(r: int) -> str:
+    """The name of the input that stands for a register at the beginning of a pass."""
+    return f"r{r}"
+
+
+class _Pass:
+    """One pass, evaluated symbolically."""
+
+    def __init__(self, flow: Flow, steps: Mapping[int, Step], forms: AffineForms, given: Mapping[int, int]) -> None:
+        self.flow, self.steps, self.forms, self.given = flow, steps, forms, given
+        self.registers: dict[int, Expr] = {}
+        self.read: set[int] = set()
+        self.memory: dict[Word, Expr] = {}
+        self.loads: dict[Word, str] = {}
+        #: bases of words that are written, also of words that are put back
+        self.stored: set[Base] = set()
+        self.guards: list[tuple[Expr, dict[str, Expr]]] = []
+        self.erased = 0
+
+    def word(self, r: int) -> Expr:
+        found = self.registers.get(r)
+        if found is None:
+            found = const(self.forms.w.signed(self.given[r])) if r in self.given else place(register(r))
+            self.registers[r] = found
+        return found
+
+    def execute(self, at: int, modes: Iterable[Mode]) -> None:
+        i, found = self.flow.code[at], self.steps[at]
+        words, address = self._words(i, found)
+        self.guards += [(tree, words) for mode in modes for tree in found.guards[mode]]
+        after = {p: self.forms.normal(tree, words) for p, tree in found.after.items()}
+        for p, tree in after.items():
+            if p in REGISTER_FIELDS:
+                self.registers[getattr(i, REGISTER_FIELDS[p])] = tree
+            else:
+                assert address is not None
+                self.memory[address] = tree
+                self.stored.add(address[0])
+        self.erased += len(found.erases)
+
+    def branch(self, at: int, br: int) -> tuple[Expr, list[Expr]]:
+        """(BR behind the branch, the guards of the branch)"""
+        i, found = self.flow.code[at], self.steps[at]
+        if found.after.keys() != {"br"} or found.memory:
+            raise Refusal("a branch of the loop changes registers")
+        words = self._words(i, found)[0] | {"br": const(br)}
+        return self.forms.normal(found.after["br"], words), [
+            self.forms.normal(tree, words) for tree in found.guards["always"]
+        ]
+
+    def _words(self, i: Instruction, found: Step) -> tuple[dict[str, Expr], Word | None]:
+        words = {"imm": const(i.imm)} if "imm" in found.reads else {}
+        for p in REGISTER_FIELDS.keys() & found.reads:
+            words[p] = self.word(getattr(i, REGISTER_FIELDS[p]))
+        address = None
+        if found.memory:
+            address = self._address(self.forms.sum(self.word(i.ra), const(i.imm)))
+            if address not in self.memory:
+                name = self.loads[address] = f"m{len(self.loads)}"
+                self.memory[address] = place(name)
+            words["m"] = self.memory[address]
+        return words, address
+
+    def _address(self, tree: Expr) -> Word:
+        form = dict(self.forms.form(tree))
+        offset = form.pop(ONE, 0)
+        terms = []
+        for atom, k in form.items():
+            if atom.op != "input" or not str(atom.param).startswith("r"):
+                raise Refusal("an address depends on a word of memory or on a product")
+            terms.append((int(str(atom.param)[1:]), k))
+        return Base(tuple(sorted(terms))), offset
+
+
+class _Analysis:
+    def __init__(
+        self,
+        flow: Flow,
+        variant: Variant,
+        lanes: int,
+        header: Node,
+        body: list[Node],
+        closing: Node,
+        constants: Mapping[int, int],
+    ) -> None:
+        self.flow = flow
+        self.modes = tuple(m for m in MODES if variant.checks and (m == "always" or getattr(variant, m)))
+        w = flow.program.format
+        if w.width != WIDTH:
+            raise Refusal(f"words have {w.width} bits")
+        if variant.differentiating:
+            raise Refusal("cotangents move along")
+        self.addresses = [at for node in body for at in flow.blocks[node]]
+        everything = [*self.addresses, closing[0], header[0]]
+        self.steps = {at: step(flow.code[at].opcode, w, False, False) for at in everything}
+        if any(s.unerases or s.drops for s in self.steps.values()):
+            raise Refusal("a lost word would have to come back")
+        if any(self.steps[at].size > MOST_NODES for at in self.addresses):
+            raise Refusal("an instruction is too long to be repeated in line")
+        self.forms = AffineForms(w)
+        leave = flow.after(closing[0])
+        self.loop = VectorLoop(header, body, closing, leave, lanes, self.forms)
+        written = {
+            getattr(flow.code[at], REGISTER_FIELDS[p])
+            for at in self.addresses
+            for p in self.steps[at].after
+            if p in REGISTER_FIELDS
+        }
+        self.loop.constants = {r: c for r, c in constants.items() if r not in written}
+        self.written = written
+        for _ in range(ROUNDS):
+            if not self._guess():
+                break
+        self._classify()
+        self._follow()
+        self._memory()
+        self._reads()
+        self._checks()
+        self.loop.constants = {r: c for r, c in self.loop.constants.items() if r in self.run.registers}
+
+    # ------------------------------------------------------------------ registers
+
+    def _guess(self) -> bool:
+        """Evaluate a pass; whether registers were found that are taken to hold constants from now on."""
+        self.run = _Pass(self.flow, self.steps, self.forms, self.loop.constants)
+        for at in self.addresses:
+            self.run.execute(at, self.modes)
+        in_addresses = {r for base, _ in self.run.loads for r, _ in base.terms}
+        found = {}
+        for r in self.written - self.loop.constants.keys():
+            tree = self.run.registers[r]
+            if tree.op == "const" and isinstance(tree.param, int):
+                found[r] = tree.param
+            elif tree is place(register(r)) and r not in in_addresses:
+                # Temporaries are zero where they are not in use.
+                found[r] = 0
+        self.loop.constants |= found
+        return bool(found)
+
+    def _classify(self) -> None:
+        loop, forms = self.loop, self.forms
+        for r in sorted(self.written):
+            tree, entry = self.run.registers[r], place(register(r))
+            if r in loop.constants:
+                if tree is not const(loop.constants[r]):
+                    raise Refusal(f"r{r} changes from pass to pass")
+                continue
+            if tree is entry:
+                continue
+            added = forms.sum(tree, entry, -1)
+            if added.op == "const" and isinstance(added.param, int):
+                loop.inductions[r] = added.param
+            elif register(r) not in added.inputs:
+                loop.accumulators[r] = added
+            else:
+                raise Refusal(f"r{r} carries a word from one pass to the next")
+
+    def _follow(self) -> None:
+        """The way from a pass to the next: the closing branch and the landing."""
+        loop, flow = self.loop, self.flow
+        closing, header = loop.closing[0], loop.header[0]
+        loop.jump = header - flow.leaves(closing)
+        loop.after_closing, guards = self.run.branch(closing, 0)
+        arrived, more = self.run.branch(header, loop.jump)
+        if any(guard is not const(1) for guard in guards):
+            raise Refusal("the closing branch has a guard")
+        loop.landing = [arrived.eq(0), *more]
+        for tree in (loop.after_closing, *loop.landing):
+            if any(name.startswith("m") for name in tree.inputs):
+                raise Refusal("the end of the loop depends on a word of memory")
+
+    # ------------------------------------------------------------------ memory
+
+    def _memory(self) -> None:
+        loop, run = self.loop, self.run
+        loop.loads, loop.erased = run.loads, run.erased
+        if not loop.loads:
+            raise Refusal("the loop does not touch memory")
+        for base, _ in loop.loads:
+            if any(r in loop.accumulators for r, _ in base.terms):
+                raise Refusal("an address changes irregularly")
+            loop.strides[base] = self.forms.w.signed(sum(k * loop.inductions.get(r, 0) for r, k in base.terms))
+        for base, stride in loop.strides.items():
+            offsets = [offset for other, offset in loop.loads if other == base]
+            if abs(stride) >= FAR or max(offsets) - min(offsets) >= FAR:
+                # No address of a chunk may wrap around to another.
+                raise Refusal("addresses lie too far apart")
+        written = {word: tree for word, tree in run.memory.items() if tree is not place(loop.loads[word])}
+        sums = {}
+        for word, tree in written.items():
+            entry = place(loop.loads[word])
+            added = self.forms.sum(tree, entry, -1)
+            if str(entry.param) not in added.inputs:
+                sums[word] = added
+        #: words to which two passes of a chunk may add
+        self.met: dict[Word, list[Word]] = {}
+        for word in written:
+            self._compare(word, written, sums)
+        loop.sums = {word: sums[word] for word in self.met}
+        loop.stores = {word: tree for word, tree in written.items() if word not in self.met}
+        bases = list(loop.strides)
+        loop.apart = [(x, y) for k, x in enumerate(bases) for y in bases[:k] if {x, y} & run.stored]
+
+    def _compare(self, word: Word, written: Mapping[Word, Expr], sums: Mapping[Word, Expr]) -> None:
+        """Compare a word that is written with the other words of its base, in passes less than a chunk apart."""
+        loop, (base, offset) = self.loop, word
+        stride = loop.strides[base]
+        if stride == 0:
+            if word not in sums:
+                raise Refusal("each pass overwrites the same word")
+            self.met[word] = [word] * (loop.lanes - 1)
+            return
+        for other in loop.loads:
+            apart = other[1] - offset
+            if other[0] != base or other == word or apart % stride or abs(apart // stride) >= loop.lanes:
+                continue
+            if word in sums and other in sums:
+                self.met.setdefault(word, []).append(other)
+            elif other in written or apart // stride < 0:
+                raise Refusal(f"a pass reads or writes a word that is written {abs(apart // stride)} passes before")
+
+    def _reads(self) -> None:
+        """Accumulators, and words to which several passes add, are read by nothing else."""
+        loop = self.loop
+        alone = {register(r) for r in loop.accumulators} | {loop.loads[word] for word in loop.sums}
+        trees = [*loop.accumulators.values(), *loop.sums.values(), *loop.stores.values(), loop.after_closing]
+        read = inputs(*trees, *loop.landing)
+        if alone & read:
+            raise Refusal("a partial sum is read")
+        self.alone = alone
+
+    # ------------------------------------------------------------------ checks
+
+    def _checks(self) -> None:
+        """The bound of the words for which the fewest checks are left."""
+        loop = self.loop
+        best: tuple[int, int, list[tuple[Expr, dict[str, Expr]]]] | None = None
+        names = {*loop.loads.values(), *(register(r) for r in self.run.registers)}
+        names -= {register(r) for r in loop.inductions}
+        for bits in BOUNDS:
+            intervals = self._intervals(bits, names)
+            left = [guard for guard in self.run.guards if not self._holds(guard, intervals)]
+            if best is None or len(left) < best[0]:
+                best = len(left), bits, left
+            if not left:
+                break
+        assert best is not None
+        _, loop.bits, loop.guards = best
+        for tree, words in loop.guards:
+            used = [words[name] for name in inputs(tree)]
+            if self.alone & inputs(*used):
+                raise Refusal("a partial sum is checked, and its bounds are not known")
+            if self.forms.normal(tree, words) is ZERO:
+                raise Refusal("a check fails in every pass")
+        if loop.bits < 63:
+            kept = set(map(id, loop.guards))
+            proven = [guard for guard in self.run.guards if id(guard) not in kept]
+            trees = [words[name] for tree, words in proven for name in inputs(tree)]
+            relied = inputs(*trees, *loop.sums.values(), *loop.accumulators.values())
+            loop.bounded = {name for name in relied if name.startswith("m") or int(name[1:]) not in loop.inductions}
+        loop.intervals = self._intervals(loop.bits, loop.bounded)
+
+    def _intervals(self, bits: int, names: Collection[str]) -> Intervals:
+        """Bounds of trees where these inputs are numbers of that many bits and a sign."""
+        loop = self.loop
+        some = (-(1 << bits), (1 << bits) - 1)
+        bounds = dict.fromkeys(names, some)
+        first = Intervals(self.forms, bounds)
+        # Terms of sums do not depend on partial sums, so their bounds are those of single passes.
+        for word, others in self.met.items():
+            bounds[loop.loads[word]] = self._widened(some, [first.of(loop.sums[other]) for other in others])
+        for r, added in loop.accumulators.items():
+            bounds[register(r)] = self._widened(some, [first.of(added)] * (loop.lanes - 1))
+        return Intervals(self.forms, bounds)
+
+    def _widened(self, bounds: Bounds, added: list[Bounds]) -> Bounds:
+        """Bounds of a partial sum, for every order of its terms."""
+        return bounds[0] + sum(min(low, 0) for low, _ in added), bounds[1] + sum(max(high, 0) for _, high in added)
+
+    def _holds(self, guard: tuple[Expr, dict[str, Expr]], intervals: Intervals) -> bool:
+        tree, words = guard
+        if tree.op == "and" and is_truth(tree):
+            return all(self._holds((part, words), intervals) for part in tree.args)
+        tested = sum_tested_by(tree)
+        if tested is not None:
+            x, y = (self.forms.normal(part, words) for part in tested.args)
+            parts: list[Form] = [self.forms.form(x), self.forms.form(y)]
+            parts.append(self.forms.combined(x, y, 1 if tested.op == "add" else -1))
+            return all(intervals.fits(intervals.exact(form)) for form in parts)
+        product = product_tested_by(tree, self.forms.w)
+        if product is not None and isinstance(product.param, int):
+            x, y = (self.forms.normal(part, words) for part in product.args)
+            added = half(product.param, self.forms.w) if product.op == "mulround" else 0
+            low, high = (end + added >> product.param for end in intervals.product(x, y))
+            return intervals.fits((low, high))
+        return intervals.of(self.forms.normal(tree, words))[0] > 0

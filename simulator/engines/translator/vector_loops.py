@@ -1,0 +1,345 @@
+"""Vectorisation of innermost loops: code that executes several passes of a loop (loops.py) side by side in the vector unit.
+
+The code stands in front of the loop's body. A chunk of passes is executed in this order: how many passes go on, by the loop's own branch
+in every lane; tests of addresses; loads; tests of words; and only then stores. Where a test fails, nothing has been written,
+and the scalar code goes on from the same state: it raises the trap, or finds that there is none. So the tests may be stricter than
+the program's checks.
+
+A chunk that is finished is a safepoint: no check is pending, and lost words need not come back.
+Steps, counts, cycles and erased words of a chunk are added as its passes execute them.
+Trap: a refused chunk is tried again only after more and more scalar passes, since the reason for the refusal often lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import Protocol
+
+from retrograd.isa.expr import Expr, const, inputs
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.llvm.builder import Block, FunctionBuilder, Pointer, Value
+from retrograd.simulator.engines.llvm.trees import Trees
+from retrograd.simulator.engines.llvm.types import I64, integer
+from retrograd.simulator.engines.state.control_block import UNLIMITED
+from retrograd.simulator.engines.translator.affine import Intervals
+from retrograd.simulator.engines.translator.flow import Flow, Node, Variant
+from retrograd.simulator.engines.translator.loops import WIDTH, Base, VectorLoop, Word, register
+
+#: bytes of a word
+_BYTES = WIDTH // 8
+#: chunks for which a loop stays scalar after many refusals
+_LONGEST_PAUSE = 1 << 10
+
+
+class ScalarCode(Protocol):
+    """The function into which the loop is emitted, as Translator keeps it."""
+
+    code: FunctionBuilder
+    flow: Flow
+    variant: Variant
+    blocks: dict[Node, Block]
+    longest: int
+    given: dict[str, Value]
+    memories: dict[str, Pointer]
+    slots: dict[str, Pointer]
+    left: Pointer
+    left_before: Pointer
+    bad: Pointer
+    logged: Pointer
+    erased: Pointer
+    cycles: Pointer
+    stop: Pointer
+
+    def _cycles(self, executed: list[int]) -> int: ...
+
+    def _go(self, node: Node | None, at: int) -> None: ...
+
+
+class _NarrowTrees(Trees):
+    """Trees in lanes, with bounds of their words: rounded products by four products of 32 bits with a sign.
+
+        x = x₁·2^32 + x₀, |x₀| ≤ 2^31:    x·y / 2^32 = x₁·y₁·2^32 + (x₁·y₀ + x₀·y₁) + x₀·y₀ / 2^32
+
+    The sum is exact mod 2^64, and only its last term is rounded.
+    """
+
+    def __init__(self, intervals: Intervals, code: FunctionBuilder, w: Format, words: Mapping[str, Value], roots: tuple[Expr, ...], lanes: int) -> None:  # fmt: skip
+        super().__init__(code, w, words, roots, (), lanes)
+        self._intervals = intervals
+
+    def _is_narrow(self, x: Expr) -> bool:
+        low, high = self._intervals.of(x)
+        return low >= -(1 << 62) and high < 1 << 62
+
+    def _product(self, x: Expr, y: Expr, s: int, added: int) -> Value:
+        if s != 32 or not (self._is_narrow(x) and self._is_narrow(y)):
+            return super()._product(x, y, s, added)
+        a, b = self.value(x), self.value(y)
+        a0, b0 = _low(a), _low(b)
+        a1, b1 = _low((a + (1 << 31)).shr(32)), _low((b + (1 << 31)).shr(32))
+        return (a1 * b1 << 32) + (a1 * b0 + a0 * b1) + (a0 * b0 + added).sar(32)
+
+
+def _low(x: Value) -> Value:
+    """The lower half of each word, as a number with a sign."""
+    return (x << 32).sar(32)
+
+
+class VectorLoopEmitter:
+    """Emits the chunks of one loop. It is made at the beginning of the function, and emits at the beginning of the loop's body."""
+
+    def __init__(self, scalar: ScalarCode, loop: VectorLoop) -> None:
+        self.scalar, self.loop, self.code = scalar, loop, scalar.code
+        flow = scalar.flow
+        self.lanes = loop.lanes
+        self.vector = I64.vector(self.lanes)
+        #: steps of a pass
+        self.steps = sum(len(flow.blocks[node]) for node in loop.body) + 2
+        self.order = {node: k for k, node in enumerate(flow.blocks)}
+        #: lane 0 holds the last pass of a chunk: most addresses go down
+        self.descending = sum(1 if loop.strides[base] < 0 else -1 for base, _ in loop.loads) > 0
+        numbers = range(self.lanes)
+        self.passes = list(reversed(numbers)) if self.descending else list(numbers)
+        #: chunks are tried while no more steps are left; after a refusal, fewer by `pause`
+        self.resume = self.code.variable(I64, "resume", UNLIMITED)
+        self.pause = self.code.variable(I64, "pause", self.steps * self.lanes)
+
+    def emit(self) -> None:
+        code, scalar, loop = self.code, self.scalar, self.loop
+        names = ("vector.try", "vector", "chunk", "chunk.full", "chunk.part", "refused", "scalar")
+        attempt, head, chunk, full, part, self.refused, self.body = map(code.block, names)
+        code.branch(scalar.left.load().gt(self.resume.load()), self.body, attempt)
+        code.start(attempt)
+        known = [scalar.slots[register(r)].load().eq(c) for r, c in sorted(loop.constants.items())]
+        code.branch(code.all([~scalar.bad.load(), *known]), head, self.refused)
+        code.start(head)
+        go = ~scalar.left.load().lt(scalar.longest + self.lanes * self.steps)
+        code.branch(go & scalar.stop.load(volatile=True).eq(0), chunk, self.body)
+        code.start(chunk)
+        self._registers()
+        self._ends(full, part)
+        code.start(full)
+        self._chunk(None, code.constant(I64, self.lanes))
+        self.pause.store(self.steps * self.lanes)
+        code.jump(head)
+        code.start(part)
+        self._part()
+        code.start(self.refused)
+        pause = self.pause.load()
+        self.resume.store(scalar.left.load() - pause)
+        most = self.steps * self.lanes * _LONGEST_PAUSE
+        self.pause.store(pause.gt(most).select(pause, pause + pause))
+        code.jump(self.body)
+        code.start(self.body)
+
+    # ------------------------------------------------------------------ passes
+
+    def _registers(self) -> None:
+        """The words of registers at the beginning of the chunk, and in each lane at the beginning of its pass."""
+        loop, code = self.loop, self.code
+        trees = [*loop.stores.values(), *loop.sums.values(), *loop.accumulators.values(), loop.after_closing]
+        trees += [*loop.landing, *(words[name] for tree, words in loop.guards for name in inputs(tree))]
+        names = {int(name[1:]) for name in inputs(*trees) | loop.bounded if name.startswith("r")}
+        names |= {r for base in loop.strides for r, _ in base.terms}
+        self.entry = {r: self.scalar.slots[register(r)].load() for r in sorted(names)}
+        self.words: dict[str, Value] = {}
+        for r, word in self.entry.items():
+            by = loop.inductions.get(r, 0)
+            self.words[register(r)] = word.splat(self.lanes)
+            if by:
+                self.words[register(r)] = self.words[register(r)] + self._multiples(by)
+        self.first = {base: self._sum(base) for base in loop.strides}
+        self.numbers = code.vector(self.passes, I64)
+
+    def _multiples(self, by: int) -> Value:
+        """by · the number of the pass in each lane."""
+        return self.code.vector([by * k for k in self.passes], I64)
+
+    def _sum(self, base: Base) -> Value:
+        out = self.code.constant(I64, 0)
+        for r, k in base.terms:
+            out = out + self.entry[r] * k if k != 1 else out + self.entry[r]
+        return out
+
+    def _trees(self, *roots: Expr) -> Trees:
+        return _NarrowTrees(self.loop.intervals, self.code, self.loop.forms.w, self.words, roots, self.lanes)
+
+    def _bits(self, lanes: Value) -> Value:
+        return lanes.convert("bitcast", integer(self.lanes))
+
+    def _ends(self, full: Block, part: Block) -> None:
+        """To `full` where the loop goes on in every lane."""
+        loop, code = self.loop, self.code
+        goes, ends = loop.after_closing.eq(const(loop.jump)), loop.after_closing.eq(0)
+        trees = self._trees(goes, ends, *loop.landing)
+        lanes = [trees.truth(goes), *map(trees.truth, loop.landing)]
+        self.on, self.ends = self._bits(code.all(lanes)), trees.truth(ends)
+        code.branch(self.on.eq(-1), full, part)
+
+    def _part(self) -> None:
+        """The last passes of the loop: those in which it goes on, and the one in which it ends."""
+        code, scalar, loop = self.code, self.scalar, self.loop
+        how = "ctlz" if self.descending else "cttz"
+        more = code.intrinsic(how, ~self.on, code.constant(integer(1), 0)).to(I64)
+        vector_unit = code.module.vector_unit
+        if vector_unit is None or not vector_unit.masks:
+            self.resume.store(scalar.left.load() - more * self.steps)
+            code.jump(self.body)
+            return
+        last = self.numbers.eq(more.splat(self.lanes))
+        ends = self._bits(last & self.ends).ne(0)
+        some = code.block("chunk.some")
+        code.branch(ends & more.gt(0), some, self.body)
+        code.start(some)
+        active = more + 1
+        self._chunk(self.numbers.ltu(active.splat(self.lanes)), active)
+        scalar._go(loop.leave, loop.closing[0])
+
+    # ------------------------------------------------------------------ a chunk
+
+    def _chunk(self, mask: Value | None, active: Value) -> None:
+        """Execute the passes of the lanes in the mask, `active` of them, or leave to the scalar code."""
+        code, loop = self.code, self.loop
+        self.mask = mask
+        inside, commit = code.block("inside"), code.block("commit")
+        code.branch(self._addresses_hold(active), inside, self.refused, likely=True)
+        code.start(inside)
+        for word, name in loop.loads.items():
+            self.words[name] = self._load(word)
+        # Evaluated before the branch: nothing is stored until all checks have been made.
+        roots = [*loop.stores.values(), *loop.sums.values(), *loop.accumulators.values()]
+        trees = self._trees(*roots)
+        values = [trees.value(root) for root in roots]
+        failed = [*self._unbounded(), *self._failed_guards(), *trees.unsound]
+        holds = self._scalars_bounded()
+        if failed:
+            bits = self._bits(code.any(failed) if mask is None else code.any(failed) & mask)
+            holds.append(bits.eq(0))
+        code.branch(code.all(holds), commit, self.refused, likely=True)
+        code.start(commit)
+        found = iter(values)
+        for word in loop.stores:
+            self._store(word, next(found))
+        for word in loop.sums:
+            self._add(word, next(found))
+        for r in loop.accumulators:
+            self.scalar.slots[register(r)].add(self._total(next(found)))
+        for r, by in loop.inductions.items():
+            self.scalar.slots[register(r)].add(active * by)
+        self._count(active, mask is None)
+
+    def _addresses_hold(self, active: Value) -> Value:
+        """Whether all words lie in memory, and words of different bases are different words."""
+        loop, n = self.loop, self.scalar.given["n"]
+        ends: dict[Base, tuple[Value, Value]] = {}
+        for base, stride in loop.strides.items():
+            offsets = [offset for other, offset in loop.loads if other == base]
+            low, high = self.first[base] + min(offsets), self.first[base] + max(offsets)
+            way = (active - 1) * stride
+            ends[base] = (low, high + way) if stride > 0 else (low + way, high)
+        # An end below 0 is far beyond the memory; no more than n words lie between two ends that are inside.
+        holds = [end.ltu(n) for pair in ends.values() for end in pair]
+        holds += [ends[x][1].lt(ends[y][0]) | ends[y][1].lt(ends[x][0]) for x, y in loop.apart]
+        return self.code.all(holds)
+
+    def _unbounded(self) -> list[Value]:
+        """Lanes in which a word is too large for the sums that are not checked."""
+        loop = self.loop
+        words = [self.words[name] for name in sorted(loop.bounded) if name.startswith("m")]
+        if not words:
+            return []
+        return [reduce(or_, map(_magnitude, words)).gtu((1 << loop.bits) - 1)]
+
+    def _scalars_bounded(self) -> list[Value]:
+        loop = self.loop
+        names = [name for name in sorted(loop.bounded) if name.startswith("r")]
+        return [_magnitude(self.entry[int(name[1:])]).ltu(1 << loop.bits) for name in names]
+
+    def _failed_guards(self) -> list[Value]:
+        out = []
+        for tree, places in self.loop.guards:
+            used = {name: places[name] for name in inputs(tree)}
+            values = self._trees(*used.values())
+            words = {name: values.value(word) for name, word in used.items()}
+            trees = Trees(self.code, self.loop.forms.w, words, (tree,), (), self.lanes)
+            out += [~trees.truth(tree), *trees.unsound, *values.unsound]
+        return out
+
+    def _count(self, active: Value, full: bool) -> None:
+        """Account for the passes. In the last one, the loop does not go on, so its header is not executed."""
+        scalar, loop, flow = self.scalar, self.loop, self.scalar.flow
+        more = active if full else active - 1
+        times = dict.fromkeys((*loop.body, loop.closing), active) | {loop.header: more}
+        scalar.left.add(-(active * (self.steps - 1) + more))
+        if loop.erased:
+            scalar.erased.add(active * loop.erased)
+        for node, count in times.items():
+            if scalar.variant.cycles:
+                scalar.cycles.add(count * scalar._cycles(flow.blocks[node]))
+            if scalar.variant.whole:
+                scalar.given["counts"].of(I64)[self.order[node]].add(count)
+        if scalar.variant.whole:
+            scalar.left_before.store(scalar.left.load())
+            scalar.logged.store(0)
+
+    # ------------------------------------------------------------------ memory
+
+    def _place(self, word: Word) -> tuple[Pointer, bool]:
+        """(the lowest of the words that the lanes touch, whether the lanes hold them in the other order), for a stride of ±1"""
+        base, offset = word
+        stride = self.loop.strides[base]
+        at = self.first[base] + (offset if stride > 0 else offset - (self.lanes - 1))
+        return self.scalar.memories["m"][at].of(self.vector), (stride > 0) == self.descending
+
+    def _places(self, word: Word) -> Pointer:
+        base, offset = word
+        at = (self.first[base] + offset).splat(self.lanes) + self._multiples(self.loop.strides[base])
+        return self.scalar.memories["m"][at]
+
+    def _all_or(self) -> Value:
+        return self.code.constant(self.vector.truth, 1) if self.mask is None else self.mask
+
+    def _load(self, word: Word) -> Value:
+        base, offset = word
+        stride = self.loop.strides[base]
+        if stride == 0:
+            return self.scalar.memories["m"][self.first[base] + offset].load().splat(self.lanes)
+        if abs(stride) != 1:
+            return self._places(word).gather(self._all_or(), _BYTES)
+        start, other = self._place(word)
+        if self.mask is None:
+            found = start.load(_BYTES)
+        else:
+            found = start.load_lanes(self.mask.backward() if other else self.mask, _BYTES)
+        return found.backward() if other else found
+
+    def _store(self, word: Word, value: Value) -> None:
+        if abs(self.loop.strides[word[0]]) != 1:
+            self._places(word).scatter(value, self._all_or(), _BYTES)
+            return
+        start, other = self._place(word)
+        words = value.backward() if other else value
+        if self.mask is None:
+            start.store(words, _BYTES)
+        else:
+            start.store_lanes(words, self.mask.backward() if other else self.mask, _BYTES)
+
+    def _add(self, word: Word, value: Value) -> None:
+        """Add to words to which other passes of the chunk may have added already."""
+        base, offset = word
+        if self.loop.strides[base] == 0:
+            self.scalar.memories["m"][self.first[base] + offset].add(self._total(value))
+        else:
+            self._store(word, self._load(word) + value)
+
+    def _total(self, value: Value) -> Value:
+        """The sum over the passes."""
+        some = value if self.mask is None else self.mask.select(value, 0)
+        return self.code.intrinsic("vector.reduce.add", some, result=I64)
+
+
+def _magnitude(x: Value) -> Value:
+    """x if x ≥ 0, else −1 − x."""
+    return x ^ x.sar(WIDTH - 1)

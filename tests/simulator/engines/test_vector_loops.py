@@ -1,0 +1,327 @@
+"""Loops whose passes run side by side in the vector unit: which are found, and machines in lockstep with the reference machine.
+
+Random loops have strides of both signs, arrays that overlap, sums in registers and in memory, words that are too large at some place,
+addresses beyond the memory, and limits of steps inside a chunk.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.simulator.engines.batch.cpu import run_batch
+from retrograd.simulator.engines.llvm.builder import VectorUnit
+from retrograd.simulator.engines.llvm.jit import jit_compiler
+from retrograd.simulator.engines.translator import flow, translations
+from retrograd.simulator.engines.translator.flow import Variant
+from retrograd.simulator.engines.translator.loops import vector_loops
+from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
+
+import retrograd as rg
+
+Make = Callable[..., rg.Machine]
+
+#: loops of the default tier, and of the slow tier in pieces
+SOME, SLOW, SLOW_CHUNK = 40, 4000, 100
+#: words of memory
+MEMORY = 96
+
+LOOP = """
+        .memory {memory}
+        start
+        add r251, {first}
+        add r250, {last}
+        add r249, 4
+        roli r249, 32
+        add r7, {first}
+top:    from.ne r7, r251, bottom
+        add r7, {by}
+{body}
+        add r5, {stride}
+        add r6, {second}
+bottom: goto.ne r7, r250, top
+        finish
+"""
+
+
+def loop_of(*body: str, passes: int = 40, stride: int = 1, second: int = 0, by: int = 1) -> rg.Program:
+    first = 3 if by > 0 else 3 - passes * by
+    lines = "\n".join(f"        {line}" for line in body)
+    last = first + passes * by
+    return rg.assemble(
+        LOOP.format(memory=MEMORY, first=first, last=last, by=by, body=lines, stride=stride, second=second)
+    )
+
+
+#: instructions of a body -> why the loop stays scalar; "" where it does not
+BODIES: dict[str, tuple[tuple[str, ...], str]] = {
+    "copy": (("ld.add r8, [r5 + 1]", "st.add [r5 + 60], r8", "ld.sub r8, [r5 + 1]"), ""),
+    "update": (
+        ("ld.add r8, [r5 + 1]", "exch r9, [r5 + 40]", "fadd r9, r8", "exch r9, [r5 + 40]", "ld.sub r8, [r5 + 1]"),
+        "",
+    ),
+    "product by a constant": (
+        ("ld.add r8, [r5]", "exch r9, [r5 + 40]", "fmul.add r9, r8, r249", "exch r9, [r5 + 40]", "ld.sub r8, [r5]"),
+        "",
+    ),
+    "later words": (("ld.add r8, [r5 + 1]", "st.add [r5], r8", "ld.sub r8, [r5 + 1]"), ""),
+    "words to which passes add": (
+        ("ld.add r8, [r5 + 50]", "st.add [r5], r8", "st.add [r5 + 1], r8", "ld.sub r8, [r5 + 50]"),
+        "",
+    ),
+    "sum": (("ld.add r8, [r5]", "fmul.add r3, r8, r8", "ld.sub r8, [r5]"), ""),
+    "sum in memory": (("ld.add r8, [r5 + 1]", "st.add [r0], r8", "ld.sub r8, [r5 + 1]"), ""),
+    "erased": (("ld.add r8, [r5]", "st.add [r5 + 40], r8", "erase r8"), ""),
+    "overwritten": (("ld.add r8, [r5]", "exch r8, [r0 + 3]", "erase r8"), "overwrites the same word"),
+    "recurrence": (("ld.add r8, [r5]", "st.add [r5 + 1], r8", "ld.sub r8, [r5]"), "1 passes before"),
+    "prefix sum": (("ld.add r8, [r5]", "fadd r3, r8", "st.add [r5 + 40], r3", "ld.sub r8, [r5]"), "partial sum"),
+    "no memory": (("fadd r3, r4",), "does not touch memory"),
+    "carried": (("exch r8, [r5]",), "carries"),
+    "indirect": (("ld.add r8, [r5]", "st.add [r8], r4", "ld.sub r8, [r5]"), "an address depends"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_dependences(name: str) -> None:
+    body, reason = BODIES[name]
+    (finding,) = vector_loops(loop_of(*body), Variant())
+    assert (finding.loop is None) == bool(reason)
+    assert reason in finding.reason
+
+
+def test_words_put_back_cost_nothing() -> None:
+    """A loaded word that is put back is no store, its checks are proven, and a product with 4 is a shift."""
+    (finding,) = vector_loops(loop_of(*BODIES["product by a constant"][0]), Variant())
+    loop = finding.loop
+    assert loop is not None
+    assert not loop.guards
+    assert [str(tree.op) for tree in loop.stores.values()] == ["add"]
+    assert loop.bits < 63
+    assert loop.constants[249] == 4 << 32
+
+
+def test_unlimited_without_checks() -> None:
+    (finding,) = vector_loops(loop_of(*BODIES["update"][0]), Variant(overflow=False))
+    assert finding.loop is not None
+    assert not finding.loop.bounded
+
+
+def test_other_words_stay_scalar() -> None:
+    program = rg.assemble("start\nfinish\n", format=rg.Format(32, 16))
+    assert not vector_loops(program, Variant())
+    text = loop_of(*BODIES["update"][0])
+    narrow = rg.Program(text.code, format=rg.Format(32, 16), memory=MEMORY)
+    (finding,) = vector_loops(narrow, Variant())
+    assert finding.reason == "words have 32 bits"
+
+
+# ---------------------------------------------------------------- in lockstep
+
+
+@dataclass
+class Case:
+    program: rg.Program
+    memory: list[int]
+    registers: dict[int, int]
+    overflow: bool
+
+    def load(self, machine: rg.Machine) -> None:
+        for r, word in self.registers.items():
+            machine.registers[r] = word
+        for at, word in enumerate(self.memory):
+            machine.memory[at] = word
+
+
+def generate(seed: int) -> Case:
+    """A random loop: mostly of words that are loaded, used and put back."""
+    rng = random.Random(seed)
+    stride = rng.choice((1, 1, 1, -1, -1, 0, 2, -3))
+    second = rng.choice((stride, stride, 1, -1, 0))
+    body: list[str] = []
+    undo: list[str] = []
+    for r in (8, 9, 10)[: rng.randrange(1, 4)]:
+        word = f"[{rng.choice(('r5', 'r5', 'r5', 'r6'))} + {rng.randrange(20)}]"
+        body.append(f"ld.add r{r}, {word}")
+        undo.insert(0, f"ld.sub r{r}, {word}" if rng.random() < 0.8 else f"erase r{r}")
+    if rng.random() < 0.5:
+        update = rng.choice(("fadd r9, r8", "fsub r9, r8", "fmul.add r10, r8, r249", "xor r9, r8", "fabs.add r10, r8"))
+        body.append(update)
+        if update[1:4] in ("add", "sub"):
+            undo.insert(0, update.replace("fadd", "fsub") if "fadd" in update else update.replace("fsub", "fadd"))
+        else:
+            undo.insert(0, update if "xor" in update else "erase r10")
+    for _ in range(rng.randrange(1, 4)):
+        place = f"[{rng.choice(('r5', 'r5', 'r5', 'r6', 'r0'))} + {rng.choice((30, 31, 32, 45, rng.randrange(60)))}]"
+        update = rng.choice(
+            ("fadd r14, r8", "fmul.add r14, r8, r9", "fmul.sub r14, r8, r8", "fdiv.add r14, r8, r9", "xor r14, r8", "fmul.add r14, r8, r249", "mul.add r14, r8, r9", "add r14, r7", "fsqrt.add r14, r8")
+        )  # fmt: skip
+        match rng.randrange(4):
+            case 0:
+                body.append(f"st.add {place}, r8")
+            case 1:
+                body.append(rng.choice(("fadd r3, r8", "fmul.add r3, r8, r9", "add r4, r8")))
+            case _:
+                body += [f"exch r14, {place}", update, f"exch r14, {place}"]
+    passes = rng.choice((1, 2, 3, rng.randrange(1, 21), rng.randrange(20, 60)))
+    by = rng.choice((1, 1, -1, 3))
+    program = loop_of(*body, *undo, passes=passes, stride=stride, second=second, by=by)
+    size = rng.choice((20, 36, 44, 62))
+    memory = [rng.randrange(-1 << size, 1 << size) % (1 << 64) for _ in range(MEMORY)]
+    for _ in range(rng.choice((0, 0, 0, 1, 2))):
+        memory[rng.randrange(MEMORY)] = rng.choice((1 << 63, (1 << 63) - 1, 1 << 50, -1 << 61, 0)) % (1 << 64)
+    far = passes * abs(stride)
+    start = rng.choice((0, 1, far % MEMORY, MEMORY - 62, rng.randrange(MEMORY)))
+    registers = {5: start, 6: rng.choice((start, start + 20, rng.randrange(MEMORY)))}
+    if rng.random() < 0.1:
+        registers |= {rng.choice((3, 8, 14)): rng.getrandbits(64)}
+    if rng.random() < 0.05:
+        registers |= {5: rng.choice((-3, 1 << 63, (1 << 64) - 2)) % (1 << 64)}
+    return Case(program, memory, registers, rng.random() < 0.8)
+
+
+def play(lockstep: Any, make: Make, seed: int) -> Any:
+    """Run to the end or to a limit inside, and back."""
+    print(f"seed {seed}")
+    case = generate(seed)
+    rng = random.Random(~seed)
+    both = lockstep(make, case.program, overflow=case.overflow)
+    both.set(case.load)
+    # A translation is taken only where steps are left for the whole program several times.
+    least, most = 5 * len(case.program.code), 1200
+    both.run(rng.choice((most, most, rng.randrange(least, most))))
+    both.run(most)
+    both.turn()
+    both.run(rng.choice((most, rng.randrange(least, most))))
+    both.run(most)
+    return both
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is kept: the code generator is changed."""
+    monkeypatch.setenv("RETROGRAD_CACHE", "")
+    linked = dict(jit_compiler()._linked)
+    jit_compiler()._linked.clear()
+    translations._translation_of.cache_clear()
+    yield
+    jit_compiler()._linked.clear()
+    jit_compiler()._linked.update(linked)
+    translations._translation_of.cache_clear()
+
+
+#: vector units of this host and of others: without masks, with four lanes and with two
+UNITS = [None, VectorUnit(4, True), VectorUnit(4, False), VectorUnit(2, False)]
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_random_loops(
+    lockstep: Any, translated: Make, unit: VectorUnit | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if unit is not None:
+        monkeypatch.setattr(jit_compiler(), "vector_unit", unit)
+    found = 0
+    for seed in range(SOME):
+        both = play(lockstep, translated, seed)
+        assert both.tested.engine == "translated"
+        found += vector_loops(both.reference.program, Variant())[0].loop is not None
+    assert found > SOME // 4
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
+def test_many_random_loops(lockstep: Any, translated: Make, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = UNITS[first // SLOW_CHUNK % len(UNITS)]
+    if unit is not None:
+        monkeypatch.setattr(jit_compiler(), "vector_unit", unit)
+    for seed in range(first + 10_000, first + 10_000 + SLOW_CHUNK):
+        play(lockstep, translated, seed)
+
+
+@pytest.mark.parametrize("passes", range(1, 22))
+def test_every_number_of_passes(lockstep: Any, translated: Make, passes: int) -> None:
+    both = lockstep(translated, loop_of(*BODIES["words to which passes add"][0], passes=passes))
+    both.set(lambda m: [m.memory.__setitem__(at, at + 1) for at in range(MEMORY)])
+    both.run(2000)
+    both.turn()
+    both.run(2000)
+
+
+@pytest.mark.parametrize("at", range(0, 40, 3))
+def test_overflow_at_every_pass(lockstep: Any, translated: Make, at: int) -> None:
+    """A sum that leaves its word traps at its own pass, and all passes before it have been made."""
+    both = lockstep(translated, loop_of(*BODIES["update"][0], passes=39))
+    both.set(lambda m: [m.memory.__setitem__(k, 1 << 40) for k in range(MEMORY)])
+    both.set(lambda m: m.memory.__setitem__(at + 41, (1 << 63) - 5))
+    both.run(2000)
+    assert (at < 39) == bool(both.traps)
+
+
+def test_partial_sums_overflow_in_the_order_of_passes(lockstep: Any, translated: Make) -> None:
+    """All words together fit, and a partial sum does not."""
+    both = lockstep(translated, loop_of(*BODIES["sum"][0], passes=30, stride=1), overflow=True)
+    both.set(lambda m: [m.memory.__setitem__(k, 46340 << 32) for k in range(MEMORY)])
+    both.run(2000)
+    assert both.traps == {"RG0404": 1}
+
+
+@pytest.mark.parametrize("start", [-2, 0, 15, 16, 17, 18, 25, 40])
+def test_addresses_beyond_memory(lockstep: Any, translated: Make, start: int) -> None:
+    both = lockstep(translated, loop_of(*BODIES["update"][0], passes=39))
+    both.set(lambda m: m.registers.__setitem__(5, start % (1 << 64)))
+    both.run(2000)
+    assert bool(both.traps) == (start not in range(18))
+
+
+@pytest.mark.parametrize("limit", range(100, 420, 23))
+def test_limits_inside_a_chunk(lockstep: Any, translated: Make, limit: int) -> None:
+    both = lockstep(translated, loop_of(*BODIES["update"][0]))
+    both.set(lambda m: [m.memory.__setitem__(at, at + 1) for at in range(MEMORY)])
+    assert both.run(limit) == rg.Outcome(rg.Stop.LIMIT, limit)
+    both.run_back(limit // 2)
+    both.run()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_chunks_are_executed(lockstep: Any, translated: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault in the code of chunks is found, and only where there are vector loops."""
+    store = VectorLoopEmitter._store
+    monkeypatch.setattr(VectorLoopEmitter, "_store", lambda self, word, value: store(self, word, value + 1))
+
+    def run() -> None:
+        both = lockstep(translated, loop_of(*BODIES["update"][0]))
+        both.run(2000)
+
+    with pytest.raises(AssertionError, match="memory"):
+        run()
+    monkeypatch.setattr(flow, "VECTOR_LOOPS", False)
+    run()
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_instances_of_a_batch(checks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a batch that run one by one: words, steps, cycles and erased words; a row that traps fails."""
+    monkeypatch.setattr(jit_compiler(), "lanes", 1)
+    failed = 0
+    for seed in range(100, 108):
+        case = generate(seed)
+        rows = np.array([case.memory, case.memory[::-1]], dtype=np.uint64)
+        ran = run_batch(case.program, rows, overflow=case.overflow, checks=checks, cycles=True)
+        assert ran.cycles is not None
+        for i, row in enumerate(rows.tolist()):
+            machine = rg.Machine(case.program, overflow=case.overflow)
+            machine.load(0, row)
+            try:
+                machine.run()
+            except rg.Trap:
+                failed += 1
+                assert i in ran.failed or not checks
+                continue
+            assert ran.rows[i].tolist() == machine.memory[:]
+            assert (ran.steps[i], ran.cycles[i]) == (machine.retired, machine.cycles)
+    assert failed
