@@ -10,16 +10,20 @@ reversible, and its inverse takes them back. The shadow of the word at an addres
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from retrograd.compiler.derivatives.accumulators import Role, accumulators
 from retrograd.compiler.derivatives.activity import Storage, active_storage
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
 from retrograd.compiler.ir import statements as ir
+from retrograd.compiler.ir.effects import private_regions
 from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.isa.table import TABLE
+
+#: transformations of derived programs that change no result
+TRANSFORMATIONS = ("zero_regions",)
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,13 @@ def gradient(
     scale: int = 0,
     keep: int = 0,
     forward: bool = True,
+    without: Collection[str] = (),
 ) -> Differentiated:
     """P; lift(P⁻¹): cotangents of the outputs become those of the inputs, which are among the arguments' regions.
 
     `loss`: the address of an output; its value after P is copied, and its cotangent made 2^scale, so none need be given.
     `keep`: words for cotangents of freed variables, which are erased if there are none. `forward`: False leaves out P where it only
-    accumulates and nothing is kept; the result is then conditional.
+    accumulates and nothing is kept; the result is then conditional. `without`: names of TRANSFORMATIONS that are left out.
     """
     roles = None if forward or keep else accumulators(module, loss)
     active = active_storage(module, inputs, outputs)
@@ -76,7 +81,7 @@ def gradient(
         if roles is not None:
             middle = [seed]
     lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles)
-    back = lifting.lifted(ir.invert(module.entry))
+    back = lifting.lifted(ir.invert(module.entry), _zero_regions(module, without))
     if roles is not None:
         checked = [r for r, role in roles.items() if role is not Role.UNCHECKED and isinstance(r, ir.Region)]
         entry = (*middle, *lifting.sums.before(), *back, *lifting.sums.after(checked, loss, value))
@@ -85,15 +90,25 @@ def gradient(
 
 
 def dual(
-    module: ir.Module, inputs: Iterable[ir.Region], outputs: Iterable[ir.Region], *, keep: int = 0
+    module: ir.Module,
+    inputs: Iterable[ir.Region],
+    outputs: Iterable[ir.Region],
+    *,
+    keep: int = 0,
+    without: Collection[str] = (),
 ) -> Differentiated:
-    """lift(P): tangents of the inputs become those of the outputs, and the words change as by P."""
+    """lift(P): tangents of the inputs become those of the outputs, and the words change as by P. `without`: see `gradient`."""
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active)
     wide, kept, before, after = _room(wide, keep)
     lifting = Lifting(module, Mode.TANGENT, active, offset, kept)
-    forth = lifting.lifted(module.entry)
+    forth = lifting.lifted(module.entry, _zero_regions(module, without))
     return Differentiated(_assembled(wide, lifting, (*before, *forth, *after)), offset)
+
+
+def _zero_regions(module: ir.Module, without: Collection[str]) -> frozenset[ir.Region]:
+    """The regions whose shadows are zero at the start."""
+    return frozenset() if "zero_regions" in without else private_regions(module)
 
 
 def _assembled(wide: ir.Module, lifting: Lifting, entry: ir.Block) -> ir.Module:

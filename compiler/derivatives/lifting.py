@@ -5,7 +5,8 @@
 The shadow of a variable is a variable; the shadow of a memory word is the word `offset` places on. A statement is lifted in the
 order of execution, so lifted code is inverted like any other IR. Only freeing is no bijection: a variable that is freed is
 zero, but its shadow need not be. The shadow is erased, or kept by pushing it on a stack of its own.
-Trap: updates by known zeros are left out, so shadows of parameters are assumed to be anything, and shadows of locals to begin with zero.
+Updates by known zeros are left out: shadows of locals begin with zero, and so do those of the program's own arrays in the entry.
+Trap: shadows of parameters are assumed to be anything, and no array's shadow is assumed to be zero in a procedure or after its first use.
 """
 
 from __future__ import annotations
@@ -113,22 +114,22 @@ class Lifting:
 
     # ------------------------------------------------------------------ blocks
 
-    def lifted(self, block: ir.Block) -> ir.Block:
-        """The block with shadows, in the order of its execution."""
+    def lifted(self, block: ir.Block, zero: Collection[Storage] = ()) -> ir.Block:
+        """The block with shadows, in the order of its execution. `zero`: regions whose shadows are zero before it."""
         outer = self._roles
         self._roles = with_carriers(block, outer)
-        lifted = tuple(self.block(block, set()))
+        lifted = tuple(self.block(block, set(zero)))
         self._roles = outer
         return lifted
 
-    def block(self, block: Sequence[ir.Node], zero: set[ir.Var]) -> list[ir.Node]:
-        """`zero`: the shadows known to be zero, before and, changed, after."""
+    def block(self, block: Sequence[ir.Node], zero: set[Storage]) -> list[ir.Node]:
+        """`zero`: shadows that are zero, and regions whose shadows are, before and, changed, after."""
         out: list[ir.Node] = []
         for node in block:
             out += self.node(node, zero)
         return out
 
-    def node(self, node: ir.Node, zero: set[ir.Var]) -> list[ir.Node]:
+    def node(self, node: ir.Node, zero: set[Storage]) -> list[ir.Node]:
         match node:
             case ir.Op():
                 return self._op(node, zero)
@@ -159,7 +160,7 @@ class Lifting:
             case ir.Check() | ir.External():
                 return [node]
 
-    def _repeated(self, body: ir.Block, zero: set[ir.Var]) -> ir.Block:
+    def _repeated(self, body: ir.Block, zero: set[Storage]) -> ir.Block:
         while True:
             after = set(zero)
             lifted = self.block(body, after)
@@ -168,7 +169,7 @@ class Lifting:
             # A shadow that one pass changes is not zero at the start of the next pass.
             zero &= after
 
-    def _freed(self, shadow: ir.Var, zero: set[ir.Var], span: Span | None) -> list[ir.Node]:
+    def _freed(self, shadow: ir.Var, zero: set[Storage], span: Span | None) -> list[ir.Node]:
         """Make the shadow zero."""
         if shadow in zero:
             zero.discard(shadow)
@@ -185,7 +186,7 @@ class Lifting:
 
     # ------------------------------------------------------------------ instructions
 
-    def _op(self, op: ir.Op, zero: set[ir.Var]) -> list[ir.Node]:
+    def _op(self, op: ir.Op, zero: set[Storage]) -> list[ir.Node]:
         table = cotangents if self.mode is Mode.COTANGENT else tangents
         found: Shadows = table(op.opcode, self.w)
         moved: list[ir.Node] = []
@@ -211,14 +212,14 @@ class Lifting:
                 return [*moved, *self.sums.in_place_of(op, role, self.w)]
         return [op, *moved] if found.after else [*moved, op]
 
-    def _is_zero(self, op: ir.Op, p: str, zero: set[ir.Var]) -> bool:
+    def _is_zero(self, op: ir.Op, p: str, zero: set[Storage]) -> bool:
         """Whether the shadow of the operand in the place is known to be zero."""
         if p == "m":
-            return not self.is_active(op.region)
+            return op.region in zero or not self.is_active(op.region)
         shadow = self.shadow(operand(op, p))
         return shadow is None or shadow in zero
 
-    def _value(self, op: ir.Op, step: LinearUpdate, zero: set[ir.Var]) -> Expr | None:
+    def _value(self, op: ir.Op, step: LinearUpdate, zero: set[Storage]) -> Expr | None:
         """The value by which the shadow is updated; None for no update."""
         if step.place == "m" and not self.is_active(op.region):
             return None
@@ -235,7 +236,7 @@ class Lifting:
         changed = {operand(op, s.place) for s in steps if s.place != "m"}
         return not any(operand(op, p) in changed for s in steps for p in s.sources if p != "m")
 
-    def _gains(self, op: ir.Op, gains: Sequence[tuple[LinearUpdate, Expr]], zero: set[ir.Var]) -> list[ir.Node]:
+    def _gains(self, op: ir.Op, gains: Sequence[tuple[LinearUpdate, Expr]], zero: set[Storage]) -> list[ir.Node]:
         if not gains:
             return []
         places: dict[str, Location] = {"imm": ir.Const(self.w.wrap(op.imm))}
@@ -252,12 +253,14 @@ class Lifting:
         for target, _, _ in wanted:
             if isinstance(target, ir.Var):
                 zero.discard(target)
+            else:
+                _changed(op.region, zero)
         return list(updates(wanted, places, self.w, op.span))
 
     def _in_region(self, region: ir.Region | None) -> ir.Region | None:
         return None if region is None or region in self.nameless else self.region(region)
 
-    def _same(self, op: ir.Op, opcode: Opcode, zero: set[ir.Var]) -> list[ir.Node]:
+    def _same(self, op: ir.Op, opcode: Opcode, zero: set[Storage]) -> list[ir.Node]:
         """The opcode on shadows."""
         written = [p for p in opcode.writes if p != "br"]
         if all(self._is_zero(op, p, zero) for p in written):
@@ -270,6 +273,14 @@ class Lifting:
             assert y is not None
             if (x in zero) != (y in zero):
                 zero ^= {x, y}
+        elif "m" in written:
+            word = of["d"]
+            assert word is not None
+            emptied = op.region in zero
+            _changed(op.region, zero)
+            zero.discard(word)
+            if emptied:
+                zero.add(word)
         elif opcode.name != "neg":
             zero -= {c for c in of.values() if c is not None}
         imm, region = (op.imm + self.offset, self._in_region(op.region)) if "m" in written else (op.imm, None)
@@ -278,7 +289,7 @@ class Lifting:
             imm = 0
         return [ir.Op(opcode, d, a, b, imm, op.span, region)]
 
-    def _promised(self, op: ir.Op, zero: set[ir.Var]) -> list[ir.Node]:
+    def _promised(self, op: ir.Op, zero: set[Storage]) -> list[ir.Node]:
         """An instruction of the user's that frees a variable, or erases it."""
         if op.opcode.entry.name not in ("assertz", "erase"):
             return []
@@ -291,8 +302,11 @@ class Lifting:
 
     # ------------------------------------------------------------------ calls
 
-    def _call(self, call: ir.Call, zero: set[ir.Var]) -> list[ir.Node]:
+    def _call(self, call: ir.Call, zero: set[Storage]) -> list[ir.Node]:
         callee = self.module.procedures[call.procedure]
+        accesses = self._accesses.of(call)
+        for region in accesses.loads | accesses.stores:
+            _changed(region, zero)
         before: list[ir.Node] = []
         after: list[ir.Node] = []
         given: list[ir.Operand] = []
@@ -351,6 +365,14 @@ class Lifting:
             p, name=label, params=params, regions=regions, body=body, written=frozenset(written)
         )
         return label
+
+
+def _changed(region: ir.Region | None, zero: set[Storage]) -> None:
+    """A shadow of the region may no longer be zero; None stands for all memory."""
+    if region is not None:
+        zero.discard(region)
+        return
+    zero -= {x for x in zero if isinstance(x, ir.Region)}
 
 
 def _given(module: ir.Module) -> frozenset[ir.Region]:

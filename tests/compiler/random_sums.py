@@ -152,7 +152,7 @@ class _Generator:
                 if self.procedures:
                     kinds[self.call] = 3
                 if depth:
-                    kinds |= {self.counted: 1, self.filled: 3}
+                    kinds |= {self.counted: 1, self.filled: 5}
                 if self.strange:
                     kinds[self.other_use] = 1
             out += self.rng.choices(list(kinds), list(kinds.values()))[0](scope, depth)
@@ -200,15 +200,17 @@ class _Generator:
     def filled(self, scope: list[Var], depth: int) -> list[Node]:
         """The module's own array is filled, used, and emptied."""
         compute: list[Node] = []
+        filled: list[tuple[str, Operand, int]] = []
         for _ in range(self.rng.randint(1, 3)):
             name = self.rng.choice(("own", "own2"))
             a, imm = self.place(name, scope)
             carrier = self.var("own")
             exchange = Op(TABLE["exch"], carrier, a, None, imm, None, self.regions[name])
             compute.append(Within((Local(carrier), exchange), (self.update(carrier, scope),)))
+            filled.append((name, a, imm))
         t = self.var("t")
-        a, imm = self.place("own", scope)
-        compute += [Local(t), Op(TABLE["ld.add"], t, a, None, imm, None, self.regions["own"])]
+        name, a, imm = self.rng.choice(filled)
+        compute += [Local(t), Op(TABLE["ld.add"], t, a, None, imm, None, self.regions[name])]
         return [Within(tuple(compute), self.block([*scope, t], self.rng.randint(1, 2), depth - 1))]
 
     def branch(self, scope: list[Var], depth: int) -> list[Node]:
@@ -235,14 +237,15 @@ class _Generator:
 
     def call(self, scope: list[Var], depth: int) -> list[Node]:
         name = self.rng.choice(list(self.procedures))
-        base = Const(self.regions["x"].address or 0)
+        array = self.regions[self.rng.choice(("x", "own"))]
+        base = Const(array.address or 0)
         target: Operand = self.loss
         around: tuple[Node, ...] = ()
         if self.rng.random() < 0.4:
             t = self.var("t")
             target, around = t, (Local(t),)
         backward = self.rng.random() < 0.3
-        call = Call(name, (target, self.value(scope), base), (self.regions["x"],), backward)
+        call = Call(name, (target, self.value(scope), base), (array,), backward)
         if not around:
             return [call]
         assert isinstance(target, Var)
@@ -257,7 +260,9 @@ class _Generator:
             load = Op(TABLE["ld.add"], t, a, None, imm, None, self.regions["outs"])
             return [Within((Local(t), load), (self.update(self.loss, [*scope, t]),))]
         if kind == 1:
-            return [Within((Local(t), Op(TABLE["fmov.add"], t, self.loss)), (self.update(self.loss, [*scope]),))]
+            return [
+                Within((Local(t), Op(TABLE["fmov.add"], t, self.loss)), tuple(self.gain_of_array([*scope, t], depth)))
+            ]
         if kind == 2:
             return [Op(TABLE["neg"], self.loss)]
         if kind == 3:

@@ -13,20 +13,25 @@ from typing import Any
 
 import pytest
 from retrograd.compiler.backend.emission import emit
-from retrograd.compiler.derivatives.gradients import Differentiated, gradient
+from retrograd.compiler.derivatives.gradients import TRANSFORMATIONS, Differentiated, dual, gradient
+from retrograd.compiler.ir.statements import Call, Const, Kind, Local, Module, Op, Procedure, Region, Var, Within
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Stop, Trap
 
-QUICK, CHUNK = 120, 60
+QUICK, CHUNK = 60, 30
 SLOW, SLOW_CHUNK = 40_000, 1000
 STEPS = 20_000
 
 
-def ended(made: Differentiated, case: Any, seeds: Mapping[int, int]) -> list[int] | None:
-    """The memory after the run; None after a trap, and where the run does not end."""
+def ended(
+    made: Differentiated, case: Any, given: Mapping[int, int], others: Mapping[int, int] | None = None
+) -> list[int] | None:
+    """The memory after the run from these words; None after a trap, and where the run does not end."""
     machine = Machine(emit(made.module).program)
     machine.load(0, case.memory)
-    for address, word in seeds.items():
-        machine.load(address + made.offset, [word])
+    for address, word in {**given, **(others or {})}.items():
+        machine.load(address, [word])
     try:
         if machine.run(STEPS).stop is not Stop.HALTED:
             return None
@@ -34,6 +39,10 @@ def ended(made: Differentiated, case: Any, seeds: Mapping[int, int]) -> list[int
         return None
     assert not any(machine.registers), "registers are left"
     return machine.memory[:]
+
+
+def cotangents(made: Differentiated) -> list[Region]:
+    return [r for r in made.module.regions if r.name == "x.bar"]
 
 
 def compare(case: Any) -> str:
@@ -47,16 +56,32 @@ def compare(case: Any) -> str:
     seeds = {}
     if not options:
         given = [i for r in outputs for i in range(r.address, r.address + r.size)]
-        seeds = {i: rng.randint(-2 << w.frac, 2 << w.frac) & w.mask for i in given}
+        seeds = {i + module.memory: rng.randint(-2 << w.frac, 2 << w.frac) & w.mask for i in given}
+    whole = gradient(module, inputs, outputs, **options)
+    assert whole.offset == module.memory
+    expected = ended(whole, case, seeds)
+    for name in TRANSFORMATIONS:
+        plain = ended(gradient(module, inputs, outputs, without=(name,), **options), case, seeds)
+        assert plain is None or plain == expected, name
     fast = gradient(module, inputs, outputs, forward=False, **options)
     if not fast.conditional:
         return "reads what it changes"
-    whole = gradient(module, inputs, outputs, **options)
     assert (fast.offset, fast.value) == (whole.offset, whole.value)
-    expected, found = ended(whole, case, seeds), ended(fast, case, seeds)
+    found = ended(fast, case, seeds)
     if found is None:
         return "trapped" if expected is None else "undecided"
     assert found == expected
+    # Tangents of the program that runs back only, and of the one with a forward sweep.
+    if rng.random() < 0.2:
+        seconds = [dual(made.module, inputs, cotangents(made)) for made in (fast, whole)]
+        moved = {r.address: 1 << w.frac for r in inputs}
+        one, two = (ended(second, case, seeds, {a + second.offset: x for a, x in moved.items()}) for second in seconds)
+        if one is not None:
+            assert two is not None
+            first = seconds[0].offset
+            assert one[:first] == two[:first]
+            own = {i for r in cotangents(whole) for i in range(r.address, r.address + r.size)}
+            assert all(one[i + first] == two[i + first] for i in own), "the tangents of the cotangents"
     return "ended"
 
 
@@ -86,3 +111,32 @@ def test_random_sums_at_length(first: int, random_sums: ModuleType) -> None:
     went = compare_all(range(first, first + SLOW_CHUNK), random_sums)
     assert went["ended"] >= SLOW_CHUNK // 4, went
     assert went["trapped"] >= SLOW_CHUNK // 50, went
+
+
+def test_a_call_changes_the_shadows_of_the_arrays_that_it_reads() -> None:
+    """loss += own[0]², by a procedure, where own[0] = x²: ∂loss/∂x = 4x³."""
+    loss, x, own = Region("loss", 1, 0), Region("x", 1, 1), Region("own", 1, 2)
+    w = Format(64, 32)
+    out, t, a, b, c = (Var(name, Kind.FIXED) for name in ("out", "t", "a", "b", "c"))
+    array = Region("array", 1)
+
+    def load(target: Var, region: Region) -> tuple[Local, Op]:
+        return Local(target), Op(TABLE["ld.add"], target, Const(region.address or 2), None, 0, None, region)
+
+    square = Procedure(
+        "square", (out,), (array,), (Within(load(t, array), (Op(TABLE["fmul.add"], out, t, t),)),), frozenset({0})
+    )
+    kept = Op(TABLE["exch"], b, Const(2), None, 0, None, own)
+    fill = Within(load(a, x), (Within((Local(b), kept), (Op(TABLE["fmul.add"], b, a, a),)),))
+    held = Op(TABLE["exch"], c, Const(0), None, 0, None, loss)
+    entry = (Within((fill, Local(c), held), (Call("square", (c,), (own,)),)),)
+    module = Module(entry, {"square": square}, (loss, x, own), 3, 64, w, ("x.py",), arguments=(loss, x))
+    for forward in (True, False):
+        made = gradient(module, [x], [loss], loss=0, forward=forward)
+        assert made.conditional is not forward
+        machine = Machine(emit(made.module).program)
+        machine.load(1, [3 << 31])
+        machine.run()
+        assert machine.memory[1 + made.offset] == int(4 * 1.5**3 * 2**32)
+        assert made.value is not None
+        assert machine.memory[made.value] == int(1.5**4 * 2**32)
