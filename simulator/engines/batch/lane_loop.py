@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT, InstanceLoop
+from retrograd.simulator.engines.batch.array_loop import ArrayLoop
+from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder, Pointer, Value
 from retrograd.simulator.engines.llvm.types import I1, I8, I64, integer
 
@@ -14,20 +15,20 @@ REGISTERS = 256
 def emit_lane_loop(module: ModuleBuilder, w: Format, instances: str, name: str, lanes: int) -> None:
     """Define the function that runs `instances`, a translation for that many lanes, for a batch.
 
-    It is called like that of `emit_loop` on a CPU; M is room for lanes · (n + 1 + REGISTERS) words, and begins at a multiple of
+    It is called like that of `emit_array_loop`; M is room for lanes · (n + 1 + REGISTERS) words, and begins at a multiple of
     64 bytes. An instance whose lane is given up has status 1, like an instance that fails: only a run alone decides which of the two it is.
     """
     LaneLoop(module, w, instances, name, lanes).define()
 
 
-class LaneLoop(InstanceLoop):
+class LaneLoop(ArrayLoop):
     """The batch loop under construction."""
 
     #: the lane whose memory is meant
     lane: Value
 
     def __init__(self, module: ModuleBuilder, w: Format, instances: str, name: str, lanes: int) -> None:
-        super().__init__(module, w, instances, name, device=False)
+        super().__init__(module, w, instances, name)
         self.lanes, self.memory = lanes, self._pointer("M", self.word)
 
     def _place(self, address: Value) -> Pointer:
@@ -37,14 +38,14 @@ class LaneLoop(InstanceLoop):
         code, lanes, last = self.code, self.lanes, self.given["last"]
         self._read_columns()
         report = code.variable(I64, "reports", count=REPORT * lanes, align=64)
-        alive = code.variable(I64, "alive")
+        alive, fits = code.variable(I64, "alive"), code.variable(I1, "fits")
         with code.counting(self.given["first"], lanes, lambda i: i.lt(last) & self._goes_on(), "instances") as i:
             alive.store(0)
             with code.loop(lanes, "begin") as self.lane:
                 number = i + self.lane
                 with code.when(number.lt(last), "look"), code.when(self.status[number].load().eq(PENDING), "fill"):
-                    alive.store(alive.load() | code.constant(I64, 1) << self.lane)
-                    self._fill(number)
+                    self._fill(number, fits)
+                    alive.store(alive.load() | fits.load().to(I64) << self.lane)
             taking_part = alive.load()
             with code.when(taking_part.ne(0), "run"):
                 with self._words("shared") as (address, _):
@@ -60,9 +61,7 @@ class LaneLoop(InstanceLoop):
     def _finish(self, i: Value, report: Pointer, ended: Value) -> None:
         """Write status, report and kept words of the instance of the lane."""
         self.status[i].store((~ended).to(I8))
-        for k in range(REPORT):
-            self.report[i * REPORT + k].store(report[self.lane + k * self.lanes].load())
+        self._report(i, report[self.lane], self.lanes)
         with self.code.when(ended, "keep"):
             self._keep(i)
-            with self._words("summed") as (address, column):
-                self._add(self._halves(address), column)
+            self._add_all()

@@ -5,11 +5,15 @@ memory of instance i  :=  shared words, with those of row i in place of some;  a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.batch.results import ResultArray
 
 #: consecutive words of a memory: (address of the first, how many)
 Range = tuple[int, int]
@@ -18,6 +22,8 @@ Range = tuple[int, int]
 KINDS = ("given", "shared", "kept", "summed")
 #: words of the table before its ranges
 HEAD = len(KINDS) + 2
+#: words of an `array_table` before its ranges, and of a range that has an array
+ARRAYS_HEAD, ARRAY = len(KINDS) + 3, 7
 
 
 @dataclass(frozen=True)
@@ -51,19 +57,75 @@ class BatchLayout:
         """The first address beyond all ranges."""
         return max((address + n for kind in (self.given, self.kept, self.summed) for address, n in kind), default=0)
 
+    def shared(self, n: int) -> list[Range]:
+        """The ranges of memories of n words that begin as those of the shared memory."""
+        out, at = [], 0
+        for address, count in sorted(self.given):
+            out.append((at, address - at))
+            at = address + count
+        return [r for r in (*out, (at, n - at)) if r[1]]
+
     def table(self, n: int) -> NDArray[np.int64]:
         """The layout for memories of n words, as the batch loop reads it.
 
         The number of ranges of each of KINDS; the number of words that are given, and kept; then the ranges, in this order.
         """
-        shared, at = [], 0
-        for address, count in sorted(self.given):
-            shared.append((at, address - at))
-            at = address + count
-        shared.append((at, n - at))
-        kinds = [[r for r in kind if r[1]] for kind in (self.given, shared, self.kept, self.summed)]
+        kinds = [[r for r in kind if r[1]] for kind in (self.given, self.shared(n), self.kept, self.summed)]
         words = [word for kind in kinds for found in kind for word in found]
         return np.array([*map(len, kinds), width(self.given), width(self.kept), *words], dtype=np.int64)
+
+
+def array_table(
+    layout: BatchLayout,
+    n: int,
+    given: Sequence[NDArray[Any]],
+    kept: Sequence[ResultArray],
+    reports: Sequence[NDArray[np.int64] | None],
+    w: Format,
+) -> NDArray[np.int64]:
+    """The layout for memories of n words with an array for each range that is given, and that is kept, as array_loop.py reads it.
+
+    The number of ranges of each of KINDS; the addresses of the `reports`; then the ranges. A given one: address, length, address
+    of the array, bytes from row to row and from word to word, 2^F of an array of float64s and 0 of words. A kept one: address,
+    length, address of the words and bytes from row to row, address of the numbers, 2^−(F + scale), and a mark that is set where a number
+    has more bits than a float64. All others: address, length. Trap: the table does not keep the arrays alive.
+    """
+    shared, scale = layout.shared(n), _bits(2.0**w.frac)
+    out = [len(given), len(shared), len(kept), len(layout.summed), *map(_address, reports)]
+    for (address, count), array in zip(layout.given, given, strict=True):
+        out += (address, count, _address(array), *array.strides, scale if array.dtype == np.float64 else 0, 0)
+    for pair in shared:
+        out += pair
+    for (address, count), found in zip(layout.kept, kept, strict=True):
+        words, reals = found.words, found.reals
+        row = 0 if words is None else words.strides[0]
+        out += (address, count, _address(words), row, _address(reals), _bits(found.factor), 0)
+    for pair in layout.summed:
+        out += pair
+    return np.array(out, dtype=np.int64)
+
+
+def large_results(table: NDArray[np.int64]) -> list[bool]:
+    """For each array that is kept, whether a number was rounded."""
+    first = ARRAYS_HEAD + int(table[0]) * ARRAY + 2 * int(table[1])
+    return [bool(mark) for mark in table[first : first + int(table[2]) * ARRAY].reshape(-1, ARRAY)[:, -1]]
+
+
+def _address(array: NDArray[Any] | None) -> int:
+    return 0 if array is None else array.ctypes.data
+
+
+def _bits(value: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def split_columns(matrix: NDArray[Any], ranges: Iterable[Range]) -> list[NDArray[Any]]:
+    """The columns of a matrix that belong to each range: views."""
+    out, at = [], 0
+    for _, count in ranges:
+        out.append(matrix[:, at : at + count])
+        at += count
+    return out
 
 
 def width(ranges: Iterable[Range]) -> int:

@@ -22,12 +22,12 @@ from retrograd.simulator.engines.batch.cpu import (
     Memory,
     RowResults,
     WordMatrix,
+    layout_of,
     longest_stretch,
     memory_of,
-    row_results,
 )
 from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP
-from retrograd.simulator.engines.batch.layout import BatchLayout, width
+from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.cuda.context import Buffer, Context, Event, Stream
 from retrograd.simulator.engines.cuda.driver import Device, driver
 from retrograd.simulator.engines.cuda.kernels import Kernel, Module
@@ -85,7 +85,7 @@ def run_batch(
     found = driver()
     wanted = range(len(found.devices)) if setting.devices is None else setting.devices
     devices = [found.device(index) for index in wanted]
-    memory = memory_of(program, rows, columns, shared)
+    memory = memory_of(program, layout_of(rows, columns), shared)
     given_limit = limit_of(limit, "limit")
     limited = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
     batch = _Batch(program, rows, memory, limited, setting, progress, timed)
@@ -131,7 +131,15 @@ class _Batch:
         failed = np.flatnonzero(self.status)
         columns = self.memory.columns
         self.after[failed] = self.before[failed] if columns.kept == columns.given else 0
-        return row_results(self.after, self.report, failed, self.sums, cycles)
+        steps, lost, taken = self.report.T.copy()
+        return RowResults(
+            rows=self.after.astype(np.uint64, copy=False),
+            steps=steps,
+            lost_words=lost,
+            failed=failed,
+            sums=exact_sums(self.sums),
+            cycles=taken if cycles else None,
+        )
 
     def on_device(self, device: Device, first: int, last: int, modes: dict[str, bool]) -> None:
         """Run the instances from `first` up to `last` on the device."""
@@ -189,7 +197,7 @@ def launch_arguments(
     limit: int,
     told: tuple[Buffer, Buffer, Buffer],
 ) -> list[Buffer | c_int64]:
-    """The arguments of the kernel, see `instance_loop.emit_loop`. `read`: columns and shared memory; `told`: report, status, sums."""
+    """The arguments of the kernel, see `kernel_loop.emit_kernel_loop`. `read`: columns and shared memory; `told`: report, status, sums."""
     return [rows, out, c_int64(count), *read, c_int64(n), memory, c_int64(threads), c_int64(limit), *told]
 
 

@@ -1,6 +1,6 @@
 """A program as a CUDA kernel: the translation for the CPU, through LLVM's NVPTX back end. No CUDA is needed to make it.
 
-Parameters and effect of the kernel are those of `instance_loop.emit_loop`.
+Parameters and effect of the kernel are those of `kernel_loop.emit_kernel_loop`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
-from retrograd.simulator.engines.batch.instance_loop import emit_loop
+from retrograd.simulator.engines.cuda.kernel_loop import emit_kernel_loop
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.llvm.types import CONSTANT
@@ -67,7 +67,7 @@ def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool) -> Vari
 def _ir(program: Program, variant: Variant) -> str:
     module = ModuleBuilder(tables=CONSTANT)
     translate(program, variant, module, "instance")
-    emit_loop(module, program.format, "instance", KERNEL, device=True)
+    emit_kernel_loop(module, program.format, "instance", KERNEL)
     return 'target triple = "nvptx64-nvidia-cuda"\n\n' + module.text()
 
 

@@ -70,8 +70,7 @@ class ResidentBatch:
         self._counted = cycles
         self._longest = longest_stretch(program, backward)
         self._dtype = np.dtype(DTYPES[program.format.width])
-        none = np.zeros((0, width(columns.given)), dtype=np.uint64)
-        memory = memory_of(program, none, columns, shared)
+        memory = memory_of(program, columns, shared)
         self._n = len(memory.shared)
         self._read = sent(context, columns.table(self._n)), sent(context, memory.shared)
         text = ptx(program, context.device.target, **modes)

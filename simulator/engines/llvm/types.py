@@ -46,7 +46,7 @@ class Type:
     def constant(self, value: float) -> str:
         """A number of this type, the same in every lane. Integers are taken modulo 2^bits; doubles are exact."""
         if isinstance(value, float):
-            return self._splat(f"0x{bits_of(value):016X}")
+            return self._splat(f"0x{bits_of(value) % (1 << 64):016X}")
         found = self.constants.get(value)
         if found is None:
             if not self.bits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.language.types import (
+    FIXED,
     ArrayType,
     ScalarType,
     StackAnnotation,
@@ -21,11 +22,13 @@ from retrograd.compiler.language.types import (
     Type,
     static,
 )
+from retrograd.compiler.lower import Argument
 from retrograd.functions.requests import Request
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.layout import Range
-from retrograd.values.arrays import as_array
+from retrograd.simulator.engines.batch.layout import Range, split_columns
+from retrograd.simulator.engines.batch.results import ResultArray
+from retrograd.values.arrays import WordArray, as_array, plain
 from retrograd.values.binding import located, types_of
 from retrograd.values.marshal import from_words, word_array
 
@@ -187,39 +190,82 @@ class Batch:
         return self.function.compiled_for(self.types(), self.request.format, self.request.options)
 
     def words(self, compiled: Compiled) -> Loaded:
-        """The words of all arguments. Raises InputError naming argument and element."""
-        single = [a for a in compiled.arguments if a.name not in self.columns]
-        many_ = [a for a in compiled.arguments if a.name in self.columns]
+        """The words of all arguments. Raises InputError naming argument and element.
+
+        Arrays of float64s stay as they are: compiled code converts them row by row, and `Loaded.rows` does where it is read.
+        """
+        try:
+            shared, arrays = self._arrays(compiled, later=True)
+        except InputError:
+            self._arrays(compiled, later=False)  # the error of the first argument that has one
+            raise
+        ranges = {a.name: (a.address, a.type.size) for a in compiled.arguments if a.name in self.columns}
+        return Loaded(ranges, None, shared, arrays, lambda: self._arrays(compiled, later=False)[1])
+
+    def _arrays(self, compiled: Compiled, later: bool) -> tuple[Words, list[NDArray[Any]]]:
+        """(the first words of memory, the rows of each batched argument: words, or with `later` real numbers)"""
         shared = np.zeros(compiled.argument_words, dtype=np.uint64)
-        out = np.zeros((self.length, sum(a.type.size for a in many_)), dtype=np.uint64)
-        loaded = Loaded({a.name: (a.address, a.type.size) for a in many_}, out, shared)
-        for a in [*single, *many_]:
+        arrays: list[NDArray[Any]] = []
+        for a in sorted(compiled.arguments, key=lambda a: a.name in self.columns):
             try:
                 if a.name not in self.columns:
                     words = word_array(a.type, self.values[a.name], compiled.format, a.name)
                     shared[a.address : a.address + a.type.size] = words
-                    continue
-                place = loaded.of(a.name)
-                if isinstance(a.type, StackType):
-                    for i, item in enumerate(self.columns[a.name].items):
-                        place[i] = word_array(a.type, item, compiled.format, a.name)
                 else:
-                    words = word_array(many(a.type, self.length), self.columns[a.name].items, compiled.format, a.name)
-                    place[:] = words.reshape(place.shape)
+                    arrays.append(self._rows_of(a, compiled.format, later))
             except InputError as error:
                 raise InputError(located(error.diagnostics[0], self.function, a.name)) from None
-        return loaded
+        return shared, arrays
+
+    def _rows_of(self, a: Argument, w: Format, later: bool) -> NDArray[Any]:
+        """The rows of a batched argument."""
+        items, shape = self.columns[a.name].items, (self.length, a.type.size)
+        if isinstance(a.type, StackType):
+            out = np.zeros(shape, dtype=np.uint64)
+            for i, item in enumerate(items):
+                out[i] = word_array(a.type, item, w, a.name)
+            return out
+        reals = later and element_type(a.type) == FIXED and _only_reals(items)
+        return (plain(items) if reals else word_array(many(a.type, self.length), items, w, a.name)).reshape(shape)
 
 
-@dataclass(frozen=True)
+def _only_reals(items: Any) -> bool:
+    """Whether they are float64s without words of their own."""
+    known = isinstance(items, np.ndarray) and items.dtype == np.float64 and items.flags.aligned
+    return known and (not isinstance(items, WordArray) or items.origin is None)
+
+
 class Loaded:
-    """The words of a batch's arguments: rows for batched arguments, and one copy of the shared ones."""
+    """The arguments of a batch: the rows of batched arguments, and one copy of the words of the shared ones.
 
-    #: the places of batched arguments in memory, by name, in the order of the rows' columns
-    ranges: dict[str, Range]
-    rows: Words
-    #: the first words of memory, zeros where rows go
-    shared: Words
+    `ranges`: the places of batched arguments in memory, by name, in the order of the rows' columns. `shared`: the first words of
+    memory, zeros where rows go. `arrays`: rows for each of the ranges, words or float64s; by default those of `rows`, a matrix of words.
+    `convert` makes words of all `arrays`.
+    """
+
+    def __init__(
+        self,
+        ranges: dict[str, Range],
+        rows: Words | None,
+        shared: Words,
+        arrays: Sequence[NDArray[Any]] = (),
+        convert: Callable[[], Sequence[Words]] = tuple,
+    ) -> None:
+        self.ranges, self.shared = ranges, shared
+        self._rows, self._convert = rows, convert
+        #: the ranges of memory, adjacent ranges of one matrix joined, and an array of rows for each of them
+        self.given: tuple[Range, ...] = tuple(ranges.values()) if rows is None else _joined_ranges(ranges.values())
+        self.arrays = list(arrays) if rows is None else split_columns(rows, self.given)
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    @property
+    def rows(self) -> Words:
+        """The words of all rows. Raises InputError naming an element that has none."""
+        if self._rows is None:
+            self._rows = np.concatenate(self._convert(), axis=1)
+        return self._rows
 
     def of(self, name: str) -> Words:
         """The columns of a batched argument: a view."""
@@ -238,16 +284,16 @@ class Loaded:
             out[:, address : address + count] = self.of(name)
         return out
 
-    @property
-    def given(self) -> tuple[Range, ...]:
-        """The ranges of memory, adjacent ranges joined."""
-        out: list[Range] = []
-        for address, count in self.ranges.values():
-            if out and sum(out[-1]) == address:
-                out[-1] = out[-1][0], out[-1][1] + count
-            else:
-                out.append((address, count))
-        return tuple(out)
+
+def _joined_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The ranges, adjacent ones joined."""
+    out: list[Range] = []
+    for address, count in ranges:
+        if out and sum(out[-1]) == address:
+            out[-1] = out[-1][0], out[-1][1] + count
+        else:
+            out.append((address, count))
+    return tuple(out)
 
 
 def many(t: Type, length: int) -> ArrayType:
@@ -258,12 +304,21 @@ def many(t: Type, length: int) -> ArrayType:
     return ArrayType(t, (length,))
 
 
-def stacked_values(t: Type, words: Words, w: Format) -> Any:
+def stacked_values(t: Type, found: ResultArray, w: Format) -> Any:
     """The values that the rows hold, stacked."""
     if isinstance(t, StaticType):
         return t.value
+    if found.reals is not None and not found.large:
+        return found.reals.reshape(many(t, len(found.reals)).shape)
+    words = found.words
+    assert words is not None
     if isinstance(t, StackType):
         return [from_words(t, row, w) for row in words.tolist()]
     all_ = many(t, len(words))
     # Numbers may lie apart, as columns of a matrix do; structs are put together word by word.
     return from_words(all_, words if isinstance(all_.element, ScalarType) else words.ravel(), w)
+
+
+def element_type(t: Type) -> Type:
+    """The type of an array's elements; of any other type, that type."""
+    return t.element if isinstance(t, ArrayType) else t

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from retrograd.batch.arguments import Axes, Batch, columns_of, refuse, stacked_values
-from retrograd.batch.runs import BatchWords, ElementTrap, Words, run_rows
+from retrograd.batch.arguments import Axes, Batch, columns_of, element_type, refuse, stacked_values
+from retrograd.batch.runs import BatchWords, ElementTrap, Numbers, Words, run_rows
 from retrograd.compiler.compiled import Compiled, Options
-from retrograd.compiler.language.types import struct_of
+from retrograd.compiler.language.types import FIXED, struct_of
 from retrograd.functions.derived import Derived, NotDifferentiable
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.pickling import need_name
@@ -98,13 +98,15 @@ def _result(
 ) -> BatchResult:
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
-    arguments = [(0, compiled.argument_words)]
-    rows = run_rows(compiled, batch.words(compiled), arguments, (), request, progress=progress)
+    arguments = [(a.address, a.type.size) for a in compiled.arguments]
+    numbers = {(a.address, a.type.size): Numbers() for a in compiled.arguments if element_type(a.type) == FIXED}
+    rows = run_rows(compiled, batch.words(compiled), arguments, (), request, numbers=numbers, progress=progress)
     values = [
-        stacked_values(a.type, rows.after[:, a.address : a.address + a.type.size], compiled.format)
-        for a in compiled.arguments
+        stacked_values(a.type, found, compiled.format)
+        for a, found in zip(compiled.arguments, rows.results, strict=True)
     ]
-    return BatchResult(**vars(rows), values=request.function.results(*values), compiled=compiled)
+    # The arrays of the results are the values now.
+    return BatchResult(**{**vars(rows), "results": []}, values=request.function.results(*values), compiled=compiled)
 
 
 def _need_ends(found: BatchResult) -> None:

@@ -10,9 +10,10 @@ its trap.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +23,32 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.functions.execution import ProgramTrap, execute
 from retrograd.functions.requests import RunSettings
 from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.words import Format
 from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch.layout import BatchLayout, Range, width
+from retrograd.simulator.engines.batch.layout import BatchLayout, Range, split_columns, width
+from retrograd.simulator.engines.batch.results import ResultArray
 from retrograd.simulator.engines.machines.tiered_machine import machine_for
 from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 from retrograd.simulator.stores import limit_of
 
+if TYPE_CHECKING:
+    from retrograd.simulator.engines.batch.cpu import RowCounts
+
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 DEFAULT = RunSettings()
+#: rows of a machine that are written together
+_PORTION = 1024
+
+
+class Numbers(NamedTuple):
+    """How a kept range is returned as real numbers: 2^scale times as small. `words`: its words are returned, too."""
+
+    scale: int = 0
+    words: bool = True
 
 
 class ElementTrap(ProgramTrap):
@@ -59,8 +74,9 @@ class ElementTrap(ProgramTrap):
 class BatchWords:
     """The words and counts of a batch after the run. An element that trapped has the words that it was given."""
 
-    #: the kept words, one row for each element
+    #: the kept words, one row for each element, and an array for each kept range
     after: Words = field(repr=False)
+    results: list[ResultArray] = field(repr=False)
     #: instructions executed by each element
     steps: Counts
     #: bits erased by each element
@@ -78,7 +94,9 @@ class BatchWords:
 
     def replace_rows(self, which: Sequence[int], other: BatchWords) -> None:
         """Put another batch in the place of these elements, which did not end."""
-        self.after[which], self.steps[which], self.erased_bits[which] = other.after, other.steps, other.erased_bits
+        for own, others in zip(self.results, other.results, strict=True):
+            own.put_rows(which, others)
+        self.steps[which], self.erased_bits[which] = other.steps, other.erased_bits
         if self.cycles is not None and other.cycles is not None:
             self.cycles[which] = other.cycles
         self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
@@ -93,13 +111,15 @@ def run_rows(
     summed: Sequence[Range] = (),
     settings: RunSettings = DEFAULT,
     *,
+    numbers: Mapping[Range, Numbers] = MappingProxyType({}),
     progress: bool | None = None,
     counted: Callable[[int, Machine], object] | None = None,
     explain: bool = True,
 ) -> BatchWords:
     """Run the program for every row. Raises InputError RG1001, DeviceError; traps are part of the result.
 
-    `kept`, `summed`: the memory that is returned of each element, and that is added up over all. `progress`: whether a bar is
+    `kept`, `summed`: the memory that is returned of each element, and that is added up over all. `numbers`: the kept ranges that
+    are returned as real numbers, too. `progress`: whether a bar is
     shown; None shows one on a terminal after a second. `counted(i, machine)` is called with each element's machine at
     its end: machines run the elements one after the other then, since only machines keep all counts. `explain`: False leaves
     elements that fail in an engine in `failed`, without their traps.
@@ -108,38 +128,53 @@ def run_rows(
     settings = replace(settings, max_steps=limit_of(settings.max_steps))
     if not settings.checks:
         found = _unchecked(found, compiled)
-    rows, columns = loaded.rows, BatchLayout(loaded.given, tuple(kept), tuple(summed))
+    count, columns = len(loaded), BatchLayout(loaded.given, tuple(kept), tuple(summed))
     begin = np.array(compiled.program.data, dtype=np.uint64)
     shared = np.zeros(max(len(begin), len(loaded.shared), columns.end), dtype=np.uint64)
     shared[: len(begin)] = begin
     shared[: len(loaded.shared)] = loaded.shared
-    steps, erased = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-    after = np.empty((len(rows), width(columns.kept)), dtype=np.uint64)
-    out = BatchWords(after, steps, erased, "reference", [0] * width(columns.summed))
+    steps, erased = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    after, results = _results(kept, numbers, count, compiled.format)
+    out = BatchWords(after, results, steps, erased, "reference", [0] * width(columns.summed))
     if settings.cycles:
-        out.cycles = np.zeros(len(rows), dtype=np.int64)
-    alone = _SequentialRunner(compiled, out, rows, columns, shared, settings, counted)
-    with Bar(len(rows), progress, "running") as bar:
+        out.cycles = np.zeros(count, dtype=np.int64)
+    alone = _SequentialRunner(compiled, out, loaded, columns, shared, settings, counted)
+    with Bar(count, progress, "running") as bar:
         if found == "reference" or compiled.emitted.externals:
             # Only a machine that stops at each mark can execute `rg.external` blocks.
-            alone.run(range(len(rows)), "reference", bar)
+            alone.run(range(count), "reference", bar)
             return out
         if counted is not None:
-            alone.run(range(len(rows)), found, bar)
+            alone.run(range(count), found, bar)
             return out
         first = 0
         if found != "auto":
             tiering.record(Decision(found, Reason.NAMED))
         else:
             first = _by_machines(compiled, steps, alone, bar)
-        if first < len(rows):
-            _compiled(compiled, out, rows, first, found, alone, bar, explain)
+        if first < count:
+            _compiled(compiled, out, loaded, first, found, alone, bar, explain)
     return out
+
+
+def _results(
+    kept: Sequence[Range], numbers: Mapping[Range, Numbers], count: int, w: Format
+) -> tuple[Words, list[ResultArray]]:
+    """(a matrix of kept words, the arrays of the results, whose words are its columns): see `run_rows`."""
+    exact = [r for r in kept if r not in numbers or numbers[r].words]
+    matrix = np.zeros((count, width(exact)), dtype=np.uint64)
+    columns, out = iter(split_columns(matrix, exact)), []
+    for r in kept:
+        found = numbers.get(r)
+        words = next(columns) if found is None or found.words else None
+        reals = None if found is None else np.zeros((count, r[1]))
+        out.append(ResultArray(words, reals, w, 0 if found is None else found.scale))
+    return matrix, out
 
 
 def _by_machines(compiled: Compiled, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]) -> int:
     """Run rows on one machine, until a loop over the others pays (`Policy.decide_rows`). Returns the first row that is left."""
-    first, every = 0, len(alone.rows)
+    first, every = 0, len(steps)
     account = tiering.policy.account(compiled.program, kind="backward batch" if alone.settings.backward else "batch")
     while first < every:
         decision = tiering.policy.decide_rows(account, every - first, alone.at_hand(), alone.price)
@@ -167,7 +202,7 @@ def _unchecked(engine: str, compiled: Compiled) -> str:
 def _compiled(
     compiled: Compiled,
     out: BatchWords,
-    rows: Words,
+    loaded: Loaded,
     first: int,
     engine: str,
     alone: _SequentialRunner,
@@ -175,46 +210,53 @@ def _compiled(
     explain: bool,
 ) -> None:
     """The rows from `first` on by an engine that takes them as one."""
+    count, program = len(loaded) - first, compiled.program
     if engine == "threaded":
-        alone.run(range(first, len(rows)), "threaded", bar)
+        alone.run(range(first, len(loaded)), "threaded", bar)
         return
-    run: Callable[..., Any]
+    how: dict[str, Any] = {"cycles": out.cycles is not None, "limit": alone.settings.max_steps, "progress": bar}
+    ran: RowCounts
     if engine == "cuda":
         from retrograd.simulator.engines.cuda import batch as on_gpus
 
-        name, run = "cuda", on_gpus.run_batch
+        rows = on_gpus.run_batch(
+            program, loaded.rows[first:], columns=alone.columns, shared=alone.shared, **alone.modes, **how
+        )
+        for result, part in zip(out.results, split_columns(rows.rows, alone.columns.kept), strict=True):
+            result.put(slice(first, None), part)
+        name, ran = "cuda", rows
     else:
         from retrograd.simulator.engines.batch import cpu as on_cores
 
-        name, run = "translated", on_cores.run_batch
-    ran = run(
-        compiled.program,
-        rows[first:],
-        columns=alone.columns,
-        shared=alone.shared,
-        **alone.modes,
-        cycles=out.cycles is not None,
-        limit=alone.settings.max_steps,
-        progress=bar,
-    )
+        results = [result.part(first) for result in out.results] if first else out.results
+        memory = on_cores.memory_of(program, alone.columns, alone.shared)
+        arrays = [array[first:] for array in loaded.arrays] if first else loaded.arrays
+        name, ran = "translated", on_cores.run_arrays(program, count, arrays, results, memory, **alone.modes, **how)
+        if ran.refused:
+            raise AssertionError(f"all {len(loaded.rows)} rows have words")  # `rows` raises the InputError
+        for result, part_of_it in zip(out.results, results, strict=True):
+            result.large |= part_of_it.large
     if first:
-        out.after[first:] = ran.rows
+        out.steps[first:] = ran.steps
     else:
-        out.after = ran.rows
-    out.steps[first:] = ran.steps
+        out.steps = ran.steps
     out.sums = [a + b for a, b in zip(out.sums, ran.sums, strict=True)]
-    out.erased_bits[first:] = ran.lost_words * compiled.format.width
+    if ran.lost_words is not None:
+        out.erased_bits[first:] = ran.lost_words * compiled.format.width
     if out.cycles is not None and ran.cycles is not None:
         out.cycles[first:] = ran.cycles
+    if not len(ran.failed):
+        out.engine = name
+        return
     for counts in (out.steps, out.erased_bits, out.cycles):
         if counts is not None:
             counts[first + ran.failed] = 0
     failed = [first + int(i) for i in ran.failed]
-    if not explain:
-        out.failed = failed
-    elif failed:
+    if explain:
         # A machine gives the trap of each row that failed, and meets a limit to the step.
         alone.run(failed, "auto", lambda _: None)
+    else:
+        out.failed = failed
     out.engine = name
 
 
@@ -224,7 +266,7 @@ class _SequentialRunner:
 
     compiled: Compiled
     out: BatchWords
-    rows: Words
+    loaded: Loaded
     columns: BatchLayout
     shared: Words
     settings: RunSettings
@@ -254,7 +296,9 @@ class _SequentialRunner:
         machine: Machine | None = None
         blank = self.shared.tolist()
         given, kept, summed = (_places(r) for r in (self.columns.given, self.columns.kept, self.columns.summed))
-        signed = self.compiled.format.signed
+        signed, rows = self.compiled.format.signed, self.loaded.rows
+        #: rows that ended, and their kept words
+        done: list[tuple[int, list[int]]] = []
         i = -1
         for i in which:
             if machine is None:
@@ -263,7 +307,7 @@ class _SequentialRunner:
                 blank += [0] * (len(machine.memory) - len(blank))
                 origin = machine.pc
             begin = blank.copy()
-            for place, word in zip(given, self.rows[i].tolist(), strict=True):
+            for place, word in zip(given, rows[i].tolist(), strict=True):
                 begin[place] = word
             # These are words already, so the checks of `machine.load` are left out.
             machine.memory.store[:] = begin
@@ -275,7 +319,7 @@ class _SequentialRunner:
                 execute(self.compiled, machine, self.settings.max_steps)
             except ProgramTrap as trap:
                 self.out.traps[i] = ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i)
-                self.out.after[i] = [begin[place] for place in kept]
+                done.append((i, [begin[place] for place in kept]))
                 machine = None  # the machine that trapped belongs to the trap
                 continue
             finally:
@@ -284,12 +328,24 @@ class _SequentialRunner:
                 self.counted(i, machine)
             self.out.engine = machine.engine
             words = list(machine.memory)
-            self.out.after[i] = [words[place] for place in kept]
+            done.append((i, [words[place] for place in kept]))
             self.out.sums = [a + signed(words[place]) for a, place in zip(self.out.sums, summed, strict=True)]
             self.out.steps[i], self.out.erased_bits[i] = machine.retired, machine.erased_bits
             if self.out.cycles is not None:
                 self.out.cycles[i] = machine.cycles
+            if len(done) == _PORTION:
+                self._put(done)
+        self._put(done)
         return i + 1
+
+    def _put(self, done: list[tuple[int, list[int]]]) -> None:
+        """Write the kept words of rows, and forget these."""
+        if done:
+            at = np.array([i for i, _ in done], dtype=np.intp)
+            words = np.array([row for _, row in done], dtype=np.uint64).reshape(len(done), width(self.columns.kept))
+            for result, part in zip(self.out.results, split_columns(words, self.columns.kept), strict=True):
+                result.put(at, part)
+            done.clear()
 
 
 def _places(ranges: Sequence[Range]) -> list[int]:

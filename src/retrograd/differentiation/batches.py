@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Axes, Batch, Loaded, many, stacked_values
 from retrograd.batch.batches import Shared
-from retrograd.batch.runs import ElementTrap, run_rows
+from retrograd.batch.runs import ElementTrap, Numbers, run_rows
 from retrograd.compiler.language.types import FIXED
 from retrograd.compiler.lower import Argument
-from retrograd.differentiation.arguments import from_integers, from_words, shaped, sizes
+from retrograd.differentiation.arguments import all_fixed, from_integers, from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.requests import Request, RunSettings
@@ -41,7 +41,11 @@ def batch_gradient(
     if b.plan.compiled.emitted.externals:
         run_rows(b.plan.compiled, b.loaded, [], (), requested.run)
     batch, loaded, scale, w = b.batch, b.loaded, b.plan.scale, b.plan.compiled.format
-    rows = b.plan.program.run_rows(loaded, b.kept, b.summed, RunSettings(engine=requested.run.engine))
+    settings = RunSettings(engine=requested.run.engine)
+    numbers = {r: Numbers(scale, words=False) for a, r in zip(b.each, b.cotangents, strict=True) if all_fixed(a.type)}
+    value = [(b.plan.program.value, 1)] if requested.value else []
+    numbers |= dict.fromkeys(value, Numbers())
+    rows = b.plan.program.run_rows(loaded, [*value, *b.cotangents], b.summed, settings, numbers)
     for i in sorted(rows.traps):
         # The message is that of the element's own gradient.
         try:
@@ -50,12 +54,15 @@ def batch_gradient(
             raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
         raise rows.traps[i]
     found: dict[str, Any] = {}
-    column = 1
-    for a in b.each:
-        words, column = rows.after[:, column : column + a.type.size], column + a.type.size
-        held = loaded.of(a.name) if a.name in batch.columns else np.tile(_words(loaded, a), (len(words), 1))
-        of_all = many(a.type, len(words))
-        found[a.name] = shaped(of_all, from_words(words.ravel(), sizes(of_all, held.ravel(), w), scale, w))
+    for a, result in zip(b.each, rows.results[len(value) :], strict=True):
+        of_all = many(a.type, batch.length)
+        if result.reals is not None:
+            found[a.name] = shaped(of_all, result.reals.ravel())
+            continue
+        held = loaded.of(a.name) if a.name in batch.columns else np.tile(_words(loaded, a), (batch.length, 1))
+        assert result.words is not None
+        reals = from_words(result.words.ravel(), sizes(of_all, held.ravel(), w), scale, w)
+        found[a.name] = shaped(of_all, reals)
     column = 0
     for a in b.added:
         totals, column = rows.sums[column : column + a.type.size], column + a.type.size
@@ -63,7 +70,7 @@ def batch_gradient(
     gradients = by_choice(requested.argnums, {a.name: found[a.name] for a in b.plan.wanted})
     if not requested.value:
         return gradients
-    return stacked_values(FIXED, rows.after[:, :1], w), gradients
+    return stacked_values(FIXED, rows.results[0], w), gradients
 
 
 @dataclass(frozen=True)
@@ -95,13 +102,13 @@ class BatchGradient:
         return cls(batch, plan, batch.words(plan.compiled), each, added)
 
     @property
-    def kept(self) -> list[Range]:
-        """The value of the loss, and the cotangents of `each`."""
-        return [(self.plan.program.value, 1), *self._cotangents(self.each)]
+    def cotangents(self) -> list[Range]:
+        """The places of the cotangents of `each`."""
+        return self._cotangents(self.each)
 
     @property
     def summed(self) -> list[Range]:
-        """The cotangents of `added`."""
+        """The places of the cotangents of `added`."""
         return self._cotangents(self.added)
 
     def _cotangents(self, of: list[Argument]) -> list[Range]:

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from retrograd.batch.arguments import Loaded
-from retrograd.batch.runs import DEFAULT, BatchWords, run_rows
+from retrograd.batch.runs import DEFAULT, BatchWords, Numbers, run_rows
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Compiled, real_regions
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
@@ -65,18 +66,24 @@ class DerivedProgram:
         return ran
 
     def run_rows(
-        self, loaded: Loaded, kept: Sequence[Range], summed: Sequence[Range] = (), settings: RunSettings = DEFAULT
+        self,
+        loaded: Loaded,
+        kept: Sequence[Range],
+        summed: Sequence[Range] = (),
+        settings: RunSettings = DEFAULT,
+        numbers: Mapping[Range, Numbers] = MappingProxyType({}),
     ) -> BatchWords:
         """A batch of these runs: see `retrograd.batch.runs.run_rows`."""
         if self.complete is None:
-            return run_rows(self.compiled, loaded, kept, summed, settings)
-        found = run_rows(self.compiled, loaded, kept, summed, replace(settings, max_steps=_LIMIT), explain=False)
+            return run_rows(self.compiled, loaded, kept, summed, settings, numbers=numbers)
+        limited = replace(settings, max_steps=_LIMIT)
+        found = run_rows(self.compiled, loaded, kept, summed, limited, numbers=numbers, explain=False)
         failed = sorted({*found.failed, *found.traps})
         if failed:
             whole = self._whole()
             rows = Loaded(loaded.ranges, loaded.rows[failed], loaded.shared)
-            found.replace_rows(failed, whole.run_rows(rows, kept, summed, settings))
-            if 2 * (len(failed) - len(found.traps)) > len(loaded.rows):
+            found.replace_rows(failed, whole.run_rows(rows, kept, summed, settings, numbers))
+            if 2 * (len(failed) - len(found.traps)) > len(loaded):
                 self._prefer(whole)
         return found
 

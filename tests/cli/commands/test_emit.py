@@ -12,8 +12,10 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from retrograd.simulator.engines.batch.instance_loop import PENDING, REPORT
-from retrograd.simulator.engines.batch.layout import BatchLayout
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.batch.instance_loop import PENDING
+from retrograd.simulator.engines.batch.layout import BatchLayout, array_table
+from retrograd.simulator.engines.batch.results import ResultArray
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.state.words import DTYPES
 
@@ -75,22 +77,22 @@ def run_rows(
 ) -> tuple[list[list[int]], list[int], list[int]]:
     """(rows, steps, status) afterwards, of the batch loop in the text: compiled here, and called."""
     batch = ctypes.CFUNCTYPE(None, *_BATCH)(jit_compiler().load(text, ("batch",), lambda: text)["batch"])
-    matrix = np.array(rows, dtype=DTYPES[width])
-    out, table, sums = matrix.copy(), BatchLayout.first(len(rows[0])).table(memory), np.zeros(1, np.int64)
-    blank, room = np.zeros(memory, matrix.dtype), np.zeros(memory + 1, matrix.dtype)
-    report, status = np.zeros((len(rows), REPORT), np.int64), np.full(len(rows), PENDING, np.uint8)
-    stop = np.zeros(1, np.int64)
+    matrix, w = np.array(rows, dtype=np.uint64), Format(width, width // 2)
+    out, sums, steps = matrix.copy(), np.zeros(1, np.int64), np.zeros(len(rows), np.int64)
+    layout, results = BatchLayout.first(len(rows[0])), ResultArray(out, None, w)
+    table = array_table(layout, memory, [matrix], [results], (steps, None, None), w)
+    blank, room = np.zeros(memory, DTYPES[width]), np.zeros(memory + 1, DTYPES[width])
+    status, stop = np.full(len(rows), PENDING, np.uint8), np.zeros(1, np.int64)
 
     def at(array: NDArray[Any]) -> int:
         return array.ctypes.data
 
-    into = at(matrix), at(out), 0, len(rows), at(table), at(blank), memory, at(room)
-    batch(*into, 1 << 40, at(report), at(status), at(sums), at(stop))
-    return out.tolist(), report[:, 0].tolist(), status.tolist()
+    batch(at(table), 0, len(rows), at(blank), memory, at(room), 1 << 40, at(status), at(sums), at(stop))
+    return out.tolist(), steps.tolist(), status.tolist()
 
 
 _WORD, _POINTER = ctypes.c_int64, ctypes.c_void_p
-_BATCH = (_POINTER, _POINTER, _WORD, _WORD, _POINTER, _POINTER, _WORD, _POINTER, _WORD, *[_POINTER] * 4)
+_BATCH = (_POINTER, _WORD, _WORD, _POINTER, _WORD, _POINTER, _WORD, *[_POINTER] * 3)
 
 
 # --------------------------------------------------------------------------------------------------- llvm

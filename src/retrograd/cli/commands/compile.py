@@ -193,6 +193,6 @@ def _llvm(program: Program, name: str) -> str:
 
     return (
         f"; {_title('LLVM IR', program, name)}, for {jit_compiler().triple}\n"
-        f"; @instance runs the program on a memory, @batch runs it for each row of a matrix of words\n\n"
+        f"; @instance runs the program on a memory, @batch runs it for each row of some arrays\n\n"
         f'target triple = "{jit_compiler().triple}"\n\n{batch_ir(program)}'
     )

@@ -25,9 +25,9 @@ from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch import instance_loop as instances
 from retrograd.simulator.engines.cuda import batch, ptx
 from retrograd.simulator.engines.cuda.driver import driver
+from retrograd.simulator.engines.cuda.kernel_loop import emit_kernel_loop
 from retrograd.simulator.engines.cuda.kernels import Kernel
 from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
 
@@ -217,7 +217,7 @@ def test_parameters_are_those_of_the_launch(fake: Any, fakes: ModuleType, monkey
     pointers = [not isinstance(argument, c_int64) for argument in launched]
     assert len(launched) == 12
     assert all(ctypes.sizeof(a) == 8 for a, pointer in zip(launched, pointers, strict=True) if not pointer)
-    said = re.search(r"name\(([^)]*)\) +a kernel", str(instances.emit_loop.__doc__))
+    said = re.search(r"name\(([^)]*)\)", str(emit_kernel_loop.__doc__))
     assert said is not None
     names = re.findall(r"\w+", said[1])
     given = dict(zip(names, launched, strict=True))
