@@ -64,11 +64,14 @@ class JitCompiler:
         constraints = "={ax},={dx},r,{ax},{dx},~{flags},~{dirflag},~{fpsr}"
         #: the instruction that divides two words by one, with its constraints
         self.divide = ("divq $2", constraints) if x86 else None
-        wide = {"+avx512f", "+avx512dq", "+avx512vl"} <= set(self._features.split(","))
+        features = set(self._features.split(","))
+        wide = {"+avx512f", "+avx512dq", "+avx512vl"} <= features
         #: lanes of the vector unit; 1 where it lacks masks, or conversions between words and doubles
         self.lanes = 8 if wide else 1
         #: the vector unit for the loops of a single run
-        self.vector_unit = VectorUnit(8 if wide else 4, wide)
+        self.vector_unit = (
+            VectorUnit(8, True) if wide else VectorUnit(4, True) if "+avx2" in features else VectorUnit(2, False)
+        )
 
     def module(self) -> ModuleBuilder:
         """A new module for this processor."""

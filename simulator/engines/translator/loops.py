@@ -39,6 +39,8 @@ MOST_NODES = 40
 BOUNDS = (63, 61, 58, 55, 52, 49, 46, 43, 40, 37)
 #: distances between addresses of a chunk lie far below
 FAR = 1 << 48
+#: one word of so many may lie apart from that of the next pass: a word costs as much there as a scalar pass
+MOST_SCATTERED = 8
 #: rounds in which registers are found that begin each pass with the same constant
 ROUNDS = 4
 
@@ -356,6 +358,9 @@ class _Analysis:
             if abs(stride) >= FAR or max(offsets) - min(offsets) >= FAR:
                 # No address of a chunk may wrap around to another.
                 raise Refusal("addresses lie too far apart")
+        scattered = sum(abs(loop.strides[base]) > 1 for base, _ in loop.loads)
+        if scattered * MOST_SCATTERED > len(loop.loads):
+            raise Refusal("too many words lie apart from pass to pass")
         written = {word: tree for word, tree in run.memory.items() if tree is not place(loop.loads[word])}
         sums = {}
         for word, tree in written.items():

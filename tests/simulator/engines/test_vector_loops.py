@@ -16,7 +16,7 @@ import pytest
 from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.llvm.builder import VectorUnit
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.translator import flow, translations
+from retrograd.simulator.engines.translator import flow, loops, translations
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.loops import vector_loops
 from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
@@ -202,8 +202,10 @@ def play(lockstep: Any, make: Make, seed: int) -> Any:
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is kept: the code generator is changed."""
+    """No code is kept or taken from the cache: the code generator is changed."""
     monkeypatch.setenv("RETROGRAD_CACHE", "")
+    # Loops are vectorised also where that does not pay.
+    monkeypatch.setattr(loops, "MOST_SCATTERED", 0)
     linked = dict(jit_compiler()._linked)
     jit_compiler()._linked.clear()
     translations._translation_of.cache_clear()
