@@ -39,7 +39,7 @@ MOST_NODES = 40
 BOUNDS = (63, 61, 58, 55, 52, 49, 46, 43, 40, 37)
 #: distances between addresses of a chunk lie far below
 FAR = 1 << 48
-#: one word of so many may lie apart from that of the next pass: a word costs as much there as a scalar pass
+#: of this number of words, one may lie apart from that of the next pass: it costs as much as in scalar code
 MOST_SCATTERED = 8
 #: rounds in which registers are found that begin each pass with the same constant
 ROUNDS = 4
