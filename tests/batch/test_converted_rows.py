@@ -227,7 +227,7 @@ def test_arrays_of_a_caller() -> None:
     layout = BatchLayout(((0, 1), (1, 1)), ((2, 1), (1, 1)))
     kept = [ResultArray(wide[:, 4:5], None, w), ResultArray(None, np.zeros((n, 1)), w, 3)]
     given = [table[:, 2:3], np.arange(n, dtype=np.uint64).reshape(n, 1)[::-1]]
-    ran = cpu.run_arrays(program, n, given, kept, cpu.memory_of(program, layout, None))
+    ran = cpu.RowRuns(program, layout)(n, given, kept, np.zeros(0, dtype=np.uint64))
     words = np.arange(n, dtype=np.uint64) << np.uint64(32)
     assert wide[:, 4].tolist() == words.tolist()
     assert (np.delete(wide, 4, axis=1) == 7).all()

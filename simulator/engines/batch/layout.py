@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.results import ResultArray
+from retrograd.simulator.engines.state.words import address_of
 
 #: consecutive words of a memory: (address of the first, how many)
 Range = tuple[int, int]
@@ -77,42 +78,41 @@ class BatchLayout:
 
 def array_table(
     layout: BatchLayout,
-    n: int,
+    shared: Sequence[Range],
     given: Sequence[NDArray[Any]],
     kept: Sequence[ResultArray],
     reports: Sequence[NDArray[np.int64] | None],
     w: Format,
 ) -> NDArray[np.int64]:
-    """The layout for memories of n words with an array for each range that is given, and that is kept, as array_loop.py reads it.
+    """The layout with an array for each range that is given, and that is kept, as array_loop.py reads it. `shared`: `layout.shared(n)`.
 
     The number of ranges of each of KINDS; the addresses of the `reports`; then the ranges. A given one: address, length, address
     of the array, bytes from row to row and from word to word, 2^F of an array of float64s and 0 of words. A kept one: address,
     length, address of the words and bytes from row to row, address of the numbers, 2^−(F + scale), and a mark that is set where a number
     has more bits than a float64. All others: address, length. Trap: the table does not keep the arrays alive.
     """
-    shared, scale = layout.shared(n), _bits(2.0**w.frac)
-    out = [len(given), len(shared), len(kept), len(layout.summed), *map(_address, reports)]
+    scale = _bits(2.0**w.frac)
+    out: list[int] = [len(given), len(shared), len(kept), len(layout.summed), *map(address_of, reports)]
     for (address, count), array in zip(layout.given, given, strict=True):
-        out += (address, count, _address(array), *array.strides, scale if array.dtype == np.float64 else 0, 0)
+        out += (address, count, address_of(array), *array.strides, scale if array.dtype == np.float64 else 0, 0)
     for pair in shared:
         out += pair
     for (address, count), found in zip(layout.kept, kept, strict=True):
         words, reals = found.words, found.reals
         row = 0 if words is None else words.strides[0]
-        out += (address, count, _address(words), row, _address(reals), _bits(found.factor), 0)
+        out += (address, count, address_of(words), row, address_of(reals), _bits(found.factor), 0)
     for pair in layout.summed:
         out += pair
     return np.array(out, dtype=np.int64)
 
 
-def large_results(table: NDArray[np.int64]) -> list[bool]:
-    """For each array that is kept, whether a number was rounded."""
-    first = ARRAYS_HEAD + int(table[0]) * ARRAY + 2 * int(table[1])
-    return [bool(mark) for mark in table[first : first + int(table[2]) * ARRAY].reshape(-1, ARRAY)[:, -1]]
-
-
-def _address(array: NDArray[Any] | None) -> int:
-    return 0 if array is None else array.ctypes.data
+def mark_large(kept: Sequence[ResultArray], table: NDArray[np.int64]) -> None:
+    """Mark the arrays that the code of a batch has marked in their `array_table`."""
+    at = ARRAYS_HEAD + table.item(0) * ARRAY + 2 * table.item(1) - 1
+    for found in kept:
+        at += ARRAY
+        if table.item(at):
+            found.large = True
 
 
 def _bits(value: float) -> int:

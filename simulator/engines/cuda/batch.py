@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
+from retrograd.simulator.engines.batch.compiled_loops import longest_stretch
 from retrograd.simulator.engines.batch.cpu import (
     Memory,
     RowResults,
     WordMatrix,
     layout_of,
-    longest_stretch,
     memory_of,
 )
 from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP

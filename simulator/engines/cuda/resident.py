@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.batch.cpu import WordMatrix, longest_stretch, memory_of
+from retrograd.simulator.engines.batch.compiled_loops import longest_stretch
+from retrograd.simulator.engines.batch.cpu import WordMatrix, memory_of
 from retrograd.simulator.engines.batch.instance_loop import REPORT
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.cuda.arrays import DeviceArray, device_array, refuse_array

@@ -10,7 +10,6 @@ meets the limit to the step, and can be interrupted.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.machines.native import BRIEF
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.state.control_block import CONTROL_WORDS, Exit, Slot, TranslatedSlot
-from retrograd.simulator.engines.state.words import DTYPES, ArrayWords
+from retrograd.simulator.engines.state.words import DTYPES, ArrayWords, address_of
 from retrograd.simulator.engines.tiering import Decision, Reason
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.translations import Translated, translation
@@ -91,7 +90,7 @@ class WholeRuns:
             memory[: len(words)] = words
         for address, word in given.items():
             memory[address] = word
-        base = ctypes.addressof(ctypes.c_char.from_buffer(state.data))
+        base = address_of(state)
         # The step over the end at which the program begins is taken here: `start` and `finish` do nothing.
         state[Slot.LEFT], state[Slot.WAY], state[Slot.LOG] = left - 1, 1, base + self._log * _BYTES
         found = self.translation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Iterator
 from typing import Any, overload
 
@@ -23,6 +24,17 @@ DTYPES: dict[int, type[np.unsignedinteger[Any]]] = {
 def zeros(count: int, w: Format) -> NDArray[np.unsignedinteger[Any]]:
     """An array of zero words of the format, in the type that compiled code reads."""
     return np.zeros(count, dtype=DTYPES[w.width])
+
+
+def address_of(array: NDArray[Any] | None) -> int:
+    """The address of an array's first element; 0 of None. Trap: it does not keep the array alive."""
+    if array is None:
+        return 0
+    flags = array.flags
+    if flags.c_contiguous and flags.writeable and array.size:
+        # Equal to `array.ctypes.data`, in a third of the time.
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    return array.ctypes.data
 
 
 class ArrayWords(FixedLength):

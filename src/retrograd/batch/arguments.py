@@ -147,7 +147,7 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
         given = "one value" if array.ndim == 0 else f"an array of shape {array.shape}"
         hint = "in_axes is None for an argument that is the same for all elements"
         refuse(f"{what} is {given}: it has no axis {axis} to take elements along", hint)
-    return np.moveaxis(array, axis, 0)
+    return np.moveaxis(array, axis, 0) if axis else array
 
 
 def _on_host(value: Any, name: str) -> Any:
@@ -179,7 +179,7 @@ class Batch:
     def types(self) -> tuple[Type, ...]:
         """The types of the arguments, the same for every element. Raises InputError."""
         example = [self.columns[name].example() if name in self.columns else v for name, v in self.values.items()]
-        found = types_of(self.function, example)
+        found = self.function.types_of(example)
         if any(isinstance(t, StackType) for t in found):
             for i in range(self.length):
                 types_of(self.function, self.element(i))  # each stack may be too long
@@ -226,7 +226,9 @@ class Batch:
                 out[i] = word_array(a.type, item, w, a.name)
             return out
         reals = later and element_type(a.type) == FIXED and _only_reals(items)
-        return (plain(items) if reals else word_array(many(a.type, self.length), items, w, a.name)).reshape(shape)
+        array = plain(items) if reals else word_array(many(a.type, self.length), items, w, a.name)
+        rows: NDArray[Any] = array.reshape(shape)
+        return rows
 
 
 def _only_reals(items: Any) -> bool:
@@ -309,7 +311,8 @@ def stacked_values(t: Type, found: ResultArray, w: Format) -> Any:
     if isinstance(t, StaticType):
         return t.value
     if found.reals is not None and not found.large:
-        return found.reals.reshape(many(t, len(found.reals)).shape)
+        shape = t.shape if isinstance(t, ArrayType) else ()
+        return found.reals.reshape(len(found.reals), *shape)
     words = found.words
     assert words is not None
     if isinstance(t, StackType):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,20 +126,17 @@ def run_rows(
     elements that fail in an engine in `failed`, without their traps.
     """
     found = engine_named(settings.engine)
-    settings = replace(settings, max_steps=limit_of(settings.max_steps))
+    if settings.max_steps is not None:
+        settings = replace(settings, max_steps=limit_of(settings.max_steps))
     if not settings.checks:
         found = _unchecked(found, compiled)
-    count, columns = len(loaded), BatchLayout(loaded.given, tuple(kept), tuple(summed))
-    begin = np.array(compiled.program.data, dtype=np.uint64)
-    shared = np.zeros(max(len(begin), len(loaded.shared), columns.end), dtype=np.uint64)
-    shared[: len(begin)] = begin
-    shared[: len(loaded.shared)] = loaded.shared
+    count, size = len(loaded), sum(n for _, n in summed)
     steps, erased = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     after, results = _results(kept, numbers, count, compiled.format)
-    out = BatchWords(after, results, steps, erased, "reference", [0] * width(columns.summed))
+    out = BatchWords(after, results, steps, erased, "reference", [0] * size)
     if settings.cycles:
         out.cycles = np.zeros(count, dtype=np.int64)
-    alone = _SequentialRunner(compiled, out, loaded, columns, shared, settings, counted)
+    alone = _SequentialRunner(compiled, out, loaded, (tuple(kept), tuple(summed)), settings, counted)
     with Bar(count, progress, "running") as bar:
         if found == "reference" or compiled.emitted.externals:
             # Only a machine that stops at each mark can execute `rg.external` blocks.
@@ -214,13 +212,20 @@ def _compiled(
     if engine == "threaded":
         alone.run(range(first, len(loaded)), "threaded", bar)
         return
-    how: dict[str, Any] = {"cycles": out.cycles is not None, "limit": alone.settings.max_steps, "progress": bar}
+    cycles, limit = out.cycles is not None, alone.settings.max_steps
     ran: RowCounts
     if engine == "cuda":
         from retrograd.simulator.engines.cuda import batch as on_gpus
 
         rows = on_gpus.run_batch(
-            program, loaded.rows[first:], columns=alone.columns, shared=alone.shared, **alone.modes, **how
+            program,
+            loaded.rows[first:],
+            columns=alone.columns,
+            shared=alone.shared,
+            **alone.modes,
+            cycles=cycles,
+            limit=limit,
+            progress=bar,
         )
         for result, part in zip(out.results, split_columns(rows.rows, alone.columns.kept), strict=True):
             result.put(slice(first, None), part)
@@ -228,19 +233,25 @@ def _compiled(
     else:
         from retrograd.simulator.engines.batch import cpu as on_cores
 
+        key = ("row runs", loaded.given, alone.ranges, *alone.modes.values(), cycles)
+        runs: on_cores.RowRuns | None = compiled.derived.get(key)
+        if runs is None:
+            runs = on_cores.RowRuns(program, alone.columns, **alone.modes, cycles=cycles)
+            compiled.derived[key] = runs
         results = [result.part(first) for result in out.results] if first else out.results
-        memory = on_cores.memory_of(program, alone.columns, alone.shared)
         arrays = [array[first:] for array in loaded.arrays] if first else loaded.arrays
-        name, ran = "translated", on_cores.run_arrays(program, count, arrays, results, memory, **alone.modes, **how)
+        name = "translated"
+        ran = runs(count, arrays, results, loaded.shared, limit=limit, progress=bar)
         if ran.refused:
             raise AssertionError(f"all {len(loaded.rows)} rows have words")  # `rows` raises the InputError
         for result, part_of_it in zip(out.results, results, strict=True):
-            result.large |= part_of_it.large
+            result.large = result.large or part_of_it.large
     if first:
         out.steps[first:] = ran.steps
     else:
         out.steps = ran.steps
-    out.sums = [a + b for a, b in zip(out.sums, ran.sums, strict=True)]
+    if ran.sums:
+        out.sums = [a + b for a, b in zip(out.sums, ran.sums, strict=True)]
     if ran.lost_words is not None:
         out.erased_bits[first:] = ran.lost_words * compiled.format.width
     if out.cycles is not None and ran.cycles is not None:
@@ -267,10 +278,24 @@ class _SequentialRunner:
     compiled: Compiled
     out: BatchWords
     loaded: Loaded
-    columns: BatchLayout
-    shared: Words
+    #: the ranges of memory that are kept, and that are summed
+    ranges: tuple[tuple[Range, ...], tuple[Range, ...]]
     settings: RunSettings
     counted: Callable[[int, Machine], object] | None = None
+
+    @cached_property
+    def columns(self) -> BatchLayout:
+        """The layout of the batch."""
+        return BatchLayout(self.loaded.given, *self.ranges)
+
+    @cached_property
+    def shared(self) -> Words:
+        """The first words of an instance's memory: the program's data, and the arguments that all elements share."""
+        data, own = self.compiled.program.data, self.loaded.shared
+        out = np.zeros(max(len(data), len(own), self.columns.end), dtype=np.uint64)
+        out[: len(data)] = data
+        out[: len(own)] = own
+        return out
 
     @property
     def modes(self) -> dict[str, Any]:
@@ -280,14 +305,14 @@ class _SequentialRunner:
 
     def at_hand(self) -> bool:
         """Whether compiled code for such rows is loaded already."""
-        engine = sys.modules.get("retrograd.simulator.engines.batch.cpu")
+        engine = sys.modules.get("retrograd.simulator.engines.batch.compiled_loops")
         return engine is not None and engine.at_hand(
             self.compiled.program, **self.modes, cycles=self.out.cycles is not None
         )
 
     def price(self) -> float:
         """Seconds until compiled code for such rows is loaded."""
-        from retrograd.simulator.engines.batch import cpu as batch
+        from retrograd.simulator.engines.batch import compiled_loops as batch
 
         return batch.price(self.compiled.program, **self.modes, cycles=self.out.cycles is not None)
 

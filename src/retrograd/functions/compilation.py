@@ -27,8 +27,8 @@ from retrograd.values.named import named_tuple
 #: combinations of types, format and options for which a function keeps compiled code; versions of each, by captured values
 _KEPT = 64
 _VARIANTS = 4
-#: the types of these Python numbers do not depend on their values; those of these arrays depend on shape and dtype
-_NUMBERS = frozenset({bool, int, float})
+#: the types of these numbers do not depend on their values; those of these arrays depend on shape and dtype
+_NUMBERS = frozenset({bool, int, float, np.bool_, np.int64, np.float64})
 _ARRAYS = frozenset({np.ndarray, WordArray})
 #: combinations of Python types, shapes and dtypes for which a function keeps the types of the language
 _SHAPES = 256

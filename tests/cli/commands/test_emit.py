@@ -80,7 +80,7 @@ def run_rows(
     matrix, w = np.array(rows, dtype=np.uint64), Format(width, width // 2)
     out, sums, steps = matrix.copy(), np.zeros(1, np.int64), np.zeros(len(rows), np.int64)
     layout, results = BatchLayout.first(len(rows[0])), ResultArray(out, None, w)
-    table = array_table(layout, memory, [matrix], [results], (steps, None, None), w)
+    table = array_table(layout, layout.shared(memory), [matrix], [results], (steps, None, None), w)
     blank, room = np.zeros(memory, DTYPES[width]), np.zeros(memory + 1, DTYPES[width])
     status, stop = np.full(len(rows), PENDING, np.uint8), np.zeros(1, np.int64)
 

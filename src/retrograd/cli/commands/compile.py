@@ -188,7 +188,7 @@ def _title(form: str, program: Program, name: str) -> str:
 
 def _llvm(program: Program, name: str) -> str:
     """The LLVM module of batches on this processor."""
-    from retrograd.simulator.engines.batch.cpu import batch_ir
+    from retrograd.simulator.engines.batch.compiled_loops import batch_ir
     from retrograd.simulator.engines.llvm.jit import jit_compiler
 
     return (

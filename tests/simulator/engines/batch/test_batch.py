@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from retrograd.examples import bessel, bundle_adjustment, graph_embedding
 from retrograd.isa.encoding import inverse
+from retrograd.simulator.engines.batch import compiled_loops
 from retrograd.simulator.engines.batch import cpu as batch
 from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.batch.layout import BatchLayout, width
@@ -402,17 +403,17 @@ def test_a_program_too_long_to_keep_registers_at_hand() -> None:
 
 def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.lanes", 3600.0)
-    monkeypatch.setattr(batch, "_loops", {})
+    monkeypatch.setattr(compiled_loops, "_loops", {})
     monkeypatch.setattr(batch, "_seconds", {})
     program = rg.assemble(COUNTDOWN)
     rows = np.array([[1 + i, 0] for i in range(16)], dtype=np.uint64)
     for _ in range(3):
         run_batch(program, rows)
-    assert [key[-1] for key in batch._loops] == [1]
+    assert [key[-1] for key in compiled_loops._loops] == [1]
     # Of an hour, only these three were short.
     monkeypatch.setattr(batch, "_seconds", dict.fromkeys(batch._seconds, 3600.0))
     run_batch(program, rows)
-    assert [key[-1] for key in batch._loops] == ([1] if lanes == 1 else [1, 8])
+    assert [key[-1] for key in compiled_loops._loops] == ([1] if lanes == 1 else [1, 8])
 
 
 def test_columns_that_make_no_sense() -> None:

@@ -1,0 +1,111 @@
+"""Compiled loops over rows: a program's translation with its batch loop, compiled once, then kept in the process and on disk."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+
+from retrograd.isa.program import Program
+from retrograd.isa.table import TABLE, Table
+from retrograd.isa.words import Format
+from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines.batch.array_loop import emit_array_loop
+from retrograd.simulator.engines.batch.lane_loop import emit_lane_loop
+from retrograd.simulator.engines.batch.lanes import translate_lanes
+from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
+from retrograd.simulator.engines.tiering import level_for
+from retrograd.simulator.engines.translator.flow import Variant, flow_of
+from retrograd.simulator.engines.translator.translate import translate
+
+
+def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True, checks: bool = True) -> str:
+    """The batch's code as LLVM IR: `instance` runs one instance, `batch` all instances of a range of rows."""
+    return _ir(program, variant_of(program, backward, overflow, checks))
+
+
+def variant_of(program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool = False) -> Variant:
+    """The translation of an instance of a batch."""
+    promoted = len(program.code) <= tiering.OPTIMISED
+    return Variant(backward=backward, overflow=overflow, checks=checks, whole=False, promoted=promoted, cycles=cycles)
+
+
+def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
+    module = jit_compiler().module()
+    if lanes == 1:
+        translate(program, variant, module, "instance")
+        emit_array_loop(module, program.format, "instance", "batch")
+    elif len(program.code) > tiering.OPTIMISED:
+        raise NotImplementedError("what LLVM does not optimise is quicker alone")
+    else:
+        translate_lanes(program, variant, module, lanes, "instances")
+        emit_lane_loop(module, program.format, "instances", "batch", lanes)
+    return module.text()
+
+
+Key = tuple[tuple[int, ...], Format, Table, Variant, int]
+
+#: addresses of the loaded loops over batches; 0 for a loop that lanes cannot run
+_loops: dict[Key, int] = {}
+
+
+def key_of(program: Program, variant: Variant, lanes: int) -> Key:
+    """The key of a loop: all that its code depends on."""
+    return tuple(program.code), program.format, program.table, variant, lanes
+
+
+def loop_of(program: Program, variant: Variant, lanes: int = 1) -> int:
+    """The address of the loop over a batch; 0 if lanes cannot run the program."""
+    key = key_of(program, variant, lanes)
+    found = _loops.get(key)
+    if found is None:
+        code, w, table = key[:3]
+        bare = Program(code, format=w, table=table)
+
+        def emit() -> str:
+            return _ir(bare, variant, lanes)
+
+        try:
+            found = jit_compiler().load(
+                _name(key) if table is TABLE else emit(), ("batch",), emit, level_for(len(code))
+            )["batch"]
+        except NotImplementedError:
+            found = 0
+        _loops[key] = found
+    return found
+
+
+def is_loaded(key: Key) -> bool:
+    """Whether a loop is loaded."""
+    return key in _loops
+
+
+def _name(key: Key) -> str:
+    code, w, _, variant, lanes = key
+    return f"{source_digest()} batch {w} {variant} {lanes} {sha256(repr(code).encode()).hexdigest()}"
+
+
+def price(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> float:
+    """Seconds until the code of such a batch is loaded."""
+    costs, n = tiering.policy.costs, len(program.code)
+    key = key_of(program, variant_of(program, backward, overflow, checks, cycles), 1)
+    kept = program.table is TABLE and jit_compiler().has(_name(key), level_for(n))
+    return costs.load_translation if kept else costs.translation(n)
+
+
+def at_hand(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
+    """Whether the code of such a batch is loaded."""
+    return key_of(program, variant_of(program, backward, overflow, checks, cycles), 1) in _loops
+
+
+def longest_stretch(program: Program, backward: bool) -> int:
+    """More steps than an instance takes between two tests of its limit, which are at back edges. An instance with fewer steps left
+    is not begun."""
+    return stretch_and_losses(tuple(program.code), program.format, program.table, backward)[0]
+
+
+@cache
+def stretch_and_losses(code: tuple[int, ...], w: Format, table: Table, backward: bool) -> tuple[int, bool]:
+    """(`longest_stretch`, whether some instruction loses words)"""
+    flow = flow_of(Program(code, format=w, table=table), Variant(backward=backward, whole=False))
+    loses = any(flow.code[at].opcode.erased_words for run in flow.blocks.values() for at in run)
+    return sum(map(len, flow.blocks.values())) + 1, loses
