@@ -1,26 +1,49 @@
 """Instructions: how each mnemonic is written, and the operands of an instruction as the fields of its encoding.
 
+The encoding of an instruction is the exclusive or of the bits of its mnemonic and the bits of its operands. The bits of most operands
+do not depend on the line, and are kept in tables. `Instructions.look_up` encodes an instruction by these tables alone. Where an
+operand has no entry, `Instructions.encode` encodes the instruction with a fixup, or reports a fault with its columns. Both compute an
+operand by the same function, so an operand has one meaning.
+
 `add rd, constant` is one instruction where 32 bits hold the constant, and else two, for the lower and the upper half.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from retrograd.assembler.layout import Fixup, Layout
 from retrograd.assembler.lexer import TextFault, is_name, name_in, split_operands, stripped
 from retrograd.assembler.symbols import looks_like_register
-from retrograd.isa.encoding import CODE_SHIFT, FIELD_SHIFT, IMMEDIATE_MAX, IMMEDIATE_MIN, RA_SHIFT, RB_SHIFT, RD_SHIFT
+from retrograd.isa.encoding import CODE_SHIFT, FIELD_SHIFT, IMMEDIATE_MAX, IMMEDIATE_MIN, RA_SHIFT, RD_SHIFT
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import Table
 
-_MEMORY = re.compile(r"\[\s*([A-Za-z_][\w.]*)\s*")
+_MEMORY = re.compile(r"\[\s*([A-Za-z_][\w.]*)\s*([+-].*)?\]", re.DOTALL)
 _DISTANCE = re.compile(r"\.([+-]\d{1,10})$")
 
 
 #: conditions that are other conditions with the operands exchanged
 MIRRORED = {"gt": "lt", "le": "ge", "gtu": "ltu", "leu": "geu"}
+_EXCHANGED = {"ra": "rb", "rb": "ra"}
+
+
+class DistinctFields(NamedTuple):
+    """Two fields x and y of eight bits, k ≥ 8 bits apart: `(word >> shift & mask) % modulus` is 0 where they are equal.
+
+    2^k · x + y ≡ y − x modulo 2^k + 1, and |y − x| is less than the modulus.
+    """
+
+    shift: int
+    mask: int
+    modulus: int
+
+
+def _distinct_fields(first: str, second: str) -> DistinctFields:
+    low, high = sorted((FIELD_SHIFT[first], FIELD_SHIFT[second]))
+    return DistinctFields(low, (255 << high - low) + 255, (1 << high - low) + 1)
 
 
 class Form(NamedTuple):
@@ -28,32 +51,40 @@ class Form(NamedTuple):
 
     opcode: Opcode
     bits: int
+    #: kinds of the operands as written
     operands: tuple[str, ...]
+    #: the same, but ra and rb exchanged where the mnemonic is a mirrored condition
+    fields: tuple[str, ...]
     #: the form that takes a constant as its last operand
     constant: Form | None
-    #: the two registers are exchanged
-    mirrored: bool
-    #: shifts of pairs of fields that must not name one register
-    distinct: tuple[tuple[int, int], ...]
-    #: shifts of the fields of its registers, if it has no other operand
-    shifts: tuple[int, ...]
+    #: pairs of fields that must not name one register
+    distinct: tuple[DistinctFields, ...]
 
 
 def _form(table: Table, o: Opcode, mirrored: bool = False) -> Form:
     constant = table.immediate_form(o)
-    shifts = tuple(FIELD_SHIFT[kind] for kind in o.operands if kind in FIELD_SHIFT)
-    if len(shifts) < len(o.operands) or mirrored:
-        shifts = ()
-    pairs = tuple((FIELD_SHIFT[x], FIELD_SHIFT[y]) for x, y in o.distinct)
-    code = o.code << CODE_SHIFT
-    return Form(o, code, o.operands, None if constant is None else _form(table, constant), mirrored, pairs, shifts)
+    fields = tuple(_EXCHANGED.get(kind, kind) for kind in o.operands) if mirrored else o.operands
+    pairs = tuple(_distinct_fields(x, y) for x, y in o.distinct)
+    return Form(
+        o, o.code << CODE_SHIFT, o.operands, fields, None if constant is None else _form(table, constant), pairs
+    )
 
 
-_FORMS: dict[int, tuple[Table, dict[str, Form]]] = {}
+class Forms(NamedTuple):
+    """The forms of a table."""
+
+    table: Table
+    #: mnemonic -> form, for opcodes, shorthands and mirrored conditions
+    by_name: dict[str, Form]
+    #: opcode -> pairs of fields that must not name one register
+    distinct: dict[int, tuple[DistinctFields, ...]]
 
 
-def forms_of(table: Table) -> dict[str, Form]:
-    """mnemonic -> form, for opcodes, shorthands and mirrored conditions."""
+_FORMS: dict[int, Forms] = {}
+
+
+def forms_of(table: Table) -> Forms:
+    """The forms of a table, computed once."""
     known = _FORMS.get(id(table))
     if known is None:
         forms = {o.name: _form(table, o) for o in table}
@@ -61,8 +92,9 @@ def forms_of(table: Table) -> dict[str, Form]:
         for name, base in MIRRORED.items():
             for way in ("goto", "from"):
                 forms[f"{way}.{name}"] = _form(table, table[f"{way}.{base}"], mirrored=True)
-        known = _FORMS[id(table)] = (table, forms)
-    return known[1]
+        distinct = {form.opcode.code: form.distinct for form in forms.values()}
+        known = _FORMS[id(table)] = Forms(table, forms, distinct)
+    return known
 
 
 class WrittenInstruction(NamedTuple):
@@ -74,15 +106,111 @@ class WrittenInstruction(NamedTuple):
     column: int
 
 
+class OperandTable(dict[str, int]):
+    """text of an operand -> its bits, for operands that have the same bits on every line; computed on the first use.
+
+    `compute` gives None where the bits depend on the line. Such an operand, and an operand with a fault, raises KeyError and gets no
+    entry: its name may be defined later.
+    """
+
+    def __init__(self, compute: Callable[[str], int | None]) -> None:
+        self.compute = compute
+
+    def __missing__(self, text: str) -> int:
+        try:
+            bits = self.compute(text)
+        except TextFault:
+            bits = None
+        if bits is None:
+            raise KeyError(text)
+        self[text] = bits
+        return bits
+
+
 class Instructions:
     """Encodes instructions into a layout."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.symbols = layout.symbols
+        _, self.forms, self.distinct = forms_of(layout.table)
+        #: mnemonic -> (its bits, a table for each operand)
+        self._encoders: dict[str, tuple[int, tuple[OperandTable, ...]]] = {}
+        self._tables: dict[tuple[str, bool, int], OperandTable] = {}
 
-    def encode(self, form: Form, line: WrittenInstruction) -> bool:
-        """Append the instruction. True where it is one word that does not depend on where the line stands."""
+    # ------------------------------------------------------------ by tables
+
+    def look_up(self, name: str, operands: Sequence[str]) -> int | None:
+        """The encoding of an instruction that is one word, the same on every line; None for any other, and for any fault."""
+        encoder = self._encoders.get(name) or self._encoder(name)
+        if encoder is None:
+            return None
+        word, tables = encoder
+        count = len(operands)
+        if count != len(tables):
+            return None
+        try:
+            # A loop over the operands would take longer than the tables.
+            if count == 3:
+                x, y, z = operands
+                first, second, third = tables
+                word ^= first[x] ^ second[y] ^ third[z]
+            elif count == 2:
+                x, y = operands
+                first, second = tables
+                word ^= first[x] ^ second[y]
+            else:
+                for table, text in zip(tables, operands, strict=True):
+                    word ^= table[text]
+        except KeyError:
+            return None
+        for shift, mask, modulus in self.distinct[word >> CODE_SHIFT]:
+            if (word >> shift & mask) % modulus == 0:
+                return None
+        return word
+
+    def forget(self) -> None:
+        """Empty the tables: the format has changed, and with it the bits of constants."""
+        for table in self._tables.values():
+            table.clear()
+
+    def _encoder(self, name: str) -> tuple[int, tuple[OperandTable, ...]] | None:
+        form = self.forms.get(name)
+        if form is None:
+            return None
+        tables = [self._table(form.opcode, kind, 0, None) for kind in form.fields[:-1]]
+        if form.fields:
+            exchanged = 0 if form.constant is None else form.bits ^ form.constant.bits
+            tables.append(self._table(form.opcode, form.fields[-1], exchanged, form.constant))
+        self._encoders[name] = form.bits, tuple(tables)
+        return self._encoders[name]
+
+    def _table(self, opcode: Opcode, kind: str, exchanged: int, constant: Form | None) -> OperandTable:
+        """The table of a kind of operand. Where a constant stands in its place, its bits turn the opcode into that of `constant`."""
+
+        def operand(part: str) -> int | None:
+            bits, fixup = self._operand(opcode, kind, part, 0)
+            return bits if fixup is None else None
+
+        def operand_or_constant(part: str) -> int | None:
+            bits = self.symbols.plain_field(part)
+            if bits is not None:
+                return bits ^ exchanged
+            if constant is None or not self._is_constant(part):
+                return operand(part)
+            if constant.opcode.entry.name == "imm":
+                value = self._added_value(part, 0)
+                return None if value is None or not self._is_one_word(value) else value & 0xFFFFFFFF ^ exchanged
+            bits, fixup = self._immediate(part, 0)
+            return bits ^ exchanged if fixup is None else None
+
+        compute = operand if constant is None else operand_or_constant
+        return self._tables.setdefault((kind, opcode.turns, exchanged), OperandTable(compute))
+
+    # ------------------------------------------------------------ with fixups and faults
+
+    def encode(self, form: Form, line: WrittenInstruction) -> None:
+        """Append the instruction. Raises TextFault."""
         name, start, rest, column = line
         parts = split_operands(rest) if rest and not rest.isspace() else []
         if len(parts) != len(form.operands):
@@ -90,33 +218,25 @@ class Instructions:
             syntax = f"`{name} {', '.join(operands)}`".replace(" `", "`")
             message = f"`{name}` takes {len(operands)} operand{'s' * (len(operands) != 1)}, not {len(parts)}"
             raise TextFault("RG0102", message, start, start + len(name), f"syntax: {syntax}")
-        registers = self.symbols.registers
-        if form.constant is not None and parts[-1].strip() not in registers:
-            last = parts[-1].strip()
-            if not last.startswith("[") and not looks_like_register(last):
-                if form.constant.opcode.entry.name == "imm":
-                    self._add_constant(str(form.opcode.update), parts, start, column)
-                    return False
-                form = form.constant
+        if form.constant is not None and self._is_constant(parts[-1]):
+            if form.constant.opcode.entry.name == "imm":
+                self._add_constant(str(form.opcode.update), parts, start, column)
+                return
+            form = form.constant
         word, fixup, at = form.bits, None, column
-        for kind, part in zip(form.operands, parts, strict=True):
-            if kind in FIELD_SHIFT:
-                number = registers.get(part) if part in registers else registers.get(part.strip())
-                if number is None:
-                    raise self.symbols.no_register(part, at)
-                word |= number << FIELD_SHIFT[kind]
-            else:
-                bits, fixup = self._constant_operand(form.opcode, kind, part, at)
-                word |= bits
+        for kind, part in zip(form.fields, parts, strict=True):
+            bits, later = self._operand(form.opcode, kind, part, at)
+            word, fixup = word | bits, fixup or later
             at += len(part) + 1
-        if form.mirrored:
-            ra, rb = word >> RA_SHIFT & 255, word >> RB_SHIFT & 255
-            word ^= (ra ^ rb) << RA_SHIFT | (ra ^ rb) << RB_SHIFT
-        for x, y in form.distinct:
-            if (word >> x ^ word >> y) & 255 == 0:
-                raise self._aliased(name, form.opcode, word >> x & 255, parts, column)
+        for shift, mask, modulus in form.distinct:
+            if (word >> shift & mask) % modulus == 0:
+                raise self._aliased(name, form.opcode, word >> shift & 255, parts, column)
         self.layout.emit(word, self.layout.sources.position(start, column + len(rest.rstrip())), fixup)
-        return fixup is None
+
+    def _is_constant(self, part: str) -> bool:
+        """Whether the last operand of an instruction that takes a register or a constant is a constant."""
+        text = part.strip()
+        return text not in self.symbols.registers and not text.startswith("[") and not looks_like_register(text)
 
     def _aliased(self, name: str, opcode: Opcode, register: int, parts: list[str], column: int) -> TextFault:
         """The fault of naming a second time a register that is written, at the second of the two."""
@@ -132,31 +252,47 @@ class Instructions:
             at += len(part) + 1
         return TextFault("RG0108", f"`{name}` names r{register} twice", column, at)
 
-    def _constant_operand(self, opcode: Opcode, kind: str, part: str, at: int) -> tuple[int, Fixup | None]:
-        """The bits of a memory operand, a constant or a target, and the fixup for bits that are not known yet."""
-        text, begin = stripped(part, at)
+    def _operand(self, opcode: Opcode, kind: str, part: str, at: int) -> tuple[int, Fixup | None]:
+        """The bits of an operand, and the fixup for bits that are not known yet."""
+        if kind in FIELD_SHIFT:
+            number = self.symbols.registers.get(part.strip())
+            if number is None:
+                raise self.symbols.no_register(part, at)
+            return number << FIELD_SHIFT[kind], None
         if kind == "imm":
             return self._immediate(part, at)
-        if kind == "target":
-            distance = _DISTANCE.match(text)
-            if distance is not None:
-                return self.symbols.as_offset(opcode, int(distance.group(1)), begin, len(text)) & 0xFFFFFFFF, None
-            if not is_name(text):
-                message = f"`{text}` is not a label" if text else "a label is missing here"
-                hint = "name the label of the other end, or its distance in instructions, such as .+5"
-                raise TextFault("RG0103", message, begin, begin + len(text), hint)
-            return 0, self.layout.later(text, begin, opcode)
-        found = _MEMORY.match(text)
-        number = self.symbols.registers.get(found[1]) if found and text.endswith("]") else None
-        inside = text[found.end() : -1] if found else ""
-        if number is None or (inside and inside[0] not in "+-"):
+        return self._memory(part, at) if kind == "[ra+imm]" else self._target(opcode, part, at)
+
+    def _memory(self, part: str, at: int) -> tuple[int, Fixup | None]:
+        text = part.strip()
+        found = _MEMORY.fullmatch(text)
+        number = None if found is None else self.symbols.registers.get(found[1])
+        if found is None or number is None:
+            begin = at + len(part) - len(part.lstrip())
             message = f"`{text[:40]}` is not a memory operand" if text else "a memory operand is missing here"
             raise TextFault("RG0103", message, begin, begin + len(text), "write [ra], [ra + 4] or [ra - name]")
+        inside = found[2]
+        if inside is None:
+            return number << RA_SHIFT, None
         # The sign belongs to the expression: [r1 - 5 + 1] is four words below r1.
-        bits, fixup = self._immediate(inside, begin + len(text) - 1 - len(inside)) if inside else (0, None)
+        bits, fixup = self._immediate(inside, at + len(part.rstrip()) - 1 - len(inside))
         return bits | number << RA_SHIFT, fixup
 
+    def _target(self, branch: Opcode, part: str, at: int) -> tuple[int, Fixup | None]:
+        text, begin = stripped(part, at)
+        distance = _DISTANCE.match(text)
+        if distance is not None:
+            return self.symbols.as_offset(branch, int(distance.group(1)), begin, len(text)) & 0xFFFFFFFF, None
+        if not is_name(text):
+            message = f"`{text}` is not a label" if text else "a label is missing here"
+            hint = "name the label of the other end, or its distance in instructions, such as .+5"
+            raise TextFault("RG0103", message, begin, begin + len(text), hint)
+        return 0, self.layout.later(text, begin, branch)
+
     def _immediate(self, text: str, at: int) -> tuple[int, Fixup | None]:
+        bits = self.symbols.plain_field(text)
+        if bits is not None:
+            return bits, None
         value = self.symbols.value_if_known(text, at)
         if value is None:
             return 0, self.layout.later(text, at)
@@ -164,19 +300,18 @@ class Instructions:
 
     def _add_constant(self, update: str, parts: list[str], start: int, column: int) -> None:
         """`add rd, constant`, and the like with another update."""
-        layout, w = self.layout, self.symbols.format
+        layout = self.layout
         number = self.symbols.registers.get(parts[0].strip())
         if number is None:
             raise self.symbols.no_register(parts[0], column)
         text, at = parts[1], column + len(parts[0]) + 1
-        value = self.symbols.value_if_known(text, at)
+        value = self._added_value(text, at)
         position = layout.sources.position(start, at + len(text.rstrip()))
         base = layout.table[f"imm.{update}"].code << CODE_SHIFT | number << RD_SHIFT
         if value is None:
             layout.emit(base, position, layout.later(text, at))
             return
-        value = w.signed(self.symbols.as_word(value, at, len(text)))
-        if w.width <= 32 or IMMEDIATE_MIN <= value <= IMMEDIATE_MAX:
+        if self._is_one_word(value):
             layout.emit(base | value & 0xFFFFFFFF, position)
             return
         low = ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
@@ -185,3 +320,12 @@ class Instructions:
         if low:
             layout.emit(base | low & 0xFFFFFFFF, position)
         layout.emit(layout.table[f"immhi.{update}"].code << CODE_SHIFT | number << RD_SHIFT | high, position)
+
+    def _added_value(self, text: str, at: int) -> int | None:
+        """The signed word that the constant of an `add`, `sub` or `xor` denotes; None where it is not known yet."""
+        value = self.symbols.value_if_known(text, at)
+        return None if value is None else self.symbols.format.signed(self.symbols.as_word(value, at, len(text)))
+
+    def _is_one_word(self, value: int) -> bool:
+        """Whether one instruction holds the constant."""
+        return self.symbols.format.width <= 32 or IMMEDIATE_MIN <= value <= IMMEDIATE_MAX

@@ -1,18 +1,18 @@
 """Parser: the first pass over assembly text, line by line.
 
-A line is a label, then an instruction, a directive or a word that stands for instructions. Most lines of large programs are
-instructions on registers, and many are repeated: the first are encoded by one match, the second are looked up.
+A line is a label, then an instruction, a directive or a word that stands for instructions. A line that is repeated is looked up as a
+whole. Any other line is first taken for an instruction whose operands are in the tables of `instructions.py`; a line that is not, or has
+a fault, is read again with the columns of its parts.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from retrograd.assembler.directives import Directives
-from retrograd.assembler.instructions import Instructions, WrittenInstruction, forms_of
+from retrograd.assembler.instructions import Instructions, WrittenInstruction
 from retrograd.assembler.layout import Layout
-from retrograd.assembler.lexer import TextFault, parts_of
+from retrograd.assembler.lexer import TextFault, is_name, parts_of
 from retrograd.assembler.sources import Sources
 from retrograd.assembler.subroutines import Subroutines
 from retrograd.assembler.symbols import SymbolTable
@@ -20,9 +20,6 @@ from retrograd.isa.diagnostics import Span, nearest
 from retrograd.isa.program import MAX_CODE, Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
-
-#: a line whose operands are all names
-_REGISTERS_ONLY = re.compile(r"\s*([a-z][\w.]*)\s+(\w+)(?:\s*,\s*(\w+)(?:\s*,\s*(\w+))?)?[ \t]*(?:;|$)")
 
 
 class Parser:
@@ -32,11 +29,11 @@ class Parser:
         self.sources = Sources(roots)
         self.symbols = SymbolTable(self.sources, w)
         self.layout = Layout(self.sources, self.symbols, table)
-        self.forms = forms_of(table)
         self.instructions = Instructions(self.layout)
+        self.forms = self.instructions.forms
         self.directives = Directives(self.layout, self.read).words
         self.subroutines = Subroutines(self.layout).words
-        #: line -> (word, column, end) of lines that encode alike wherever they stand, until the next directive
+        #: line -> (word, column, end) of lines that encode alike wherever they stand, until the format changes
         self.known_lines: dict[str, tuple[int, int, int]] = {}
 
     def program(self) -> Program:
@@ -50,44 +47,59 @@ class Parser:
         with sources.opened(name, text, path) as file:
             index = file.index
             for number, line in enumerate(file.lines, 1):
-                hit = None if layout.in_data else known.get(line) or self._on_registers(line)
+                hit = None if layout.in_data else known.get(line)
+                if hit is None:
+                    sources.line = number
+                    hit = self._first_time(line)
                 if hit is not None:
                     word, column, end = hit
                     code.append(word)
                     spans.append((index, number, column, end))
-                else:
-                    sources.line = number
-                    try:
-                        self._line(line)
-                    except TextFault as e:
-                        hint = e.hint
-                        if e.name:
-                            hint = nearest(e.name, self.symbols.names()) or "define it above: its value is needed here"
-                        sources.report(sources.position(e.start, e.end), e, hint)
                 if len(code) > MAX_CODE:
                     raise sources.stop("RG0116", f"more than {MAX_CODE} instructions", Span(name, number))
 
-    def _on_registers(self, line: str) -> tuple[int, int, int] | None:
-        """The encoding of an instruction on registers; None for any other line, and for any fault."""
-        found = _REGISTERS_ONLY.match(line)
-        if found is None:
+    def _first_time(self, line: str) -> tuple[int, int, int] | None:
+        """Read a line that is not known. An encoding is returned, and anything else is carried out, or its fault reported."""
+        try:
+            found = self._by_tables(line)
+            if found is None:
+                self._line(line)
+            return found
+        except TextFault as e:
+            hint = e.hint
+            if e.name:
+                hint = nearest(e.name, self.symbols.names()) or "define it above: its value is needed here"
+            self.sources.report(self.sources.position(e.start, e.end), e, hint)
             return None
-        form = self.forms.get(found[1])
-        count = found.lastindex
-        if form is None or count is None or len(form.shifts) != count - 1:
+
+    def _by_tables(self, line: str) -> tuple[int, int, int] | None:
+        """(word, column, end) of an instruction whose operands are in the tables; None for any other line, and for a fault of it.
+
+        A `;` or a comma in quotes is taken for the end of an operand here. The operand then has an unpaired quote, and is in no table.
+        Raises TextFault for the label of an instruction that the tables encode.
+        """
+        if self.layout.in_data:
             return None
-        word = form.bits
-        registers = self.symbols.registers
-        for group, shift in enumerate(form.shifts, 2):
-            register = registers.get(found[group])
-            if register is None:
+        body = line.partition(";")[0].rstrip()
+        words = body.split(None, 1)
+        if len(words) != 2:
+            return None
+        name, rest = words
+        if name[-1] == ":":
+            label, words = name[:-1], rest.split(None, 1)
+            if len(words) != 2 or not is_name(label):
                 return None
-            word |= register << shift
-        for x, y in form.distinct:
-            if (word >> x ^ word >> y) & 255 == 0:
+            name, rest = words
+            word = self.instructions.look_up(name, rest.split(","))
+            if word is None:
                 return None
-        encoded = word, found.start(1) + 1, found.end(count) + 1
-        self.known_lines[line] = encoded
+            start = body.index(label)
+            self.layout.define_label(label, start)
+            return word, body.index(name, start + len(label)) + 1, len(body) + 1
+        word = self.instructions.look_up(name, rest.split(","))
+        if word is None:
+            return None
+        encoded = self.known_lines[line] = word, body.index(name) + 1, len(body) + 1
         return encoded
 
     def _line(self, line: str) -> None:
@@ -103,12 +115,13 @@ class Parser:
         elif (form := self.forms.get(word)) is not None:
             if self.layout.in_data:
                 raise TextFault("RG0114", f"the instruction `{word}` stands in .data", start, start + len(word))
-            alike = self.instructions.encode(form, WrittenInstruction(word, start, rest, column))
-            if alike and label is None:
-                self.known_lines[line] = (self.layout.code[-1], *self.layout.spans[-1][2:])
+            self.instructions.encode(form, WrittenInstruction(word, start, rest, column))
         elif word in self.directives:
-            self.known_lines.clear()
+            w = self.symbols.format
             self.directives[word](rest, column)
+            if self.symbols.format is not w:
+                self.known_lines.clear()
+                self.instructions.forget()
         elif word in self.subroutines:
             if self.layout.in_data:
                 raise TextFault("RG0114", f"`{word}` stands in .data", start, start + len(word))

@@ -102,6 +102,20 @@ class SymbolTable:
                 return space[name]
         return None
 
+    def plain_field(self, text: str) -> int | None:
+        """The 32-bit field of a decimal integer, perhaps with a sign, that is a signed word of at most 32 bits; None for any other text.
+
+        Every use of a constant in an instruction takes such an integer, and gives it this field.
+        """
+        try:
+            value = int(text[1:]) if text[:1] in ("+", "-") else int(text)
+        except ValueError:
+            return None
+        if text[:1] == "-":
+            value = -value
+        limit = self.format.sign
+        return value & 0xFFFFFFFF if -limit <= value < limit and -(1 << 31) <= value < 1 << 31 else None
+
     def _is_constant(self, text: str) -> bool:
         try:
             return self.value_if_known(text, 0) is not None
