@@ -10,6 +10,7 @@ from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.array_loop import emit_array_loop
+from retrograd.simulator.engines.batch.converged_lanes import translate_converged
 from retrograd.simulator.engines.batch.lane_loop import emit_lane_loop
 from retrograd.simulator.engines.batch.lanes import translate_lanes
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
@@ -37,8 +38,11 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     elif len(program.code) > tiering.OPTIMISED:
         raise NotImplementedError("what LLVM does not optimise is quicker alone")
     else:
-        translate_lanes(program, variant, module, lanes, "instances")
-        emit_lane_loop(module, program.format, "instances", "batch", lanes)
+        translate_converged(program, variant, module, lanes, "converged")
+        if jit_compiler().diverging:
+            # Without masks, lanes that diverge take longer than instances alone.
+            translate_lanes(program, variant, module, lanes, "diverging")
+        emit_lane_loop(module, program.format, "converged", "diverging", "batch", lanes)
     return module.text()
 
 
@@ -77,6 +81,11 @@ def loop_of(program: Program, variant: Variant, lanes: int = 1) -> int:
 def is_loaded(key: Key) -> bool:
     """Whether a loop is loaded."""
     return key in _loops
+
+
+def give_up(key: Key) -> None:
+    """Run batches without the loop from now on."""
+    _loops[key] = 0
 
 
 def _name(key: Key) -> str:

@@ -23,6 +23,7 @@ from retrograd.isa.program import Program
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.compiled_loops import (
     Key,
+    give_up,
     is_loaded,
     key_of,
     loop_of,
@@ -245,6 +246,9 @@ class _RowRun:
                 if lanes > 1 and spent + to_come > costs.lanes:
                     self._load_lanes()
                 self._in_threads(room, threads or cores(), progress)
+        if key is not None and not jit_compiler().diverging and sum(self.given_up) > count // 2:
+            # Most groups of instances part, and then run alone.
+            give_up(key)
         if key is not None and self._wide is None:
             _seconds[key] = spent + time.process_time() - began
         failed = self.status.nonzero()[0]

@@ -11,22 +11,15 @@ run again alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from retrograd.isa.encoding import Instruction
-from retrograd.isa.entries import REGISTER_FIELDS
 from retrograd.isa.program import Program
+from retrograd.simulator.engines.batch.lane_memory import BYTES, VectorTranslator, check_lanes
 from retrograd.simulator.engines.llvm.builder import Block, ModuleBuilder, Operand, Pointer, Value
-from retrograd.simulator.engines.llvm.trees import LANE_WIDTH
-from retrograd.simulator.engines.llvm.types import I1, I64, POINTER, VOID, Type, integer
+from retrograd.simulator.engines.llvm.types import I64
 from retrograd.simulator.engines.state.control_block import Exit
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
-from retrograd.simulator.engines.translator.translate import Translator
 
 #: blocks up to which registers are values of the function; beyond, they lie in memory between blocks
 FEW_BLOCKS = 4
-#: bytes of a word
-_BYTES = LANE_WIDTH // 8
 
 
 def translate_lanes(program: Program, variant: Variant, module: ModuleBuilder, lanes: int, name: str = "lanes") -> None:
@@ -38,28 +31,17 @@ def translate_lanes(program: Program, variant: Variant, module: ModuleBuilder, l
     rows, each with a number for every lane: steps taken, words lost, cycles. R is room for 256 words of every lane.
     Raises NotImplementedError where a vector unit is no help: words that are not of 64 bits, formats with too long roots.
     """
-    if program.format.width != LANE_WIDTH:
-        raise NotImplementedError(f"lanes of {program.format}")
+    check_lanes(program)
     LaneTranslator(flow_of(program, variant), variant, module, lanes, name).emit()
 
 
-class LaneTranslator(Translator):
+class LaneTranslator(VectorTranslator):
     """Emits the function of a program for lanes."""
 
     def __init__(self, flow: Flow, variant: Variant, module: ModuleBuilder, lanes: int, name: str) -> None:
-        self.lanes = lanes
-        super().__init__(flow, variant, module, name)
-        self.truth, self.mask = I1.vector(lanes), integer(lanes)
+        super().__init__(flow, variant, module, lanes, name)
         self.order = {node: k for k, node in enumerate(sorted(flow.blocks))}
         self.schedule = self.code.block("schedule")
-        written = {
-            getattr(flow.code[at], REGISTER_FIELDS[place])
-            for at, found in self.steps.items()
-            for place in found.after
-            if place in REGISTER_FIELDS
-        }
-        #: registers that stay zero
-        self.zeros = set(self.used) - written
         before: dict[Node, int] = {}
         for nodes in flow.successors.values():
             for node in nodes:
@@ -67,15 +49,11 @@ class LaneTranslator(Translator):
         #: where lanes may wait for others that come there by falling through
         self.joins = {node for node, count in before.items() if count > 1}
 
-    def _parameters(self) -> dict[str, Type]:
-        p = POINTER
-        return {"M": p, "n": I64, "limit": I64, "report": p, "stop": p, "R": p, "lanes": integer(self.lanes)}
-
     # ------------------------------------------------------------------ the function
 
     def _begin(self) -> None:
         code = self.code
-        self.memories = {"m": self.given["M"].of(self.word)}
+        self._begin_memory()
         self.stop = self.given["stop"].of(I64)
         alive, limit = self._set_of(self.given["lanes"]), self.given["limit"].splat(self.lanes)
         #: sets of lanes: not done yet, going on now, with a failed check, and completed
@@ -90,15 +68,9 @@ class LaneTranslator(Translator):
         self.slots = {f"r{r}": code.variable(self.word, f"r{r}") if few else file[r] for r in self.used}
         for slot in self.slots.values():
             slot.store(0)
-        self.beyond = self.given["n"].splat(self.lanes)
-        self.own = code.vector(range(self.lanes), I64)
 
-    def _set_of(self, bits: Value) -> Value:
-        return bits.convert("bitcast", self.truth)
-
-    def _bits(self, lanes: Value) -> Value:
-        """A set of lanes as a number."""
-        return lanes.convert("bitcast", self.mask)
+    def _mask(self) -> Value:
+        return self.active.load()
 
     def _set_where(self, lanes: Value, variable: Pointer, value: Operand) -> None:
         """In some lanes, a variable becomes another word."""
@@ -118,7 +90,7 @@ class LaneTranslator(Translator):
         """At the exit: reports, and the lanes that completed."""
         report, limit = self.given["report"].of(self.word), self.given["limit"].splat(self.lanes)
         for row, words in enumerate((limit - self.left.load(), self.erased.load(), self.cycles.load())):
-            report[row].store(words, _BYTES)
+            report[row].store(words, BYTES)
         self.code.ret(self._bits(self.ended.load() & ~self.bad.load()).to(I64))
 
     # ------------------------------------------------------------------ divergence
@@ -222,59 +194,3 @@ class LaneTranslator(Translator):
             astray = astray & ~there
         self._remove(astray, self.alive)
         code.jump(self.schedule)
-
-    # ------------------------------------------------------------------ memory
-
-    def _address(self, i: Instruction) -> None:
-        """`self.address` := the address in each lane, or `self.first`, if that is the same in all; `self.uniform`: whether it is."""
-        self.uniform: Value | None = None
-        if i.ra in self.zeros:
-            at = self.code.constant(I64, i.imm)
-            inside = at.ltu(self.given["n"])
-            self.failed.append(self._set_of((~inside).to(self.mask, "sext")))
-            self.first = self.address = inside.select(at, self.given["n"])
-            return
-        address = self._read(f"r{i.ra}") + i.imm
-        inside = address.ltu(self.beyond)
-        self.failed.append(~inside)
-        self.address = inside.select(address, self.beyond)
-        self.first = self.address.lane(0)
-        same = self.address.eq(self.first.splat(self.lanes))
-        self.uniform = self._bits(same | ~self.active.load()).eq(-1)
-
-    def _places(self) -> tuple[Pointer, Pointer]:
-        """(where the words of all lanes lie if the address is the same for all, where the word of each lane lies)"""
-        memory = self.memories["m"]
-        if self.uniform is None:
-            return memory[self.first], memory
-        return memory[self.first], memory.of(I64)[self.address << self.lanes.bit_length() - 1 | self.own]
-
-    def _either(self, one: Callable[[], Value], many: Callable[[], Value]) -> Value:
-        """Emit `one` for the case that the address is the same for all lanes, `many` for the other; the value of either.
-
-        Neither way computes a value that is used beyond it, so all values so far stay known.
-        """
-        if self.uniform is None:
-            return one()
-        code = self.code
-        same, different, both = map(code.block, ("same", "different", "both"))
-        code.branch(self.uniform, same, different, likely=True)
-        code.start(same, keep=True)
-        first = one()
-        code.jump(both)
-        code.start(different, keep=True)
-        second = many()
-        code.start(both, keep=True)
-        return first if first.type is VOID else code.phi((first, same), (second, different), type_=first.type)
-
-    def _load(self, place: str) -> Value:
-        found = self.loaded.get((place, self.address))
-        if found is None:
-            (one, each), active = self._places(), self.active.load()
-            found = self._either(lambda: one.load(_BYTES), lambda: each.gather(active, _BYTES))
-            self.loaded[place, self.address] = found
-        return found
-
-    def _write(self, place: str, value: Value) -> None:
-        (one, each), active = self._places(), self.active.load()
-        self._either(lambda: one.store_lanes(value, active, _BYTES), lambda: each.scatter(value, active, _BYTES))

@@ -66,8 +66,10 @@ class JitCompiler:
         self.divide = ("divq $2", constraints) if x86 else None
         features = set(self._features.split(","))
         wide = {"+avx512f", "+avx512dq", "+avx512vl"} <= features
-        #: lanes of the vector unit; 1 where it lacks masks, or conversions between words and doubles
-        self.lanes = 8 if wide else 1
+        #: instances of a batch that run side by side; 1 where they gain nothing
+        self.lanes = 8 if wide else 4 if "+avx2" in features else 1
+        #: instances that take different ways gain, too: memory is read and written in some lanes only
+        self.diverging = wide
         #: the vector unit for the loops of a single run
         self.vector_unit = (
             VectorUnit(8, True) if wide else VectorUnit(4, True) if "+avx2" in features else VectorUnit(2, False)

@@ -262,7 +262,7 @@ class Translator:
     def _branch(self, index: int, node: Node, at: int) -> None:
         code, i, found = self.code, self.flow.code[at], self.steps[at]
         words = self._words(i, found)
-        words["br"] = self.br.load().to(self.word) if node[1] else code.constant(self.word, 0)
+        words["br"] = self._jump(node)
         trees = self._trees(code, words, found)
         if found.guards["always"]:
             # Not deferred: to go back over a branch, its own condition must determine the way back.
@@ -275,6 +275,10 @@ class Translator:
         self.failed += trees.unsound
         self._flush()
         self._follow(jump, at)
+
+    def _jump(self, node: Node) -> Value:
+        """BR at the node."""
+        return self.br.load().to(self.word) if node[1] else self.code.constant(self.word, 0)
 
     def _require(self, holds: Value, at: int) -> None:
         """Stop before the branch where its guard fails."""
@@ -399,7 +403,7 @@ class Translator:
             after = [trees.value(tree) for tree in found.after.values()]
             return inner.pack(*after, inner.any([*failed, *trees.unsound], self.word.truth))
 
-        name = f"{found.opcode.name.replace('.', '_')}{'_lifted' * found.differentiating}{'_same' * found.same}"
+        name = f"{found.opcode.name.replace('.', '_')}{'_lifted' * found.differentiating}{'_same' * found.same}{'_lanes' * (self.lanes > 1)}"
         parameters = {f"word{k}": self.word for k in range(len(words))}
         callee = self.module.shared(name, result, parameters, f"{PURE} noinline", build)
         both = self.code.call(callee, *words.values())

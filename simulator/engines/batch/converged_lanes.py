@@ -1,0 +1,267 @@
+"""Converged lanes: the function of a program for several instances that all go the same way.
+
+Registers that are computed from constants alone hold the same word in every lane: counters, addresses, loop bounds. A data-flow
+analysis over the control-flow graph (uniformity analysis) finds them, and they are scalars. All other registers are vectors. No lane is ever
+masked, because the function gives up as soon as two lanes would take different ways, a guard fails in some lane, or steps are used up.
+
+Correct because the function only ever reports that all lanes completed, or that it gave up. In that case its results are discarded, and
+the instances are run again from their given words by the function for lanes that diverge (lanes.py).
+Trap: a register that is a scalar at one address may be a vector at another; at the start of a block it is a scalar only if it is
+one at the end of every block before.
+Source: B. Coutinho, D. Sampaio, F. Pereira, W. Meira, Divergence analysis and optimizations, PACT 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from enum import Enum
+
+from retrograd.isa.encoding import Instruction
+from retrograd.isa.entries import REGISTER_FIELDS
+from retrograd.isa.expr import inputs
+from retrograd.isa.program import Program
+from retrograd.simulator.engines.batch.lane_memory import BYTES, VectorTranslator, check_lanes
+from retrograd.simulator.engines.llvm.builder import ModuleBuilder, Pointer, Value
+from retrograd.simulator.engines.llvm.instructions import Step
+from retrograd.simulator.engines.llvm.types import I64
+from retrograd.simulator.engines.state.control_block import Exit
+from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
+
+
+def translate_converged(program: Program, variant: Variant, module: ModuleBuilder, lanes: int, name: str) -> None:
+    """Define the function in the module, with the parameters of `translate_lanes`:
+
+        name(M, n, limit, report, stop, R, alive) -> all lanes, a bit for each, or 0
+
+    Raises NotImplementedError as `translate_lanes` does. It must be called with all lanes alive, and does not use R. Memory is left in any state where it returns 0.
+    """
+    check_lanes(program)
+    alone = replace(variant, vector_loops=False)
+    ConvergedTranslator(flow_of(program, alone), alone, module, lanes, name).emit()
+
+
+class ConvergedTranslator(VectorTranslator):
+    """Emits the function of a program for lanes that go the same way."""
+
+    def __init__(self, flow: Flow, variant: Variant, module: ModuleBuilder, lanes: int, name: str) -> None:
+        super().__init__(flow, variant, module, lanes, name)
+        self.scalar = self.word.element
+        self.width = lanes
+        self.uniformity = Uniformity(flow, self.steps, self.zeros)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._begin_memory()
+        code = self.code
+        self.every = code.constant(self.truth, -1)
+        self.bad_lanes = code.variable(self.truth, "bad.lanes", 0)
+
+    def _register_slots(self) -> dict[str, Pointer]:
+        """A scalar and a vector for each register; LLVM removes the unused ones."""
+        code = self.code
+        slots = {f"r{r}": code.variable(self.scalar, f"r{r}", 0) for r in self.used}
+        self.wide_slots = {f"r{r}": code.variable(self.word, f"wide.r{r}", 0) for r in self.used}
+        return slots
+
+    def _mask(self) -> Value:
+        return self.every
+
+    # ------------------------------------------------------------------ blocks
+
+    def _block(self, index: int, node: Node, run: list[int]) -> None:
+        #: registers that are vectors now, as the analysis has them at the start of the block
+        self.apart = self.uniformity.at[node]
+        super()._block(index, node, run)
+
+    def _safepoint(self, node: Node) -> None:
+        stop = self.left.load().lt(self.longest) | self.bad.load() | self._bits(self.bad_lanes.load()).ne(0)
+        with self.code.when(stop | self.stop.load(volatile=True).ne(0), "stop", likely=False):
+            self._leave(Exit.LIMIT, node[0])
+
+    def _branch(self, index: int, node: Node, at: int) -> None:
+        self._as_kind(self.uniformity.kind(at, self._is_wide))
+        super()._branch(index, node, at)
+
+    def _jump(self, node: Node) -> Value:
+        jump = self.br.load() if node[1] else self.code.constant(I64, 0)
+        return jump if self.lanes == 1 else jump.splat(self.lanes)
+
+    def _require(self, holds: Value, at: int) -> None:
+        super()._require(self._in_all(holds), at)
+
+    def _follow(self, jump: Value, at: int) -> None:
+        if jump.type.lanes > 1:
+            first = jump.lane(0)
+            self._require(jump.eq(first.splat(self.lanes)), at)
+            jump = first
+        super()._follow(jump, at)
+
+    def _in_all(self, truth: Value) -> Value:
+        """Whether the truth holds in every lane."""
+        return truth if truth.type.lanes == 1 else self._bits(truth).eq(-1)
+
+    def _end(self) -> None:
+        code, report = self.code, self.given["report"].of(self.scalar.vector(self.width))
+        left = self.given["limit"] - self.left.load()
+        for row, number in enumerate((left, self.erased.load(), self.cycles.load())):
+            report[row].store(number.splat(self.width), BYTES)
+        failed = self.bad.load() | self._bits(self.bad_lanes.load()).ne(0) | self.why.load().ne(Exit.HALTED)
+        code.ret(failed.select(0, code.constant(I64, (1 << self.width) - 1)))
+
+    # ------------------------------------------------------------------ words
+
+    def _is_wide(self, slot: str) -> bool:
+        found = self.cached.get(slot)
+        return slot in self.apart if found is None else found.type.lanes > 1
+
+    def _read(self, slot: str) -> Value:
+        found = self.cached.get(slot)
+        if found is None:
+            found = self.cached[slot] = (self.wide_slots if slot in self.apart else self.slots)[slot].load()
+        return found
+
+    def _flush(self) -> None:
+        for slot in sorted(self.dirty):
+            value = self.cached[slot]
+            if value.type.lanes == 1:
+                self.slots[slot].store(value)
+                value = value.splat(self.width)
+            self.wide_slots[slot].store(value)
+        self.dirty.clear()
+        for variable, lanes in ((self.bad, 1), (self.bad_lanes, self.width)):
+            found = [truth for truth in self.failed if truth.type.lanes == lanes]
+            if found:
+                variable.store(self.code.any([variable.load(), *found]))
+        self.failed.clear()
+
+    def _words(self, i: Instruction, found: Step) -> dict[str, Value]:
+        words = super()._words(i, found)
+        if self.lanes == 1:
+            return words
+        return {place: x if x.type.lanes > 1 else x.splat(self.lanes) for place, x in words.items()}
+
+    def _execute(self, at: int) -> None:
+        kind = self.uniformity.kind(at, self._is_wide)
+        i = self.flow.code[at]
+        if kind is Kind.REJOINED:
+            self._rejoin(f"r{i.rd}")
+        self._as_kind(kind)
+        super()._execute(at)
+        if kind is Kind.LOADED:
+            self._rejoin(f"r{i.rd}")
+        elif kind is Kind.CLEARED:
+            self.cached[f"r{i.rd}"] = self.cached[f"r{i.rd}"].lane(0)
+
+    def _as_kind(self, kind: Kind) -> None:
+        """Let the instruction that follows compute scalars or vectors."""
+        self.lanes = 1 if kind in (Kind.UNIFORM, Kind.REJOINED) else self.width
+        self.word = self.scalar.vector(self.lanes)
+
+    def _rejoin(self, slot: str) -> None:
+        """Make the register a scalar; the check that all lanes agree is deferred."""
+        words = self._read(slot)
+        first = words.lane(0)
+        self.failed.append(words.ne(first.splat(self.width)))
+        self.cached[slot] = first
+        self.dirty.add(slot)
+
+    # ------------------------------------------------------------------ memory
+
+    def _address(self, i: Instruction) -> None:
+        slot = f"r{i.ra}"
+        if self._is_wide(slot):
+            super()._address(i)
+            return
+        self.uniform = None
+        address = self._read(slot) + i.imm
+        inside = address.ltu(self.given["n"])
+        self.failed.append(~inside)
+        self.first = self.address = inside.select(address, self.given["n"])
+
+
+class Kind(Enum):
+    """The way in which an instruction is executed."""
+
+    #: for all lanes at once, on scalars
+    UNIFORM = 1
+    #: on vectors
+    VARYING = 2
+    #: on vectors, except that rd is then taken for a scalar
+    LOADED = 3
+    #: on vectors, and rd is a constant then
+    CLEARED = 4
+    #: on scalars, after rd, a vector, was taken for a scalar
+    REJOINED = 5
+
+
+class Uniformity:
+    """The registers that may differ between lanes, at the start of each block.
+
+    Two registers are taken for scalars, with a check: a register that holds addresses, where a word is loaded into it from a fixed
+    address (such as the length in an argument), and a register that holds addresses or is compared by a branch, where something
+    uniform is added to it (a counter in a register that held a temporary before).
+    """
+
+    def __init__(self, flow: Flow, steps: Mapping[int, Step], zeros: Collection[int]) -> None:
+        self._flow, self._steps = flow, steps
+        self._zeros = zeros
+        #: registers that hold addresses; these, and registers that branches compare
+        self._addresses: set[str] = set()
+        self._steering: set[str] = set()
+        checked: set[str] = set()
+        for at, found in steps.items():
+            i = flow.code[at]
+            if found.guards["overflow"]:
+                checked |= {f"r{getattr(i, REGISTER_FIELDS[p])}" for p in found.operands if p in REGISTER_FIELDS}
+            if found.memory:
+                self._addresses.add(f"r{i.ra}")
+            elif flow.branches(at):
+                self._steering |= {f"r{getattr(i, REGISTER_FIELDS[p])}" for p in found.operands if p in REGISTER_FIELDS}
+        self._steering |= self._addresses
+        # A register with numbers of the user's is not the same in all lanes.
+        self._addresses -= checked
+        self.at = self._solve()
+
+    def kind(self, at: int, is_wide: Callable[[str], bool]) -> Kind:
+        """The way in which the instruction is executed, if these registers are vectors."""
+        i, found = self._flow.code[at], self._steps[at]
+        d = f"r{i.rd}"
+        if found.memory:
+            fixed = i.ra in self._zeros and "d" in found.after and d in self._addresses
+            return Kind.LOADED if fixed else Kind.VARYING
+        wide = {p for p in found.operands if is_wide(f"r{getattr(i, REGISTER_FIELDS[p])}")}
+        if not wide:
+            return Kind.UNIFORM
+        if set(found.after) == {"d"} and not inputs(found.after["d"]):
+            return Kind.CLEARED
+        if wide == {"d"} and set(found.after) == {"d"} and d in self._steering and not found.guards["overflow"]:
+            return Kind.REJOINED
+        return Kind.VARYING
+
+    def _solve(self) -> dict[Node, frozenset[str]]:
+        """The least solution: forward, joined by union."""
+        flow = self._flow
+        found: dict[Node, frozenset[str]] = {(flow.origin, False): frozenset()}
+        todo = list(found)
+        while todo:
+            node = todo.pop()
+            varying = set(found[node])
+            for at in flow.blocks[node]:
+                self._transfer(at, varying)
+            for to in flow.successors[node]:
+                before = found.get(to)
+                joined = frozenset(varying) if before is None else before | varying
+                if joined != before:
+                    found[to] = joined
+                    todo.append(to)
+        return found
+
+    def _transfer(self, at: int, varying: set[str]) -> None:
+        i, found = self._flow.code[at], self._steps[at]
+        kind = self.kind(at, varying.__contains__)
+        after = {f"r{getattr(i, REGISTER_FIELDS[p])}" for p in found.after if p in REGISTER_FIELDS}
+        if kind is Kind.VARYING:
+            varying |= after
+        else:
+            varying -= after
