@@ -137,7 +137,7 @@ def test_instances_that_go_the_same_way_run_converged(lanes: int) -> None:
     program = rg.assemble(SAME_WAY)
     rows = np.random.default_rng(1).integers(-(2**40), 2**40, (41, 10)).astype(np.uint64)
     # One product does not fit.
-    rows[17, 1:] = 2**62 + 1
+    rows[17, 1:] = [2**62, 2**62, *[0] * 7]
     ran = run_batch(program, rows, cycles=True)
     assert ran.failed.tolist() == [17]
     for i, row in enumerate(rows.tolist()):
