@@ -10,7 +10,7 @@ from retrograd.simulator.engines.llvm.types import I1, I8, I64, integer
 
 #: words of memory that each lane has for registers
 REGISTERS = 256
-#: groups of instances that part, beyond those that do not, after which the others are no longer run converged
+#: the surplus of groups that part over groups that do not, from which on groups are no longer run converged
 PARTED = 4
 
 
@@ -81,7 +81,7 @@ class LaneLoop(ArrayLoop):
             self.memory.of(self.word.vector(lanes))[address].store(word.splat(lanes), 8)
 
     def _run_lanes(self, instances: Callee, report: Pointer, alive: Pointer) -> Value:
-        """Run the living lanes; those that completed, a bit for each."""
+        """Run the living lanes. Returns the set of lanes that completed, a bit for each."""
         registers, mask = self.memory[(self.n + 1) * self.lanes], alive.load().to(integer(self.lanes))
         return self.code.call(instances, self.memory, self.n, self.limit, report, self.given["stop"], registers, mask)
 
