@@ -49,8 +49,9 @@ from retrograd.simulator.stores import limit_of
 #: pieces of a thread's share: threads end nearly together, and progress is shown
 PIECES = 16
 #: instances of the first portion, and steps that each may take before it is left to a thread
-FIRST = 16
-PROBE = 1 << 22
+FIRST, PROBE = 16, 1 << 18
+#: steps of a portion that ends before a user could press Ctrl-C, if its instances take as many steps as those before them
+QUICK = 1 << 20
 #: an instance that takes more than this many times the steps of all instances before it is left to a thread
 FAR = 16
 #: words of a line of the cache
@@ -136,7 +137,7 @@ def run_batch(
     begin = memory_of(program, layout, shared).shared
     runs = RowRuns(program, layout, backward=backward, overflow=overflow, checks=checks, cycles=cycles)
     given = split_columns(words, layout.given)
-    counts = runs(len(rows), given, kept, begin, limit=limit, threads=threads, progress=progress)
+    counts = runs(len(rows), given, kept, begin, limit=limit_of(limit, "limit"), threads=threads, progress=progress)
     if layout.kept == layout.given:
         out[counts.failed] = words[counts.failed]
     lost = np.zeros(len(out), dtype=np.int64) if counts.lost_words is None else counts.lost_words
@@ -161,6 +162,10 @@ class RowRuns:
         self._longest, self._loses = stretch_and_losses(tuple(program.code), program.format, program.table, backward)
         self._words = max(program.memory, layout.end)
         self._shared = layout.shared(self._words)
+        self._loop = _Batch(loop_of(program, self._variant))
+        #: the loop for a number of lanes, once it is loaded
+        self._wide: dict[int, Any] = {}
+        self._summed = 2 * width(layout.summed)
 
     def __call__(
         self,
@@ -216,14 +221,12 @@ class _RowRun:
         self.table = array_table(layout, ranges, given, kept, (self.steps, self.lost, self.cycles), self.format)
         self.status = np.empty(count, dtype=np.uint8)
         self.status.fill(PENDING)
-        self.stop = np.zeros(1, dtype=np.int64)
-        given_limit = limit_of(limit, "limit")
-        self.most = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
-        self._addresses = tuple(map(address_of, (self.table, self.memory, self.status, self.stop)))
-        self._loop = _Batch(loop_of(program, of._variant))
-        self.lanes = jit_compiler().lanes if count >= jit_compiler().lanes else 1
+        self.most = UNLIMITED if limit is None else min(limit, UNLIMITED)
+        self._addresses = tuple(map(address_of, (self.table, self.memory, self.status)))
+        lanes = jit_compiler().lanes
+        self.lanes = lanes if count >= lanes else 1
         #: the loop for lanes, where it is loaded
-        self._wide: Any = None
+        self._wide: Any = of._wide.get(self.lanes)
         #: numbers of instances that left their lanes; threads add to it
         self.given_up: list[int] = []
 
@@ -231,7 +234,7 @@ class _RowRun:
         """Run all instances."""
         of, count, lanes, costs = self.of, self.count, self.lanes, tiering.policy.costs
         key, spent, began = None, 0.0, 0.0
-        if lanes > 1:
+        if lanes > 1 and self._wide is None:
             key = key_of(of.program, of._variant, lanes)
             spent, began = _seconds.get(key, 0.0), time.process_time()
             if is_loaded(key) or spent >= costs.lanes:
@@ -243,7 +246,7 @@ class _RowRun:
                 progress(ended)
             if ended < count:
                 to_come = (time.process_time() - began) * (count - ended) / max(ended, 1)
-                if lanes > 1 and spent + to_come > costs.lanes:
+                if key is not None and spent + to_come > costs.lanes:
                     self._load_lanes()
                 self._in_threads(room, threads or cores(), progress)
         if key is not None and not jit_compiler().diverging and sum(self.given_up) > count // 2:
@@ -257,7 +260,7 @@ class _RowRun:
             steps=self.steps,
             lost_words=self.lost,
             failed=failed,
-            sums=exact_sums(room.sums),
+            sums=exact_sums(room.sums) if of._summed else [],
             cycles=self.cycles,
             given_up=sum(self.given_up),
             refused=bool(len(failed)) and bool((self.status[failed] == REFUSED).any()),
@@ -265,21 +268,23 @@ class _RowRun:
 
     def _load_lanes(self) -> None:
         address = loop_of(self.of.program, self.of._variant, self.lanes)
-        self._wide = _Batch(address) if address else None
+        if address:
+            self._wide = self.of._wide[self.lanes] = _Batch(address)
 
     def work(self, first: int, last: int, steps: int, room: _Room) -> None:
         """Run instances, in lanes if their loop is loaded. Instances that leave their lanes are then run alone."""
-        table, memory, status, stop = self._addresses
+        table, memory, status = self._addresses
+        stop = table + self.table.nbytes - self.table.itemsize
         around = first, last, memory, self.n, room.memory, steps, status, room.sums_at, stop
         if self._wide is None:
-            self._loop(table, *around)
+            self.of._loop(table, *around)
             return
         self._wide(table, *around)
         left = first + np.flatnonzero(self.status[first:last] == 1)
         if len(left):
             self.given_up.append(len(left))
             self.status[left] = PENDING
-            self._loop(table, *around)
+            self.of._loop(table, *around)
 
     def _first_rows(self, room: _Room) -> int:
         """Run instances in portions that grow, for as long as threads would gain nothing. Returns the number that ended.
@@ -287,18 +292,19 @@ class _RowRun:
         Ctrl-C cannot interrupt these instances. An instance that takes far more steps than those before it is left to the threads.
         """
         began, status, count, most = time.perf_counter(), self.status, self.count, self.most
-        done, steps = 0, PROBE
+        done, more, steps = 0, FIRST, PROBE
         while done < count and time.perf_counter() - began < tiering.policy.costs.threads:
-            more = min(3 * done + FIRST, count - done)
+            last = min(done + more, count)
             bound = min(most, max(self.of._longest, steps))
-            self.work(done, done + more, bound, room)
-            if bound < most and status[done : done + more].any():
+            self.work(done, last, bound, room)
+            if bound < most and status[done:last].any():
                 status[status.nonzero()] = PENDING
                 break
-            done += more
+            done = last
             if done < count:
-                steps = FAR * int(self.steps[:done].max())
-        return count - int(np.count_nonzero(status == PENDING))
+                longest = int(self.steps[:done].max())
+                steps, more = FAR * longest, max(3 * done, QUICK // max(longest, 1))
+        return done if done == count else count - int(np.count_nonzero(status == PENDING))
 
     def _in_threads(self, total: _Room, threads: int, progress: Callable[[int], object] | None) -> None:
         """Run the other instances in threads. Python receives Ctrl-C while it waits, and then stops the threads."""
@@ -324,7 +330,7 @@ class _RowRun:
                         before, pending = pending, int(np.count_nonzero(status == PENDING))
                         progress(before - pending)
             except BaseException:
-                self.stop[0] = 1
+                self.table[-1] = 1
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
@@ -336,7 +342,7 @@ class _Room:
         lanes, n = run.lanes if run._wide is not None else 1, run.n
         size = n + 1 if lanes == 1 else lanes * (n + 1 + REGISTERS) + LINE
         self._words = zeros(size, run.format)
-        self.sums = np.zeros(2 * width(run.layout.summed), dtype=np.int64)
+        self.sums = np.zeros(run.of._summed, dtype=np.int64)
         base = address_of(self._words)
         # Vectors are aligned to lines of the cache, since a vector across two lines takes two reads.
         self.memory, self.sums_at = base + (-base % 64 if lanes > 1 else 0), address_of(self.sums)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def array_table(
     The number of ranges of each of KINDS; the addresses of the `reports`; then the ranges. A given one: address, length, address
     of the array, bytes from row to row and from word to word, 2^F of an array of float64s and 0 of words. A kept one: address,
     length, address of the words and bytes from row to row, address of the numbers, 2^−(F + scale), and a mark that is set where a number
-    has more bits than a float64. All others: address, length. Trap: the table does not keep the arrays alive.
+    has more bits than a float64. All others: address, length. The last word is 0: Python sets it to stop the code. Trap: the table does not keep the arrays alive.
     """
     scale = _bits(2.0**w.frac)
     out: list[int] = [len(given), len(shared), len(kept), len(layout.summed), *map(address_of, reports)]
@@ -103,7 +104,7 @@ def array_table(
         out += (address, count, address_of(words), row, address_of(reals), _bits(found.factor), 0)
     for pair in layout.summed:
         out += pair
-    return np.array(out, dtype=np.int64)
+    return np.array([*out, 0], dtype=np.int64)
 
 
 def mark_large(kept: Sequence[ResultArray], table: NDArray[np.int64]) -> None:
@@ -115,6 +116,7 @@ def mark_large(kept: Sequence[ResultArray], table: NDArray[np.int64]) -> None:
             found.large = True
 
 
+@cache
 def _bits(value: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
 

@@ -27,11 +27,11 @@ def zeros(count: int, w: Format) -> NDArray[np.unsignedinteger[Any]]:
 
 
 def address_of(array: NDArray[Any] | None) -> int:
-    """The address of an array's first element; 0 of None. Trap: it does not keep the array alive."""
-    if array is None:
+    """The address of an array's first element; 0 of None, and of an array without elements. Trap: it does not keep the array alive."""
+    if array is None or not array.size:
         return 0
     flags = array.flags
-    if flags.c_contiguous and flags.writeable and array.size:
+    if flags.c_contiguous and flags.writeable:
         # Equal to `array.ctypes.data`, in a third of the time.
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     return array.ctypes.data

@@ -233,7 +233,8 @@ def _compiled(
     else:
         from retrograd.simulator.engines.batch import cpu as on_cores
 
-        key = ("row runs", loaded.given, alone.ranges, *alone.modes.values(), cycles)
+        way = alone.settings
+        key = "row runs", loaded.given, alone.ranges, way.backward, way.overflow, way.checks, cycles
         runs: on_cores.RowRuns | None = compiled.derived.get(key)
         if runs is None:
             runs = on_cores.RowRuns(program, alone.columns, **alone.modes, cycles=cycles)

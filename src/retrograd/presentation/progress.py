@@ -20,7 +20,7 @@ class Bar:
 
     def __init__(self, total: int, wanted: bool | None, doing: str, there: int = 0) -> None:
         self._total, self._done, self._there = total, there, there
-        self._wanted = sys.stderr.isatty() if wanted is None else wanted
+        self._wanted = wanted
         self._patience = 0.0 if wanted else PATIENCE
         self._doing = doing
         self._began = time.monotonic()
@@ -33,10 +33,13 @@ class Bar:
     def __call__(self, ended: int) -> None:
         """Add a number of finished items."""
         self._done += ended
-        if not self._wanted:
+        if self._wanted is False:
             return
         if self._shown is None:
             if self._done >= self._total or time.monotonic() - self._began < self._patience:
+                return
+            if self._wanted is None and not sys.stderr.isatty():
+                self._wanted = False
                 return
             self._show()
         self._shown.update(self._task, completed=self._done)
