@@ -11,11 +11,12 @@ reversible, and its inverse takes them back. The shadow of the word at an addres
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from retrograd.compiler.derivatives.accumulators import Role, accumulators
+from retrograd.compiler.derivatives.accumulators import accumulators
 from retrograd.compiler.derivatives.activity import Storage, active_storage
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
+from retrograd.compiler.derivatives.uncompute_elimination import Restoring, eliminate_uncomputation
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import private_regions
 from retrograd.compiler.ir.opcode_facts import facts
@@ -37,6 +38,13 @@ class Differentiated:
     offset: int
     value: int | None = None
     conditional: bool = False
+    #: statements for `eliminate_uncomputation`, and regions that hold results
+    restoring: Restoring = field(default_factory=Restoring, compare=False, repr=False)
+    results: tuple[ir.Region, ...] = ()
+
+    def without_uncomputation(self) -> Differentiated:
+        """The same program for running forward only: see `eliminate_uncomputation`. It cannot be inverted or differentiated."""
+        return replace(self, module=eliminate_uncomputation(self.module, self.restoring, self.results))
 
 
 def gradient(
@@ -60,33 +68,32 @@ def gradient(
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active)
     wide, kept, before, after = _room(wide, keep)
+    lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles)
     value: int | None = None
+    results: tuple[ir.Region, ...] = ()
     middle: list[ir.Node] = []
     if loss is not None:
         wide, result = with_region(wide, "value", 1)
         assert result.address is not None
-        value = result.address
+        value, results = result.address, (result,)
+        named = next((r for r in module.regions if r.address == loss), None)
+        shadow = lifting.region(named) if named is not None and lifting.is_active(named) else None
         one = ir.Const(1 << (module.format.frac + scale))
-        seed = ir.Op(TABLE["st.add"], None, ir.Const(0), one, loss + offset)
+        seed = ir.Op(TABLE["st.add"], None, ir.Const(0), one, loss + offset, None, shadow)
         copy = ir.Var("t", ir.Kind.FIXED)
-        load = ir.Op(TABLE["ld.add"], copy, ir.Const(0), None, loss)
-        middle = [
-            ir.Local(copy),
-            load,
-            ir.Op(TABLE["st.add"], None, ir.Const(0), copy, value, None, result),
-            load._replace(opcode=TABLE["ld.sub"]),
-            ir.Delocal(copy),
-            seed,
-        ]
+        load = ir.Op(TABLE["ld.add"], copy, ir.Const(0), None, loss, None, named)
+        store = ir.Op(TABLE["st.add"], None, ir.Const(0), copy, value, None, result)
         if roles is not None:
-            middle = [seed]
-    lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles)
+            middle, after = [seed, *lifting.sums.before()], lifting.sums.after(roles, load, store)
+        else:
+            middle = [ir.Local(copy), load, store, load._replace(opcode=TABLE["ld.sub"]), ir.Delocal(copy), seed]
+    elif roles is not None:
+        middle, after = [*lifting.sums.before()], lifting.sums.after(roles)
     back = lifting.lifted(ir.invert(module.entry), _zero_regions(module, without))
-    if roles is not None:
-        checked = [r for r, role in roles.items() if role is not Role.UNCHECKED and isinstance(r, ir.Region)]
-        entry = (*middle, *lifting.sums.before(), *back, *lifting.sums.after(checked, loss, value))
-        return Differentiated(_assembled(wide, lifting, entry), offset, value, conditional=True)
-    return Differentiated(_assembled(wide, lifting, (*module.entry, *middle, *before, *back, *after)), offset, value)
+    forth = module.entry if roles is None else ()
+    entry = (*forth, *middle, *before, *back, *after)
+    assembled = _assembled(wide, lifting, entry)
+    return Differentiated(assembled, offset, value, roles is not None, lifting.restoring, results)
 
 
 def dual(
@@ -96,14 +103,18 @@ def dual(
     *,
     keep: int = 0,
     without: Collection[str] = (),
+    restoring: Restoring | None = None,
 ) -> Differentiated:
-    """lift(P): tangents of the inputs become those of the outputs, and the words change as by P. `without`: see `gradient`."""
+    """lift(P): tangents of the inputs become those of the outputs, and the words change as by P. `without`: see `gradient`.
+
+    `restoring`: those of the statements of P.
+    """
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active)
     wide, kept, before, after = _room(wide, keep)
-    lifting = Lifting(module, Mode.TANGENT, active, offset, kept)
+    lifting = Lifting(module, Mode.TANGENT, active, offset, kept, undone=restoring)
     forth = lifting.lifted(module.entry, _zero_regions(module, without))
-    return Differentiated(_assembled(wide, lifting, (*before, *forth, *after)), offset)
+    return Differentiated(_assembled(wide, lifting, (*before, *forth, *after)), offset, restoring=lifting.restoring)
 
 
 def _zero_regions(module: ir.Module, without: Collection[str]) -> frozenset[ir.Region]:

@@ -19,8 +19,9 @@ from retrograd.compiler.derivatives.accumulators import Accumulator, Role, Roles
 from retrograd.compiler.derivatives.activity import Storage
 from retrograd.compiler.derivatives.reverse_sweeps import Sums
 from retrograd.compiler.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
+from retrograd.compiler.derivatives.uncompute_elimination import Restoring
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.effects import AccessAnalysis
+from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
 from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.traversal import bodies, walk
@@ -67,6 +68,7 @@ class Lifting:
         taken: Collection[str] = (),
         anonymous: bool = False,
         roles: Roles | None = None,
+        undone: Restoring | None = None,
     ) -> None:
         self.module = module
         self.w = module.format
@@ -86,6 +88,10 @@ class Lifting:
         #: the variables in place of accumulators, and the accumulators of the block that is being lifted
         self.sums = Sums(ir.Var("magnitude", ir.Kind.FIXED), ir.Var("total", ir.Kind.FIXED))
         self._roles: Roles = roles or {}
+        #: restoring statements of the lifted blocks, those of the module, and how many blocks around this one are restoring
+        self.restoring = Restoring()
+        self._undone = undone or Restoring()
+        self._undoing = 0
 
     # ------------------------------------------------------------------ shadows
 
@@ -136,29 +142,41 @@ class Lifting:
             case ir.Local(var, _, span):
                 shadow = self.shadow(var)
                 if shadow is None:
-                    return [node]
+                    return [self._primal(node)]
                 zero.add(shadow)
-                return [node, ir.Local(shadow, False, span)]
+                return [self._primal(node), ir.Local(shadow, False, span)]
             case ir.Delocal(var, _, span):
                 shadow = self.shadow(var)
                 if shadow is None:
-                    return [node]
-                return [*self._freed(shadow, zero, span), ir.Delocal(shadow, False, span), node]
-            case ir.Within(compute, body):
-                return [*self.block(compute, zero), *self.block(body, zero), *self.block(ir.invert(compute), zero)]
+                    return [self._primal(node)]
+                return [*self._freed(shadow, zero, span), ir.Delocal(shadow, False, span), self._primal(node)]
+            case ir.Within():
+                return self._within(node, zero)
             case ir.If(test, then, orelse, post, span):
                 other = set(zero)
                 blocks = tuple(self.block(then, zero)), tuple(self.block(orelse, other))
                 zero &= other
-                return [ir.If(test, *blocks, post, span)]
-            case ir.While(body=body):
-                return [node._replace(body=self._repeated(body, zero))]
-            case ir.For(body=body):
-                return [node._replace(body=self._repeated(body, zero))]
+                return [self._primal(ir.If(test, *blocks, post, span))]
+            case ir.While(body=body) | ir.For(body=body):
+                return [self._primal(node._replace(body=self._repeated(body, zero)))]
             case ir.Call():
                 return self._call(node, zero)
             case ir.Check() | ir.External():
-                return [node]
+                return [self._primal(node)]
+
+    def _within(self, node: ir.Within, zero: set[Storage]) -> list[ir.Node]:
+        out = [*self.block(node.compute, zero), *self.block(node.body, zero)]
+        clobbered = clobbered_between(node, self._accesses)
+        for part in reversed(node.compute):
+            exact = not clobbered.clobbers(self._accesses.of(part))
+            self._undoing += exact
+            out += self.block(ir.invert((part,)), zero)
+            self._undoing -= exact
+        return out
+
+    def _primal(self, node: ir.Node) -> ir.Node:
+        """The statement of the module itself: of the part of a compute block that is undone, a copy known as restoring."""
+        return self.restoring.add(node) if self._undoing or node in self._undone else node
 
     def _repeated(self, body: ir.Block, zero: set[Storage]) -> ir.Block:
         while True:
@@ -210,7 +228,11 @@ class Lifting:
             role = self._roles.get(op.region if facts(op.opcode).stores else op.d)  # type: ignore[arg-type]
             if role is not None:
                 return [*moved, *self.sums.in_place_of(op, role, self.w)]
-        return [op, *moved] if found.after else [*moved, op]
+        own = self._primal(op)
+        if own in self.restoring and self.mode is Mode.TANGENT and facts(op.opcode).updates:
+            # The inverse of d ⊕= f(a) with its tangent restores both words, to the bit.
+            moved = [self.restoring.add(node) for node in moved]
+        return [own, *moved] if found.after else [*moved, own]
 
     def _is_zero(self, op: ir.Op, p: str, zero: set[Storage]) -> bool:
         """Whether the shadow of the operand in the place is known to be zero."""
@@ -358,9 +380,10 @@ class Lifting:
             if self.mode is Mode.COTANGENT or i in p.written:
                 written.add(at)
         written.update(range(len(params) - len(own), len(params)))
-        outer, self._roles = self._roles, roles
+        outer = self._roles, self._undoing
+        self._roles, self._undoing = roles, 0
         body = self.lifted(ir.invert(p.body) if backward else p.body)
-        self._roles = outer
+        self._roles, self._undoing = outer
         self.procedures[label] = replace(
             p, name=label, params=params, regions=regions, body=body, written=frozenset(written)
         )

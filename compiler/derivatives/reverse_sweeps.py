@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from retrograd.compiler.derivatives.accumulators import Role
+from retrograd.compiler.derivatives.accumulators import Role, Roles
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.opcode_facts import can_trap, facts
 from retrograd.isa.table import TABLE
@@ -70,18 +70,23 @@ class Sums:
     def before(self) -> ir.Block:
         return ir.Local(self.magnitude), ir.Local(self.total)
 
-    def after(self, checked: Iterable[ir.Region], loss: int | None, value: int | None) -> ir.Block:
-        """Add the magnitudes of these regions' words, store the value of the loss, and free the variables."""
+    def after(self, roles: Roles, load: ir.Op | None = None, store: ir.Op | None = None) -> ir.Block:
+        """Add the magnitudes of the accumulators' words, and free the variables.
+
+        `load`, `store`: from the loss into a variable, and from there to the value of the loss.
+        """
         out: list[ir.Node] = []
-        for region in checked:
-            out += self._magnitudes(region)
-        if loss is not None and value is not None:
-            t = ir.Var("t", ir.Kind.FIXED)
+        for region, role in roles.items():
+            if role is not Role.UNCHECKED and isinstance(region, ir.Region):
+                out += self._magnitudes(region)
+        if load is not None and store is not None:
+            assert isinstance(load.d, ir.Var)
+            t = load.d
             out += [
                 ir.Local(t),
-                ir.Op(TABLE["ld.add"], t, ir.Const(0), None, loss),
+                load,
                 ir.Op(TABLE["fmov.sub"], t, self.total),
-                ir.Op(TABLE["st.add"], None, ir.Const(0), t, value),
+                store,
                 ir.Op(_ERASE, t),
                 ir.Delocal(t),
             ]

@@ -177,18 +177,21 @@ def second_order_program(
         first = gradient(module, inputs, outputs, loss=loss.address, scale=scale, forward=forward)
         reached = {r.address + first.offset for r in inputs if r.address is not None}
         cotangents = [r for r in first.module.regions if r.address in reached]
-        return first, dual(first.module, inputs, cotangents)
+        second = dual(first.module, inputs, cotangents, restoring=first.restoring)
+        return first, replace(second, results=first.results)
 
     first, second = made(False)
-    complete = cache(lambda: _emitted(compiled, made(True)[1])) if first.conditional else None
-    return DerivedProgram(_emitted(compiled, second), second.offset, first.offset, first.value or 0, complete)
+    complete = cache(lambda: _emitted(compiled, made(True)[1].without_uncomputation())) if first.conditional else None
+    return DerivedProgram(
+        _emitted(compiled, second.without_uncomputation()), second.offset, first.offset, first.value or 0, complete
+    )
 
 
 def _gradient(compiled: Compiled, make: Callable[[bool], Differentiated]) -> DerivedProgram:
     """The gradient program that `make(forward)` gives, without a forward sweep where that is possible."""
     made = make(False)
-    complete = cache(lambda: _emitted(compiled, make(True))) if made.conditional else None
-    return DerivedProgram(_emitted(compiled, made), 0, made.offset, made.value or 0, complete)
+    complete = cache(lambda: _emitted(compiled, make(True).without_uncomputation())) if made.conditional else None
+    return DerivedProgram(_emitted(compiled, made.without_uncomputation()), 0, made.offset, made.value or 0, complete)
 
 
 def _oriented(compiled: Compiled, backward: bool) -> Module:
@@ -197,5 +200,6 @@ def _oriented(compiled: Compiled, backward: bool) -> Module:
 
 def _emitted(compiled: Compiled, derived: Differentiated) -> Compiled:
     # A derived program may pass the marks of `rg.external` blocks several times: see `execute_externals`.
-    emitted = replace(emit(derived.module), externals={})
-    return replace(compiled, module=derived.module, emitted=emitted)
+    module = derived.module
+    emitted = replace(emit(module), externals={})
+    return replace(compiled, module=module, emitted=emitted)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import pytest
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.derivatives.gradients import TRANSFORMATIONS, Differentiated, dual, gradient
-from retrograd.compiler.ir.statements import Call, Const, Kind, Local, Module, Op, Procedure, Region, Var, Within
+from retrograd.compiler.ir.statements import Call, Const, Kind, Local, Module, Node, Op, Procedure, Region, Var, Within
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Stop, Trap
@@ -45,6 +46,14 @@ def cotangents(made: Differentiated) -> list[Region]:
     return [r for r in made.module.regions if r.name == "x.bar"]
 
 
+def results(made: Differentiated, memory: list[int] | None) -> list[int] | None:
+    """The words of the arguments, of their shadows, and of the value of the loss."""
+    if memory is None:
+        return None
+    regions = [*(made.module.arguments or ()), *made.results]
+    return [word for r in regions if r.address is not None for word in memory[r.address : r.address + r.size]]
+
+
 def compare(case: Any) -> str:
     """How the gradient of one random module went with each set of transformations."""
     rng = random.Random(case.seed)
@@ -63,19 +72,27 @@ def compare(case: Any) -> str:
     for name in TRANSFORMATIONS:
         plain = ended(gradient(module, inputs, outputs, without=(name,), **options), case, seeds)
         assert plain is None or plain == expected, name
+    short = ended(whole.without_uncomputation(), case, seeds)
+    assert results(whole, short) == results(whole, expected)
     fast = gradient(module, inputs, outputs, forward=False, **options)
     if not fast.conditional:
         return "reads what it changes"
     assert (fast.offset, fast.value) == (whole.offset, whole.value)
     found = ended(fast, case, seeds)
+    short = ended(fast.without_uncomputation(), case, seeds)
+    assert results(fast, short) == results(fast, found)
     if found is None:
         return "trapped" if expected is None else "undecided"
     assert found == expected
     # Tangents of the program that runs back only, and of the one with a forward sweep.
     if rng.random() < 0.2:
-        seconds = [dual(made.module, inputs, cotangents(made)) for made in (fast, whole)]
-        moved = {r.address: 1 << w.frac for r in inputs}
-        one, two = (ended(second, case, seeds, {a + second.offset: x for a, x in moved.items()}) for second in seconds)
+        seconds = [dual(m.module, inputs, cotangents(m), restoring=m.restoring) for m in (fast, whole)]
+        one, two = (ended(s, case, seeds, {r.address + s.offset: 1 << w.frac for r in inputs}) for s in seconds)
+        for made_twice, made, memory in zip(seconds, (fast, whole), (one, two), strict=True):
+            second = replace(made_twice, results=made.results)
+            given = {r.address + second.offset: 1 << w.frac for r in inputs}
+            short = ended(second.without_uncomputation(), case, seeds, given)
+            assert results(second, short) == results(second, memory)
         if one is not None:
             assert two is not None
             first = seconds[0].offset
@@ -140,3 +157,52 @@ def test_a_call_changes_the_shadows_of_the_arrays_that_it_reads() -> None:
         assert machine.memory[1 + made.offset] == int(4 * 1.5**3 * 2**32)
         assert made.value is not None
         assert machine.memory[made.value] == int(1.5**4 * 2**32)
+
+
+LOSS, X = Region("loss", 1, 0), Region("x", 1, 1)
+
+
+def squared(compute: tuple[Node, ...], body: tuple[Node, ...]) -> Module:
+    """loss += x², around a compute block and a body."""
+    out, x = Var("out", Kind.FIXED), Var("x", Kind.FIXED)
+    ports = (Local(out), Op(TABLE["exch"], out, Const(0), None, 0, None, LOSS))
+    load = (Local(x), Op(TABLE["ld.add"], x, Const(1), None, 0, None, X))
+    square = Op(TABLE["fmul.add"], out, x, x)
+    return Module(
+        (Within((*ports, *load), (Within(compute, (square, *body)),)),), {}, (LOSS, X), 2, 64, arguments=(LOSS, X)
+    )
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_an_unused_temporary_keeps_its_trap(forward: bool) -> None:
+    t, root = Var("t", Kind.FIXED), Var("root", Kind.FIXED)
+    load = Op(TABLE["ld.add"], t, Const(1), None, 0, None, X)
+    module = squared((Local(t), load, Local(root), Op(TABLE["fsqrt.add"], root, t)), ())
+    made = gradient(module, [X], [LOSS], loss=0, forward=forward).without_uncomputation()
+    for word, code in ((4 << 32, None), (-4 << 32 & (1 << 64) - 1, "RG0403")):
+        machine = Machine(emit(made.module).program)
+        machine.load(1, [word])
+        if code is None:
+            machine.run()
+            assert machine.memory[1 + made.offset] == 8 << 32
+        else:
+            with pytest.raises(Trap) as trap:
+                machine.run()
+            assert trap.value.diagnostics[0].code == code
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_body_that_changes_a_temporary_keeps_the_check_of_its_end(forward: bool) -> None:
+    t = Var("t", Kind.FIXED)
+    load = Op(TABLE["ld.add"], t, Const(1), None, 0, None, X)
+    for by, code in ((0, None), (1, "RG0407")):
+        module = squared((Local(t, True), load), (Op(TABLE["imm.add"], t, imm=by),))
+        made = gradient(module, [X], [LOSS], loss=0, forward=forward).without_uncomputation()
+        machine = Machine(emit(made.module).program)
+        machine.load(1, [4 << 32])
+        if code is None:
+            machine.run()
+        else:
+            with pytest.raises(Trap) as trap:
+                machine.run()
+            assert trap.value.diagnostics[0].code == code

@@ -1,0 +1,256 @@
+"""Dead-code elimination of uncomputation: by liveness, for programs that need no way back.
+
+    compute; body; compute⁻¹     →     compute; body; erase of the temporaries        where nothing reads the words that compute⁻¹ restores
+
+An operation is dead if no later statement reads a word that it writes. Dead operations of compute⁻¹ are left out, and variables that they
+would have cleared are erased where they are freed.
+Correct for traps because compute⁻¹ undoes statements that have ended: its operations cannot trap, nor can their conditions fail, as long as the body
+does not interfere with compute. Elsewhere only operations that never trap are left out. A statement that
+stays finds all its operands as before, the words that it changes among them.
+Arrays are live while a later statement accesses them, so an array that a loop or a procedure uses again is restored; at the end of the
+program only the arguments and `results` are live.
+Procedures that also run backward stay as they are.
+Trap: the result has no inverse that restores the erased words, so this is the last step before emission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from retrograd.compiler.ir import statements as ir
+from retrograd.compiler.ir.call_graph import calls
+from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between
+from retrograd.compiler.ir.opcode_facts import can_trap, facts, operand
+from retrograd.compiler.ir.traversal import bodies, operands_of, walk
+from retrograd.isa.table import TABLE
+
+_ERASE = TABLE["erase"]
+
+#: variables and regions; None is any memory
+_Live = set[ir.Var | ir.Region | None]
+
+
+class Restoring:
+    """Statements that undo a part of a compute block whose words nothing has changed since, by identity.
+
+    Each is one object at one place of a program.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, ir.Node] = {}
+
+    def __contains__(self, node: ir.Node) -> bool:
+        return id(node) in self._nodes
+
+    def add(self, node: ir.Node) -> ir.Node:
+        """A copy of the statement, which is one of these."""
+        copy = node._replace()
+        self._nodes[id(copy)] = copy
+        return copy
+
+    def copy(self) -> Restoring:
+        other = Restoring()
+        other._nodes = dict(self._nodes)
+        return other
+
+
+def eliminate_uncomputation(module: ir.Module, restoring: Restoring, results: Collection[ir.Region]) -> ir.Module:
+    """The module without dead uncomputation. `restoring`: see there; more such statements are found."""
+    accesses = AccessAnalysis(module)
+    if module.arguments is None:
+        return module
+    procedures = dict(module.procedures)
+    for name in procedures.keys() - _called_backward(module):
+        p = procedures[name]
+        everything: _Live = {ir.SP, None, *p.params}
+        procedures[name] = replace(p, body=_Elimination(module, accesses, restoring).run(p.body, everything))
+    last: _Live = {ir.SP, *module.arguments, *results}
+    entry = _Elimination(module, accesses, restoring).run(module.entry, last)
+    return replace(module, entry=entry, procedures=procedures)
+
+
+def _called_backward(module: ir.Module) -> set[str]:
+    """The procedures that run backward, too: called so, called in a compute block, or called by such a procedure."""
+    found: set[str] = set()
+    todo: list[ir.Block] = []
+
+    def reach(name: str) -> None:
+        if name not in found:
+            found.add(name)
+            todo.append(module.procedures[name].body)
+
+    for body in bodies(module):
+        for node in walk(body):
+            if isinstance(node, ir.Call) and node.backward:
+                reach(node.procedure)
+            elif isinstance(node, ir.Within):
+                for call in calls(node.compute):
+                    reach(call.procedure)
+    while todo:
+        for call in calls(todo.pop()):
+            reach(call.procedure)
+    return found
+
+
+class _Elimination:
+    def __init__(self, module: ir.Module, accesses: AccessAnalysis, restoring: Restoring) -> None:
+        self._w = module.format
+        self._accesses = accesses
+        self._restoring = restoring.copy()
+
+    def run(self, block: ir.Block, live: _Live) -> ir.Block:
+        flat = tuple(self._flat(block, False))
+        kept, _ = self._block(flat, live)
+        written = _written(kept)
+        # A variable is cleared by hand if an operation on it is left out and another one stays.
+        left = {id(node) for node in walk(kept)}
+        dropped = [node for node in walk(flat) if isinstance(node, ir.Op) and id(node) not in left]
+        return tuple(self._cleared(kept, _written(dropped) & written))
+
+    # ------------------------------------------------------------------ structure
+
+    def _flat(self, block: Iterable[ir.Node], marked: bool) -> list[ir.Node]:
+        """The block without `Within`, its restoring statements marked; each statement of it is one object."""
+        out: list[ir.Node] = []
+        for given in block:
+            node = given
+            exact = marked or node in self._restoring
+            match node:
+                case ir.Within(compute, body):
+                    out += self._flat(compute, exact)
+                    out += self._flat(body, exact)
+                    clobbered = clobbered_between(node, self._accesses)
+                    for part in reversed(compute):
+                        undone = exact or not clobbered.clobbers(self._accesses.of(part))
+                        out += self._flat(ir.invert((part,)), undone)
+                    continue
+                case ir.If() | ir.While() | ir.For():
+                    node = ir.with_children(node, [tuple(self._flat(b, exact)) for b in ir.children(node)])
+            out.append(self._restoring.add(node) if exact else node._replace())
+        return out
+
+    def _cleared(self, block: Iterable[ir.Node], dirty: Collection[ir.Var]) -> list[ir.Node]:
+        """The block with an `erase` of these variables where they are freed."""
+        out: list[ir.Node] = []
+        for node in block:
+            if isinstance(node, ir.Delocal) and node.var in dirty:
+                if not (out and isinstance(last := out[-1], ir.Op) and last.d is node.var and last.opcode is _ERASE):
+                    out.append(ir.Op(_ERASE, node.var, span=node.span))
+                out.append(node._replace(checked=False))
+            elif ir.children(node):
+                out.append(ir.with_children(node, [tuple(self._cleared(b, dirty)) for b in ir.children(node)]))
+            else:
+                out.append(node)
+        return out
+
+    # ------------------------------------------------------------------ liveness
+
+    def _block(self, block: ir.Block, live: _Live) -> tuple[list[ir.Node], _Live]:
+        """(the statements that stay, the live storage before them), from the live storage after them."""
+        out: list[ir.Node] = []
+        live = set(live)
+        for node in reversed(block):
+            kept = self._node(node, live)
+            if kept is not None:
+                out.append(kept)
+        out.reverse()
+        return out, live
+
+    def _node(self, node: ir.Node, live: _Live) -> ir.Node | None:
+        """The statement, or None where it is left out. `live`: after it, and changed to before it."""
+        match node:
+            case ir.Op():
+                return self._op(node, live)
+            case ir.Local(var):
+                live.discard(var)
+                return node
+            case ir.Delocal(var, checked):
+                live.discard(var)
+                if checked and node not in self._restoring:
+                    live.add(var)
+                return node
+            case ir.If():
+                return self._if(node, live)
+            case ir.While() | ir.For():
+                return self._loop(node, live)
+            case ir.Check() if node in self._restoring:
+                return None
+            case ir.Call():
+                access = self._accesses.of(node)
+                live |= {*access.reads, *access.writes, *access.loads, *access.stores}
+                return node
+            case _:
+                live |= _variables(node)
+                return node
+
+    def _op(self, op: ir.Op, live: _Live) -> ir.Op | None:
+        f, name = facts(op.opcode), op.opcode.name
+        written = {x for p in f.written if isinstance(x := operand(op, p), ir.Var)}
+        if name == "erase":
+            live -= written
+            return op
+        useful = not written.isdisjoint(live) or (f.stores and _is_live(op.region, live))
+        exact = op in self._restoring
+        never_traps = not (f.memory or f.checked or name == "assertz" or can_trap(op.opcode, self._w))
+        if not useful and (exact or never_traps) and ir.SP not in written:
+            return None
+        live |= _variables(op)
+        if f.memory:
+            live.add(op.region)
+        return op
+
+    def _if(self, node: ir.If, live: _Live) -> ir.If | None:
+        after = live | _tested(node.post)
+        then, before = self._block(node.then, after)
+        orelse, other = self._block(node.orelse, after)
+        if node in self._restoring and _does_nothing(then) and _does_nothing(orelse):
+            return None
+        live.clear()
+        live |= before | other | _tested(node.test)
+        return node._replace(then=tuple(then), orelse=tuple(orelse))
+
+    def _loop(self, node: ir.While | ir.For, live: _Live) -> ir.Node | None:
+        ends: set[ir.Var] = _variables(node)
+        if isinstance(node, ir.For):
+            ends.discard(node.var)
+        around = live | ends
+        while True:
+            body, before = self._block(node.body, around)
+            if before <= around:
+                break
+            around |= before
+        # A counted loop always ends; other loops do so where they undo a loop that has ended.
+        if _does_nothing(body) and (isinstance(node, ir.For) or node in self._restoring):
+            return None
+        if isinstance(node, ir.For):
+            around.discard(node.var)
+        live |= around
+        return node._replace(body=tuple(body))
+
+
+def _is_live(region: ir.Region | None, live: _Live) -> bool:
+    return region is None or region in live or None in live
+
+
+def _variables(node: ir.Node) -> set[ir.Var]:
+    return {x for x in operands_of(node) if isinstance(x, ir.Var)}
+
+
+def _tested(test: ir.Test) -> set[ir.Var]:
+    return {x for x in (test.a, test.b) if isinstance(x, ir.Var)}
+
+
+def _does_nothing(block: Iterable[ir.Node]) -> bool:
+    return all(isinstance(node, ir.Local | ir.Delocal) and not node.checked for node in block)
+
+
+def _written(nodes: Iterable[ir.Node]) -> set[ir.Var]:
+    """The variables that instructions and calls at any depth write."""
+    out: set[ir.Var] = set()
+    for node in walk(nodes):
+        if isinstance(node, ir.Op):
+            out.update(x for p in facts(node.opcode).written if isinstance(x := operand(node, p), ir.Var))
+        elif isinstance(node, ir.Call):
+            out.update(x for x in node.args if isinstance(x, ir.Var))
+    return out
