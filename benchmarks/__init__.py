@@ -6,8 +6,9 @@ references/   the same in float64, independent of the code under test
 toolchain/    assembler, machines, compiler, counting, calls, start-up
 reporting/    table, page, bars, comparison of two runs
 gpu/          batches on a GPU: python -m retrograd.benchmarks.gpu
+operations    operations of the irreversible programs, counted; memory: peaks of processes
 ours          our programs on matrices of words; primals: plain loops, with and without Numba
-run           checks, times, counts: the document of schema retrograd.bench/2
+run           checks, times, counts: the document of schema retrograd.bench/3
 
 It imports all parts of `retrograd` except `cli`. Start with `run.py`.
 """

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 #: least duration of a spell: a shorter task is repeated within it
@@ -110,26 +109,3 @@ def one_core() -> Iterator[int | None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def peak_bytes(task: Callable[[], object]) -> int | None:
-    """The largest growth of the process while the task runs, in bytes, to a page; None if the system does not report it.
-
-    Linux keeps the largest size that a process ever had, and resets it on demand.
-    """
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        before = _status("VmRSS")
-        task()
-        return max(0, _status("VmHWM") - before)
-    except (OSError, KeyError):
-        return None
-
-
-def _status(key: str) -> int:
-    """A size in /proc/self/status, in bytes."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-        name, _, value = line.partition(":")
-        if name == key:
-            return 1024 * int(value.split()[0])
-    raise KeyError(key)

@@ -1,4 +1,4 @@
-"""Run workloads on every engine and every peer: the document of schema retrograd.bench/2.
+"""Run workloads on every engine and every peer: the document of schema retrograd.bench/3.
 
 Correctness comes first: goldens; our numbers against the reference; engines against each other, bit for bit; peers against the
 reference. A wrong result is not timed. Then all systems of a problem take turns on one core, so that drift affects all alike.
@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.measure import Spent, one_core, peak_bytes, timed
+from retrograd.benchmarks.measure import Spent, one_core, timed
+from retrograd.benchmarks.memory import Place, peaks
+from retrograd.benchmarks.operations import operations
 from retrograd.benchmarks.ours import Ours
 from retrograd.benchmarks.peers import Peer, Prepared
 from retrograd.benchmarks.reporting import bars
@@ -32,13 +34,15 @@ from retrograd.simulator.energy.loading import shipped
 import retrograd as rg
 from retrograd.batch.runs import BatchWords
 
-SCHEMA = "retrograd.bench/2"
+SCHEMA = "retrograd.bench/3"
 #: largest error of a peer against the reference, as a part of the largest number: a fast wrong peer is no peer
 PEER_TOLERANCE = 1e-10
 #: limits of the slow engines: steps, and elements; they run the elements in sequence, each on a machine that Python sets up
 STEPS = {"threaded": (2_000_000, 20_000_000), "reference": (30_000, 100_000)}
 #: a single run of more steps is left to the translation
 LONGEST = 50_000_000
+#: a peer that takes longer to compile a task has no place in its curve, which would compile it for each size: seconds
+SLOW = 20.0
 ELEMENTS = 300
 #: repeats, and seconds for all repeats of one system: quick, and full
 REPEATS, BUDGET = (3, 7), (0.25, 6.0)
@@ -61,6 +65,7 @@ def run(
 ) -> dict[str, Any]:
     """The document. `parts`: of the toolchain, see `retrograd.benchmarks.toolchain.all_parts`. An exception of a workload is recorded."""
     sizes = sizes or Sizes(quick=True)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     # Peers read their environment when they are imported, and the test of their presence imports them.
     with one_core() as core:
         absent = {peer.name: peer.absent() for peer in peers}
@@ -69,6 +74,9 @@ def run(
         for workload in workloads:
             say(workload.title, True)
             found.append(_workload(workload, present, sizes, say))
+    if not sizes.quick:
+        say("peak memory", False)
+        _add_peaks(found)
     rows, failed = [], []
     for part in parts:
         say(f"toolchain: {part}", True)
@@ -82,9 +90,9 @@ def run(
         "schema": SCHEMA,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "quick": sizes.quick,
-        "machine": _machine(core),
+        "machine": _machine(core) | {"load": load},
         "versions": _versions(),
-        "peers": {p.name: {"version": None if absent[p.name] else p.version(), "absent": absent[p.name]} for p in peers},
+        "peers": {p.name: {"version": None if absent[p.name] else p.version(), "absent": absent[p.name], "flags": "" if absent[p.name] else p.flags()} for p in peers},
         "workloads": found,
         "toolchain": rows,
         "failed": failed,
@@ -135,9 +143,15 @@ def _workload(workload: Workload, peers: Sequence[Peer], sizes: Sizes, say: Say)
         problems.append(_problem(problem, peers, sizes, say))
         gc.collect()
     points = []
+    slow = {
+        (task["what"], s["system"])
+        for problem in problems for task in problem["tasks"] for s in task["systems"] if s["prepared"] > SLOW
+    }  # fmt: skip
     for problem in guarded("curve", lambda: workload.curve(sizes), ()):
         say(f"{workload.title}: {workload.axis} {problem.extent:g}", False)
-        point = guarded(f"{workload.axis} {problem.extent:g}", functools.partial(_point, problem, sizes), None)
+        point = guarded(
+            f"{workload.axis} {problem.extent:g}", functools.partial(_point, problem, peers, slow, sizes), None
+        )
         if point is not None:
             points.append(point)
         gc.collect()
@@ -208,14 +222,15 @@ class _System:
     #: evaluations of one call
     evaluations: float = 1.0
     spent: Spent | None = None
-    memory: int | None = None
+    #: seconds until the system was ready, its first call included
+    prepared: float = 0.0
 
     def document(self) -> dict[str, Any]:
         each = None if self.spent is None else [t / self.evaluations for t in self.spent]
         return {
             "system": self.name, "ours": self.ours, "status": self.status, "reason": self.reason, "note": self.note,
             "error": self.error, "median": each[0] if each else None, "minimum": each[1] if each else None,
-            "peak_bytes": self.memory,
+            "prepared": self.prepared, "peak_bytes": None,
         }  # fmt: skip
 
 
@@ -226,17 +241,20 @@ class _Asked:
     task: Task
     systems: list[_System] = field(default_factory=list)
     instructions: float | None = None
+    #: instructions of one run, over the operations of the irreversible program for the same value
+    per_operation: float | None = None
     words: int | None = None
     own: int | None = None
 
 
 def _problem(problem: Problem, peers: Sequence[Peer], sizes: Sizes, say: Say) -> dict[str, Any]:
     asked = []
+    irreversible = operations(problem.tasks[0].data)
     for task in problem.tasks:
         one = _Asked(task)
         asked.append(one)
         try:
-            _ask_ours(one, problem, sizes)
+            _ask_ours(one, problem, sizes, irreversible)
         except (KeyboardInterrupt, MemoryError):
             raise
         except Exception as error:
@@ -251,14 +269,12 @@ def _problem(problem: Problem, peers: Sequence[Peer], sizes: Sizes, say: Say) ->
     spent = timed(tasks, REPEATS[not sizes.quick], BUDGET[not sizes.quick])
     for (what, name), s in ready.items():
         s.spent = spent[f"{what} by {name}"]
-        if not sizes.quick and s.call is not None and s.name != "reference":
-            s.memory = peak_bytes(s.call)
     return {
         "size": problem.size, "evaluations": problem.evaluations,
         "tasks": [
             {
                 "what": one.task.what, "tolerance": one.task.tolerance, "absolute": one.task.absolute,
-                "instructions": one.instructions, "words": one.words,
+                "instructions": one.instructions, "per_operation": one.per_operation, "words": one.words,
                 "extra_words": None if one.words is None or one.own is None else one.words - one.own,
                 "systems": [s.document() for s in one.systems],
             }
@@ -267,7 +283,7 @@ def _problem(problem: Problem, peers: Sequence[Peer], sizes: Sizes, say: Say) ->
     }  # fmt: skip
 
 
-def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes) -> None:
+def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes, irreversible: float | None) -> None:
     """Our systems, checked and ready. If translation fails, the interpreter takes part all the same."""
     task, program = one.task, one.task.ours()
     main = _System(task.what, "translated", True)
@@ -282,6 +298,10 @@ def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes) -> None:
     rows = len(first.steps)
     evaluations = program.evaluations or problem.evaluations
     one.instructions = float(first.steps.sum()) / evaluations
+    if irreversible is not None and task.what != "hessian":
+        # One run is one row of a Jacobian, and beyond that as many evaluations as the problem has for each row.
+        each = max(1.0, evaluations / rows)
+        one.per_operation = float(first.steps.mean()) / (irreversible * each)
     one.words, one.own = program.words, program.own
     found = program.read(first)
     off, error = task.error(found), task.relative_error(found)
@@ -336,6 +356,7 @@ def _slow(
 
 def _ask_peer(name: str, made: Callable[[Any], Prepared] | None, task: Task, problem: Problem) -> _System:
     system = _System(task.what, name, False)
+    begun = time.perf_counter()
     if made is None:
         system.status, system.reason = "not written", "this workload is not written with it here"
         return system
@@ -348,6 +369,7 @@ def _ask_peer(name: str, made: Callable[[Any], Prepared] | None, task: Task, pro
         system.status, system.reason = "failed", _reason(error)
         return system
     system.note = prepared.note
+    system.prepared = time.perf_counter() - begun
     if not system.error <= PEER_TOLERANCE:
         system.status = "wrong"
         system.reason = f"off by {system.error:.1e}, and not timed: {PEER_TOLERANCE:.0e} is allowed"
@@ -359,10 +381,11 @@ def _ask_peer(name: str, made: Callable[[Any], Prepared] | None, task: Task, pro
 # ---------------------------------------------------------------------- curves
 
 
-def _point(problem: Problem, sizes: Sizes) -> dict[str, Any]:
-    """Time, instructions and memory of our system at one size."""
+def _point(problem: Problem, peers: Sequence[Peer], slow: set[tuple[str, str]], sizes: Sizes) -> dict[str, Any]:
+    """Time, instructions and memory of our system at one size, and the times of peers."""
     calls: dict[str, Callable[[], object]] = {}
     programs: dict[str, tuple[Ours, BatchWords]] = {}
+    others: list[_System] = []
     for task in problem.tasks:
         program = task.ours()
         first = program.run("translated")
@@ -372,18 +395,48 @@ def _point(problem: Problem, sizes: Sizes) -> dict[str, Any]:
             raise AssertionError(f"{task.what}: the error is {error:.1e}, and may be {100 * task.tolerance:.1e}")
         programs[task.what] = program, first
         calls[task.what] = functools.partial(program.run, "translated")
+        others += [
+            _ask_peer(name, made, task, problem)
+            for peer in peers for name, made in peer.systems(type(task.data), task.what).items()
+            if (task.what, name) not in slow
+        ]  # fmt: skip
+    others = [s for s in others if s.call is not None]
+    calls |= {f"{s.what} by {s.name}": s.call for s in others if s.call is not None}
     spent = timed(calls, 3, BUDGET[not sizes.quick] / 2)
     out: dict[str, Any] = {"extent": problem.extent, "tasks": {}}
     for what, (program, first) in programs.items():
         evaluations = program.evaluations or problem.evaluations
         # In curves over the length of a loop, one run is the whole loop.
         runs = len(first.steps)
+        seconds = {"translated": spent[what].minimum}
+        for s in others:
+            if s.what == what:
+                # As if the peer did all evaluations: a Hessian is one of many.
+                seconds[s.name] = spent[f"{what} by {s.name}"].minimum * evaluations / s.evaluations
         out["tasks"][what] = {
             "seconds": spent[what].minimum, "seconds_each": spent[what].minimum / evaluations,
             "instructions": float(first.steps.sum()) / runs, "runs": runs,
             "words": program.words, "extra_words": program.words - program.own,
+            "systems": {name: {"seconds": taken, "peak_bytes": None} for name, taken in seconds.items()},
         }  # fmt: skip
     return out
+
+
+def _add_peaks(workloads: list[dict[str, Any]]) -> None:
+    """The peak memory of the timed systems: on the first problem, and on three points of the curve for the last first-order task."""
+    cells: dict[Place, dict[str, Any]] = {}
+    for w in workloads:
+        for task in w["problems"][0]["tasks"] if w["problems"] else ():
+            for s in task["systems"]:
+                if s["status"] == "timed" and (not s["ours"] or s["system"] == "translated") and s["prepared"] <= SLOW:
+                    cells[Place(w["name"], "problems", 0, task["what"], s["system"])] = s
+        points = w["curve"]["points"] if w["curve"] else []
+        for i in sorted({0, len(points) // 2, len(points) - 1} if points else ()):
+            what = [what for what in points[i]["tasks"] if what != "hessian"][-1]
+            for name, s in points[i]["tasks"][what]["systems"].items():
+                cells[Place(w["name"], "curve", i, what, name)] = s
+    for place, size in peaks(cells).items():
+        cells[place]["peak_bytes"] = size
 
 
 def _stream(stream: Stream, title: str, say: Say) -> dict[str, Any]:
@@ -418,18 +471,24 @@ def _stream(stream: Stream, title: str, say: Say) -> dict[str, Any]:
 # ---------------------------------------------------------------------- circumstances
 
 
+#: features of a processor that change the code of engines and peers
+_FEATURES = ("avx2", "fma", "avx512f", "asimd", "sve")
+
+
 def _machine(core: int | None) -> dict[str, Any]:
-    name = platform.processor() or platform.machine()
+    name, features = platform.processor() or platform.machine(), []
     try:
         for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
             key, _, value = line.partition(":")
             if key.strip() == "model name":
                 name = value.strip()
+            elif key.strip() in ("flags", "Features"):
+                features = [f for f in _FEATURES if f in value.split()]
                 break
     except OSError:
         pass
     return {
-        "processor": name, "cores": os.cpu_count(), "pinned": core is not None,
+        "processor": name, "features": features, "cores": os.cpu_count(), "pinned": core is not None,
         "architecture": platform.machine(), "system": platform.system(), "python": platform.python_version(),
     }  # fmt: skip
 

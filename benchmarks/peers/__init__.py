@@ -77,6 +77,10 @@ class Peer:
         except importlib.metadata.PackageNotFoundError:
             return "unknown"
 
+    def flags(self) -> str:
+        """The options of its compiler, if it is called with any."""
+        return " ".join(getattr(importlib.import_module(self.home), "FLAGS", ()))
+
     def tasks(self) -> dict[tuple[type, str], Callable[[Any], Prepared]]:
         """By kind of data and task."""
         found: dict[tuple[type, str], Callable[[Any], Prepared]] = importlib.import_module(self.home).TASKS

@@ -11,6 +11,9 @@ import numpy as np
 from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
 from retrograd.benchmarks.peers import Prepared, flat
 
+#: options of XLA: one thread
+FLAGS = ("--xla_cpu_multi_thread_eigen=false", "intra_op_parallelism_threads=1")
+
 
 @functools.cache
 def jax() -> Any:
@@ -18,7 +21,7 @@ def jax() -> Any:
     import os
 
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+    os.environ.setdefault("XLA_FLAGS", " ".join(FLAGS))
     import jax as library
 
     library.config.update("jax_enable_x64", True)

@@ -189,11 +189,24 @@ def bar_rows(document: dict[str, Any]) -> list[list[str]]:
     out = []
     for bar in document["bars"]:
         measured, limit = (
-            "" if value is None else seconds_text(value) if bar["unit"] == "s" else f"{value:.3g} {bar['unit']}"
+            ""
+            if value is None
+            else seconds_text(value)
+            if bar["unit"] == "s"
+            else f"{value:,.0f} {bar['unit']}"
+            if value >= 1000
+            else f"{value:.3g} {bar['unit']}"
             for value in (bar["measured"], bar["limit"])
         )
         verdict = {"met": "met", "missed": "MISSED", "open": "not measured"}[bar["verdict"]]
-        out.append([bar["name"], measured, f"≤ {limit}", verdict + (f" ({bar['reason']})" if bar["reason"] else "")])
+        out.append(
+            [
+                bar["name"],
+                measured,
+                f"{'≥' if bar['at_least'] else '≤'} {limit}",
+                verdict + (f" ({bar['reason']})" if bar["reason"] else ""),
+            ]
+        )
     return out
 
 

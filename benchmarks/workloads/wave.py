@@ -24,21 +24,27 @@ def data(n: int, steps: int) -> Wave:
     return Wave(np.asarray(q), np.zeros((n, n)), np.asarray(c), np.zeros(n), n // 2, steps)
 
 
+def gradient(n: int, steps: int) -> ours.Ours:
+    """Our program for ∂misfit/∂c."""
+    d = data(n, steps)
+    axes = ours.only("out", example.misfit) | {"line": None}
+    call = ours.Call(example.misfit, (np.zeros(1), d.q, d.p, d.c, d.seen, d.line, d.steps), axes)
+    return ours.gradient(call, ["c"])
+
+
 def _problem(n: int, steps: int) -> Problem:
     d = data(n, steps)
 
     @functools.cache
-    def gradient() -> Reals:
+    def by_c() -> Reals:
         return waves.misfit(d.q, d.p, d.c, steps, d.misfit)[1]
 
     forth = ours.Call(example.propagate, (d.q[None], d.p, d.c, steps), ours.only("q", example.propagate))
-    axes = ours.only("out", example.misfit) | {"line": None}
-    both = ours.Call(example.misfit, (np.zeros(1), d.q, d.p, d.c, d.seen, d.line, steps), axes)
     return Problem(
         f"{n} × {n} cells, {steps} steps; each is a cell and step", n * n * steps,
         (
             Task("value", d, lambda: example.reference(d.q, d.p, d.c, steps)[0], 5e-9 * (10 + steps**0.5), lambda: ours.value(forth, "q"), absolute=True),
-            Task("gradient", d, gradient, 3e-6, lambda: ours.gradient(both, ["c"])),
+            Task("gradient", d, by_c, 3e-6, lambda: gradient(n, steps)),
         ),
         steps,
     )  # fmt: skip

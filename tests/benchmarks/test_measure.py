@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 from retrograd.benchmarks import measure
-from retrograd.benchmarks.measure import Row, one_core, peak_bytes
+from retrograd.benchmarks.measure import Row, one_core
+from retrograd.benchmarks.memory import Place, peaks
 
 
 class Clock:
@@ -84,13 +84,14 @@ def test_one_core_and_back() -> None:
     assert os.environ.get("OMP_NUM_THREADS") == threads
 
 
-def test_peak_memory() -> None:
-    small = peak_bytes(lambda: None)
-    if small is None:
+def test_peak_memory_is_that_of_a_process_of_its_own() -> None:
+    """A system that does not exist ends its own process, and has no figure."""
+    place = Place("wave", "problems", 0, "value", "translated")
+    found = peaks([place, place._replace(system="no-such-peer")], quick=True)
+    if not found:
         pytest.skip("this system does not tell the largest size of a process")
-    large = peak_bytes(lambda: np.ones(1 << 23).sum())
-    assert large is not None
-    assert small < 8 << 20 < 48 << 20 < large
+    assert list(found) == [place]
+    assert 20 << 20 < found[place] < 1 << 30
 
 
 @pytest.mark.parametrize(

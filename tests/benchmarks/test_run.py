@@ -29,7 +29,7 @@ def systems(document: dict[str, Any], what: str) -> dict[str, dict[str, Any]]:
 
 def test_a_document(document: dict[str, Any]) -> None:
     assert json.loads(json.dumps(document)) == document
-    assert document["schema"] == "retrograd.bench/2"
+    assert document["schema"] == "retrograd.bench/3"
     assert document["wrong"] == []
     (w,) = document["workloads"]
     assert [g["met"] for g in w["goldens"]] == [True]

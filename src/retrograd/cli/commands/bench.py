@@ -29,7 +29,7 @@ def arguments(p: Parser) -> None:
     )  # fmt: skip
     p.add_argument("--data", metavar="FOLDER", help="ADBench's files, with folders ba and gmm: larger sizes")
     p.add_argument("--full", action="store_true", help="bundle adjustment at all sizes of --data, piece by piece: long")
-    p.add_argument("--json", metavar="FILE", help="write all that was found (schema retrograd.bench/2); - prints it")
+    p.add_argument("--json", metavar="FILE", help="write all that was found (schema retrograd.bench/3); - prints it")
     p.add_argument(
         "--from", dest="from_", metavar="FILE", help="take the figures from such a file: nothing is measured"
     )
