@@ -88,15 +88,32 @@ class _Lowering:
                 add(Step(Branch("from", wrong, *pair), node, span, depth))
                 add(Step(Branch("goto", never, *pair), node, span, depth))
             case ir.Within(compute, body):
+                first = len(self.steps)
                 self.block(compute, span, depth)
+                computed = self.steps[first:]
                 self.block(body, span, depth)
-                self.block(ir.invert(compute), span, depth)
+                self._uncompute(computed)
             case ir.If():
                 self._if(node, span, depth)
             case ir.While():
                 self._while(node, span, depth)
             case ir.For():
                 self._for(node, span, depth)
+
+    def _uncompute(self, steps: list[Step]) -> None:
+        """The inverse of the steps of a compute block, instruction by instruction, which engines recognise."""
+        pairs: dict[int, int] = {}
+        for step in reversed(steps):
+            item = step.item
+            if isinstance(item, Branch):
+                if item.pair not in pairs:
+                    self.pairs += 1
+                    pairs[item.pair] = self.pairs
+                kind: Literal["goto", "from"] = "from" if item.kind == "goto" else "goto"
+                item = item._replace(kind=kind, pair=pairs[item.pair])
+            else:
+                item = ir.invert_node(item)  # type: ignore[assignment]
+            self.steps.append(step._replace(item=item, origin=ir.invert_node(step.origin)))
 
     def pair(self, first: ir.Test | None, second: ir.Test | None) -> tuple[int, tuple[ir.Operand, ...]]:
         """A new pair and its carried operands."""
