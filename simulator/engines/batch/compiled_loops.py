@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 
@@ -16,6 +17,7 @@ from retrograd.simulator.engines.batch.lanes import translate_lanes
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Variant, flow_of
+from retrograd.simulator.engines.translator.ghost_uncompute import ghosts_of
 from retrograd.simulator.engines.translator.translate import translate
 
 
@@ -27,7 +29,10 @@ def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True,
 def variant_of(program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool = False) -> Variant:
     """The translation of an instance of a batch."""
     promoted = len(program.code) <= tiering.OPTIMISED
-    return Variant(backward=backward, overflow=overflow, checks=checks, whole=False, promoted=promoted, cycles=cycles)
+    return Variant(
+        backward=backward, overflow=overflow, checks=checks, whole=False, promoted=promoted, cycles=cycles,
+        ghosts=ghosts_of(program),
+    )  # fmt: skip
 
 
 def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
@@ -38,6 +43,7 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     elif len(program.code) > tiering.OPTIMISED:
         raise NotImplementedError("what LLVM does not optimise is quicker alone")
     else:
+        variant = replace(variant, ghosts=None)
         translate_converged(program, variant, module, lanes, "converged")
         if jit_compiler().diverging:
             # Without masks, lanes that diverge take longer than instances alone.

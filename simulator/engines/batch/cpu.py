@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ from retrograd.simulator.engines.batch.results import ResultArray
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.words import address_of, zeros
+from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts
 from retrograd.simulator.stores import limit_of
 
 #: pieces of a thread's share: threads end nearly together, and progress is shown
@@ -255,6 +256,9 @@ class _RowRun:
         if key is not None and self._wide is None:
             _seconds[key] = spent + time.process_time() - began
         failed = self.status.nonzero()[0]
+        if len(failed) and of._variant.ghosts is not None:
+            self._execute_uncomputes(room)
+            failed = self.status.nonzero()[0]
         mark_large(self.kept, self.table)
         return RowCounts(
             steps=self.steps,
@@ -265,6 +269,19 @@ class _RowRun:
             given_up=sum(self.given_up),
             refused=bool(len(failed)) and bool((self.status[failed] == REFUSED).any()),
         )
+
+    def _execute_uncomputes(self, room: _Room) -> None:
+        """Run the failed instances again, without ghosts: they may have failed at an uncompute block that was to be skipped."""
+        of, stuck = self.of, np.flatnonzero(self.status == 1)
+        if not len(stuck):
+            return
+        executing = replace(of._variant, ghosts=None)
+        self._loop, self._wide = _Batch(loop_of(of.program, executing)), None
+        self.status[stuck] = PENDING
+        self.work(int(stuck[0]), int(stuck[-1]) + 1, self.most, room)
+        if not self.status[stuck].all():
+            disable_ghosts(of.program)
+            of._variant = executing
 
     def _load_lanes(self) -> None:
         address = loop_of(self.of.program, self.of._variant, self.lanes)

@@ -24,6 +24,7 @@ from retrograd.simulator.engines.state.cotangents import SharedCotangents
 from retrograd.simulator.engines.state.snapshot import restore, snapshot
 from retrograd.simulator.engines.state.words import ArrayWords, zeros
 from retrograd.simulator.engines.translator.flow import Variant
+from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
 from retrograd.simulator.engines.translator.translations import (
     LoadedTranslation,
     Translated,
@@ -47,6 +48,7 @@ def variant_of(machine: Machine) -> Variant:
         overflow="overflow" in machine._modes,
         strict="strict" in machine._modes,
         promoted=len(machine.program.code) <= tiering.OPTIMISED,
+        ghosts=None if machine._differentiating else ghosts_of(machine.program),
     )
 
 
@@ -185,14 +187,19 @@ class NativeEngine:
         It stops at the other end, at an instruction that the interpreter must execute, or before the steps are used up.
         """
         main = threading.current_thread() is threading.main_thread()
-        if main and left > BRIEF and len(machine._memory) <= FEW_WORDS:
+        before = snapshot(machine) if left > BRIEF and len(machine._memory) <= FEW_WORDS else None
+        if main and before is not None:
             # To begin a thread takes as long as a short run, so the run is first tried without one.
-            before = snapshot(machine)
             taken, why = self._translated_steps(machine, BRIEF, at_once=True)
-            if why != Exit.LIMIT:
+            if why not in (Exit.LIMIT, Exit.UNCOMPUTE):
                 return taken
             restore(machine, before)
-        return self._translated_steps(machine, left, at_once=not main or left <= BRIEF)[0]
+        taken, why = self._translated_steps(machine, left, at_once=not main or left <= BRIEF)
+        if why == Exit.UNCOMPUTE and before is not None:
+            # The translation that executes uncompute blocks runs all of it.
+            restore(machine, before)
+            taken, _ = self._translated_steps(machine, left, at_once=not main)
+        return taken
 
     def _translated_steps(self, machine: Machine, left: int, at_once: bool) -> tuple[int, int]:
         """Returns the steps taken and the Exit. `at_once`: run in this thread, which Ctrl-C cannot interrupt."""
@@ -203,12 +210,14 @@ class NativeEngine:
             self.step_over_end(machine)
         found = translation(machine.program, variant_of(machine), self._level)
         log = zeros(found.losses + 1, machine.format)
-        counts = np.zeros(len(found.flow.blocks), dtype=np.int64)
+        counts = np.zeros(len(found.flow.counters), dtype=np.int64)
         control[Slot.LEFT], control[Slot.LOG], control[Slot.LOGGED] = left, log.ctypes.data, 0
         control[TranslatedSlot.STOP] = 0
         run, arguments = Translated(found.address), (*self._arguments(machine), counts.ctypes.data)
         interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, run, *arguments)
         left = int(control[Slot.LEFT])
+        if why == Exit.UNCOMPUTE:
+            disable_ghosts(machine.program)
         self.leave_machine(machine, control, why, found, counts)
         window = int(control[TranslatedSlot.WINDOW])
         if window:

@@ -23,6 +23,7 @@ from retrograd.simulator.engines.state.control_block import CONTROL_WORDS, Exit,
 from retrograd.simulator.engines.state.words import DTYPES, ArrayWords, address_of
 from retrograd.simulator.engines.tiering import Decision, Reason
 from retrograd.simulator.engines.translator.flow import Variant
+from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
 from retrograd.simulator.engines.translator.translations import Translated, translation
 from retrograd.simulator.machine import REGISTERS
 
@@ -36,22 +37,27 @@ class WholeRuns:
 
     def __init__(self, program: Program, *, backward: bool, overflow: bool) -> None:
         self.program, self.backward, self.overflow = program, backward, overflow
+        self._policy: tiering.Policy | None = None
+        self._load()
+
+    def _load(self) -> None:
+        program, backward, overflow = self.program, self.backward, self.overflow
         n = len(program.code)
-        variant = Variant(backward=backward, overflow=overflow, promoted=n <= tiering.OPTIMISED)
+        promoted, ghosts = n <= tiering.OPTIMISED, ghosts_of(program)
+        variant = Variant(backward=backward, overflow=overflow, promoted=promoted, ghosts=ghosts)
         found = self.translation = translation(program, variant, tiering.level_for(n))
         self._loaded_at, self._run = found.address, Translated(found.address)
         self._dtype: np.dtype[Any] = np.dtype(DTYPES[program.format.width])
         self._data = np.array(program.data, dtype=self._dtype)
         sizes = (CONTROL_WORDS, *(self._room(k) for k in (REGISTERS, program.memory + 1)))
-        sizes += (len(found.flow.blocks), self._room(found.losses + 1))
+        sizes += (len(found.flow.counters), self._room(found.losses + 1))
         #: where registers, memory, counts and log begin, and the end of all
         self._registers, self._memory, self._counts, self._log, self._size = np.cumsum(sizes).tolist()
         self._words = slice(self._memory * self._width, self._memory * self._width + program.memory)
         code = found.flow.code
-        erased = [sum(code[at].opcode.erased_words for at in run) for run in found.flow.blocks.values()]
+        erased = [sum(code[at].opcode.erased_words for at in run) for run in found.flow.counters]
         #: words that each block erases; None where no block does
         self._erased = np.array(erased) if any(erased) else None
-        self._policy: tiering.Policy | None = None
 
     @property
     def _width(self) -> int:
@@ -106,6 +112,9 @@ class WholeRuns:
             base + self._counts * _BYTES,
         )
         if why != Exit.HALTED or state.item(TranslatedSlot.WINDOW):
+            if why == Exit.UNCOMPUTE:
+                disable_ghosts(self.program)
+                self._load()
             if why == Exit.LIMIT and left == BRIEF:
                 account.steps = BRIEF + 1
             return None

@@ -54,6 +54,8 @@ class Exit(IntEnum):
     LIMIT = 2
     #: the jump from IP leads out of the code
     BAILOUT = 3
+    #: an uncompute block has to be executed that the translation leaves out
+    UNCOMPUTE = 4
 
 
 class TranslatedSlot(IntEnum):

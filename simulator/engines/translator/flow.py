@@ -15,6 +15,8 @@ from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import br
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.instructions import Step, step
+from retrograd.simulator.engines.translator.mirror_search import mirrors_of
+from retrograd.simulator.engines.translator.mirrors import Mirror, Region, is_mirror
 
 Node = tuple[int, bool]
 #: whether variants have vector loops unless they say otherwise
@@ -40,14 +42,17 @@ class Variant:
     cycles: bool = False
     #: passes of innermost loops run side by side in the vector unit
     vector_loops: bool = field(default_factory=lambda: VECTOR_LOOPS)
+    #: boundaries of the regions of memory, where uncompute blocks are skipped (ghost_uncompute.py); None: they are executed
+    ghosts: tuple[int, ...] | None = None
 
 
 @dataclass
 class Flow:
-    """The control flow of a program from one of its ends."""
+    """The control flow of a program from one of its ends. `boundaries`: those of a variant whose uncompute blocks are skipped."""
 
     program: Program
     origin: int
+    boundaries: tuple[int, ...] | None = None
     code: list[Instruction] = field(init=False)
     #: straight runs and single branches: node -> addresses of its instructions
     blocks: dict[Node, list[int]] = field(init=False)
@@ -68,7 +73,23 @@ class Flow:
                     self._targets.setdefault(at, []).append(to)
                     if leaves not in self._targets.setdefault(to, []):
                         self._targets[to].append(leaves)
+        #: compute blocks whose uncompute blocks are skipped, each behind the blocks that it holds
+        self.ghosts: list[Mirror] = []
+        #: address of an access -> the region in which it is expected
+        self.regions: dict[int, Region] = {}
+        if self.boundaries is not None:
+            self._find_ghosts(self.boundaries)
+        self._skipped = {g.undo: g.after for g in self.ghosts}
         self._explore()
+        self.ghosts = [
+            g for g in self.ghosts if {(g.start, False), (g.end, False), (g.undo, False)} <= self.blocks.keys()
+        ]
+        #: the instructions that each counter counts: one counter for each block, and one for each of a compute block that is skipped
+        self.counters = [list(run) for run in self.blocks.values()]
+        #: (counter, the counter of the same instructions in the compute block, pair)
+        self.counted_twice: list[tuple[int, int, Mirror]] = []
+        for ghost in self.ghosts:
+            self._count_twice(ghost)
 
     @property
     def length(self) -> int:
@@ -113,7 +134,70 @@ class Flow:
         to = at + 1
         return (to, False) if self.side(to) == self.side(at) else None
 
+    # ------------------------------------------------------------------ uncompute blocks
+
+    def _find_ghosts(self, boundaries: tuple[int, ...]) -> None:
+        n, table = self.length, self.program.table
+        found = mirrors_of(self.program.instructions, self.program.format, table, boundaries)
+        for at, region in found.regions.items():
+            self.regions[at] = self.regions[self.mirror(at)] = region
+        for pair in found.pairs:
+            for ghost in (pair, pair.reflected(n)):
+                if is_mirror(self.code, ghost, table) and self._is_closed(ghost):
+                    self.ghosts.append(ghost)
+        self.ghosts.sort(key=lambda g: g.end - g.start)
+
+    def _is_closed(self, ghost: Mirror) -> bool:
+        """Whether no jump enters or leaves the compute block or the uncompute block, and the regions of its stores are known."""
+        for block in (range(ghost.start, ghost.end), range(ghost.undo, ghost.after)):
+            if self.side(block[0]) != self.side(block[-1] + 1):
+                return False
+            if any(to not in block for at in block for to in self._targets.get(at, ())):
+                return False
+        return None not in self._stored(ghost) and not self._in_straight_loop(ghost)
+
+    def _in_straight_loop(self, ghost: Mirror) -> bool:
+        """Whether the pair lies in a loop without branches, whose passes are evaluated as a whole (loops.py)."""
+        first, last = ghost.start, ghost.after - 1
+        while self.side(first) == self.side(ghost.start) and not self.branches(first):
+            first -= 1
+        while self.side(last) == self.side(ghost.start) and not self.branches(last):
+            last += 1
+        return first < ghost.start and last >= ghost.after and first in self._targets.get(last, ())
+
+    def _stored(self, ghost: Mirror) -> set[Region | None]:
+        return {self.regions.get(at) for at in range(ghost.start, ghost.end) if "m" in self.code[at].opcode.writes}
+
+    def stored_regions(self, ghost: Mirror) -> list[Region]:
+        """The regions that a compute block stores to."""
+        return sorted(region for region in self._stored(ghost) if region is not None)
+
+    def stores_between(self, ghost: Mirror) -> list[int]:
+        """The addresses of stores, and of skipped blocks, that can run between a compute block and its uncompute block."""
+        seen: set[Node] = set()
+        stack: list[Node] = [(ghost.end, False)]
+        while stack:
+            node = stack.pop()
+            if node in seen or node == (ghost.undo, False):
+                continue
+            seen.add(node)
+            stack += self.successors[node]
+        skipped = [node[0] for node in seen if not node[1] and node[0] in self._skipped]
+        return sorted(
+            {*skipped, *(at for node in seen for at in self.blocks[node] if "m" in self.code[at].opcode.writes)}
+        )
+
+    def _count_twice(self, ghost: Mirror) -> None:
+        for source, run in enumerate(list(self.counters)):
+            if run and ghost.start <= run[0] < ghost.end:
+                self.counted_twice.append((len(self.counters), source, ghost))
+                self.counters.append([ghost.start + ghost.after - 1 - at for at in run])
+
+    # ------------------------------------------------------------------ blocks
+
     def _next(self, node: Node) -> list[Node]:
+        if not node[1] and node[0] in self._skipped:
+            return [(self._skipped[node[0]], False)]
         at = self.blocks[node][-1] if self.blocks[node] else node[0]
         if self.branches(at):
             on = self.after(self.leaves(at))
@@ -144,7 +228,10 @@ class Flow:
                 active.add(to)
 
     def _open(self, node: Node, leaders: set[int]) -> Iterator[Node]:
-        at, _ = node
+        at, landed = node
+        if not landed and at in self._skipped:
+            self.blocks[node], self.successors[node] = [], self._next(node)
+            return iter(self.successors[node])
         run = [at]
         while not self.branches(at) and not self.code[at].opcode.halts:
             at += 1
@@ -157,7 +244,7 @@ class Flow:
 
     def _leaders(self) -> set[int]:
         """Addresses where blocks begin: branches, and the instructions that follow them."""
-        out = {self.origin}
+        out = {self.origin}.union(*self.ghosts)
         for at in range(2 * self.length):
             if self.branches(at):
                 out.add(at)
@@ -171,4 +258,4 @@ def flow_of(program: Program, variant: Variant) -> Flow:
     """The control-flow graph from the end of the program where the variant begins."""
     end = 2 * len(program.code) - 1 - program.finish if variant.backward else program.start
     # A machine that was turned round at an end is beyond it already.
-    return Flow(program, end + variant.whole)
+    return Flow(program, end + variant.whole, variant.ghosts)

@@ -76,6 +76,8 @@ class VectorLoop:
     #: register -> the sum of its changes in a pass
     inductions: dict[int, int] = field(default_factory=dict)
     accumulators: dict[int, Expr] = field(default_factory=dict)
+    #: address of each access of a pass -> the word that it touches
+    accesses: dict[int, Word] = field(default_factory=dict)
     #: words that a pass touches -> the name of the input that stands for the word at its beginning
     loads: dict[Word, str] = field(default_factory=dict)
     #: word -> its tree behind the pass
@@ -138,12 +140,18 @@ def _candidates(flow: Flow) -> Iterator[tuple[Node, list[Node], Node]]:
             continue
         body: list[Node] = []
         node = flow.after(at)
-        while node is not None and not flow.branches(node[0]) and not flow.code[flow.blocks[node][-1]].opcode.halts:
+        while node is not None and _is_straight(flow, node):
             body.append(node)
             node = flow.after(flow.blocks[node][-1])
         closed = node is not None and header in flow.successors[node]
         if body and node is not None and closed and not flow.code[node[0]].opcode.turns:
             yield header, body, node
+
+
+def _is_straight(flow: Flow, node: Node) -> bool:
+    """Whether the node executes instructions, and the next one follows."""
+    run = flow.blocks[node]
+    return bool(run) and not flow.branches(run[0]) and not flow.code[run[-1]].opcode.halts
 
 
 def _lasting_constants(flow: Flow) -> dict[int, int]:
@@ -155,7 +163,7 @@ def _lasting_constants(flow: Flow) -> dict[int, int]:
     env: dict[int, Expr] = {}
     later: set[int] = set()
     for node, run in flow.blocks.items():
-        last = flow.code[run[-1]].opcode.halts
+        last = bool(run) and flow.code[run[-1]].opcode.halts
         for at in run:
             i = flow.code[at]
             found = step(i.opcode, flow.program.format, False, False)
@@ -185,6 +193,7 @@ class _Pass:
         self.read: set[int] = set()
         self.memory: dict[Word, Expr] = {}
         self.loads: dict[Word, str] = {}
+        self.accesses: dict[int, Word] = {}
         #: bases of words that are written, also of words that are put back
         self.stored: set[Base] = set()
         self.guards: list[tuple[Expr, dict[str, Expr]]] = []
@@ -200,6 +209,8 @@ class _Pass:
     def execute(self, at: int, modes: Iterable[Mode]) -> None:
         i, found = self.flow.code[at], self.steps[at]
         words, address = self._words(i, found)
+        if address is not None:
+            self.accesses[at] = address
         self.guards += [(tree, words) for mode in modes for tree in found.guards[mode]]
         after = {p: self.forms.normal(tree, words) for p, tree in found.after.items()}
         for p, tree in after.items():
@@ -346,7 +357,7 @@ class _Analysis:
 
     def _memory(self) -> None:
         loop, run = self.loop, self.run
-        loop.loads, loop.erased = run.loads, run.erased
+        loop.loads, loop.accesses, loop.erased = run.loads, run.accesses, run.erased
         if not loop.loads:
             raise Refusal("the loop does not touch memory")
         for base, _ in loop.loads:

@@ -22,6 +22,7 @@ from retrograd.simulator.engines.llvm.trees import Trees
 from retrograd.simulator.engines.llvm.types import GLOBAL, I1, I64, POINTER, Type, integer, pointer, storage, structure
 from retrograd.simulator.engines.state.control_block import ACCOUNT, Exit, Slot, TranslatedSlot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
+from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
 from retrograd.simulator.engines.translator.loops import find_vector_loops
 from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
 
@@ -75,6 +76,7 @@ class Translator:
         self.drops = any(s.drops for s in self.steps.values())
         #: some instruction may fail: without checks, each that has an address
         self.fails = bool(self.modes) or any(s.memory or s.unerases for s in self.steps.values())
+        self.ghosts = GhostUncompute(self) if flow.ghosts else None
         parameters = self._parameters()
         linkage, restrict = "" if variant.whole else "internal", parameters.keys() - {"stop"}
         self.code = module.function(name, I64, parameters, linkage=linkage, restrict=restrict)
@@ -132,6 +134,8 @@ class Translator:
             slots = (Slot.WAY, *ACCOUNT)
             self.account = {slot: code.variable(I64, slot.name, self.control[slot].load()) for slot in slots}
             self._save_account()
+        if self.ghosts:
+            self.ghosts.begin()
 
     def _register_slots(self) -> dict[str, Pointer]:
         """The memory of each register, and of its cotangent, while the function runs."""
@@ -193,6 +197,8 @@ class Translator:
         self.code.start(self.blocks[node])
         if node in self.flow.headers:
             self._safepoint(node)
+        if self.ghosts and self.ghosts.skips(node):
+            return
         if node in self.vector_loops:
             self.vector_loops[node].emit()
         at = run[0]
@@ -319,6 +325,8 @@ class Translator:
         if self.failed:
             self.bad.store(self.code.any([self.bad.load(), *self.failed]))
             self.failed.clear()
+        if self.ghosts:
+            self.ghosts.flush()
 
     def _words(self, i: Instruction, found: Step) -> dict[str, Value]:
         words = {"imm": self.code.constant(self.word, i.imm)} if "imm" in found.reads else {}
@@ -330,8 +338,8 @@ class Translator:
         return words
 
     def _address(self, i: Instruction) -> None:
-        """`self.address` := where the instruction's word of memory lies, or the spare word."""
-        address = (self._read(f"r{i.ra}") + i.imm).to(I64)
+        """`self.address` := where the instruction's word of memory lies, or the spare word; `self.unchecked`: its address."""
+        address = self.unchecked = (self._read(f"r{i.ra}") + i.imm).to(I64)
         inside = address.ltu(self.given["n"])
         # Deferred without checks, too: the spare word holds a word of an instance before this one.
         self.failed.append(~inside)
@@ -369,6 +377,8 @@ class Translator:
             self.failed.append(self.code.constant(self.word.truth, 1))
             return
         words = self._words(i, found)
+        if self.ghosts and found.memory:
+            self.ghosts.check(at, self.unchecked)
         guards = _guards(found, self.modes)
         if found.size > OUT_OF_LINE:
             after, failed = self._call(found, words)
@@ -387,6 +397,8 @@ class Translator:
             after[place] = self.code.constant(self.word, 0)
         for place, value in after.items():
             self._set(i, place, value)
+        if self.ghosts:
+            self.ghosts.forget(at)
 
     def _trees(
         self, code: FunctionBuilder, words: dict[str, Value], found: Step, deferred: tuple[Expr, ...] = ()

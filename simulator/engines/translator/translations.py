@@ -30,9 +30,9 @@ class LoadedTranslation:
 
     @cached_property
     def executed(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """(addresses of the instructions that blocks execute, the block of each)"""
+        """(addresses of the instructions that counters count, the counter of each)"""
         code = self.flow.code
-        found = [(at, k) for k, run in enumerate(self.flow.blocks.values()) for at in run if not code[at].opcode.halts]
+        found = [(at, k) for k, run in enumerate(self.flow.counters) for at in run if not code[at].opcode.halts]
         return tuple(np.array(found, dtype=np.intp).reshape(-1, 2).T)  # type: ignore[return-value]
 
     @property

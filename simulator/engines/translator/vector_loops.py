@@ -25,6 +25,7 @@ from retrograd.simulator.engines.llvm.types import I64, integer
 from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.translator.affine import Intervals
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant
+from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
 from retrograd.simulator.engines.translator.loops import WIDTH, Base, VectorLoop, Word, register
 
 #: bytes of a word
@@ -51,6 +52,7 @@ class ScalarCode(Protocol):
     erased: Pointer
     cycles: Pointer
     stop: Pointer
+    ghosts: GhostUncompute | None
 
     def _cycles(self, executed: list[int]) -> int: ...
 
@@ -219,6 +221,9 @@ class VectorLoopEmitter:
             holds.append(bits.eq(0))
         code.branch(code.all(holds), commit, self.refused, likely=True)
         code.start(commit)
+        if self.scalar.ghosts:
+            for at in loop.accesses:
+                self.scalar.ghosts.forget(at)
         found = iter(values)
         for word in loop.stores:
             self._store(word, next(found))
@@ -241,6 +246,9 @@ class VectorLoopEmitter:
             ends[base] = (low, high + way) if stride > 0 else (low + way, high)
         # An end below 0 is far beyond the memory; no more than n words lie between two ends that are inside.
         holds = [end.ltu(n) for pair in ends.values() for end in pair]
+        if self.scalar.ghosts:
+            for base, region in self.scalar.ghosts.regions_in(loop.accesses):
+                holds += [(end - region[0]).ltu(region[1]) for end in ends[base]]
         holds += [ends[x][1].lt(ends[y][0]) | ends[y][1].lt(ends[x][0]) for x, y in loop.apart]
         return self.code.all(holds)
 

@@ -1,0 +1,248 @@
+"""Ghost uncompute: translated code restores the words that a compute block changed, and skips the uncompute block.
+
+    compute; body; compute⁻¹        before compute: keep its registers and the regions that it stores to
+                                    at compute⁻¹:   put them back, account for its steps, go on behind it
+
+Correct because compute⁻¹ leads from the state after compute to the state before it, so it is enough that the body keeps the words
+that compute reads or writes. Translated code checks this in each run:
+
+- Registers: the registers that compute names are compared with their words at its end. LLVM proves most of these comparisons.
+- Memory: an access of compute, or a store that may run before the uncompute block, has a region, and sets `strayed` where its
+  address is outside. A store whose region, if it has one, is also one of compute's makes compute's end forgotten (`armed`).
+- Deferred checks: none is pending. Steps: as many are left as a stretch without a safepoint takes. Then the skipped block
+  would not have stopped either, and its guards would have held, since sums that fitted are undone.
+
+Where a condition fails, the function returns before the uncompute block (Exit.UNCOMPUTE), and the interpreter executes it. The
+program then runs without ghosts (`disable_ghosts`). The steps, the cycles and the counts of the skipped block are those of compute, because
+each of its instructions is the inverse of one of compute's.
+
+Differentiating code has no ghosts: cotangents are not restored by an uncompute block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+from retrograd.isa.program import Program
+from retrograd.simulator.engines.llvm.builder import Block, FunctionBuilder, Pointer, Value
+from retrograd.simulator.engines.llvm.types import I1, I64, POINTER, VOID, Type
+from retrograd.simulator.engines.state.control_block import Exit
+from retrograd.simulator.engines.translator.flow import Flow, Node, Variant
+from retrograd.simulator.engines.translator.mirrors import (
+    Mirror,
+    Region,
+    boundaries_of,
+    has_address,
+    registers,
+    written,
+)
+
+T = TypeVar("T")
+
+#: programs whose uncompute blocks had to be executed once: (code, boundaries of regions)
+_given_up: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+
+
+def ghosts_of(program: Program) -> tuple[int, ...] | None:
+    """The boundaries of the program's regions, if its uncompute blocks are skipped."""
+    found = boundaries_of(program)
+    return None if (tuple(program.code), found) in _given_up else found
+
+
+def disable_ghosts(program: Program) -> None:
+    """Execute the uncompute blocks of the program from now on."""
+    _given_up.add((tuple(program.code), boundaries_of(program)))
+
+
+class Translation(Protocol):
+    """The parts of a translator (translate.py) that ghosts read and write."""
+
+    flow: Flow
+    variant: Variant
+    code: FunctionBuilder
+    stored: Type
+    given: dict[str, Value]
+    memories: dict[str, Pointer]
+    blocks: Mapping[Node, Block]
+    left: Pointer
+    bad: Pointer
+    cycles: Pointer
+    longest: int
+    fails: bool
+
+    @property
+    def slots(self) -> dict[str, Pointer]: ...
+
+    def _leave(self, why: Exit, at: int) -> None: ...
+
+
+class GhostUncompute:
+    """Emits the beginning and the end of compute blocks, and the code that replaces uncompute blocks, into a translation."""
+
+    def __init__(self, translator: Translation) -> None:
+        self._to = translator
+        flow = self._flow = translator.flow
+        self._skipped = {g.undo: g for g in flow.ghosts}
+        self._starts: dict[int, list[Mirror]] = {}
+        self._ends: dict[int, list[Mirror]] = {}
+        for ghost in flow.ghosts:
+            self._starts.setdefault(ghost.start, []).append(ghost)
+            self._ends.setdefault(ghost.end, []).append(ghost)
+        code = flow.code
+        inside = {g: range(g.start, g.end) for g in flow.ghosts}
+        self._registers = {g: sorted({r for at in inside[g] for r in registers(code[at])}) for g in flow.ghosts}
+        self._written = {g: sorted({r for at in inside[g] for r in written(code[at])}) for g in flow.ghosts}
+        self._copied = {g: flow.stored_regions(g) for g in flow.ghosts}
+        #: address of an access -> the region in which it must lie
+        self._checked: dict[int, Region] = {}
+        #: address of a store, or of a skipped block that puts words back -> compute blocks that are forgotten there
+        self._forgotten: dict[int, list[Mirror]] = {}
+        for ghost in flow.ghosts:
+            self._find_checks(ghost)
+        self._strays: list[Value] = []
+
+    def _find_checks(self, ghost: Mirror) -> None:
+        flow = self._flow
+        own = {at: flow.regions.get(at) for at in range(ghost.start, ghost.end) if has_address(flow.code[at])}
+        used = {region for region in own.values() if region is not None}
+        stores = flow.stores_between(ghost)
+        for at, region in own.items():
+            if region is not None and (stores or "m" in flow.code[at].opcode.writes):
+                self._checked[at] = region
+        for at in stores if own else ():
+            regions = self._copied[self._skipped[at]] if at in self._skipped else {flow.regions.get(at)}
+            if (
+                None in regions
+                or None in own.values()
+                or any(_meet(x, y) for x in regions if x is not None for y in used)
+            ):
+                self._forgotten.setdefault(at, []).append(ghost)
+            elif at not in self._skipped:
+                self._checked[at] = flow.regions[at]
+
+    # ------------------------------------------------------------------ the function
+
+    def begin(self) -> None:
+        """The variables of the function."""
+        to, code = self._to, self._to.code
+        self.strayed = code.variable(I1, "strayed", 0)
+        self._armed = {g: code.variable(I1, "armed", 0) for g in self._flow.ghosts}
+        self._left = {g: code.variable(I64, "ghost.left", 0) for g in self._flow.ghosts}
+        self._cycles = {g: code.variable(I64, "ghost.cycles", 0) for g in self._flow.ghosts}
+        self._before = {
+            (g, r): code.variable(to.stored, f"before.r{r}", 0) for g in self._flow.ghosts for r in self._written[g]
+        }
+        self._after = {
+            (g, r): code.variable(to.stored, f"after.r{r}", 0) for g in self._flow.ghosts for r in self._registers[g]
+        }
+        self._words: dict[tuple[Mirror, Region], Pointer] = {}
+        for g in self._flow.ghosts:
+            for region in self._copied[g]:
+                self._words[g, region] = code.variable(to.stored, "region", count=region[1])
+        if to.variant.whole:
+            self._counts = {k: code.variable(I64, "ghost.count", 0) for k, _, _ in self._flow.counted_twice}
+        end = max((base + size for region in self._copied.values() for base, size in region), default=0)
+        if end:
+            with code.unless(code.constant(I64, end).leu(to.given["n"]), "small"):
+                to._leave(Exit.UNCOMPUTE, next(iter(self._flow.blocks))[0])
+
+    def skips(self, node: Node) -> bool:
+        """At the beginning of a node. True where it is an uncompute block, which is then behind."""
+        if node[1]:
+            return False
+        for ghost in self._ends.get(node[0], ()):
+            self._end(ghost)
+        for ghost in sorted(self._starts.get(node[0], ()), key=lambda g: g.start - g.end):
+            self._start(ghost)
+        found = self._skipped.get(node[0])
+        if found is not None:
+            self._skip(found)
+        return found is not None
+
+    def _start(self, ghost: Mirror) -> None:
+        to = self._to
+        self._armed[ghost].store(0)
+        self._left[ghost].store(to.left.load())
+        if to.variant.cycles:
+            self._cycles[ghost].store(to.cycles.load())
+        for r in self._written[ghost]:
+            self._before[ghost, r].store(to.slots[f"r{r}"].load())
+        for region in self._copied[ghost]:
+            self._copy(to.memories["m"][region[0]], self._words[ghost, region], region[1])
+        for counter, source, twice in self._flow.counted_twice:
+            if twice == ghost and to.variant.whole:
+                self._counts[counter].store(self._count(source).load())
+
+    def _end(self, ghost: Mirror) -> None:
+        to = self._to
+        self._armed[ghost].store(1)
+        self._left[ghost].store(self._left[ghost].load() - to.left.load())
+        if to.variant.cycles:
+            self._cycles[ghost].store(to.cycles.load() - self._cycles[ghost].load())
+        for r in self._registers[ghost]:
+            self._after[ghost, r].store(to.slots[f"r{r}"].load())
+        for counter, source, twice in self._flow.counted_twice:
+            if twice == ghost and to.variant.whole:
+                self._counts[counter].store(self._count(source).load() - self._counts[counter].load())
+
+    def _skip(self, ghost: Mirror) -> None:
+        to, code = self._to, self._to.code
+        left = to.left.load() - self._left[ghost].load()
+        brief = left.lt(to.longest)
+        if to.fails:
+            brief = brief | to.bad.load()
+        with code.when(brief, "brief", likely=False):
+            to._leave(Exit.LIMIT, ghost.undo)
+        same = [self._after[ghost, r].load().eq(to.slots[f"r{r}"].load()) for r in self._registers[ghost]]
+        holds = code.all([self._armed[ghost].load(), ~self.strayed.load(), *same])
+        with code.unless(holds, "execute"):
+            to._leave(Exit.UNCOMPUTE, ghost.undo)
+        to.left.store(left)
+        if to.variant.cycles:
+            to.cycles.add(self._cycles[ghost].load())
+        for r in self._written[ghost]:
+            to.slots[f"r{r}"].store(self._before[ghost, r].load())
+        for region in self._copied[ghost]:
+            self._copy(self._words[ghost, region], to.memories["m"][region[0]], region[1])
+        for counter, _, twice in self._flow.counted_twice:
+            if twice == ghost and to.variant.whole:
+                self._count(counter).add(self._counts[counter].load())
+        self._armed[ghost].store(0)
+        self.forget(ghost.undo)
+        code.jump(to.blocks[ghost.after, False])
+
+    def _count(self, counter: int) -> Pointer:
+        return self._to.given["counts"].of(I64)[counter]
+
+    def _copy(self, source: Pointer, target: Pointer, words: int) -> None:
+        code, size = self._to.code, self._to.stored.bits // 8
+        copy = code.module.declare("llvm.memcpy.p0.p0.i64", VOID, POINTER, POINTER, I64, I1, pure=False)
+        code.call(copy, Value(code, POINTER, target.name), Value(code, POINTER, source.name), size * words, 0)
+
+    # ------------------------------------------------------------------ accesses
+
+    def check(self, at: int, address: Value) -> None:
+        """The check that an access lies in its region."""
+        region = self._checked.get(at)
+        if region is not None:
+            self._strays.append((address - region[0]).geu(region[1]))
+
+    def regions_in(self, accesses: Mapping[int, tuple[T, int]]) -> set[tuple[T, Region]]:
+        """Of accesses, each with (base, offset): the regions in which words of a base must lie."""
+        return {(word[0], self._checked[at]) for at, word in accesses.items() if at in self._checked}
+
+    def forget(self, at: int) -> None:
+        """At a store: compute blocks whose words it may change."""
+        for ghost in self._forgotten.get(at, ()):
+            self._armed[ghost].store(0)
+
+    def flush(self) -> None:
+        """Record the checks of a block."""
+        if self._strays:
+            self.strayed.store(self._to.code.any([self.strayed.load(), *self._strays]))
+            self._strays.clear()
+
+
+def _meet(x: Region, y: Region) -> bool:
+    return x[0] < y[0] + y[1] and y[0] < x[0] + x[1]
