@@ -45,7 +45,7 @@ LONGEST = 50_000_000
 SLOW = 20.0
 ELEMENTS = 300
 #: repeats, and seconds for all repeats of one system: quick, and full
-REPEATS, BUDGET = (3, 7), (0.25, 6.0)
+REPEATS, BUDGET = (3, 5), (0.25, 5.0)
 
 #: progress: called with a line for people, and with True at the next workload or part
 Say = Callable[[str, bool], None]
@@ -311,17 +311,17 @@ def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes, irreversible: float |
         main.status, main.reason = "wrong", f"the error is {off:.1e}, and may be {task.tolerance:.1e}"
         return
     if main.status == "timed":
-        one.systems += _variants(task, program, evaluations, error, sizes)
+        one.systems += _variants(task, program, evaluations, error, sizes, int(first.steps.max()))
     for engine, limits in STEPS.items():
         one.systems.append(_slow(engine, limits[not sizes.quick], program, first, task, rows / evaluations, error))
 
 
-def _variants(task: Task, program: Ours, evaluations: float, error: float, sizes: Sizes) -> list[_System]:
-    """The translation without checks, the public call, and the run backward."""
+def _variants(task: Task, program: Ours, evaluations: float, error: float, sizes: Sizes, steps: int) -> list[_System]:
+    """The translation without checks, the public call of a short program, and the run backward."""
     calls: dict[str, Callable[[], object]] = {}
     if not sizes.quick:
         calls["unchecked"] = functools.partial(program.run, "translated", checks=False)
-    if program.public is not None and not (sizes.quick and task.what == "hessian"):
+    if program.public is not None and steps <= LONGEST and not (sizes.quick and task.what == "hessian"):
         calls["public"] = functools.partial(program.public, "translated")
     if task.what == "value":
         calls["uncall"] = program.uncall()
@@ -423,10 +423,11 @@ def _point(problem: Problem, peers: Sequence[Peer], slow: set[tuple[str, str]], 
 
 
 def _add_peaks(workloads: list[dict[str, Any]]) -> None:
-    """The peak memory of the timed systems: on the first problem, and on three points of the curve for the last first-order task."""
+    """The peak memory of the timed systems on the last first-order task, of the first problem and of three points of the curve."""
     cells: dict[Place, dict[str, Any]] = {}
     for w in workloads:
-        for task in w["problems"][0]["tasks"] if w["problems"] else ():
+        tasks = [task for task in w["problems"][0]["tasks"] if task["what"] != "hessian"] if w["problems"] else []
+        for task in tasks[-1:]:
             for s in task["systems"]:
                 if s["status"] == "timed" and (not s["ours"] or s["system"] == "translated") and s["prepared"] <= SLOW:
                     cells[Place(w["name"], "problems", 0, task["what"], s["system"])] = s

@@ -68,10 +68,10 @@ def rosenbrock(y: fixed, x: Array[fixed, 1000]) -> None:
 
 def measure(quick: bool) -> list[Row]:
     """The first calls in seconds, and the CPU time of all calls by `auto` over that by the best engine that was chosen by name."""
-    repeats = 1 if quick else 3
+    repeats = 1 if quick else 2
     rows = [Row(BA, _least(_BA, repeats), "s", 0.5, lower_is_better=True)]
     if not quick:
-        rows.append(Row(GMM, _least(_GMM, 2), "s", 3.0, lower_is_better=True))
+        rows.append(Row(GMM, _least(_GMM, repeats), "s", 3.0, lower_is_better=True))
     calls = CALLS // 4 if quick else CALLS
     spent = {engine: _least(_CALLS, repeats, engine, str(calls)) for engine in ENGINES}
     rows += [Row(f"{calls} calls of a gradient, {engine}", took, "s (CPU)") for engine, took in spent.items()]
