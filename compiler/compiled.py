@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retrograd.compiler.backend.emission import Emitted, emit
+from retrograd.compiler.backend.memory_operands import use_memory_operands
 from retrograd.compiler.derivatives.activity import useful_variables
 from retrograd.compiler.frontends.python.source import SourceFunction, fail
 from retrograd.compiler.ir.statements import Module, Region
@@ -104,7 +105,7 @@ def _compile(
         module = erase_routines(module, names, temporaries=options.temporaries)
         if observe is not None:
             observe("erase_routines", module)
-    compiled = Compiled(function, w, options, lowered, module, emit(module))
+    compiled = Compiled(function, w, options, lowered, module, emit_optimised(module, options.level))
     return discarding_cotangents(compiled) if options.cotangents else compiled
 
 
@@ -112,7 +113,13 @@ def discarding_cotangents(compiled: Compiled) -> Compiled:
     """The program, to be run in differentiation mode: see `Options.cotangents`."""
     module = compiled.module
     module = replace(module, discarded=useful_variables(module, real_regions(compiled.lowered)))
-    return replace(compiled, options=replace(compiled.options, cotangents=True), module=module, emitted=emit(module))
+    emitted = emit_optimised(module, compiled.options.level)
+    return replace(compiled, options=replace(compiled.options, cotangents=True), module=module, emitted=emitted)
+
+
+def emit_optimised(module: Module, level: int) -> Emitted:
+    """The program of a module, with operands in memory from level 1 on; derivatives are taken of the module without them."""
+    return emit(use_memory_operands(module) if level else module)
 
 
 def real_regions(lowered: Lowered, names: Collection[str] | None = None) -> list[Region]:

@@ -38,7 +38,7 @@ def _states(k: int, n: int) -> Any:
 def _products(k: int, n: int) -> int:
     """Executions of the product, forward and backward together."""
     counts = rg.run(library.bennett, logistic, k, n, _states(k, n)).machine.counts()
-    return int(counts["fmul.add"] + counts["fmul.sub"])
+    return sum(n for name, n in counts.items() if name.startswith("fmul"))
 
 
 def _calls(k: int, n: int) -> float:

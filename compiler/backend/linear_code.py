@@ -16,11 +16,10 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.opcode_facts import facts
+from retrograd.compiler.ir.opcode_facts import commutes, facts
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
-from retrograd.isa.entries import Function, Opcode
-from retrograd.isa.expr import evaluate
+from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -232,21 +231,9 @@ class _Shape(NamedTuple):
 def _shape(opcode: Opcode) -> _Shape:
     last: Literal["a", "b"] = "b" if "rb" in opcode.fields else "a"
     immediate = TABLE.immediate_form(opcode)
-    commutes = immediate is not None and last == "b" and _commutes(opcode)
+    exchangeable = immediate is not None and last == "b" and commutes(opcode)
     distinct = tuple((x[1], y[1]) for x, y in opcode.distinct)
-    return _Shape(immediate, last, commutes, distinct)
-
-
-def _commutes(opcode: Opcode) -> bool:
-    """f(a, b) = f(b, a) for all words of 4 bits, and so, being one formula, for all widths."""
-    assert isinstance(opcode.entry, Function)
-    w = Format(4, 0)
-    value = opcode.entry.value(w)
-    return all(
-        evaluate(value, w, {"a": x, "b": y}) == evaluate(value, w, {"a": y, "b": x})
-        for x in range(w.mask + 1)
-        for y in range(x)
-    )
+    return _Shape(immediate, last, exchangeable, distinct)
 
 
 def immediate_of(word: int, w: Format) -> int | None:

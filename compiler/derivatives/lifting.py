@@ -270,6 +270,7 @@ class Lifting:
                 if shadow is not None:
                     places[bar(p)] = shadow
         if facts(op.opcode).memory:
+            places["m"] = MemoryWord(op.a or ir.ZERO, op.imm, op.region)
             places[bar("m")] = MemoryWord(op.a or ir.ZERO, op.imm + self.offset, self._in_region(op.region))
         wanted = [(places[bar(step.place)], step.operator, value) for step, value in gains]
         for target, _, _ in wanted:

@@ -5,6 +5,7 @@ d ⊕= f(a, b, imm)      written = (d),  read = (a, b),  function = f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ from retrograd.compiler.ir.statements import Op, Operand, Var
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import NOT_JUMPING, Function, Guard, Opcode
 from retrograd.isa.expr import evaluate, inputs
-from retrograd.isa.table import TABLE
+from retrograd.isa.folds.matching import match
+from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
 
 #: update -> the update that undoes it
@@ -76,6 +78,49 @@ def move_for(opcode: Opcode) -> Opcode:
     if opcode.update in ("mul", "div"):
         return TABLE[f"lmov.{opcode.update}"]
     return TABLE[f"fmov.{opcode.update}" if facts(opcode).checked else f"mov.{opcode.update}"]
+
+
+# --- operands in memory
+
+
+@cache
+def register_form(opcode: Opcode) -> tuple[Opcode, Mapping[str, str]] | None:
+    """The same update of a register by registers, for an update with a word of memory: `mov.add` for `ld.add`, `fmul.sub` for `fmulst.sub`.
+
+    With it, the place of the given opcode (d, b, or m for the word) that each place of the register form stands for.
+    """
+    f, w = facts(opcode).function, Format()
+    if f is None or not facts(opcode).memory:
+        return None
+    for g in ENTRIES:
+        if not isinstance(g, Function) or g.target != "d" or g.checked != f.checked or opcode.update not in g.updates:
+            continue
+        tree = g.value(w)
+        given = match(tree, f.value(w)) if inputs(tree) <= {"a", "b"} else None
+        if given is not None and all(x.op == "input" for x in given.values()):
+            return TABLE[f"{g.name}.{opcode.update}"], {p: str(x.param) for p, x in given.items()}
+    return None
+
+
+@cache
+def memory_forms(opcode: Opcode) -> tuple[tuple[Opcode, Mapping[str, str]], ...]:
+    """The opcodes of which this opcode is the register form, each with the places as in `register_form`."""
+    found = ((other, register_form(other)) for other in TABLE)
+    return tuple((other, form[1]) for other, form in found if form is not None and form[0] is opcode)
+
+
+@cache
+def commutes(opcode: Opcode) -> bool:
+    """f(a, b) = f(b, a) for all words of 4 bits, and so, being one formula, for all widths."""
+    w = Format(4, 0)
+    if not isinstance(opcode.entry, Function) or not {"a", "b"} <= inputs(opcode.entry.value(w)):
+        return False
+    value = opcode.entry.value(w)
+    return all(
+        evaluate(value, w, {"a": x, "b": y}) == evaluate(value, w, {"a": y, "b": x})
+        for x in range(w.mask + 1)
+        for y in range(x)
+    )
 
 
 # --- evaluation

@@ -27,9 +27,8 @@ from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, constant_regions, private_regions
-from retrograd.compiler.ir.opcode_facts import facts
+from retrograd.compiler.ir.opcode_facts import facts, register_form
 from retrograd.compiler.ir.traversal import bodies, map_children, splice, walk
-from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE
 
 #: deeper than this, loops count no more
@@ -133,7 +132,7 @@ class _Survey:
             return _NONE
         self.words.setdefault(region, set()).add(at)
         self.weights[region] = self.weights.get(region, 0) + weight
-        register = op.b if op.opcode.entry.name == "st" else op.d
+        register = op.b if op.d is None else op.d
         if isinstance(register, ir.Var):
             self.kinds[region, at] = register.kind
         return frozenset({(region, at)})
@@ -287,19 +286,16 @@ class _Replacer:
         at = self.survey.place(op, region)
         assert at is not None
         if region in self.constants:
-            if op.opcode.entry.name != "ld":
+            if facts(op.opcode).stores:
                 return op
             assert region.data is not None
             word = region.data[at] if at < len(region.data) else 0
-            return op._replace(opcode=_move(op), a=ir.Const(word & self.survey.w.mask), imm=0, region=None)
+            return _by_registers(op, ir.Const(word & self.survey.w.mask))
         if region not in self.replaced:
             return op
         var = self.variable((region, at))
-        match op.opcode.entry.name:
-            case "ld":
-                return op._replace(opcode=_move(op), a=var, imm=0, region=None)
-            case "st":
-                return op._replace(opcode=_move(op), d=var, a=op.b, b=None, imm=0, region=None)
+        if facts(op.opcode).function is not None:
+            return _by_registers(op, var)
         return op._replace(opcode=TABLE["swap"], a=var, imm=0, region=None)
 
     def within(self, node: ir.Within) -> ir.Within:
@@ -332,8 +328,14 @@ class _Replacer:
         return any(region in self.replaced for region, _ in words)
 
 
-def _move(op: ir.Op) -> Opcode:
-    return TABLE[f"mov.{op.opcode.update}"]
+def _by_registers(op: ir.Op, word: ir.Operand) -> ir.Op:
+    """The update with an operand in place of the word of memory."""
+    form = register_form(op.opcode)
+    assert form is not None
+    opcode, meaning = form
+    given = {"m": word, "d": op.d, "b": op.b}
+    a, b = (given[meaning[p]] if p in meaning else None for p in ("a", "b"))
+    return ir.Op(opcode, word if facts(op.opcode).stores else op.d, a, b, 0, op.span)
 
 
 def _exchanged_into(compute: ir.Block, accesses: AccessAnalysis) -> dict[ir.Var, int]:

@@ -57,6 +57,8 @@ WRAPPING = tuple(
     and all(len(o.guards(w)) == 1 for w, _ in FORMATS)
 )
 MEMORY = tuple(o for o in TABLE if "[ra+imm]" in o.operands)
+#: those of them that do not trap
+TOTAL_MEMORY = tuple(o for o in MEMORY if len(o.guards(Format())) == 1)
 FIXED = tuple(
     o
     for o in TABLE
@@ -299,7 +301,7 @@ class _Generator:
         return Op(opcode, taken.get("d"), taken.get("a"), taken.get("b"), imm, self.span())
 
     def access(self, scope: Scope, address: Operand, offset: int, region: Region) -> list[Node]:
-        opcode = self.rng.choice(MEMORY)
+        opcode = self.rng.choice(MEMORY if self.fixed and self.rng.random() < 0.1 else TOTAL_MEMORY)
         writes = "m" in opcode.writes
         if writes and region in scope.frozen_regions:
             return []
@@ -311,7 +313,7 @@ class _Generator:
                 return []
             d = self.rng.choice(found)
         if "rb" in opcode.fields:
-            b = self.operand(scope)
+            b = self.operand(scope, [d])
         if writes:
             self.written.add(region)
         self.cost += self.weight

@@ -138,7 +138,7 @@ def test_a_warm_call_compiles_nothing_and_makes_no_message(monkeypatch: pytest.M
     slope(0.0, X)
     monkeypatch.setattr("retrograd.functions.compilation.compile_function", lambda *given: report.append(given))
     monkeypatch.setattr("retrograd.differentiation.gradient_requests.loss_gradient_program", report.append)
-    monkeypatch.setattr("retrograd.differentiation.programs.emit", report.append)
+    monkeypatch.setattr("retrograd.differentiation.programs.emit_optimised", report.append)
     monkeypatch.setattr("retrograd.functions.execution.explain", report.append)
     assert slope(0.0, X) == slope(0.0, X)
     assert report == []

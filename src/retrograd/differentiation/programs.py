@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 
 from retrograd.batch.arguments import Loaded
 from retrograd.batch.runs import DEFAULT, BatchWords, Numbers, run_rows
-from retrograd.compiler.backend.emission import emit
-from retrograd.compiler.compiled import Compiled, real_regions
+from retrograd.compiler.compiled import Compiled, emit_optimised, real_regions
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.lower import Argument
@@ -200,6 +199,5 @@ def _oriented(compiled: Compiled, backward: bool) -> Module:
 
 def _emitted(compiled: Compiled, derived: Differentiated) -> Compiled:
     # A derived program may pass the marks of `rg.external` blocks several times: see `execute_externals`.
-    module = derived.module
-    emitted = replace(emit(module), externals={})
-    return replace(compiled, module=module, emitted=emitted)
+    emitted = replace(emit_optimised(derived.module, compiled.options.level), externals={})
+    return replace(compiled, module=derived.module, emitted=emitted)

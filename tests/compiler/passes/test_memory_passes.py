@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 from retrograd.compiler import pipeline
+from retrograd.compiler.backend.memory_operands import use_memory_operands
 from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
 from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.ranges import AffineValue, Symbols
@@ -725,3 +726,79 @@ def test_random_programs_keep_their_meaning(first: int, interpreter: ModuleType,
 def test_many_random_programs_keep_their_meaning(first: int, interpreter: ModuleType, random_ir: ModuleType) -> None:
     for seed in range(first, first + 50):
         check(seed, interpreter, random_ir)
+
+
+# ---------------------------------------------------------------- memory operands
+
+
+T, U = (Var(name, Kind.FIXED) for name in "tu")
+AT = Var("at", Kind.ADDRESS)
+WORDS, OTHERS = Region("words", 8, 40), Region("others", 8, 48)
+
+
+def fetched(name: str, *body: Node, a: Operand = AT, more: Block = ()) -> Within:
+    """t is the word [a + 3] of `WORDS` in the body."""
+    return Within((Local(T), op(name, T, a, imm=3, region=WORDS), *more), body)
+
+
+def with_operands(*nodes: Node) -> Block:
+    return after(use_memory_operands, *nodes, regions=(WORDS, OTHERS), memory=64)
+
+
+def accessed(name: str, d: Operand | None = None, b: Operand | None = None) -> Op:
+    return op(name, d, AT, b, imm=3, region=WORDS)
+
+
+def test_an_update_takes_the_word_from_memory() -> None:
+    x, y = (Var(name, Kind.FIXED) for name in "xy")
+    for name in ("ld.add", "exch"):
+        assert with_operands(fetched(name, op("fmov.sub", y, T))) == (accessed("fld.sub", y),)
+        assert with_operands(fetched(name, op("fmul.add", y, T, x))) == (accessed("fmulld.add", y, x),)
+        assert with_operands(fetched(name, op("fmul.add", y, x, T))) == (accessed("fmulld.add", y, x),)
+        assert with_operands(fetched(name, op("mov.xor", y, T))) == (accessed("ld.xor", y),)
+
+
+def test_an_update_of_the_word_is_made_in_memory() -> None:
+    x, y = (Var(name, Kind.FIXED) for name in "xy")
+    block = with_operands(fetched("exch", op("fmov.sub", T, y), op("fmul.add", T, x, y)))
+    assert block == (accessed("fst.sub", b=y), accessed("fmulst.add", x, y))
+
+
+@pytest.mark.parametrize(
+    "node",
+    {
+        "squared": fetched("ld.add", op("fmul.add", U, T, T)),
+        "its square is added": fetched("exch", op("fmul.add", T, U, U)),
+        "another function": fetched("ld.add", op("fmov.add", U, T), op("fsqrt.add", U, T)),
+        "read and updated": fetched("exch", op("fmov.add", T, U), op("fmov.add", Var("y"), T)),
+        "the word is written": fetched("ld.add", op("st.add", None, AT, U, region=WORDS), op("fmov.add", U, T)),
+        "the address is written": fetched("ld.add", op("imm.add", AT, imm=1), op("fmov.add", U, T)),
+        "the array is read, and the word is in a register": fetched(
+            "exch", op("ld.add", Var("y"), AT, imm=2, region=WORDS), op("fmov.add", T, U)
+        ),
+        "the host looks": fetched("exch", External(0), op("fmov.add", T, U)),
+        "many uses": fetched("ld.add", *[op("fmov.add", U, T)] * 8),
+        "a use in each pass": fetched("ld.add", For(Var("i"), Const(0), Const(8), 1, (op("fmov.add", U, T),))),
+        "checked": Within((Local(T, True), accessed("ld.add", T)), (op("fmov.add", U, T),)),
+    }.values(),
+)
+def test_a_word_stays_in_its_register(node: Within) -> None:
+    assert with_operands(node) == (node,)
+
+
+def test_other_words_do_not_matter() -> None:
+    at = Const(40)
+    elsewhere = op("st.add", None, at, U, imm=4, region=WORDS)
+    for between in (elsewhere, op("exch", Var("y"), AT, region=OTHERS)):
+        block = with_operands(fetched("exch", between, op("fmov.add", T, U), a=at))
+        assert block == (between, op("fst.add", None, at, U, imm=3, region=WORDS))
+
+
+def test_a_use_among_the_temporaries() -> None:
+    """The body may write the word where only the compute block reads it."""
+    y = Var("y", Kind.FIXED)
+    more: Block = (Local(U), op("fmul.add", U, T, y))
+    write = op("st.add", None, AT, U, region=WORDS)
+    assert with_operands(fetched("ld.add", write, more=more)) == (
+        Within((Local(U), accessed("fmulld.add", U, y)), (write,)),
+    )

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 from retrograd.compiler import pipeline
+from retrograd.compiler.backend.memory_operands import use_memory_operands
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -297,7 +298,7 @@ def made_worse(m: Module, rng: random.Random) -> Module:
 
 def all_passes(rng: random.Random) -> list[Pass]:
     """The pipeline, or some passes in any order."""
-    runs = [run for _, run in pipeline.PASSES]
+    runs = [*(run for _, run in pipeline.PASSES), use_memory_operands]
     return runs if rng.random() < 0.5 else [rng.choice(runs) for _ in range(6)]
 
 
