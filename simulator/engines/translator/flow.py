@@ -158,6 +158,8 @@ class Flow:
 
     def _in_straight_loop(self, ghost: Mirror) -> bool:
         """Whether the pair lies in a loop without branches, whose passes are evaluated as a whole (loops.py)."""
+        if any(self.branches(at) for at in range(ghost.start, ghost.after)):
+            return False
         first, last = ghost.start, ghost.after - 1
         while self.side(first) == self.side(ghost.start) and not self.branches(first):
             first -= 1

@@ -6,6 +6,7 @@ that are no inverse, bodies that change words that compute read, accesses outsid
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -172,6 +173,7 @@ right:  .word 8, 9, 10
 out:    .word 0, 0
         .text
         start
+        {before}
         ld.add r1, [r0 + 0]
         ld.add r2, [r0 + 1]
         mul.add r3, r1, r2
@@ -180,6 +182,7 @@ out:    .word 0, 0
         mul.add r6, r4, r4
         mul.add r7, r6, r4
         ld.add r11, [r0 + 3]
+        {inside}
         st.add [r0 + 6], r4
         {body}
         ld.sub r11, [r0 + 3]
@@ -195,7 +198,7 @@ out:    .word 0, 0
 
 
 def ghosts(program: rg.Program) -> list[Mirror]:
-    return Flow(program, 0, boundaries_of(program)).ghosts
+    return Flow(program, program.start, boundaries_of(program)).ghosts
 
 
 def check(lockstep: Any, make: Make, program: rg.Program, rng: random.Random) -> Any:
@@ -312,7 +315,7 @@ def test_conditions_are_checked_at_run_time(
     lockstep: Any, translated: Make, body: str, given_up: bool, not_given_up: set[Any]
 ) -> None:
     """The search takes registers to begin as zeros. Here they do not."""
-    program = rg.assemble(USED.format(body=body))
+    program = rg.assemble(USED.format(before="", inside="", body=body))
     assert ghosts(program)
     for again in range(2):
         both = lockstep(translated, program)
@@ -322,3 +325,80 @@ def test_conditions_are_checked_at_run_time(
         assert bool(not_given_up) == given_up, again
         both = lockstep(translated, program)
         both.run()
+
+
+@pytest.mark.usefixtures("careless")
+def test_words_that_the_body_changes_are_noticed(lockstep: Any, translated: Make, not_given_up: set[Any]) -> None:
+    program = rg.assemble(USED.format(before="", inside="", body="st.add [r0 + 1], r4"))
+    assert ghosts(program)
+    lockstep(translated, program).run()
+    assert not_given_up
+
+
+@pytest.mark.usefixtures("careless")
+@pytest.mark.parametrize("jumps", [0, 1])
+def test_a_jump_over_the_compute_block_is_noticed(
+    lockstep: Any, translated: Make, jumps: int, not_given_up: set[Any]
+) -> None:
+    way = {"before": "leave:  goto.ne r8, r0, inside", "inside": "inside: from.ne r8, r0, leave"}
+    program = rg.assemble(USED.format(body="", **way))
+    assert ghosts(program)
+    both = lockstep(translated, program)
+    both.set(lambda m: m.registers.__setitem__(8, jumps))
+    both.run()
+    assert not_given_up or not jumps
+
+
+#: the same in a loop, with a loop in the body
+LOOP = """
+        .data
+out:    .word 0, 0
+        .text
+        start
+        add r20, 30
+        add r21, 3
+top:    from.ne r9, r0, bottom
+        add r9, 1
+        mul.add r1, r9, r9
+        mul.add r2, r1, r9
+        mul.add r3, r1, r2
+        mul.add r4, r3, r9
+        mul.add r5, r4, r3
+        add r6, 7
+        mul.add r7, r6, r5
+        mul.add r8, r7, r9
+again:  from.ne r10, r0, more
+        st.add [r0], r8
+        {}
+        add r10, 1
+more:   goto.ne r10, r21, again
+        sub r10, 3
+        mul.sub r8, r7, r9
+        mul.sub r7, r6, r5
+        sub r6, 7
+        mul.sub r5, r4, r3
+        mul.sub r4, r3, r9
+        mul.sub r3, r1, r2
+        mul.sub r2, r1, r9
+        mul.sub r1, r9, r9
+bottom: goto.ne r9, r20, top
+        sub r9, 30
+        sub r21, 3
+        sub r20, 30
+        finish
+"""
+
+
+@pytest.mark.parametrize("body", ["st.add [r0 + 1], r3", "fmul.add r11, r2, r9"], ids=["", "overflow"])
+def test_limits(lockstep: Any, translated: Make, body: str) -> None:
+    """A limit within a skipped block, and a check that fails before it."""
+    program = rg.assemble(LOOP.format(body))
+    assert len(ghosts(program)) == 1
+    steps = rg.Machine(program)
+    with contextlib.suppress(rg.Trap):
+        steps.run()
+    for limit in range(max(steps.retired - 90, 4 * len(program.code) + 1), steps.retired + 2):
+        both = lockstep(translated, program)
+        both.run(limit)
+        both.run_back(limit)
+    assert not ghost_uncompute._given_up
