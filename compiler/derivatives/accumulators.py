@@ -65,9 +65,10 @@ def with_carriers(block: ir.Block, roles: Roles) -> dict[Accumulator, Role]:
     """The roles with those of the variables that an accumulator's word is exchanged into."""
     carried: dict[ir.Var, ir.Region] = {}
     for node in walk(block):
-        if not isinstance(node, ir.Op) or node.region not in roles or not isinstance(node.d, ir.Var):
+        if not isinstance(node, ir.Op) or node.opcode.name != "exch" or node.region not in roles:
             continue
         assert node.region is not None
+        assert isinstance(node.d, ir.Var)
         if node.d in roles or carried.setdefault(node.d, node.region) is not node.region:
             raise _OtherUse
     return {**roles, **{x: roles[r] for x, r in carried.items()}}
@@ -178,10 +179,12 @@ class _Uses:
             match node:
                 case ir.Op(_, d, _, _, _, _, region):
                     self._op(node, roles)
-                    if isinstance(d, ir.Var) and d in roles and facts(node.opcode).checked:
-                        checked.add(d)
-                    if isinstance(d, ir.Var) and region is not None and region in roles:
-                        pairs.append((d, region))
+                    f = facts(node.opcode)
+                    target = region if f.stores else d
+                    if f.checked and target in roles:
+                        checked.add(target)
+                    if node.opcode.name == "exch" and region in roles:
+                        pairs.append((d, region))  # type: ignore[arg-type]
                 case ir.Call():
                     checked |= self._call(node, roles)
                 case ir.Local(var, promised) | ir.Delocal(var, promised):
@@ -207,7 +210,7 @@ class _Uses:
         if op.opcode.name == "exch":
             fits = d and m and not a
         elif f.stores:
-            fits = m and not (a or b) and op.opcode.update in ("add", "sub")
+            fits = m and not (d or a or b) and op.opcode.update in ("add", "sub")
         else:
             fits = f.updates and d and not (a or b or m) and op.opcode.update in ("add", "sub")
         steps = cotangents(op.opcode, self._module.format).steps

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from retrograd.compiler.derivatives.accumulators import Role, Roles
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.opcode_facts import can_trap, facts
+from retrograd.compiler.ir.instruction_selection import updates
+from retrograd.compiler.ir.opcode_facts import can_trap, facts, operand
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -41,8 +42,8 @@ class Sums:
         f, update = facts(op.opcode), op.opcode.update
         if op.opcode.name == "exch":
             return []
-        term: ir.Operand | None = op.b if f.stores else None
-        if op.opcode.name in ("mov.add", "mov.sub", "fmov.add", "fmov.sub"):
+        term: ir.Operand | None = op.b if op.opcode.entry.name in ("st", "fst") else None
+        if op.opcode.entry.name in ("mov", "fmov"):
             term = op.a
         if term is not None:
             return self._terms(term, update, role, op)
@@ -50,10 +51,15 @@ class Sums:
             return []
         # The term is computed also where only its traps matter.
         t = ir.Var("term", ir.Kind.FIXED, op.span)
-        opcode = op.opcode if update == "add" else TABLE.inverse(op.opcode)
+        made: ir.Block = (op._replace(opcode=op.opcode if update == "add" else TABLE.inverse(op.opcode), d=t),)
+        if f.stores:
+            # A register takes the place of the word in memory.
+            assert f.function is not None
+            places = {p: x for p in ("d", "b") if (x := operand(op, p)) is not None}
+            made = updates([(t, "add", f.function.value(w))], places, w, op.span)
         return [
             ir.Local(t, False, op.span),
-            op._replace(opcode=opcode, d=t),
+            *made,
             *self._terms(t, update, role, op),
             ir.Op(_ERASE, t, span=op.span),
             ir.Delocal(t, False, op.span),

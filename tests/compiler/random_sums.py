@@ -129,6 +129,8 @@ class _Generator:
         """target ± f(values)"""
         rng = self.rng
         sign = rng.choice(("add", "sub"))
+        if rng.random() < 0.1:
+            return self.load(target, scope)
         name = rng.choice(("fmov", "fmov", "fmul", "fmul", "fmul", "fdiv", "fsqrt", "fexp", "fabs", "mov", "ftoi"))
         if self.large and rng.random() < 0.9:
             name = rng.choice(("fmov", "fabs"))
@@ -138,7 +140,9 @@ class _Generator:
     def load(self, target: Var, scope: list[Var]) -> Op:
         name = self.rng.choice(("x", "x", "own")) if self.regions["x"].address is not None else "x"
         a, imm = self.place(name, scope)
-        return Op(TABLE[self.rng.choice(("ld.add", "ld.sub"))], target, a, None, imm, None, self.regions[name])
+        opcode = TABLE[self.rng.choice(("ld", "ld", "fld", "fmulld")) + self.rng.choice((".add", ".sub"))]
+        b = self.value(scope) if "rb" in opcode.fields else None
+        return Op(opcode, target, a, b, imm, None, self.regions[name])
 
     def block(self, scope: list[Var], size: int, depth: int) -> Block:
         out: list[Node] = []
@@ -167,8 +171,11 @@ class _Generator:
         region = self.regions["outs"]
         a, imm = self.place("outs", scope)
         if self.rng.random() < 0.3:
-            opcode = TABLE[self.rng.choice(("st.add", "st.sub"))]
-            return [Op(opcode, None, a, self.value(scope), imm, None, region)]
+            opcode = TABLE[self.rng.choice(("st", "fst", "fmulst")) + self.rng.choice((".add", ".sub"))]
+            b = self.value(scope)
+            d = self.value([v for v in scope if v is not b]) if "rd" in opcode.fields else None
+            if d is None or isinstance(d, Var):
+                return [Op(opcode, d, a, b, imm, None, region)]
         carrier = self.var("out")
         exchange = Op(TABLE["exch"], carrier, a, None, imm, None, region)
         updates = [self.update(carrier, scope) for _ in range(self.rng.randint(1, 2))]
