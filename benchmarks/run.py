@@ -30,6 +30,7 @@ from retrograd.benchmarks.toolchain import all_parts as toolchain
 from retrograd.benchmarks.workload import Golden, Problem, Sizes, Stream, Task, Workload
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.loading import shipped
+from retrograd.simulator.engines.tiering import optimised_at_once
 
 import retrograd as rg
 from retrograd.batch.runs import BatchWords
@@ -67,7 +68,7 @@ def run(
     sizes = sizes or Sizes(quick=True)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     # Peers read their environment when they are imported, and the test of their presence imports them.
-    with one_core() as core:
+    with one_core() as core, optimised_at_once():
         absent = {peer.name: peer.absent() for peer in peers}
         present = [peer for peer in peers if not absent[peer.name]]
         found = []

@@ -8,7 +8,8 @@ process, so that many short runs move on as one long run does. Where earlier run
 expect, a tier is left before the run that would exceed its share.
 
 A decision depends on the table of costs, on the account of the program and on which code is ready. It reads no clock: a busy
-machine decides as an idle machine does. An account counts only time that compiled code would have saved, so the time that it
+machine decides as an idle machine does. Two exceptions concern code that runs already and computes the same: the time after which a
+batch is translated for lanes, and the time at which code that another process optimises is ready (`llvm/tiered_code.py`). An account counts only time that compiled code would have saved, so the time that it
 takes to enter compiled code (`Costs.enter`) is subtracted from each run.
 """
 
@@ -33,8 +34,8 @@ ENGINES = ("auto", "reference", "native", "threaded", "translated", "cuda")
 VARIABLE = "RETROGRAD_ENGINE"
 FROM_VARIABLE = f" ({VARIABLE} in the environment)"
 
-#: instructions up to which LLVM optimises a program, its registers being values: at level 2, and at level 1
-OPTIMISED_FULLY, OPTIMISED = 400, 3000
+#: instructions up to which LLVM optimises a program at level 2; longer ones at level 1, whose time grows with their length only
+OPTIMISED_FULLY = 400
 
 _COMPILER = "retrograd.simulator.engines.machines.native"
 #: programs that have an account
@@ -77,10 +78,15 @@ class Costs:
     load_handler: float = 0.001
     #: to load a translation from the disk
     load_translation: float = 0.002
-    #: to translate: once, for each instruction, and for each instruction that LLVM does not optimise
+    #: to translate: once, and for each instruction at LLVM's levels 0, 1 and 2
     translate: float = 0.02
-    translate_instruction: float = 0.0019
-    translate_plainly: float = 0.001
+    translate_instruction: tuple[float, float, float] = (0.0003, 0.0013, 0.0026)
+    #: optimised code of a higher price is compiled in the background
+    wait: float = 0.25
+    #: the part of the price of optimised code that other code runs before it is begun. The background takes no time of the run.
+    background_share: float = 0.1
+    #: a step of a translation that is not optimised
+    first_code_step: float = 1.5e-9
     #: batches of this much processor time are translated once more, for the lanes of the vector unit
     lanes: float = 0.2
     #: a batch of less time gains nothing by threads, and need not be interruptible
@@ -94,18 +100,23 @@ class Costs:
         return self.python_lifted_step if differentiating else self.python_step
 
     def translation(self, instructions: int, differentiating: bool = False) -> float:
-        """To translate a program. While LLVM optimises, an instruction costs more in a longer program, and more with cotangents."""
-        if instructions <= OPTIMISED:
-            each = self.translate_instruction * (1 + instructions / 500)
-        else:
-            each = self.translate_plainly
+        """To translate a program: into optimised code if that need not be compiled in the background, else into first code."""
+        price = self.optimised_translation(instructions, differentiating)
+        return price if price <= self.wait else self._translation(instructions, differentiating, 0)
+
+    def optimised_translation(self, instructions: int, differentiating: bool = False) -> float:
+        """To translate a program into optimised code."""
+        return self._translation(instructions, differentiating, level_for(instructions))
+
+    def _translation(self, instructions: int, differentiating: bool, level: int) -> float:
+        # With cotangents an instruction becomes several.
         lifted = 1 + 3 * min(1.0, instructions / 200) if differentiating else 1
-        return self.translate + each * instructions * lifted
+        return self.translate + self.translate_instruction[level] * instructions * lifted
 
 
 def level_for(instructions: int) -> int:
-    """LLVM's level for a program with this number of instructions: 2, 1, or 0 for the largest."""
-    return 2 if instructions <= OPTIMISED_FULLY else 1 if instructions <= OPTIMISED else 0
+    """LLVM's level for a program with this number of instructions: 2, or 1 for the longer ones."""
+    return 2 if instructions <= OPTIMISED_FULLY else 1
 
 
 @dataclass(slots=True)
@@ -151,6 +162,9 @@ class Reason(Enum):
     PAID = "Python and the interpreter have taken {spent}, and its translation takes {price}"
     NO_INTERPRETER = "its translation takes {price}, and the handlers of the interpreter take more than half of that"
     INTERPRETER = "Python and the interpreter have taken {spent} of the {price} that its translation takes"
+    FIRST_CODE = "its code is not optimised yet; optimising takes {price}, and begins in the background once this code has run for {limit}"
+    OPTIMISED_CODE = "optimised code has come from the background; other code has run for {spent}"
+    NOT_OPTIMISED = "the compiler in the background failed, so its code stays as it is"
     INSIDE = "the run begins inside the program, or leaves state that only the interpreter keeps"
     ROWS_IMPORT = "Python has taken {spent} of the {limit} that it may take before the compiler is imported ({price}); one machine runs the rows"
     ROWS = "the rows have taken {spent} of the {limit} that they may take before a loop over them is made ready ({price}); one machine runs them"
@@ -331,3 +345,14 @@ class Policy:
 
 #: the policy of this process
 policy = Policy()
+
+
+@contextmanager
+def optimised_at_once() -> Iterator[None]:
+    """Runs within wait for optimised code, as measurements need it."""
+    costs = policy.costs
+    before, costs.wait = costs.wait, math.inf
+    try:
+        yield
+    finally:
+        costs.wait = before

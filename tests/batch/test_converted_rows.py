@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ def root(y: fixed, x: fixed):
 def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(jit_compiler(), "lanes", request.param)
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.lanes", 0.0)
+    # The code for lanes is there at once.
+    monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.wait", math.inf)
     return int(request.param)
 
 

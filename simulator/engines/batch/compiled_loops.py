@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -15,10 +16,14 @@ from retrograd.simulator.engines.batch.converged_lanes import translate_converge
 from retrograd.simulator.engines.batch.lane_loop import emit_lane_loop
 from retrograd.simulator.engines.batch.lanes import translate_lanes
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
+from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Variant, flow_of
 from retrograd.simulator.engines.translator.ghost_uncompute import ghosts_of
 from retrograd.simulator.engines.translator.translate import translate
+
+#: instructions of the longest program that is translated for lanes
+LONGEST_FOR_LANES = 3000
 
 
 def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True, checks: bool = True) -> str:
@@ -28,11 +33,9 @@ def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True,
 
 def variant_of(program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool = False) -> Variant:
     """The translation of an instance of a batch."""
-    promoted = len(program.code) <= tiering.OPTIMISED
     return Variant(
-        backward=backward, overflow=overflow, checks=checks, whole=False, promoted=promoted, cycles=cycles,
-        ghosts=ghosts_of(program),
-    )  # fmt: skip
+        backward=backward, overflow=overflow, checks=checks, whole=False, cycles=cycles, ghosts=ghosts_of(program)
+    )
 
 
 def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
@@ -40,8 +43,8 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     if lanes == 1:
         translate(program, variant, module, "instance")
         emit_array_loop(module, program.format, "instance", "batch")
-    elif len(program.code) > tiering.OPTIMISED:
-        raise NotImplementedError("what LLVM does not optimise is quicker alone")
+    elif len(program.code) > LONGEST_FOR_LANES:
+        raise NotImplementedError("the code for lanes is several times as long")
     else:
         variant = replace(variant, ghosts=None)
         translate_converged(program, variant, module, lanes, "converged")
@@ -54,8 +57,8 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
 
 Key = tuple[tuple[int, ...], Format, Table, Variant, int]
 
-#: addresses of the loaded loops over batches; 0 for a loop that lanes cannot run
-_loops: dict[Key, int] = {}
+#: the code of loops over batches; None for a loop that lanes cannot run
+_loops: dict[Key, TieredCode | None] = {}
 
 
 def key_of(program: Program, variant: Variant, lanes: int) -> Key:
@@ -63,24 +66,36 @@ def key_of(program: Program, variant: Variant, lanes: int) -> Key:
     return tuple(program.code), program.format, program.table, variant, lanes
 
 
-def loop_of(program: Program, variant: Variant, lanes: int = 1) -> int:
-    """The address of the loop over a batch; 0 if lanes cannot run the program."""
-    key = key_of(program, variant, lanes)
-    found = _loops.get(key)
-    if found is None:
-        code, w, table = key[:3]
-        bare = Program(code, format=w, table=table)
+def loop_of(program: Program, variant: Variant) -> TieredCode:
+    """The loop over a batch, one instance after the other."""
+    found = _loop(key_of(program, variant, 1))
+    assert found is not None
+    return found
 
-        def emit() -> str:
-            return _ir(bare, variant, lanes)
 
-        try:
-            found = jit_compiler().load(
-                _name(key) if table is TABLE else emit(), ("batch",), emit, level_for(len(code))
-            )["batch"]
-        except NotImplementedError:
-            found = 0
-        _loops[key] = found
+def lane_loop_of(program: Program, variant: Variant, lanes: int) -> TieredCode | None:
+    """The loop over a batch in lanes; None if they cannot run the program. Its code may come from the background."""
+    return _loop(key_of(program, variant, lanes))
+
+
+def _loop(key: Key) -> TieredCode | None:
+    if key in _loops:
+        return _loops[key]
+    code, w, table, variant, lanes = key
+    bare = Program(code, format=w, table=table)
+
+    def emit() -> str:
+        return _ir(bare, variant, lanes)
+
+    name = _name(key) if table is TABLE else f"{lanes} {_ir(bare, variant)}"
+    found: TieredCode | None = None
+    # Code for lanes is longer.
+    price = tiering.policy.costs.optimised_translation(len(code)) * (1 + (lanes > 1))
+    with suppress(NotImplementedError):
+        if lanes > 1:
+            emit()
+        found = TieredCode(name, "batch", emit, level_for(len(code)), price, first=lanes == 1)
+    _loops[key] = found
     return found
 
 
@@ -91,7 +106,7 @@ def is_loaded(key: Key) -> bool:
 
 def give_up(key: Key) -> None:
     """Run batches without the loop from now on."""
-    _loops[key] = 0
+    _loops[key] = None
 
 
 def _name(key: Key) -> str:
@@ -103,7 +118,7 @@ def price(program: Program, *, backward: bool, overflow: bool, checks: bool, cyc
     """Seconds until the code of such a batch is loaded."""
     costs, n = tiering.policy.costs, len(program.code)
     key = key_of(program, variant_of(program, backward, overflow, checks, cycles), 1)
-    kept = program.table is TABLE and jit_compiler().has(_name(key), level_for(n))
+    kept = program.table is TABLE and any(jit_compiler().has(_name(key), level) for level in (level_for(n), 0))
     return costs.load_translation if kept else costs.translation(n)
 
 

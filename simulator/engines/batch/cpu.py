@@ -26,6 +26,7 @@ from retrograd.simulator.engines.batch.compiled_loops import (
     give_up,
     is_loaded,
     key_of,
+    lane_loop_of,
     loop_of,
     stretch_and_losses,
     variant_of,
@@ -163,7 +164,9 @@ class RowRuns:
         self._longest, self._loses = stretch_and_losses(tuple(program.code), program.format, program.table, backward)
         self._words = max(program.memory, layout.end)
         self._shared = layout.shared(self._words)
-        self._loop = _Batch(loop_of(program, self._variant))
+        self._code = loop_of(program, self._variant)
+        self._at = 0
+        self.refresh()
         #: the loop for a number of lanes, once it is loaded
         self._wide: dict[int, Any] = {}
         self._summed = 2 * width(layout.summed)
@@ -187,6 +190,12 @@ class RowRuns:
         the others are those of the program's data. Otherwise as `run_batch`.
         """
         return _RowRun(self, count, given, kept, shared, limit).run(threads, progress)
+
+    def refresh(self) -> None:
+        """Take the fastest code of the loop that is loaded."""
+        if self._code.address != self._at:
+            self._at = self._code.address
+            self._loop = _Batch(self._at)
 
     def memory(self, shared: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.unsignedinteger[Any]]:
         """The memory with which instances begin."""
@@ -224,6 +233,8 @@ class _RowRun:
         self.status.fill(PENDING)
         self.most = UNLIMITED if limit is None else min(limit, UNLIMITED)
         self._addresses = tuple(map(address_of, (self.table, self.memory, self.status)))
+        of.refresh()
+        self._loop = of._loop
         lanes = jit_compiler().lanes
         self.lanes = lanes if count >= lanes else 1
         #: the loop for lanes, where it is loaded
@@ -234,10 +245,11 @@ class _RowRun:
     def run(self, threads: int | None, progress: Callable[[int], object] | None) -> RowCounts:
         """Run all instances."""
         of, count, lanes, costs = self.of, self.count, self.lanes, tiering.policy.costs
-        key, spent, began = None, 0.0, 0.0
+        pending = of._code.pending
+        key, spent, began = None, 0.0, time.process_time() if lanes > 1 or pending else 0.0
         if lanes > 1 and self._wide is None:
             key = key_of(of.program, of._variant, lanes)
-            spent, began = _seconds.get(key, 0.0), time.process_time()
+            spent = _seconds.get(key, 0.0)
             if is_loaded(key) or spent >= costs.lanes:
                 self._load_lanes()
         room = _Room(self)
@@ -245,6 +257,8 @@ class _RowRun:
             ended = self._first_rows(room)
             if progress is not None and ended:
                 progress(ended)
+            if pending:
+                self._count(time.process_time() - began)
             if ended < count:
                 to_come = (time.process_time() - began) * (count - ended) / max(ended, 1)
                 if key is not None and spent + to_come > costs.lanes:
@@ -276,17 +290,27 @@ class _RowRun:
         if not len(stuck):
             return
         executing = replace(of._variant, ghosts=None)
-        self._loop, self._wide = _Batch(loop_of(of.program, executing)), None
+        code = loop_of(of.program, executing)
+        self._loop, self._wide = _Batch(code.address), None
         self.status[stuck] = PENDING
         self.work(int(stuck[0]), int(stuck[-1]) + 1, self.most, room)
         if not self.status[stuck].all():
             disable_ghosts(of.program)
-            of._variant = executing
+            of._variant, of._code = executing, code
 
     def _load_lanes(self) -> None:
-        address = loop_of(self.of.program, self.of._variant, self.lanes)
-        if address:
-            self._wide = self.of._wide[self.lanes] = _Batch(address)
+        code = lane_loop_of(self.of.program, self.of._variant, self.lanes)
+        if code is not None and code.pending:
+            # Threads have made no room for lanes if the code comes while they run, so it is looked for here only.
+            code.count(0.0)
+        if code is not None and code.address:
+            self._wide = self.of._wide[self.lanes] = _Batch(code.address)
+
+    def _count(self, seconds: float) -> None:
+        """Add time that the loop ran; use optimised code from here on if it has come."""
+        if self.of._code.count(seconds):
+            self.of.refresh()
+            self._loop = self.of._loop
 
     def work(self, first: int, last: int, steps: int, room: _Room) -> None:
         """Run instances, in lanes if their loop is loaded. Instances that leave their lanes are then run alone."""
@@ -294,14 +318,14 @@ class _RowRun:
         stop = table + self.table.nbytes - self.table.itemsize
         around = first, last, memory, self.n, room.memory, steps, status, room.sums_at, stop
         if self._wide is None:
-            self.of._loop(table, *around)
+            self._loop(table, *around)
             return
         self._wide(table, *around)
         left = first + np.flatnonzero(self.status[first:last] == 1)
         if len(left):
             self.given_up.append(len(left))
             self.status[left] = PENDING
-            self.of._loop(table, *around)
+            self._loop(table, *around)
 
     def _first_rows(self, room: _Room) -> int:
         """Run instances in portions that grow, for as long as threads would gain nothing. Returns the number that ended.
@@ -336,6 +360,7 @@ class _RowRun:
         first = int(np.argmax(status == PENDING))
         workers = max(1, min(threads, pending))
         size = max(1, -(-(count - first) // (workers * PIECES)))
+        now = time.process_time()
         with ThreadPoolExecutor(workers) as pool:
             running = {pool.submit(work, at, min(at + size, count)) for at in range(first, count, size)}
             try:
@@ -343,6 +368,9 @@ class _RowRun:
                     ended, running = wait(running, timeout=GLANCE)
                     for future in ended:
                         total.sums += future.result()
+                    if self.of._code.pending:
+                        spent, now = now, time.process_time()
+                        self._count(now - spent)
                     if progress is not None:
                         before, pending = pending, int(np.count_nonzero(status == PENDING))
                         progress(before - pending)

@@ -58,10 +58,7 @@ def ptx(
 
 
 def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool) -> Variant:
-    # Registers are values, however large the program is: in a thread's memory they would be slow.
-    return Variant(
-        backward=backward, overflow=overflow, checks=checks, whole=False, promoted=True, device=True, cycles=cycles
-    )
+    return Variant(backward=backward, overflow=overflow, checks=checks, whole=False, device=True, cycles=cycles)
 
 
 def _ir(program: Program, variant: Variant) -> str:

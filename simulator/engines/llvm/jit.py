@@ -168,6 +168,16 @@ class JitCompiler:
         object_cache.write(key, code)
         return self._link(code, symbols)
 
+    def take(self, key: str, symbols: Iterable[str], code: bytes, level: int) -> dict[str, int]:
+        """symbol -> address, in code that another process has compiled for the key. It is kept as that of `load`."""
+        full = self._key(key, level)
+        object_cache.write(full, code)
+        with self._lock:
+            found = self._linked.get(full)
+            if found is None:
+                found = self._linked[full] = self._link(code, symbols)
+            return found
+
     def _key(self, key: str, level: int) -> str:
         return sha256(f"{self._digest} {level} {key}".encode()).hexdigest()
 

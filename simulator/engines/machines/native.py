@@ -19,6 +19,7 @@ from retrograd.simulator.cotangents import Cotangents, Store
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.interpreter.handlers import decode, entry, handlers_to_load
 from retrograd.simulator.engines.interpreter.threaded import ENTRY_BYTES
+from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.state.control_block import ACCOUNT, CONTROL_WORDS, Exit, Flag, Slot, TranslatedSlot
 from retrograd.simulator.engines.state.cotangents import SharedCotangents
 from retrograd.simulator.engines.state.snapshot import restore, snapshot
@@ -36,6 +37,8 @@ from retrograd.simulator.machine import Machine
 
 #: steps of the interpreter after which Python looks at its signals: a fraction of a second
 SLICE = 1 << 27
+#: seconds between two looks for optimised code
+GLANCE = 0.05
 #: steps of translated code that end before a user could press Ctrl-C, and words of memory that are copied in no time
 BRIEF, FEW_WORDS = 1 << 18, 1 << 14
 
@@ -47,7 +50,6 @@ def variant_of(machine: Machine) -> Variant:
         backward=machine._direction < 0,
         overflow="overflow" in machine._modes,
         strict="strict" in machine._modes,
-        promoted=len(machine.program.code) <= tiering.OPTIMISED,
         ghosts=None if machine._differentiating else ghosts_of(machine.program),
     )
 
@@ -55,7 +57,6 @@ def variant_of(machine: Machine) -> Variant:
 def ready(machine: Machine, level: int | None, account: tiering.Account) -> tiering.Ready:
     """The prices of the machine's compiled code. The disk is searched once for each variant of a program."""
     program, variant = machine.program, variant_of(machine)
-    level = tiering.level_for(len(program.code)) if level is None else level
     if translation_is_loaded(program, variant, level):
         return tiering.Ready(0.0, 0.0)
     found = account.prices.get(variant)
@@ -75,7 +76,7 @@ class NativeEngine:
     """Compiled code for a machine, whose stores it takes over. `level`: LLVM's effort, by the size of the program unless given."""
 
     def __init__(self, machine: Machine, level: int | None = None) -> None:
-        self._level = tiering.level_for(len(machine.program.code)) if level is None else level
+        self._level = level
         #: the fastest engine that has run: "threaded" or "translated"
         self.name = "threaded"
         #: the program decoded for the interpreter, with D = 0 and D = 1
@@ -194,12 +195,22 @@ class NativeEngine:
             if why not in (Exit.LIMIT, Exit.UNCOMPUTE):
                 return taken
             restore(machine, before)
-        taken, why = self._translated_steps(machine, left, at_once=not main or left <= BRIEF)
-        if why == Exit.UNCOMPUTE and before is not None:
-            # The translation that executes uncompute blocks runs all of it.
+        at_once = not main or left <= BRIEF
+        while True:
+            code = self._translation(machine).code
+            first = code.address
+            if before is None and code.pending and not at_once:
+                before = snapshot(machine)
+            taken, why = self._translated_steps(machine, left, at_once)
+            # Optimised code has come, and the run was stopped for it.
+            moved = why == Exit.LIMIT and code.address != first and not at_once
+            if before is None or not (moved or why == Exit.UNCOMPUTE):
+                return taken
+            # A translation begins at an end of the program only: that with optimised code, or the one that executes uncompute blocks.
             restore(machine, before)
-            taken, _ = self._translated_steps(machine, left, at_once=not main)
-        return taken
+
+    def _translation(self, machine: Machine) -> LoadedTranslation:
+        return translation(machine.program, variant_of(machine), self._level)
 
     def _translated_steps(self, machine: Machine, left: int, at_once: bool) -> tuple[int, int]:
         """Returns the steps taken and the Exit. `at_once`: run in this thread, which Ctrl-C cannot interrupt."""
@@ -208,14 +219,17 @@ class NativeEngine:
         if machine._pc == (machine.program.finish if machine._direction < 0 else machine.program.start):
             left -= 1
             self.step_over_end(machine)
-        found = translation(machine.program, variant_of(machine), self._level)
+        found = self._translation(machine)
+        code = found.code
         log = zeros(found.losses + 1, machine.format)
         counts = np.zeros(len(found.flow.counters), dtype=np.int64)
         control[Slot.LEFT], control[Slot.LOG], control[Slot.LOGGED] = left, log.ctypes.data, 0
         control[TranslatedSlot.STOP] = 0
         run, arguments = Translated(found.address), (*self._arguments(machine), counts.ctypes.data)
-        interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, run, *arguments)
+        interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, code, run, *arguments)
         left = int(control[Slot.LEFT])
+        if at_once and code.pending:
+            code.count((steps - left) * tiering.policy.costs.first_code_step)
         if why == Exit.UNCOMPUTE:
             disable_ghosts(machine.program)
         self.leave_machine(machine, control, why, found, counts)
@@ -275,9 +289,10 @@ class NativeEngine:
 
 
 def _interruptible(
-    control: NDArray[np.int64], run: Callable[..., int], *arguments: Any
+    control: NDArray[np.int64], code: TieredCode, run: Callable[..., int], *arguments: Any
 ) -> tuple[BaseException | None, int]:
-    """Run compiled code in a thread, so that Python receives Ctrl-C and can stop the code at its next safepoint.
+    """Run compiled code in a thread, so that Python receives Ctrl-C and can stop the code at its next safepoint. It also stops there
+    when optimised code has come.
 
     Returns the exception that interrupted the run, or None, and the code's result.
     """
@@ -292,7 +307,8 @@ def _interruptible(
     interrupted = None
     while not ended.is_set():
         try:
-            ended.wait()
+            if not ended.wait(GLANCE if code.pending else None) and code.count(GLANCE):
+                control[TranslatedSlot.STOP] = 1
         except BaseException as error:
             interrupted = error
             control[TranslatedSlot.STOP] = 1

@@ -42,10 +42,8 @@ class WholeRuns:
 
     def _load(self) -> None:
         program, backward, overflow = self.program, self.backward, self.overflow
-        n = len(program.code)
-        promoted, ghosts = n <= tiering.OPTIMISED, ghosts_of(program)
-        variant = Variant(backward=backward, overflow=overflow, promoted=promoted, ghosts=ghosts)
-        found = self.translation = translation(program, variant, tiering.level_for(n))
+        variant = Variant(backward=backward, overflow=overflow, ghosts=ghosts_of(program))
+        found = self.translation = translation(program, variant, None)
         self._loaded_at, self._run = found.address, Translated(found.address)
         self._dtype: np.dtype[Any] = np.dtype(DTYPES[program.format.width])
         self._data = np.array(program.data, dtype=self._dtype)
@@ -120,6 +118,8 @@ class WholeRuns:
             return None
         steps = left - state.item(Slot.LEFT)
         account.steps = steps
+        if found.code.pending:
+            found.code.count(steps * tiering.policy.costs.first_code_step)
         tiering.record(self._decision(engine))
         return FinishedRun(self, engine, state, memory, steps)
 

@@ -34,8 +34,6 @@ class Variant:
     overflow: bool = True
     strict: bool = False
     whole: bool = True
-    #: registers are values of the function; else they stay in an array, with which large programs compile more quickly
-    promoted: bool = True
     #: the instance runs on a device: word a of its memory lies at a · stride, the stride being the number of instances in flight
     device: bool = False
     #: an instance of a batch counts its cycles; those of a whole machine are computed from the counts of its blocks

@@ -144,11 +144,8 @@ class Translator:
             files = {"r": "R", "c": "C"} if variant.differentiating else {"r": "R"}
             #: slot -> its place in the machine's arrays
             self.places = {f"{kind}{r}": self.given[name].of(t)[r] for kind, name in files.items() for r in self.used}
-            if not variant.promoted:
-                return self.places
             return {name: code.variable(t, name, place.load()) for name, place in self.places.items()}
-        file = None if variant.promoted else code.variable(t, "R", count=256)
-        slots = {f"r{r}": code.variable(t, f"r{r}") if file is None else file[r] for r in self.used}
+        slots = {f"r{r}": code.variable(t, f"r{r}") for r in self.used}
         for slot in slots.values():
             slot.store(0)
         return slots
@@ -161,9 +158,8 @@ class Translator:
                 report[k].store(number)
             code.ret(why | self.bad.load().to(I64))
             return
-        if self.variant.promoted:
-            for name, place in self.places.items():
-                place.store(self.slots[name].load())
+        for name, place in self.places.items():
+            place.store(self.slots[name].load())
         control = self.control
         for slot in ACCOUNT:
             control[slot].store(self.account[slot].load())

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
+from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
+from retrograd.simulator.engines.llvm.tiered_code import TieredCode
+from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Flow, Variant, flow_of
 from retrograd.simulator.engines.translator.translate import translate
 
@@ -26,7 +29,12 @@ class LoadedTranslation:
     """A program's code for a variant."""
 
     flow: Flow
-    address: int
+    code: TieredCode
+
+    @property
+    def address(self) -> int:
+        """The address of the fastest code that is loaded."""
+        return self.code.address
 
     @cached_property
     def executed(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -41,14 +49,19 @@ class LoadedTranslation:
         return 2 * sum(map(len, self.flow.blocks.values()))
 
 
-def is_translated(program: Program, variant: Variant, level: int) -> bool:
-    """Whether the program's code is kept, in this process or on disk."""
-    return jit_compiler().has(_key(program.code, program.format, program.table, variant), level)
+def is_translated(program: Program, variant: Variant, level: int | None) -> bool:
+    """Whether code for the program is kept, in this process or on disk: optimised code, or first code."""
+    key = _key(program.code, program.format, program.table, variant)
+    return any(jit_compiler().has(key, at) for at in {0, _level(program, level)})
 
 
-def translation_is_loaded(program: Program, variant: Variant, level: int) -> bool:
+def translation_is_loaded(program: Program, variant: Variant, level: int | None) -> bool:
     """Whether the program's code is ready to run."""
     return (program.code, program.format, program.table, variant, level) in _loaded
+
+
+def _level(program: Program, level: int | None) -> int:
+    return level_for(len(program.code)) if level is None else level
 
 
 #: translations that this process has made or read
@@ -68,14 +81,23 @@ def _text(code: Sequence[int], w: Format, table: Table, variant: Variant) -> tup
     return flow, module.text()
 
 
-def translation(program: Program, variant: Variant, level: int) -> LoadedTranslation:
-    """The program translated, compiled and loaded."""
+def translation(program: Program, variant: Variant, level: int | None) -> LoadedTranslation:
+    """The program translated, compiled and loaded. `level` None: by the program's length, in the background where that takes long."""
     return _translation_of(program.code, program.format, program.table, variant, level)
 
 
 @cache
-def _translation_of(code: tuple[int, ...], w: Format, table: Table, variant: Variant, level: int) -> LoadedTranslation:
-    key = _key(code, w, table, variant)
-    found = jit_compiler().load(key, ("translated",), lambda: _text(code, w, table, variant)[1], level)
+def _translation_of(
+    code: tuple[int, ...], w: Format, table: Table, variant: Variant, level: int | None
+) -> LoadedTranslation:
+    program = Program(code, format=w, table=table)
+    price = 0.0 if level is not None else tiering.policy.costs.optimised_translation(len(code), variant.differentiating)
+    found = TieredCode(
+        _key(code, w, table, variant),
+        "translated",
+        lambda: _text(code, w, table, variant)[1],
+        _level(program, level),
+        price,
+    )
     _loaded.add((code, w, table, variant, level))
-    return LoadedTranslation(flow_of(Program(code, format=w, table=table), variant), found["translated"])
+    return LoadedTranslation(flow_of(program, variant), found)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch import cpu as batch
+from retrograd.simulator.engines.batch import compiled_loops
 from retrograd.simulator.engines.machines import native, tiered_machine
 from retrograd.simulator.engines.machines.native import NativeEngine
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine, machine_for
@@ -355,8 +355,8 @@ def powers(y: fixed, x: fixed, n: int):
 def test_batches_add_up(plant: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small batches move on to a loop over rows as one large batch does."""
     plant(NEVER, python_row=5.0)
-    monkeypatch.setattr(batch, "_loops", {})
-    monkeypatch.setattr(batch, "price", lambda *_, **__: 10_000.0)
+    monkeypatch.setattr(compiled_loops, "_loops", {})
+    monkeypatch.setattr(compiled_loops, "price", lambda *_, **__: 10_000.0)
     engines = []
     for _ in range(10):
         found = rg.run_batch(powers, np.zeros(4), np.full(4, 0.5), 50, in_axes=(0, 0, None))
@@ -370,8 +370,8 @@ def test_batches_add_up(plant: Callable[..., Policy], monkeypatch: pytest.Monkey
 
 def test_a_large_batch_is_compiled_after_one_row(plant: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(NEVER)
-    monkeypatch.setattr(batch, "_loops", {})
-    monkeypatch.setattr(batch, "price", lambda *_, **__: 10_000.0)
+    monkeypatch.setattr(compiled_loops, "_loops", {})
+    monkeypatch.setattr(compiled_loops, "price", lambda *_, **__: 10_000.0)
     with tiering.recorded() as found:
         assert rg.run_batch(powers, np.zeros(40), np.full(40, 0.5), 50, in_axes=(0, 0, None)).engine == "translated"
     assert found["auto", Reason.ROWS][1] == 1
