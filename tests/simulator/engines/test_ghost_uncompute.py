@@ -349,7 +349,7 @@ def test_a_jump_over_the_compute_block_is_noticed(
     assert not_given_up or not jumps
 
 
-#: the same in a loop, with a loop in the body
+#: in a loop, with loops in the compute block and in the body
 LOOP = """
         .data
 out:    .word 0, 0
@@ -359,7 +359,11 @@ out:    .word 0, 0
         add r21, 3
 top:    from.ne r9, r0, bottom
         add r9, 1
-        mul.add r1, r9, r9
+sum:    from.ne r12, r0, sums
+        add r1, r9
+        add r12, 1
+sums:   goto.ne r12, r20, sum
+        sub r12, 30
         mul.add r2, r1, r9
         mul.add r3, r1, r2
         mul.add r4, r3, r9
@@ -380,7 +384,11 @@ more:   goto.ne r10, r21, again
         mul.sub r4, r3, r9
         mul.sub r3, r1, r2
         mul.sub r2, r1, r9
-        mul.sub r1, r9, r9
+        add r12, 30
+back:   from.ne r12, r20, backs
+        sub r12, 1
+        sub r1, r9
+backs:  goto.ne r12, r0, back
 bottom: goto.ne r9, r20, top
         sub r9, 30
         sub r21, 3
@@ -397,7 +405,7 @@ def test_limits(lockstep: Any, translated: Make, body: str) -> None:
     steps = rg.Machine(program)
     with contextlib.suppress(rg.Trap):
         steps.run()
-    for limit in range(max(steps.retired - 90, 4 * len(program.code) + 1), steps.retired + 2):
+    for limit in range(max(steps.retired - 160, 4 * len(program.code) + 1), steps.retired + 2):
         both = lockstep(translated, program)
         both.run(limit)
         both.run_back(limit)
