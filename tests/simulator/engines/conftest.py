@@ -103,6 +103,14 @@ class Lockstep:
             act(machine)
 
 
+@pytest.fixture(params=["skipped", pytest.param("executed", marks=pytest.mark.slow)], autouse=True)
+def uncompute_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uncompute blocks are skipped; in the slow tier, every test runs with executed ones as well."""
+    if request.param == "executed":
+        for module in ("machines.native", "machines.whole_runs", "batch.compiled_loops"):
+            monkeypatch.setattr(f"retrograd.simulator.engines.{module}.ghosts_of", lambda program: None)
+
+
 @pytest.fixture
 def lockstep() -> type[Lockstep]:
     return Lockstep
