@@ -12,9 +12,19 @@ ASSUMED_TRIPS = 8
 
 
 def trip_values(loop: ir.For, w: Format) -> range | None:
-    """The values of the loop's variable in the order of the passes; None where the bounds are unknown."""
+    """The values of the loop's variable in the order of the passes; None where the bounds are unknown.
+
+    The stop may lie beyond the largest word, and is then less than the start: at 8 bits, range(100, 127, 5) stops at 130, which is −126.
+    """
     if isinstance(loop.start, ir.Const) and isinstance(loop.stop, ir.Const):
-        values = range(w.signed(loop.start.word), w.signed(loop.stop.word), loop.step)
+        start, size = w.signed(loop.start.word), abs(loop.step)
+        distance = (
+            loop.stop.word - loop.start.word & w.mask if loop.step > 0 else loop.start.word - loop.stop.word & w.mask
+        )
+        passes, rest = divmod(distance if distance % size == 0 else distance + w.mask + 1, size)
+        values = range(start, start + passes * loop.step, loop.step)
+        if rest or (values and not -w.sign <= values[-1] < w.sign):
+            return None
         return values[::-1] if loop.backward else values
     return range(0) if loop.start is loop.stop else None
 
@@ -22,7 +32,12 @@ def trip_values(loop: ir.For, w: Format) -> range | None:
 def expected_trips(loop: ir.For, w: Format) -> int:
     """How many passes the loop makes, or is taken to make."""
     values = trip_values(loop, w)
-    return ASSUMED_TRIPS if values is None else len(values)
+    return ASSUMED_TRIPS if values is None else length(values)
+
+
+def length(values: range) -> int:
+    """The length of a range; `len` takes no range of 2^63 items."""
+    return max(0, -((values.start - values.stop) // values.step))
 
 
 def code_size(block: ir.Block) -> int:

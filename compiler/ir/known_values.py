@@ -17,7 +17,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.cost_model import trip_values
+from retrograd.compiler.ir.cost_model import length, trip_values
 from retrograd.compiler.ir.opcode_facts import facts, operand, word_after
 
 
@@ -97,7 +97,7 @@ class KnownValues:
                         if isinstance(inner, ir.Local):
                             self._ends.setdefault(inner.var, self.clock)
                 case ir.For(var, body=body):
-                    if var in self.births or len(trip_values(node, self.w) or ()) != 1:
+                    if var in self.births or length(trip_values(node, self.w) or range(0)) != 1:
                         self._untracked.add(var)
                     self._note_write(var)
                     self.births[var] = -1

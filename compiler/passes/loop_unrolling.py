@@ -9,7 +9,7 @@ Traps: unchanged. Cost: code grows up to `most` instructions for each loop.
 from __future__ import annotations
 
 from retrograd.compiler.ir.alpha_equivalence import Renaming
-from retrograd.compiler.ir.cost_model import code_size, trip_values
+from retrograd.compiler.ir.cost_model import code_size, length, trip_values
 from retrograd.compiler.ir.statements import Block, Const, For, Module, Node, Op
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
 from retrograd.isa.words import Format
@@ -38,7 +38,7 @@ def unroll_loops(module: Module, *, most_passes: int = 8, most: int = 160) -> Mo
 def _few(loop: For, w: Format, most_passes: int, most: int) -> range | None:
     """The values of the variable if they are known and few."""
     values = trip_values(loop, w)
-    if values is None or len(values) > most_passes or len(values) * code_size(loop.body) > most:
+    if values is None or length(values) > most_passes or length(values) * code_size(loop.body) > most:
         return None
     # Where an instruction names a register that it does not write, no constant can stand.
     named = any(isinstance(node, Op) and node.d is loop.var for node in walk(loop.body))

@@ -20,6 +20,7 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.ir.cost_model import length
 from retrograd.compiler.ir.expressions import E, add, apply, choose, const, interval, sub
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import number_kind
@@ -44,6 +45,7 @@ class Iterable:
 
     `bounds`: (start, stop, step) of a range, whose items are its indices. `constants`: the items, where all are known.
     `copied`: an item is known for a constant index only, so the body is lowered once for each. `reads`: operands of the items.
+    `most`: no run has more items, None where the count is a constant.
     """
 
     count: E
@@ -53,6 +55,7 @@ class Iterable:
     constants: Sequence[Any] | None = None
     copied: bool = False
     reads: tuple[E, ...] = ()
+    most: int | None = None
 
     def at(self, index: E, w: Format) -> Item:
         """The item at an index, counted from the beginning."""
@@ -112,14 +115,36 @@ class Iterables:
         if start.op == "const" and stop.op == "const":
             constants = range(w.signed(start.param), w.signed(stop.param), step)
 
+        item, most = self.progression(start, step), None
+        count = self.passes(start, stop, step) if constants is None else const(length(constants), INT)
+        if constants is None:
+            most = self.most_passes(start, stop, step)
+        return Iterable(count, item, bounds=(start, stop, step), constants=constants, reads=(start, stop), most=most)
+
+    def progression(self, start: E, step: int) -> Callable[[E], Item]:
+        """i ↦ start + i · step."""
+        w = self.builder.w
+
         def item(i: E) -> Item:
             moved = i if step == 1 else apply("mul", INT, i, const(w.signed(step), INT))
             if i.op == "const":
                 moved = const(w.signed(i.param * step), INT)
             return _read_only(add(start, moved, w))
 
-        count = self.passes(start, stop, step) if constants is None else const(len(constants), INT)
-        return Iterable(count, item, bounds=(start, stop, step), constants=constants, reads=(start, stop))
+        return item
+
+    def most_passes(self, start: E, stop: E, step: int) -> int:
+        """A bound of the number of passes of a range, from the intervals of its ends."""
+        sign = self.builder.w.sign
+        ranges = self.builder.ranges
+        begin, end = (interval(e, ranges) or (-sign, sign - 1) for e in (start, stop))
+        distance = end[1] - begin[0] if step > 0 else begin[1] - end[0]
+        return max(0, -(-distance // abs(step)))
+
+    def wraps_to_start(self, start: E, stop: E, step: int) -> bool:
+        """Whether the index may be `start` again after the last pass: passes · |step| = 2^W, so |step| is a power of two."""
+        size = abs(step)
+        return size > 1 and size & size - 1 == 0 and self.most_passes(start, stop, step) * size > self.builder.w.mask
 
     def passes(self, start: E, stop: E, step: int) -> E:
         """max(0, ⌈(stop − start) / step⌉): the number of passes of a range, as an unsigned word.
@@ -223,7 +248,8 @@ class Iterables:
             return tuple(p.item(i) if backward else p.at(i, w) for p in parts)
 
         reads = tuple(e for p in parts for e in p.reads)
-        return Iterable(counts[0], item, backward, copied=any(p.copied for p in parts), reads=reads)
+        most = min((p.most for p in parts if p.most is not None), default=None)
+        return Iterable(counts[0], item, backward, copied=any(p.copied for p in parts), reads=reads, most=most)
 
 
 def first_axis(v: Value, index: E) -> Value:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
@@ -20,6 +20,7 @@ from retrograd.compiler.frontends.python.statements.iterables import INDEX, MOST
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import E, add, apply, const, interval, loads, sub, variables
+from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import For, Kind, Var
 from retrograd.compiler.language.values import Constant, describe, variable
 
@@ -76,19 +77,35 @@ class Loops:
     def _loop(self, node: ast.For, through: Iterable) -> None:
         name = next(n for n in ast.walk(node.target) if isinstance(n, ast.Name))
         var = Var(name.id, INT, self.errors.span(node.target))
+        w, t = self.builder.w, self.builder.temporaries()
+        if through.bounds is not None and self.iterables.wraps_to_start(*through.bounds):
+            through = self._counted(through, *through.bounds, t)
         start, stop, step = through.bounds or (const(0, INT), through.count, 1)
+        below = 0
+        if through.bounds is None and stop.op == "const" and stop.param & w.mask >= w.sign:
+            # The count is no signed word, so the index of the loop begins below 0.
+            count = stop.param & w.mask
+            below = count - count // 2
+            start, stop = const(-below, INT), const(count // 2, INT)
         self.builder.settled.add(var)
-        reached = self._bounded(var, start, stop, step)
-        if reached is None:
-            return
-        last, some = reached
-        # The count of other iterables was computed from their own bounds.
-        stop = stop if through.bounds is None and stop.op != "const" else last
-        t = self.builder.temporaries()
+        if through.bounds is None and through.most is not None and through.most > w.sign:
+            some = False
+        else:
+            reached = self._bounded(var, start, stop, step)
+            if reached is None:
+                return
+            last, some = reached
+            # The count of other iterables was computed from their own bounds.
+            stop = stop if through.bounds is None and stop.op != "const" else last
         a, b = t.operand(start), t.operand(stop)
         with self.blocks.block() as inner:
             index = variable(var, INDEX)
-            self._bind_item(node.target, through.item(index.e) if through.bounds is None else index, node)
+            item = (
+                index
+                if through.bounds is not None
+                else through.item(add(index.e, const(below, INT), w) if below else index.e)
+            )
+            self._bind_item(node.target, item, node)
             self.statements(node.body)
         changes = self.builder.effects(tuple(inner))
         read = variables(start).union(variables(stop), *map(variables, through.reads))
@@ -103,6 +120,16 @@ class Loops:
         checked = loads_clobbered(start, changes) or loads_clobbered(stop, changes)
         loop = For(var, a, b, step, tuple(inner), through.backward, some, self.errors.span(node))
         self.builder.emit(t.wrap((loop,), checked))
+
+    def _counted(self, through: Iterable, start: E, stop: E, step: int, t: Temporaries) -> Iterable:
+        """A range as a loop over the numbers of its passes: `for k in range(passes)` with the index start + k · step.
+
+        After 2^W / |step| passes the index has wrapped to its start. A loop over the index, which ends where the index is `stop`, would
+        make no pass at all.
+        """
+        first = t.operand(start)
+        origin = variable(first, INDEX).e if isinstance(first, Var) else const(self.builder.w.signed(first.word), INT)
+        return replace(through, bounds=None, item=self.iterables.progression(origin, step), reads=())
 
     def _bounded(self, var: Var, start: E, stop: E, step: int) -> tuple[E, bool] | None:
         """Record the range of an index: (its value after the last pass, whether there is a pass for certain).
