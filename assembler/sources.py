@@ -99,7 +99,7 @@ class Sources:
         span = Span(self.files[index].name, number, column, end)
         self.errors.append(Diagnostic(fault.code, fault.message, span, hint, line))
         if len(self.errors) == MAX_ERRORS:
-            raise AssemblyError(*self.errors)
+            raise AssemblyError(*self.errors) from None
 
 
 def decode_text(data: bytes, name: str) -> str:

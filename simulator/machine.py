@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, shorten_traceback
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, api_boundary, shorten_traceback
 from retrograd.isa.program import Program, program_of
 from retrograd.simulator.cotangents import Cotangents, Fault, Store
 from retrograd.simulator.decoding import HALTS, TURNS, Decoded, decode
@@ -84,6 +84,7 @@ class Machine:
     VerificationError without exactly one start and one finish.
     """
 
+    @api_boundary
     def __init__(
         self,
         program: Program | str | os.PathLike[str],
@@ -204,6 +205,7 @@ class Machine:
             raise InputError(Diagnostic("RG0603", f"direction = {found} is neither 1 nor -1"))
         self._direction = found
 
+    @api_boundary
     def load(self, address: int, words: Iterable[int]) -> None:
         """M[address…] = words. Raises InputError RG0505 where they do not fit."""
         address, block = integer_of(address, "address"), words_of(words, self.format.mask, "memory")
