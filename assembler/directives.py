@@ -98,8 +98,8 @@ class Directives:
         """A number of words. Raises TextFault RG0116 for more than `most`."""
         count = self.symbols.value(text, at)
         if not 0 <= count <= most:
-            shown = str(count) if count.bit_length() < 200 else "so many"
-            raise TextFault("RG0116", f"{shown} words, where 0 to {MAX_DATA} are possible", at, at + len(text))
+            shown = f"{count} words" if count.bit_length() < 200 else f"a count of words with {count.bit_length()} bits"
+            raise TextFault("RG0116", f"{shown}, where 0 to {MAX_DATA} are possible", at, at + len(text))
         return count
 
     def _memory(self, rest: str, column: int) -> None:

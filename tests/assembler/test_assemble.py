@@ -504,6 +504,7 @@ def test_memory() -> None:
     assert rg.assemble(".memory 2\n.data\n.word 1, 2, 3\n.text\nstart\nfinish").memory == 3
     assert rg.assemble(".memory 100\n.memory 50\nstart\nfinish").memory == 100
     assert codes(".memory -1") == codes(".memory 1 << 40") == ["RG0116"]
+    assert errors(".memory 1 << 4000")[0].message.startswith("a count of words with 4001 bits, where 0 to ")
     assert codes(".memory") == ["RG0102"]
 
 
