@@ -136,6 +136,12 @@ def test_a_hundred_thousand_steps_of_the_wave_and_back() -> None:
     assert wave.differing(64, 100_000) == 0
 
 
+@pytest.mark.parametrize("name", ["gmm", "graph", "bessel"])
+def test_values_are_undone(name: str) -> None:
+    """`uncall` compares all words with those before, by the translation's backward code."""
+    next(t for of, t in tasks() if (of, t.what) == (name, "value")).ours().uncall()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", PEERS)
 def test_peers_agree_with_the_reference(peer: str) -> None:

@@ -77,11 +77,7 @@ class Flow:
         self.regions: dict[int, Region] = {}
         if self.boundaries is not None:
             self._find_ghosts(self.boundaries)
-        self._skipped = {g.undo: g.after for g in self.ghosts}
-        self._explore()
-        self.ghosts = [
-            g for g in self.ghosts if {(g.start, False), (g.end, False), (g.undo, False)} <= self.blocks.keys()
-        ]
+        self._explore_reached()
         #: the instructions that each counter counts: one counter for each block, and one for each of a compute block that is skipped
         self.counters = [list(run) for run in self.blocks.values()]
         #: (counter, the counter of the same instructions in the compute block, pair)
@@ -206,6 +202,18 @@ class Flow:
             return []
         on = self.after(at)
         return [on] if on else []
+
+    def _explore_reached(self) -> None:
+        """Find blocks. A pair of which a part is not reached is executed, which may reach more: the search begins again without it."""
+        while True:
+            self._skipped = {g.undo: g.after for g in self.ghosts}
+            self._explore()
+            reached = [
+                g for g in self.ghosts if {(g.start, False), (g.end, False), (g.undo, False)} <= self.blocks.keys()
+            ]
+            if len(reached) == len(self.ghosts):
+                return
+            self.ghosts = reached
 
     def _explore(self) -> None:
         """Find blocks from the origin on, and the targets of back edges, by a depth-first walk."""
