@@ -50,7 +50,7 @@ mutants:
 	$(PYTHON) tools/mutants.py --count 100 --seed 0
 
 benchmark:
-	$(PYTHON) -m retrograd.cli.main bench --peers all --report docs
+	$(PYTHON) -m retrograd.cli.main bench --peers numba,enzyme,casadi,jax --report docs
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,6 +15,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,11 +47,16 @@ def peaks(places: Iterable[Place], quick: bool = False) -> dict[Place, int]:
 
 def _peak(place: Place, quick: bool) -> int | None:
     command = [sys.executable, "-m", "retrograd.benchmarks.memory", *map(str, place), *(["--quick"] if quick else [])]
-    try:
-        done = subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=PATIENCE)
-        size: int | None = json.loads(done.stdout.splitlines()[-1])
-    except (subprocess.SubprocessError, ValueError, IndexError):
-        return None
+    # An empty cache: each process compiles its program, as the peers do.
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "RETROGRAD_CACHE": cache}
+        try:
+            done = subprocess.run(
+                command, check=True, capture_output=True, encoding="utf-8", timeout=PATIENCE, env=environment
+            )
+            size: int | None = json.loads(done.stdout.splitlines()[-1])
+        except (subprocess.SubprocessError, ValueError, IndexError):
+            return None
     return size
 
 

@@ -4,13 +4,14 @@
     ours over a peer, where both runs have it:               the same
     instructions, words of memory:                           equal or less
 
-Only problems of equal size are compared. Quantities that only one run has are listed.
+Only problems of equal size are compared. Quantities that only one run has are listed. A ratio of times counts as worse if a second
+run of its workload confirms it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,12 @@ class Worse:
     what: str
     before: float
     now: float
+    #: `ratio` of times, or `count`
+    kind: str = "ratio"
+
+    @property
+    def workload(self) -> str:
+        return self.what.partition(",")[0]
 
     def __str__(self) -> str:
         return f"{self.what}: {self.now:.4g}, and was {self.before:.4g}"
@@ -104,9 +111,18 @@ def compare(before: dict[str, Any], now: dict[str, Any]) -> Comparison:
     for key in both:
         allowed = 1 + ROUNDING if key[0] == "count" else ALLOWED
         if new[key] > old[key] * allowed:
-            worse.append(Worse(key[1], old[key], new[key]))
+            worse.append(Worse(key[1], old[key], new[key], key[0]))
     apart = [key[1] for key in sorted({*old} ^ {*new})]
     return Comparison(len(both), worse, apart)
+
+
+def confirmed(before: dict[str, Any], found: Comparison, again: Callable[[list[str]], dict[str, Any]]) -> Comparison:
+    """The comparison without ratios that a second run of their workloads, made by `again`, does not confirm."""
+    doubtful = list(dict.fromkeys(one.workload for one in found.worse if one.kind == "ratio"))
+    if not doubtful:
+        return found
+    still = {one.what for one in compare(before, again(doubtful)).worse}
+    return Comparison(found.compared, [w for w in found.worse if w.kind == "count" or w.what in still], found.apart)
 
 
 def _quantities(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], float]]:

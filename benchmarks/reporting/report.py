@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIGURES = "figures.json"
+#: figures of small sizes without peers, which a check compares with its own
+QUICK = "quick.json"
 #: the load of a machine that does nothing else
 IDLE = 0.3
 
@@ -46,7 +48,7 @@ See how fast Retrograd is beside other systems, and repeat the measurements:
 pip install 'retrograd[bench]'
 retrograd bench --quick                                         # a minute or two, without peers: correctness, ratios, toolchain
 retrograd bench --peers numba,enzyme,casadi,jax --report docs   # this page: a quarter of an hour on an idle machine
-retrograd bench --quick --check FILE                            # ratios and counts against an earlier run's --json FILE
+retrograd bench --quick --check docs/benchmarks/quick.json      # ratios and counts against those kept with this page
 ```
 
 Each workload is written in the language, and checked against goldens and a reference in float64. Other systems run on the same data and are checked too, to 10⁻¹⁰ of the largest number. A wrong result is not timed.
@@ -343,8 +345,8 @@ _TASKS = {"value": "#0072B2", "gradient": "#E69F00", "jacobian": "#D55E00", "hes
 Line = tuple[str, Any, str, list[tuple[float, float]]]
 
 
-def _small_pictures(document: dict[str, Any], lines_of: Callable[[dict[str, Any]], list[Line]], label: str, words: bool = False) -> Figure:  # fmt: skip
-    """One small picture for each workload with a curve."""
+def _small_pictures(document: dict[str, Any], lines_of: Callable[[dict[str, Any]], list[Line]], label: str, scale: str = "seconds") -> Figure:  # fmt: skip
+    """One small picture for each workload with a curve; the vertical axis is logarithmic, linear, or one of words."""
     from matplotlib.ticker import MaxNLocator
 
     shown = [(w, lines) for w in document["workloads"] if w["curve"] and (lines := lines_of(w))]
@@ -365,8 +367,10 @@ def _small_pictures(document: dict[str, Any], lines_of: Callable[[dict[str, Any]
             two_decades(axes.xaxis)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        if words:
+        if scale == "words":
             counts_by_decades(axes)
+        elif scale == "linear":
+            axes.set_ylim(0, 1.1 * max(y for _, _, _, points in lines for _, y in points))
         else:
             axes.set_yscale("log")
             two_decades(axes.yaxis)
@@ -412,7 +416,7 @@ def _draw_growth(document: dict[str, Any]) -> Figure:
 
 def _draw_peaks(document: dict[str, Any]) -> Figure:
     return _small_pictures(
-        document, lambda w: _of_systems(document, w, _derivative(w), "peak_bytes", "-", 2.0**20), "peak, MiB"
+        document, lambda w: _of_systems(document, w, _derivative(w), "peak_bytes", "-", 2.0**20), "peak, MiB", "linear"
     )
 
 
@@ -423,7 +427,7 @@ def _draw_memory(document: dict[str, Any]) -> Figure:
             for what in _tasks_of(w)
         ]  # fmt: skip
 
-    return _small_pictures(document, lines, "words besides the arguments", words=True)
+    return _small_pictures(document, lines, "words besides the arguments", "words")
 
 
 #: file name -> drawing

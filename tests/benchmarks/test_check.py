@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.benchmarks.reporting.check import ALLOWED, compare, read
+from retrograd.benchmarks.reporting.check import ALLOWED, compare, confirmed, read
 from retrograd.isa.diagnostics import InputError
 
 
@@ -49,6 +49,24 @@ def test_a_slower_gradient_is_worse(document: dict[str, Any]) -> None:
     assert compare(document, barely).worse == []
     # What became better is no regression.
     assert compare(slower, document).worse == []
+
+
+def test_a_ratio_that_a_second_run_does_not_confirm_is_no_worse(document: dict[str, Any]) -> None:
+    slower = changed(document, lambda what, s: 1.01 * ALLOWED if s["ours"] and what == "gradient" else 1.0)
+    slower["workloads"][0]["counts"]["cycles"] += 1
+    found = compare(document, slower)
+    asked: list[list[str]] = []
+
+    def again(second: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        asked.append(names)
+        return second
+
+    kinds = [w.kind for w in confirmed(document, found, lambda names: again(document, names)).worse]
+    assert (kinds, asked) == (["count"], [["quadratic"]])
+    assert confirmed(document, found, lambda names: again(slower, names)).worse == found.worse
+    same = compare(document, document)
+    assert confirmed(document, same, lambda names: again(slower, names)) is same
+    assert len(asked) == 2
 
 
 def test_more_instructions_are_worse(document: dict[str, Any]) -> None:

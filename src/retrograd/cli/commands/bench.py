@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -34,7 +35,9 @@ def arguments(p: Parser) -> None:
         "--from", dest="from_", metavar="FILE", help="take the figures from such a file: nothing is measured"
     )
     p.add_argument(
-        "--report", metavar="FOLDER", help="write benchmarks.md there, and its pictures and figures to benchmarks/"
+        "--report",
+        metavar="FOLDER",
+        help="write benchmarks.md there, its pictures and figures to benchmarks/, and figures of small sizes for --check",
     )
     p.add_argument(
         "--check", metavar="FILE", help="compare ratios and counts with such a file; exit code 1 if any is worse"
@@ -68,18 +71,37 @@ def execute(options: argparse.Namespace) -> int:
     if folder is not None:
         from retrograd.benchmarks.reporting import report
 
-        for path in report.write(document, folder):
+        written = report.write(document, folder)
+        if options.from_ is None and not options.quick:
+            written.append(folder / "benchmarks" / report.QUICK)
+            small = _again(options.workloads, quick=True)
+            write_file(written[-1], json.dumps(small, indent=1) + "\n")
+        for path in written:
             print(f"wrote {path}", file=sys.stderr)
-    return _verdict(document, before)
+    again = None if options.from_ is not None else functools.partial(_again, quick=options.quick)
+    return _verdict(document, before, again)
 
 
-def _verdict(document: dict[str, Any], before: dict[str, Any] | None) -> int:
+def _again(names: list[str], quick: bool) -> dict[str, Any]:
+    """A run of these workloads (none: all), without peers and without the toolchain."""
+    from retrograd.benchmarks.run import run
+    from retrograd.benchmarks.workload import Sizes
+    from retrograd.benchmarks.workloads import ALL
+
+    return run([w for w in ALL if not names or w.name in names], (), Sizes(quick))
+
+
+def _verdict(
+    document: dict[str, Any], before: dict[str, Any] | None, again: Callable[[list[str]], dict[str, Any]] | None
+) -> int:
     code = WRONG if document["wrong"] else OK
     if before is None:
         return code
     from retrograd.benchmarks.reporting import check
 
     found = check.compare(before, document)
+    if again is not None:
+        found = check.confirmed(before, found, again)
     for one in found.worse:
         print(f"WORSE: {one}", file=sys.stderr)
     apart = f"; {len(found.apart)} are in one of the runs only" if found.apart else ""
