@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
+from typing import NamedTuple
 
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
@@ -55,15 +56,32 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     return module.text()
 
 
-Key = tuple[tuple[int, ...], Format, Table, Variant, int]
+class _Parts(NamedTuple):
+    code: tuple[int, ...]
+    format: Format
+    table: Table
+    variant: Variant
+    lanes: int
+
+
+class Key(_Parts):
+    """All that the code of a loop depends on. Its hash is computed once, since a program may be long."""
+
+    @cached_property
+    def _hash(self) -> int:
+        return tuple.__hash__(self)
+
+    def __hash__(self) -> int:
+        return self._hash
+
 
 #: the code of loops over batches; None for a loop that lanes cannot run
 _loops: dict[Key, TieredCode | None] = {}
 
 
 def key_of(program: Program, variant: Variant, lanes: int) -> Key:
-    """The key of a loop: all that its code depends on."""
-    return tuple(program.code), program.format, program.table, variant, lanes
+    """The key of a loop."""
+    return Key(tuple(program.code), program.format, program.table, variant, lanes)
 
 
 def loop_of(program: Program, variant: Variant) -> TieredCode:
@@ -73,9 +91,9 @@ def loop_of(program: Program, variant: Variant) -> TieredCode:
     return found
 
 
-def lane_loop_of(program: Program, variant: Variant, lanes: int) -> TieredCode | None:
+def lane_loop_of(key: Key) -> TieredCode | None:
     """The loop over a batch in lanes; None if they cannot run the program. Its code may come from the background."""
-    return _loop(key_of(program, variant, lanes))
+    return _loop(key)
 
 
 def _loop(key: Key) -> TieredCode | None:

@@ -167,6 +167,7 @@ class RowRuns:
         self._code = loop_of(program, self._variant)
         self._at = 0
         self.refresh()
+        self._keys: dict[int, Key] = {}
         #: the loop for a number of lanes, once it is loaded
         self._wide: dict[int, Any] = {}
         self._summed = 2 * width(layout.summed)
@@ -190,6 +191,13 @@ class RowRuns:
         the others are those of the program's data. Otherwise as `run_batch`.
         """
         return _RowRun(self, count, given, kept, shared, limit).run(threads, progress)
+
+    def key(self, lanes: int) -> Key:
+        """The key of the loop for a number of lanes."""
+        found = self._keys.get(lanes)
+        if found is None:
+            found = self._keys[lanes] = key_of(self.program, self._variant, lanes)
+        return found
 
     def refresh(self) -> None:
         """Take the fastest code of the loop that is loaded."""
@@ -248,7 +256,7 @@ class _RowRun:
         pending = of._code.pending
         key, spent, began = None, 0.0, time.process_time() if lanes > 1 or pending else 0.0
         if lanes > 1 and self._wide is None:
-            key = key_of(of.program, of._variant, lanes)
+            key = of.key(lanes)
             spent = _seconds.get(key, 0.0)
             if is_loaded(key) or spent >= costs.lanes:
                 self._load_lanes()
@@ -264,9 +272,10 @@ class _RowRun:
                 if key is not None and spent + to_come > costs.lanes:
                     self._load_lanes()
                 self._in_threads(room, threads or cores(), progress)
-        if key is not None and not jit_compiler().diverging and sum(self.given_up) > count // 2:
+        if self._wide is not None and not jit_compiler().diverging and sum(self.given_up) > count // 2:
             # Most groups of instances part, and then run alone.
-            give_up(key)
+            give_up(of.key(lanes))
+            of._wide.clear()
         if key is not None and self._wide is None:
             _seconds[key] = spent + time.process_time() - began
         failed = self.status.nonzero()[0]
@@ -297,9 +306,10 @@ class _RowRun:
         if not self.status[stuck].all():
             disable_ghosts(of.program)
             of._variant, of._code = executing, code
+            of._keys.clear()
 
     def _load_lanes(self) -> None:
-        code = lane_loop_of(self.of.program, self.of._variant, self.lanes)
+        code = lane_loop_of(self.of.key(self.lanes))
         if code is not None and code.pending:
             # Threads have made no room for lanes if the code comes while they run, so it is looked for here only.
             code.count(0.0)

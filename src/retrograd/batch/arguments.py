@@ -131,6 +131,8 @@ def _axes(
 
 def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
     """The elements of an argument along an axis."""
+    if type(value) is np.ndarray and value.ndim and not axis and not stack:
+        return value  # as most are
     what = f"`{name}` of `{called}`"
     if stack:
         if not isinstance(value, list | tuple) or axis != 0:

@@ -24,6 +24,7 @@ from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.batch.layout import Range
 from retrograd.values.arrays import as_array
 from retrograd.values.binding import bind
 
@@ -98,8 +99,7 @@ def _result(
 ) -> BatchResult:
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
-    arguments = [(a.address, a.type.size) for a in compiled.arguments]
-    numbers = {(a.address, a.type.size): Numbers() for a in compiled.arguments if element_type(a.type) == FIXED}
+    arguments, numbers = _ranges(compiled)
     rows = run_rows(compiled, batch.words(compiled), arguments, (), request, numbers=numbers, progress=progress)
     values = [
         stacked_values(a.type, found, compiled.format)
@@ -107,6 +107,17 @@ def _result(
     ]
     # The arrays of the results are the values now.
     return BatchResult(**{**vars(rows), "results": []}, values=request.function.results(*values), compiled=compiled)
+
+
+def _ranges(compiled: Compiled) -> tuple[list[Range], dict[Range, Numbers]]:
+    """(the places of the arguments, those of fixed numbers), computed once."""
+    found: tuple[list[Range], dict[Range, Numbers]] | None = compiled.derived.get(("ranges",))
+    if found is None:
+        every = {(a.address, a.type.size): a.type for a in compiled.arguments}
+        numbers = {place: Numbers() for place, t in every.items() if element_type(t) == FIXED}
+        arguments = [(a.address, a.type.size) for a in compiled.arguments]
+        found = compiled.derived["ranges",] = arguments, numbers
+    return found
 
 
 def _need_ends(found: BatchResult) -> None:
