@@ -76,6 +76,20 @@ class _Fetched(NamedTuple):
     weight: int
 
 
+def _put_back(fetch: ir.Op, life: list[ir.Node]) -> ir.Block:
+    """The statements at the end of a variable's life that put the word back or erase it, and free the variable; none if others do."""
+    last = life[-2]
+    if len(life) < 4 or not isinstance(last, ir.Op):
+        return ()
+    erased = last.opcode.name == "erase"
+    if erased and fetch.opcode.name == "ld.add":
+        return tuple(life[-2:])
+    # After an exchange an erasure finds zero.
+    before = life[-3] if erased else last
+    same = isinstance(before, ir.Op) and ir.invert_node(fetch)._replace(span=None) == before._replace(span=None)
+    return tuple(life[-3 if erased else -2 :]) if same else ()
+
+
 class _Chooser:
     def __init__(self, accesses: AccessAnalysis, w: Format) -> None:
         self.accesses = accesses
@@ -90,7 +104,6 @@ class _Chooser:
         """Note the uses of variables. `weight`: how often the block runs; `body`: of the Within whose compute block this is."""
         born: dict[ir.Operand | None, ir.Local] = {}
         brought: dict[ir.Operand | None, int] = {}
-        back: dict[ir.Operand | None, ir.Node] = {}
         made: dict[ir.Operand | None, ir.Local] = {}
         for i, node in enumerate(block):
             if isinstance(node, ir.Local):
@@ -103,8 +116,6 @@ class _Chooser:
                     if not checked:
                         born[var] = node
                 case ir.Op(opcode, d):
-                    if d in brought:
-                        back[d] = node
                     if d in born:
                         local = born.pop(d)
                         if opcode.name in ("ld.add", "exch") and node.region is not None:
@@ -112,12 +123,11 @@ class _Chooser:
                 case ir.Delocal(var, checked):
                     first = brought.pop(var, None)
                     fetch = None if first is None else block[first]
-                    if checked or first is None or not isinstance(fetch, ir.Op) or var not in back:
+                    if checked or first is None or not isinstance(fetch, ir.Op):
                         continue
-                    last = back[var]
-                    erased = isinstance(last, ir.Op) and last.opcode.name == "erase" and fetch.opcode.name == "ld.add"
-                    if erased or ir.invert_node(fetch)._replace(span=None) == last._replace(span=None):
-                        ends = made[var], fetch, last, node
+                    last = _put_back(fetch, [use.node for use in self.lives[var]])
+                    if last:
+                        ends = made[var], fetch, *last
                         self.fetched.append(
                             _Fetched(fetch, self.lives[var], ends, block[first + 1 : i], (), 2 * weight)
                         )

@@ -802,3 +802,17 @@ def test_a_use_among_the_temporaries() -> None:
     assert with_operands(fetched("ld.add", write, more=more)) == (
         Within((Local(U), accessed("fmulld.add", U, y)), (write,)),
     )
+
+
+def test_an_exchanged_word_whose_variable_is_erased() -> None:
+    """As in gradient programs: behind the second exchange the variable is zero, and its erasure goes with it."""
+    y = Var("y", Kind.FIXED)
+    exchange, erase = accessed("exch", T), op("erase", T)
+    for use, made in ((op("fmov.add", y, T), accessed("fld.add", y)), (op("fmov.add", T, y), accessed("fst.add", b=y))):
+        for end in ((exchange, Delocal(T)), (exchange, erase, Delocal(T))):
+            assert with_operands(Local(T), exchange, use, *end) == (made,)
+    # An erasure in place of the exchange loses the word.
+    lost = (Local(T), exchange, op("fmov.add", y, T), erase, Delocal(T))
+    assert with_operands(*lost) == lost
+    copy = (Local(T), accessed("ld.add", T), op("fmov.add", y, T), erase, Delocal(T))
+    assert with_operands(*copy) == (accessed("fld.add", y),)
