@@ -18,6 +18,7 @@ from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.types import Type, is_real, leaves
 from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.forward_substitution import substitute_erased
 from retrograd.compiler.pipeline import optimise
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
@@ -119,7 +120,7 @@ def discarding_cotangents(compiled: Compiled) -> Compiled:
 
 def emit_optimised(module: Module, level: int) -> Emitted:
     """The program of a module, with operands in memory from level 1 on; derivatives are taken of the module without them."""
-    return emit(use_memory_operands(module) if level else module)
+    return emit(use_memory_operands(substitute_erased(module)) if level else module)
 
 
 def real_regions(lowered: Lowered, names: Collection[str] | None = None) -> list[Region]:

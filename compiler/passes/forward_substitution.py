@@ -2,6 +2,7 @@
 
     Within((Local t, t += u₁, t −= u₂), (y += t,))  →  y += u₁, y −= u₂        and for y −= t with the signs exchanged
     Within((Local t, t += u), (y ⊕= t,))            →  y ⊕= u                  for any ⊕ for which y ⊕= u is an instruction
+    Local t, t += u, …, y ⊕= t, erase t, Delocal t  →  …, y ⊕= u               `substitute_erased`, in gradient programs
 
 Conditions: nothing else reads t; u₁ and u₂ do not read y; nothing before the update writes an operand of u₁ or u₂.
 Lognums: the same with × and ÷. Correct because sums of words are a group; cotangents are equal because t's cotangent is y's.
@@ -141,3 +142,41 @@ def _interferes(
             if id(node) not in own and accesses.of(node).clobbers(needs):
                 return True
     return False
+
+
+# ---------------------------------------------------------------- temporaries that are erased
+
+
+def substitute_erased(module: ir.Module) -> ir.Module:
+    """Update targets directly where a temporary would only carry one term there, and be erased."""
+    accesses = AccessAnalysis(module)
+    return map_bodies(module, lambda body: map_blocks(body, lambda block: _without_erased(block, accesses)))
+
+
+def _without_erased(block: ir.Block, accesses: AccessAnalysis) -> ir.Block:
+    places: dict[ir.Operand, list[int]] = {}
+    for i, node in enumerate(block):
+        inside = walk((node,)) if ir.children(node) else (node,)
+        for x in {x for inner in inside for x in operands_of(inner) if isinstance(x, ir.Var)}:
+            places.setdefault(x, []).append(i)
+    nodes: list[ir.Node | None] = list(block)
+    for t, at in places.items():
+        if len(at) != 5:
+            continue
+        local, summand, move, erasure, end = (nodes[i] for i in at)
+        if not isinstance(local, ir.Local) or not isinstance(end, ir.Delocal) or local.checked or end.checked:
+            continue
+        if not isinstance(summand, ir.Op) or not isinstance(move, ir.Op) or not isinstance(erasure, ir.Op):
+            continue
+        moves = move.opcode.entry.name in _MOVES and move.a is t and isinstance(move.d, ir.Var)
+        if not moves or summand.d is not t or erasure.opcode.name != "erase" or facts(summand.opcode).memory:
+            continue
+        assert isinstance(t, ir.Var)
+        updates = _redirect(t, [summand], move)
+        between = [node for node in nodes[at[1] + 1 : at[2]] if node is not None]
+        if updates is None or _interferes(updates, (summand,), [summand], between, accesses):
+            continue
+        nodes[at[2]] = updates[0]
+        for i in (at[0], at[1], at[3], at[4]):
+            nodes[i] = None
+    return tuple(node for node in nodes if node is not None) if None in nodes else block

@@ -46,6 +46,7 @@ from retrograd.compiler.ir.traversal import bodies, map_blocks, map_bodies, walk
 from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.check_elimination import eliminate_checks
 from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.forward_substitution import substitute_erased
 from retrograd.compiler.passes.induction_variables import reduce_induction_variables
 from retrograd.compiler.passes.live_range_extension import extend_live_ranges
 from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
@@ -816,3 +817,33 @@ def test_an_exchanged_word_whose_variable_is_erased() -> None:
     assert with_operands(*lost) == lost
     copy = (Local(T), accessed("ld.add", T), op("fmov.add", y, T), erase, Delocal(T))
     assert with_operands(*copy) == (accessed("fld.add", y),)
+
+
+# ---------------------------------------------------------------- temporaries that are erased
+
+
+def erasing(*between: Node, summand: str = "fmul.sub", move: str = "fmov.add") -> Block:
+    x, y = (Var(name, Kind.FIXED) for name in "xy")
+    return (Local(T), op(summand, T, x, y), *between, op(move, U, T), op("erase", T), Delocal(T))
+
+
+def test_an_erased_temporary_of_one_term_is_not_made() -> None:
+    for summand, move, made in (
+        ("fmul.sub", "fmov.add", "fmul.sub"),
+        ("fmul.sub", "fmov.sub", "fmul.add"),
+        ("fmul.add", "fmov.sub", "fmul.sub"),
+    ):
+        block = erasing(summand=summand, move=move)
+        (found,) = after(substitute_erased, *block)
+        assert isinstance(found, Op)
+        assert found == block[1]._replace(opcode=TABLE[made], d=U)  # type: ignore[call-arg]
+
+
+def test_an_erased_temporary_stays_where_its_term_changes_or_it_is_read_again() -> None:
+    block = erasing()
+    x = block[1].a  # type: ignore[union-attr]
+    for between in (op("imm.add", x, imm=1), op("fmov.add", Var("z"), T), op("fmul.add", T, x, x)):
+        kept = (*block[:2], between, *block[2:])
+        assert after(substitute_erased, *kept) == kept
+    unchecked = erasing(summand="mul.add")
+    assert after(substitute_erased, *unchecked) == unchecked

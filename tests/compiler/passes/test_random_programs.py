@@ -36,6 +36,7 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
 from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.forward_substitution import substitute_erased
 from retrograd.compiler.passes.strength_reduction import reduce_strength
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -298,7 +299,7 @@ def made_worse(m: Module, rng: random.Random) -> Module:
 
 def all_passes(rng: random.Random) -> list[Pass]:
     """The pipeline, or some passes in any order."""
-    runs = [*(run for _, run in pipeline.PASSES), use_memory_operands]
+    runs = [*(run for _, run in pipeline.PASSES), substitute_erased, use_memory_operands]
     return runs if rng.random() < 0.5 else [rng.choice(runs) for _ in range(6)]
 
 
