@@ -9,7 +9,7 @@ does not interfere with compute. Elsewhere only operations that never trap are l
 stays finds all its operands as before, the words that it changes among them.
 Arrays are live while a later statement accesses them, so an array that a loop or a procedure uses again is restored; at the end of the
 program only the arguments and `results` are live.
-Procedures that also run backward stay as they are.
+Procedures that also run backward stay as they are. In between, values that variables hold are reused (`value_reuse.py`).
 Trap: the result has no inverse that restores the erased words, so this is the last step before emission.
 """
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from retrograd.compiler.derivatives.value_reuse import reuse_values
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.call_graph import calls
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between
@@ -98,15 +99,21 @@ class _Elimination:
         self._w = module.format
         self._accesses = accesses
         self._restoring = restoring.copy()
+        #: operation, by identity → the copy in its place
+        self._replaced: dict[int, ir.Node] = {}
 
     def run(self, block: ir.Block, live: _Live) -> ir.Block:
         flat = tuple(self._flat(block, False))
-        kept, _ = self._block(flat, live)
-        written = _written(kept)
+        kept = tuple(self._block(flat, live)[0])
+        # A variable that is not cleared any more holds its value longer.
+        reused = reuse_values(kept, self._in_place_of)
+        if self._replaced:
+            kept = tuple(self._block(reused, live)[0])
         # A variable is cleared by hand if an operation on it is left out and another one stays.
         left = {id(node) for node in walk(kept)}
+        left |= {old for old, new in self._replaced.items() if id(new) in left}
         dropped = [node for node in walk(flat) if isinstance(node, ir.Op) and id(node) not in left]
-        return tuple(self._cleared(kept, _written(dropped) & written))
+        return tuple(self._cleared(kept, _written(dropped) & _written(kept)))
 
     # ------------------------------------------------------------------ structure
 
@@ -143,6 +150,14 @@ class _Elimination:
             else:
                 out.append(node)
         return out
+
+    def _in_place_of(self, old: ir.Node, new: ir.Node) -> ir.Node:
+        """The statement `new`, which takes the place of another."""
+        if old in self._restoring:
+            new = self._restoring.add(new)
+        if isinstance(old, ir.Op):
+            self._replaced[id(old)] = new
+        return new
 
     # ------------------------------------------------------------------ liveness
 

@@ -131,7 +131,9 @@ class _Generator:
         sign = rng.choice(("add", "sub"))
         if rng.random() < 0.1:
             return self.load(target, scope)
-        name = rng.choice(("fmov", "fmov", "fmul", "fmul", "fmul", "fdiv", "fsqrt", "fexp", "fabs", "mov", "ftoi"))
+        name = rng.choice(
+            ("fmov", "fmov", "fmul", "fmul", "fmul", "fdiv", "fsqrt", "fexp", "fsin", "fcos", "fabs", "mov", "ftoi")
+        )
         if self.large and rng.random() < 0.9:
             name = rng.choice(("fmov", "fabs"))
         opcode = TABLE[f"{name}.{sign}"]

@@ -206,3 +206,30 @@ def test_a_body_that_changes_a_temporary_keeps_the_check_of_its_end(forward: boo
             with pytest.raises(Trap) as trap:
                 machine.run()
             assert trap.value.diagnostics[0].code == code
+
+
+def test_sine_cosine_and_root_are_each_computed_once() -> None:
+    """loss += x², around s = sin r, c = cos r, r = √x: the derivative of each needs the value of another."""
+    r, s, c, loss = (Var(name, Kind.FIXED) for name in ("r", "s", "c", "loss"))
+    x = Var("t", Kind.FIXED)
+    load = Op(TABLE["ld.add"], x, Const(1), None, 0, None, X)
+    root = Op(TABLE["fsqrt.add"], r, x)
+    made = (Op(TABLE["fsin.add"], s, r), Op(TABLE["fcos.add"], c, r))
+    held = Within(
+        (Local(loss), Op(TABLE["exch"], loss, Const(0), None, 0, None, LOSS)), (Op(TABLE["fmul.add"], loss, s, c),)
+    )
+    module = replace(
+        squared((), ()), entry=(Within((Local(x), load, Local(r), root, Local(s), Local(c), *made), (held,)),)
+    )
+    program = gradient(module, [X], [LOSS], loss=0, forward=False)
+    short, plain = (emit(m.module).program for m in (program.without_uncomputation(), program))
+    counts = [Counter(i.opcode.entry.name for i in p.instructions) for p in (short, plain)]
+    assert [counts[0][name] for name in ("fsin", "fcos", "fsqrt")] == [1, 1, 1]
+    assert min(counts[1][name] for name in ("fsin", "fcos", "fsqrt")) > 1
+    memories = []
+    for p in (short, plain):
+        machine = Machine(p)
+        machine.load(1, [5 << 31])
+        machine.run()
+        memories.append([machine.memory[1 + program.offset], machine.memory[program.value or 0]])
+    assert memories[0] == memories[1]
