@@ -22,6 +22,7 @@ from retrograd.simulator.engines.batch import compiled_loops
 from retrograd.simulator.engines.batch import cpu as batch
 from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.batch.layout import BatchLayout, width
+from retrograd.simulator.engines.batch.results import ResultArray
 from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.semantics import _compiled, handler_source
@@ -454,6 +455,24 @@ def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytes
     monkeypatch.setattr(batch, "_seconds", dict.fromkeys(batch._seconds, 3600.0))
     run_batch(program, rows)
     assert [key[-1] for key in compiled_loops._loops] == ([1] if lanes == 1 else [1, lanes])
+
+
+def test_rows_that_part_run_alone_from_then_on(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without masks, most instances leave their lanes: the loop for lanes is used once, and then given up."""
+    monkeypatch.setattr(compiled_loops, "_loops", {})
+    program = rg.assemble(COUNTDOWN)
+    rows = np.array([[1 + i, 0] for i in range(16)], dtype=np.uint64)
+    layout = BatchLayout.first(2)
+    runs = batch.RowRuns(program, layout)
+    given_up = []
+    for _ in range(3):
+        out = np.zeros_like(rows)
+        kept = [ResultArray(out, None, program.format)]
+        found = runs(16, [rows], kept, np.zeros(0, dtype=np.uint64))
+        assert out.tolist() == [expected(program, row, None)[0] for row in rows.tolist()]
+        given_up.append(found.given_up)
+    parts = lanes > 1 and not jit_compiler().diverging
+    assert (given_up[0] > 8, given_up[1:]) == (parts, [0, 0])
 
 
 def test_columns_that_make_no_sense() -> None:

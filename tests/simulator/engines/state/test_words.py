@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.isa.words import WIDTHS, Format
-from retrograd.simulator.engines.state.words import DTYPES, ArrayWords, zeros
+from retrograd.simulator.engines.state.words import DTYPES, ArrayWords, address_of, zeros
 
 
 def words_of(values: list[int], width: int = 64) -> ArrayWords:
@@ -137,3 +137,14 @@ def test_compiled_code_and_python_see_the_same_words() -> None:
     assert words[2] == 5
     words[3] = 6
     assert array[3] == 6
+
+
+def test_addresses_are_those_of_the_first_elements() -> None:
+    """Of any array, in any strides, whether or not it may be written."""
+    plain = np.arange(24, dtype=np.uint64).reshape(4, 6)
+    frozen = plain.copy()
+    frozen.flags.writeable = False
+    arrays = [plain, frozen, plain[:, 2:3], plain[::-1], plain[1:, ::2], plain.T, plain[2].view(np.uint8), np.zeros(1)]
+    for array in arrays:
+        assert address_of(array) == array.ctypes.data
+    assert address_of(None) == address_of(plain[:0]) == address_of(plain[:, 3:3]) == 0
