@@ -17,7 +17,16 @@ from typing import NamedTuple
 from retrograd.assembler.layout import Fixup, Layout
 from retrograd.assembler.lexer import TextFault, is_name, name_in, split_operands, stripped
 from retrograd.assembler.symbols import looks_like_register
-from retrograd.isa.encoding import CODE_SHIFT, FIELD_SHIFT, IMMEDIATE_MAX, IMMEDIATE_MIN, RA_SHIFT, RD_SHIFT
+from retrograd.isa.encoding import (
+    CODE_SHIFT,
+    FIELD_SHIFT,
+    IMMEDIATE_MAX,
+    IMMEDIATE_MIN,
+    RA_SHIFT,
+    RD_SHIFT,
+    DistinctFields,
+    distinct_fields,
+)
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import Table
 
@@ -28,22 +37,6 @@ _DISTANCE = re.compile(r"\.([+-]\d{1,10})$")
 #: conditions that are other conditions with the operands exchanged
 MIRRORED = {"gt": "lt", "le": "ge", "gtu": "ltu", "leu": "geu"}
 _EXCHANGED = {"ra": "rb", "rb": "ra"}
-
-
-class DistinctFields(NamedTuple):
-    """Two fields x and y of eight bits, k ≥ 8 bits apart: `(word >> shift & mask) % modulus` is 0 where they are equal.
-
-    2^k · x + y ≡ y − x modulo 2^k + 1, and |y − x| is less than the modulus.
-    """
-
-    shift: int
-    mask: int
-    modulus: int
-
-
-def _distinct_fields(first: str, second: str) -> DistinctFields:
-    low, high = sorted((FIELD_SHIFT[first], FIELD_SHIFT[second]))
-    return DistinctFields(low, (255 << high - low) + 255, (1 << high - low) + 1)
 
 
 class Form(NamedTuple):
@@ -57,17 +50,12 @@ class Form(NamedTuple):
     fields: tuple[str, ...]
     #: the form that takes a constant as its last operand
     constant: Form | None
-    #: pairs of fields that must not name one register
-    distinct: tuple[DistinctFields, ...]
 
 
 def _form(table: Table, o: Opcode, mirrored: bool = False) -> Form:
     constant = table.immediate_form(o)
     fields = tuple(_EXCHANGED.get(kind, kind) for kind in o.operands) if mirrored else o.operands
-    pairs = tuple(_distinct_fields(x, y) for x, y in o.distinct)
-    return Form(
-        o, o.code << CODE_SHIFT, o.operands, fields, None if constant is None else _form(table, constant), pairs
-    )
+    return Form(o, o.code << CODE_SHIFT, o.operands, fields, None if constant is None else _form(table, constant))
 
 
 class Forms(NamedTuple):
@@ -92,7 +80,7 @@ def forms_of(table: Table) -> Forms:
         for name, base in MIRRORED.items():
             for way in ("goto", "from"):
                 forms[f"{way}.{name}"] = _form(table, table[f"{way}.{base}"], mirrored=True)
-        distinct = {form.opcode.code: form.distinct for form in forms.values()}
+        distinct = {o.code: distinct_fields(o) for o in table}
         known = _FORMS[id(table)] = Forms(table, forms, distinct)
     return known
 
@@ -228,7 +216,7 @@ class Instructions:
             bits, later = self._operand(form.opcode, kind, part, at)
             word, fixup = word | bits, fixup or later
             at += len(part) + 1
-        for shift, mask, modulus in form.distinct:
+        for shift, mask, modulus in distinct_fields(form.opcode):
             if (word >> shift & mask) % modulus == 0:
                 raise self._aliased(name, form.opcode, word >> shift & 255, parts, column)
         self.layout.emit(word, self.layout.sources.position(start, column + len(rest.rstrip())), fixup)

@@ -7,11 +7,16 @@ only where it can also fall back.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
 from retrograd.isa.encoding import Instruction, distance_text, write
 from retrograd.isa.program import Program
+
+#: instructions from which control does not fall to the next, and to which it does not fall from the instruction before
+_NEVER_LEAVE = frozenset(("goto", "finish"))
+_NEVER_ENTER = frozenset(("from", "start"))
 
 
 def findings(program: Program, *, strict: bool = False) -> list[Diagnostic]:
@@ -112,10 +117,11 @@ def _pairs(program: Program) -> Iterator[Diagnostic]:
 def _falls(program: Program) -> Iterator[Diagnostic]:
     """Control leaves an instruction downward iff it can enter the next from above."""
     code = program.instructions
-    leaves = [i.opcode.name not in ("goto", "finish") for i in code]
-    enters = [i.opcode.name not in ("from", "start") for i in code]
-    for pc in range(len(code) + 1):
-        above, below = pc > 0 and leaves[pc - 1], pc < len(code) and enters[pc]
+    leaves = [False, *[i.opcode.name not in _NEVER_LEAVE for i in code]]
+    enters = [*[i.opcode.name not in _NEVER_ENTER for i in code], False]
+    if leaves == enters:
+        return
+    for pc, (above, below) in enumerate(zip(leaves, enters, strict=True)):
         if above and not below:
             what = f"falls into `{_write(program, pc)}`" if pc < len(code) else "runs off the end of the code"
             yield _at(program, pc - 1, "RG0206", f"after `{_write(program, pc - 1)}` control {what}")
@@ -172,26 +178,26 @@ def _borders(program: Program, regions: list[tuple[int, int, int]]) -> Iterator[
 
 
 def _unreachable(program: Program) -> Iterator[Diagnostic]:
-    """Instructions that no path meets; one warning for each run of them."""
+    """Instructions that no path meets; one warning for each stretch of them.
+
+    A run of instructions ends where control does not fall to the next. As control falls backward where it falls forward, a run is
+    reached as a whole, and runs reach one another by jumps and calls.
+    """
     code = program.instructions
-    reached = [False] * len(code)
-    work = [program.start, program.finish]
+    firsts = [0, *(pc + 1 for pc, i in enumerate(code[:-1]) if i.opcode.name in _NEVER_LEAVE)]
+    jumps: dict[int, list[int]] = {}
+    for pc, target, _ in _targets(program):
+        jumps.setdefault(bisect_right(firsts, pc), []).append(bisect_right(firsts, target))
+    work = [bisect_right(firsts, pc) for pc in (program.start, program.finish)]
+    reached: set[int] = set()
     while work:
-        pc = work.pop()
-        if not 0 <= pc < len(code) or reached[pc]:
-            continue
-        reached[pc] = True
-        i = code[pc]
-        name = i.opcode.name
-        if "target" in i.opcode.operands:
-            work.append(pc + i.opcode.distance(i.imm))
-        # A body can be entered from either side, so the instruction before and the instruction after are both reached.
-        if name not in ("goto", "finish"):
-            work.append(pc + 1)
-        if name not in ("from", "start"):
-            work.append(pc - 1)
-    for pc, met in enumerate(reached):
-        if not met and (pc == 0 or reached[pc - 1]):
-            end = next((q for q in range(pc, len(code)) if reached[q]), len(code))
-            message = f"{end - pc} instruction{'s' * (end - pc > 1)} from here cannot be reached"
-            yield _at(program, pc, "RG0210", message, severity="warning")
+        run = work.pop()
+        if run not in reached:
+            reached.add(run)
+            work += jumps.get(run, ())
+    ends = [*firsts[1:], len(code)]
+    for run, first in enumerate(firsts, 1):
+        if run not in reached and (run == 1 or run - 1 in reached):
+            end = next((ends[r - 2] for r in range(run + 1, len(firsts) + 1) if r in reached), len(code))
+            message = f"{end - first} instruction{'s' * (end - first > 1)} from here cannot be reached"
+            yield _at(program, first, "RG0210", message, severity="warning")

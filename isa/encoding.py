@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError
@@ -12,6 +13,35 @@ from retrograd.isa.table import TABLE, Table
 CODE_SHIFT, RD_SHIFT, RA_SHIFT, RB_SHIFT = 56, 48, 40, 32
 FIELD_SHIFT = {"rd": RD_SHIFT, "ra": RA_SHIFT, "rb": RB_SHIFT}
 IMMEDIATE_MIN, IMMEDIATE_MAX = -(1 << 31), (1 << 31) - 1
+_new = tuple.__new__
+
+
+class DistinctFields(NamedTuple):
+    """Two register fields x and y that must differ, k ≥ 8 bits apart: `(word >> shift & mask) % modulus` is 0 where they are equal.
+
+    2^k · x + y ≡ y − x modulo 2^k + 1, and |y − x| is less than the modulus.
+    """
+
+    shift: int
+    mask: int
+    modulus: int
+
+
+@cache
+def distinct_fields(opcode: Opcode) -> tuple[DistinctFields, ...]:
+    """The pairs of register fields of an opcode that must not name one register."""
+    out = []
+    for pair in opcode.distinct:
+        low, high = sorted(FIELD_SHIFT[name] for name in pair)
+        out.append(DistinctFields(low, (255 << high - low) + 255, (1 << high - low) + 1))
+    return tuple(out)
+
+
+@cache
+def _rules(opcode: Opcode) -> tuple[int, tuple[DistinctFields, ...], int]:
+    """The conditions of `illegality` on encodings: bits that must be zero, fields that must differ, and the least constant."""
+    unused = sum(0xFFFFFFFF if name == "imm" else 255 << FIELD_SHIFT[name] for name in opcode.unused_fields)
+    return unused, distinct_fields(opcode), IMMEDIATE_MIN + opcode.negates_immediate
 
 
 class Instruction(NamedTuple):
@@ -68,17 +98,19 @@ def decode(word: int, table: Table = TABLE) -> Instruction:
     opcode = table.by_code[word >> CODE_SHIFT & 255]
     if opcode is None or not 0 <= word < 1 << 64:
         raise ImageError(Diagnostic("RG0306", f"0x{word:016x} is no instruction: unknown opcode"))
-    immediate = word & 0xFFFFFFFF
-    i = Instruction(
-        opcode,
-        word >> RD_SHIFT & 255,
-        word >> RA_SHIFT & 255,
-        word >> RB_SHIFT & 255,
-        immediate - ((immediate & 0x80000000) << 1),
+    registers, immediate = word >> 32, word & 0xFFFFFFFF
+    if immediate & 0x80000000:
+        immediate -= 1 << 32
+    # This is Instruction(…), without the call of a function in Python.
+    i: Instruction = _new(
+        Instruction, (opcode, registers >> 16 & 255, registers >> 8 & 255, registers & 255, immediate)
     )
-    fault = illegality(i)
-    if fault is not None:
-        raise ImageError(Diagnostic("RG0306", f"0x{word:016x} is no instruction: {fault}"))
+    unused, distinct, least = _rules(opcode)
+    legal = not word & unused and immediate >= least
+    for shift, mask, modulus in distinct:
+        legal = legal and (word >> shift & mask) % modulus != 0
+    if not legal:
+        raise ImageError(Diagnostic("RG0306", f"0x{word:016x} is no instruction: {illegality(i)}"))
     return i
 
 

@@ -74,9 +74,11 @@ class Program:
     def instructions(self) -> tuple[Instruction, ...]:
         """The code decoded. Raises ImageError RG0306, naming the address, for an illegal encoding."""
         out: list[Instruction] = []
+        narrow = self.format.width < 32
         try:
             for word in self.code:
-                out.append(self._within_word(decode(word, self.table)))
+                i = decode(word, self.table)
+                out.append(self._within_word(i) if narrow else i)
         except ImageError as error:
             found = error.diagnostics[0]
             span = self.source.span(len(out))

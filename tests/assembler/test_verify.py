@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from retrograd.assembler.verify import findings
 from retrograd.isa.diagnostics import KINDS, Diagnostic
@@ -229,3 +231,60 @@ def test_a_large_program_is_verified_at_once() -> None:
     opened = "".join(f"a{k}: goto.eq r1, r2, b{k}\n" for k in range(3000))
     closed = "".join(f"b{k}: from.eq r1, r2, a{k}\n" for k in reversed(range(3000)))
     assert found(f"start\n{opened}{closed}finish") == []
+
+
+def blocks(rng: random.Random) -> str:
+    """Subroutines, called and not, loops without an exit, and code that is jumped over, in any order."""
+    before, after = ["start"], ["finish"]
+    for k in range(rng.randint(1, 7)):
+        skipped = [
+            f"a{k}: goto b{k}",
+            rng.choice(("neg r3", f"x{k}: from y{k}\nneg r4\ny{k}: goto x{k}", "")),
+            f"b{k}: from a{k}",
+        ]
+        calls = rng.choice(("neg r1", f"call p{rng.randrange(7)}", f"uncall p{rng.randrange(7)}"))
+        subroutine = [f"proc p{k}, r9", calls, "endproc"]
+        match rng.randrange(4):
+            case 0:
+                before += skipped
+            case 1:
+                before += [skipped[0], *subroutine, skipped[2]]
+            case 2:
+                after += subroutine
+            case 3:
+                before.append(calls)
+    return "\n".join(line for line in before + after if line)
+
+
+def flooded(program: rg.Program) -> list[int]:
+    """The first instruction of each stretch that is not reached: instruction by instruction, up, down and along branches."""
+    code = program.instructions
+    reached: set[int] = set()
+    work = [program.start, program.finish]
+    while work:
+        pc = work.pop()
+        if pc not in reached:
+            reached.add(pc)
+            name = code[pc].opcode.name
+            work += [pc + 1] * (name not in ("goto", "finish")) + [pc - 1] * (name not in ("from", "start"))
+            if "target" in code[pc].opcode.operands:
+                work.append(pc + code[pc].opcode.distance(code[pc].imm))
+    return [pc for pc in range(len(code)) if pc not in reached and (pc == 0 or pc - 1 in reached)]
+
+
+def test_unreachable_stretches_are_those_that_a_search_leaves() -> None:
+    good = warned = 0
+    for seed in range(800):
+        try:
+            program = loose(blocks(random.Random(seed)))
+        except rg.AssemblyError:
+            continue
+        diagnostics = findings(program)
+        if any(d.severity == "error" for d in diagnostics):
+            continue
+        lines = [d.span.line for d in diagnostics if d.span is not None]
+        expected = [program.source.span(pc) for pc in flooded(program)]
+        assert lines == [span.line for span in expected if span is not None]
+        good, warned = good + 1, warned + bool(lines)
+    assert good > 120
+    assert warned > 50
