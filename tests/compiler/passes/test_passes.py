@@ -714,10 +714,45 @@ def test_unroll_lays_out_the_passes_in_order() -> None:
 
 
 def test_unroll_leaves_long_loops() -> None:
-    long = For(i, Const(0), Const(9), 1, (op("mov.add", n, i),))
-    large = For(i, Const(0), Const(3), 1, (op("mov.add", n, i),) * 60)
+    long = For(i, Const(0), Const(13), 1, (op("mov.add", n, i),))
+    large = For(i, Const(0), Const(3), 1, (op("mov.add", n, k),) * 60)
     unknown = For(i, Const(0), k, 1, (op("mov.add", n, i),))
     assert after(unroll_loops, long, large, unknown) == (long, large, unknown)
+
+
+@pytest.mark.parametrize("passes", [8, 9, 12, 13])
+@pytest.mark.parametrize(("others", "share"), [(0, 0.75), (8, 0.27), (9, 0.25), (10, 0.23)])
+def test_unroll_weighs_the_instructions_that_vanish(passes: int, others: int, share: float) -> None:
+    """Of the three instructions that control a loop and the others of a pass, at least a quarter, for more than eight passes."""
+    loop = For(i, Const(0), Const(passes), 1, (op("mov.add", n, i), *(op("mov.add", n, k),) * others))
+    got = after(unroll_loops, loop)
+    assert (got != (loop,)) == (passes == 8 or (passes <= 12 and round(3 / (4 + others), 2) >= 0.25))
+    assert round(3 / (4 + others), 2) == pytest.approx(share, abs=0.021)
+
+
+def test_unroll_counts_what_becomes_constant() -> None:
+    """A test, an integer that depends on the variable only, and a load from a constant array. Another load does not count."""
+    others = (op("mov.add", n, k),) * 12
+    constant, other = (Region("table", 9, 20, data) for data in (tuple(range(9)), None))
+
+    def unrolled(*body: Node) -> bool:
+        loop = For(i, Const(0), Const(9), 1, (*body, *others))
+        return after(unroll_loops, loop) != (loop,)
+
+    used = (op("mov.add", n, t),)
+    assert unrolled(If(When("eq", i, Const(4)), (), (), When("eq", i, Const(4))))
+    assert unrolled(Within((Local(t), op("mul.add", t, i, i)), used))
+    assert unrolled(Within((Local(t), op("ld.add", t, i, region=constant, imm=20)), used))
+    assert not unrolled(Within((Local(t), op("ld.add", t, i, region=other, imm=20)), used))
+    assert not unrolled()
+
+
+def test_unrolling_is_bounded() -> None:
+    loops = tuple(For(i, Const(0), Const(10), 1, (op("mov.add", n, i),) * 4) for _ in range(100))
+    got = after(unroll_loops, *loops)
+    left = sum(isinstance(node, For) for node in got)
+    # Each adds nine times four instructions to the 2000 that a program may grow by.
+    assert left == 100 - 2000 // 36
 
 
 # ---------------------------------------------------------------- erase routines
