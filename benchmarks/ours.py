@@ -24,7 +24,13 @@ from retrograd.simulator.engines.batch.layout import Range
 import retrograd as rg
 from retrograd.batch.arguments import Batch, Loaded
 from retrograd.batch.runs import BatchWords, run_rows
-from retrograd.differentiation.programs import gradient_program, loss_gradient_program, second_order_program
+from retrograd.differentiation.programs import (
+    DerivedProgram,
+    gradient_program,
+    loss_gradient_program,
+    most_copies,
+    second_order_program,
+)
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Reversible
 
@@ -143,30 +149,31 @@ def rows(
     scale: int = 0,
     unit: float = 1.0,
 ) -> Ours:
-    """∂outputs/∂wanted of each element: all elements with the cotangent of the first output, then all with that of the second, and so on.
+    """∂outputs/∂wanted of each element: all elements with cotangents of the first outputs, then all with those of the next, and so on.
 
     `which` outputs; None: all. The result is a matrix for each element, one row for each output, times `unit`: the unit of the
     wanted quantity, if the program holds it in another.
     """
     a = call.argument(outputs)
     chosen = call.arguments(wanted)
-    program = gradient_program(call.compiled, False)
     one = np.uint64(1 << call.compiled.format.frac + scale)
     elements, size = len(call.loaded.rows), a.type.size
     seeded = range(size) if which is None else which
-    matrices = []
-    for i in seeded:
-        seeds = np.zeros((elements, size), dtype=np.uint64)
-        seeds[:, i] = one
-        matrices.append(np.hstack([call.loaded.rows, seeds]))
-    ranges = call.loaded.ranges | {"cotangents": (a.address + program.cotangents, size)}
-    kept = [(z.address + program.cotangents, z.type.size) for z in chosen]
+    program, copies = most_copies(lambda copies: gradient_program(call.compiled, False, copies), len(seeded))
+    runs = -(-len(seeded) // copies)
+    # Several outputs in a run; the last run may have fewer.
+    seeds = np.zeros((runs * copies, size), dtype=np.uint64)
+    seeds[range(len(seeded)), seeded] = one
+    matrices = [np.hstack([call.loaded.rows, np.tile(seed, (elements, 1))]) for seed in seeds.reshape(runs, -1)]
+    away = [(k + 1) * program.cotangents for k in range(copies)]
+    ranges = call.loaded.ranges | {f"cotangents.{k}": (a.address + offset, size) for k, offset in enumerate(away)}
+    kept = [(z.address + offset, z.type.size) for offset in away for z in chosen]
     numbers = _reader(call, scale)
 
     def read(found: BatchWords) -> Reals:
-        flat = unit * numbers(found)
-        by_output = flat.reshape(len(seeded), len(flat) // len(seeded), -1)
-        return np.ascontiguousarray(np.moveaxis(by_output, 0, 1))
+        by_run = (unit * numbers(found)).reshape(runs, -1, copies, sum(z.type.size for z in chosen))
+        by_element = np.moveaxis(by_run, 0, 1)
+        return np.ascontiguousarray(by_element.reshape(len(by_element), runs * copies, -1)[:, : len(seeded)])
 
     return Ours(program.compiled, Loaded(ranges, np.vstack(matrices), call.loaded.shared), kept, read, _own(call))
 
@@ -174,13 +181,22 @@ def rows(
 def hessian(call: Call, wanted: str, loss: str = "out", *, scale: int = 0, each: bool = False) -> Ours:
     """∂²loss/∂wanted², by columns: of the first element, or of every element if each is one number."""
     a, lost = call.argument(wanted), call.argument(loss)
-    program = second_order_program(call.compiled, False, [a], lost, scale)
-    size, unit = a.type.size, np.uint64(1 << call.compiled.format.frac)
-    elements = call.loaded.rows if each else np.repeat(call.loaded.rows[:1], size, axis=0)
-    tangents = np.full((len(elements), 1), unit) if each else np.eye(size, dtype=np.uint64) * unit
-    ranges = call.loaded.ranges | {"tangents": (a.address + program.tangents, size)}
-    kept = [(a.address + program.cotangents + program.tangents, size)]
-    loaded = Loaded(ranges, np.hstack([elements, tangents]), call.loaded.shared)
+    size, unit, given = a.type.size, np.uint64(1 << call.compiled.format.frac), call.loaded
+
+    def made(copies: int) -> DerivedProgram:
+        return second_order_program(call.compiled, False, [a], lost, scale, copies)
+
+    program, copies = most_copies(made, 1 if each else size)
+    away = [(k + 1) * program.tangents for k in range(copies)]
+    ranges = given.ranges | {f"tangents.{k}": (a.address + away[k], size) for k in range(copies)}
+    # Several columns in a run; the last run may have fewer.
+    runs = len(given.rows) if each else -(-size // copies)
+    elements = given.rows if each else np.repeat(given.rows[:1], runs, axis=0)
+    tangents = (
+        np.full((runs, 1), unit) if each else (np.eye(runs * copies, size, dtype=np.uint64) * unit).reshape(runs, -1)
+    )
+    kept = [(a.address + program.cotangents + offset, size) for offset in away]
+    loaded = Loaded(ranges, np.hstack([elements, tangents]), given.shared)
     public = None
     if not each:
         whole = rg.hessian(call.function, wanted, loss, scale=scale)
@@ -189,9 +205,14 @@ def hessian(call: Call, wanted: str, loss: str = "out", *, scale: int = 0, each:
         def public(engine: str) -> Any:
             return whole(*one)
 
-    made = Ours(program.compiled, loaded, kept, _reader(call, scale), _own(call), public=public)
-    made.evaluations = None if each else 1
-    return made
+    numbers = _reader(call, scale)
+
+    def read(found: BatchWords) -> Reals:
+        return numbers(found).reshape(-1, size)[: len(given.rows) if each else size]
+
+    found = Ours(program.compiled, loaded, kept, read, _own(call), public=public)
+    found.evaluations = None if each else 1
+    return found
 
 
 def _own(call: Call) -> int:

@@ -56,19 +56,24 @@ def gradient(
     scale: int = 0,
     keep: int = 0,
     forward: bool = True,
+    copies: int = 1,
     without: Collection[str] = (),
 ) -> Differentiated:
     """P; lift(P⁻¹): cotangents of the outputs become those of the inputs, which are among the arguments' regions.
 
     `loss`: the address of an output; its value after P is copied, and its cotangent made 2^scale, so none need be given.
     `keep`: words for cotangents of freed variables, which are erased if there are none. `forward`: False leaves out P where it only
-    accumulates and nothing is kept; the result is then conditional. `without`: names of TRANSFORMATIONS that are left out.
+    accumulates and nothing is kept; the result is then conditional. `copies`: cotangents of each word, beside one run of the words;
+    those of copy k lie (k + 1)·offset words on. `without`: names of TRANSFORMATIONS that are left out.
+    Raises ValueError for copies where cotangents are kept, or the loss is given.
     """
+    if copies > 1 and (keep or loss is not None):
+        raise ValueError("cotangents in several copies are neither kept nor those of one loss")
     roles = None if forward or keep else accumulators(module, loss)
     active = active_storage(module, inputs, outputs)
-    offset, wide = with_shadow_memory(module, active)
+    offset, wide = with_shadow_memory(module, active, copies)
     wide, kept, before, after = _room(wide, keep)
-    lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles)
+    lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles, copies=copies)
     value: int | None = None
     results: tuple[ir.Region, ...] = ()
     middle: list[ir.Node] = []
@@ -102,17 +107,18 @@ def dual(
     outputs: Iterable[ir.Region],
     *,
     keep: int = 0,
+    copies: int = 1,
     without: Collection[str] = (),
     restoring: Restoring | None = None,
 ) -> Differentiated:
     """lift(P): tangents of the inputs become those of the outputs, and the words change as by P. `without`: see `gradient`.
 
-    `restoring`: those of the statements of P.
+    `copies`: tangents of each word, as in `gradient`. `restoring`: those of the statements of P.
     """
     active = active_storage(module, inputs, outputs)
-    offset, wide = with_shadow_memory(module, active)
+    offset, wide = with_shadow_memory(module, active, copies)
     wide, kept, before, after = _room(wide, keep)
-    lifting = Lifting(module, Mode.TANGENT, active, offset, kept, undone=restoring)
+    lifting = Lifting(module, Mode.TANGENT, active, offset, kept, undone=restoring, copies=copies)
     forth = lifting.lifted(module.entry, _zero_regions(module, without))
     return Differentiated(_assembled(wide, lifting, (*before, *forth, *after)), offset, restoring=lifting.restoring)
 
@@ -125,7 +131,7 @@ def _zero_regions(module: ir.Module, without: Collection[str]) -> frozenset[ir.R
 def _assembled(wide: ir.Module, lifting: Lifting, entry: ir.Block) -> ir.Module:
     given = wide.arguments
     if given is not None:
-        given = (*given, *(lifting.region(r) for r in given if lifting.is_active(r)))
+        given = (*given, *lifting.regions(given))
     return replace(
         wide,
         entry=entry,
@@ -138,15 +144,15 @@ def _assembled(wide: ir.Module, lifting: Lifting, entry: ir.Block) -> ir.Module:
 # ---------------------------------------------------------------- memory
 
 
-def with_shadow_memory(module: ir.Module, active: frozenset[Storage]) -> tuple[int, ir.Module]:
-    """(the distance from a word to its shadow, the module with room for shadows)."""
+def with_shadow_memory(module: ir.Module, active: frozenset[Storage], copies: int = 1) -> tuple[int, ir.Module]:
+    """(the distance from a word to its shadow, and from there to the next copy; the module with room for shadows)."""
     total = module.memory + module.stack + module.above
     if not _on_the_stack(module, active):
         if not module.above:
-            return module.memory, replace(module, memory=2 * module.memory)
-        return total, replace(module, above=module.above + total)
+            return module.memory, replace(module, memory=(1 + copies) * module.memory)
+        return total, replace(module, above=module.above + copies * total)
     # Words of the stack have shadows behind its end, so an overflow of the stack must be found before it happens.
-    return total, replace(_guarded(module), above=module.above + total)
+    return total, replace(_guarded(module, copies), above=module.above + copies * total)
 
 
 def _on_the_stack(module: ir.Module, active: frozenset[Storage]) -> bool:
@@ -166,7 +172,7 @@ def _on_the_stack(module: ir.Module, active: frozenset[Storage]) -> bool:
     )
 
 
-def _guarded(module: ir.Module) -> ir.Module:
+def _guarded(module: ir.Module, copies: int) -> ir.Module:
     """The module with a test in each recursive procedure that the stack has room for its words."""
 
     def room(block: ir.Block) -> int:
@@ -180,8 +186,8 @@ def _guarded(module: ir.Module) -> ir.Module:
     for name, p in procedures.items():
         if p.recursive:
             # Beside its arrays, a call saves each of its variables once, shadows included.
-            variables = 2 * sum(isinstance(node, ir.Local) for node in walk(p.body)) + 2 * len(p.params) + 64
-            limit = max(module.memory + module.stack - room(p.body) - variables, 0)
+            variables = sum(isinstance(node, ir.Local) for node in walk(p.body)) + len(p.params)
+            limit = max(module.memory + module.stack - room(p.body) - (1 + copies) * variables - 64, 0)
             test = ir.Test("ltu", ir.SP, ir.Const(limit))
             check = ir.Check(test, "RG0807", "calls within calls have filled the stack", p.span)
             procedures[name] = replace(p, body=(check, *p.body))

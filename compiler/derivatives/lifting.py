@@ -11,9 +11,10 @@ Trap: shadows of parameters are assumed to be anything, and no array's shadow is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import product
 
 from retrograd.compiler.derivatives.accumulators import Accumulator, Role, Roles, passed_roles, with_carriers
 from retrograd.compiler.derivatives.activity import Storage
@@ -54,7 +55,8 @@ class Lifting:
 
     `offset`: from a memory word to its shadow. `kept`: None erases the shadows of freed variables. `taken`: names in
     use. `anonymous`: shadows of array parameters are accessed as memory of any region, because the caller of the outermost
-    procedure passes no regions for them.
+    procedure passes no regions for them. `copies`: shadows of each active word, which share the words; shadow k of a memory word
+    lies (k + 1)·offset places on. All copies undergo the same steps, so the same of them are known to be zero: the first stands for all.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Lifting:
         anonymous: bool = False,
         roles: Roles | None = None,
         undone: Restoring | None = None,
+        copies: int = 1,
     ) -> None:
         self.module = module
         self.w = module.format
@@ -76,13 +79,14 @@ class Lifting:
         self.active = active
         self.offset = offset
         self.kept = kept
+        self._copies = range(copies)
         self.procedures: dict[str, ir.Procedure] = {}
         #: regions whose shadows are accessed as any memory: parameters that may be one array, given twice
         self.nameless = _given(module) if anonymous else _given_twice(module)
         self._anonymous = anonymous
         self._taken = {*module.procedures, *taken}
-        self._vars: dict[ir.Var, ir.Var] = {}
-        self._regions: dict[ir.Region, ir.Region] = {}
+        self._vars: dict[ir.Var, tuple[ir.Var, ...]] = {}
+        self._regions: dict[tuple[ir.Region, int], ir.Region] = {}
         self._labels: dict[tuple[str, bool, frozenset[tuple[Accumulator, Role]]], str] = {}
         self._accesses = AccessAnalysis(module)
         #: the variables in place of accumulators, and the accumulators of the block that is being lifted
@@ -99,24 +103,42 @@ class Lifting:
         return cell in self.active or (isinstance(cell, ir.Region) and None in self.active)
 
     def shadow(self, x: ir.Operand | None) -> ir.Var | None:
-        """The variable's shadow, None where it is not active."""
+        """The variable's shadow, the first of its copies; None where it is not active."""
+        found = self._shadows(x)
+        return found[0] if found else None
+
+    def _shadows(self, x: ir.Operand | None) -> tuple[ir.Var, ...]:
+        """All copies of the variable's shadow."""
         if not isinstance(x, ir.Var) or x not in self.active:
-            return None
+            return ()
         if x not in self._vars:
-            self._vars[x] = ir.Var(f"{x.name}.{self.mode.value}", ir.Kind.FIXED, x.span)
+            names = (f"{x.name}.{self._suffix(k)}" for k in self._copies)
+            self._vars[x] = tuple(ir.Var(name, ir.Kind.FIXED, x.span) for name in names)
         return self._vars[x]
 
-    def region(self, region: ir.Region) -> ir.Region:
-        """Where the shadows of the region's words lie."""
-        if region not in self._regions:
-            address = None if region.address is None else region.address + self.offset
-            name = f"{region.name}.{self.mode.value}"
-            self._regions[region] = ir.Region(name, region.size, address, None, region.span)
-        return self._regions[region]
+    def _suffix(self, copy: int) -> str:
+        return f"{self.mode.value}{copy + 1 if copy else ''}"
+
+    def region(self, region: ir.Region, copy: int = 0) -> ir.Region:
+        """The place of the shadows of the region's words."""
+        if (region, copy) not in self._regions:
+            address = None if region.address is None else region.address + self._away(copy)
+            name = f"{region.name}.{self._suffix(copy)}"
+            self._regions[region, copy] = ir.Region(name, region.size, address, None, region.span)
+        return self._regions[region, copy]
+
+    def _away(self, copy: int) -> int:
+        """The distance from a memory word to its shadow."""
+        return (copy + 1) * self.offset
+
+    def regions(self, regions: Iterable[ir.Region]) -> tuple[ir.Region, ...]:
+        """The shadows of those of the regions that are active."""
+        active = [r for r in regions if self.is_active(r)]
+        return tuple(self.region(r, k) for k in self._copies for r in active)
 
     def static_regions(self) -> tuple[ir.Region, ...]:
         """The shadows of the module's own regions."""
-        return tuple(self.region(r) for r in self.module.regions if self.is_active(r) and r.address is not None)
+        return self.regions(r for r in self.module.regions if r.address is not None)
 
     # ------------------------------------------------------------------ blocks
 
@@ -140,16 +162,13 @@ class Lifting:
             case ir.Op():
                 return self._op(node, zero)
             case ir.Local(var, _, span):
-                shadow = self.shadow(var)
-                if shadow is None:
-                    return [self._primal(node)]
-                zero.add(shadow)
-                return [self._primal(node), ir.Local(shadow, False, span)]
+                shadows = self._shadows(var)
+                zero.update(shadows[:1])
+                return [self._primal(node), *(ir.Local(shadow, False, span) for shadow in shadows)]
             case ir.Delocal(var, _, span):
-                shadow = self.shadow(var)
-                if shadow is None:
-                    return [self._primal(node)]
-                return [*self._freed(shadow, zero, span), ir.Delocal(shadow, False, span), self._primal(node)]
+                shadows = self._shadows(var)
+                freed = self._freed(shadows, zero, span)
+                return [*freed, *(ir.Delocal(shadow, False, span) for shadow in shadows), self._primal(node)]
             case ir.Within():
                 return self._within(node, zero)
             case ir.If(test, then, orelse, post, span):
@@ -187,13 +206,14 @@ class Lifting:
             # A shadow that one pass changes is not zero at the start of the next pass.
             zero &= after
 
-    def _freed(self, shadow: ir.Var, zero: set[Storage], span: Span | None) -> list[ir.Node]:
-        """Make the shadow zero."""
-        if shadow in zero:
-            zero.discard(shadow)
+    def _freed(self, shadows: Sequence[ir.Var], zero: set[Storage], span: Span | None) -> list[ir.Node]:
+        """Make the copies of a shadow zero."""
+        if not shadows or shadows[0] in zero:
+            zero.difference_update(shadows)
             return []
         if self.kept is None:
-            return [ir.Op(TABLE["erase"], shadow, span=span)]
+            return [ir.Op(TABLE["erase"], shadow, span=span) for shadow in shadows]
+        (shadow,) = shadows
         region, pointer = self.kept.region, self.kept.pointer
         room = f"{self.kept.words} cotangents are kept, and there is room for no more"
         return [
@@ -207,22 +227,10 @@ class Lifting:
     def _op(self, op: ir.Op, zero: set[Storage]) -> list[ir.Node]:
         table = cotangents if self.mode is Mode.COTANGENT else tangents
         found: Shadows = table(op.opcode, self.w)
-        moved: list[ir.Node] = []
-        together: list[tuple[LinearUpdate, Expr]] = []
-        for step in found.steps:
-            if isinstance(step, SelfUpdate):
-                moved += self._gains(op, together, zero)
-                moved += self._same(op, step.opcode, zero)
-                together = []
-                continue
-            value = self._value(op, step, zero)
-            if value is None:
-                continue
-            if together and not self._apart(op, step, together):
-                moved += self._gains(op, together, zero)
-                together = []
-            together.append((step, value))
-        moved += self._gains(op, together, zero)
+        before = zero.copy()
+        moved = self._moved(op, found, zero, 0)
+        for copy in self._copies[1:]:
+            moved += self._moved(op, found, before.copy(), copy)
         moved += self._promised(op, zero)
         if self._roles:
             role = self._roles.get(op.region if facts(op.opcode).stores else op.d)  # type: ignore[arg-type]
@@ -233,6 +241,25 @@ class Lifting:
             # The inverse of d ⊕= f(a) with its tangent restores both words, to the bit.
             moved = [self.restoring.add(node) for node in moved]
         return [own, *moved] if found.after else [*moved, own]
+
+    def _moved(self, op: ir.Op, found: Shadows, zero: set[Storage], copy: int) -> list[ir.Node]:
+        """The steps of the shadows in a copy."""
+        moved: list[ir.Node] = []
+        together: list[tuple[LinearUpdate, Expr]] = []
+        for step in found.steps:
+            if isinstance(step, SelfUpdate):
+                moved += self._gains(op, together, zero, copy)
+                moved += self._same(op, step.opcode, zero, copy)
+                together = []
+                continue
+            value = self._value(op, step, zero)
+            if value is None:
+                continue
+            if together and not self._apart(op, step, together):
+                moved += self._gains(op, together, zero, copy)
+                together = []
+            together.append((step, value))
+        return [*moved, *self._gains(op, together, zero, copy)]
 
     def _is_zero(self, op: ir.Op, p: str, zero: set[Storage]) -> bool:
         """Whether the shadow of the operand in the place is known to be zero."""
@@ -258,7 +285,9 @@ class Lifting:
         changed = {operand(op, s.place) for s in steps if s.place != "m"}
         return not any(operand(op, p) in changed for s in steps for p in s.sources if p != "m")
 
-    def _gains(self, op: ir.Op, gains: Sequence[tuple[LinearUpdate, Expr]], zero: set[Storage]) -> list[ir.Node]:
+    def _gains(
+        self, op: ir.Op, gains: Sequence[tuple[LinearUpdate, Expr]], zero: set[Storage], copy: int
+    ) -> list[ir.Node]:
         if not gains:
             return []
         places: dict[str, Location] = {"imm": ir.Const(self.w.wrap(op.imm))}
@@ -266,30 +295,31 @@ class Lifting:
             x = operand(op, p)
             if x is not None:
                 places[p] = x
-                shadow = self.shadow(x)
-                if shadow is not None:
-                    places[bar(p)] = shadow
+                shadows = self._shadows(x)
+                if shadows:
+                    places[bar(p)] = shadows[copy]
         if facts(op.opcode).memory:
             places["m"] = MemoryWord(op.a or ir.ZERO, op.imm, op.region)
-            places[bar("m")] = MemoryWord(op.a or ir.ZERO, op.imm + self.offset, self._in_region(op.region))
+            places[bar("m")] = MemoryWord(op.a or ir.ZERO, op.imm + self._away(copy), self._in_region(op.region, copy))
         wanted = [(places[bar(step.place)], step.operator, value) for step, value in gains]
-        for target, _, _ in wanted:
-            if isinstance(target, ir.Var):
-                zero.discard(target)
-            else:
+        for step, _ in gains:
+            if step.place == "m":
                 _changed(op.region, zero)
+            else:
+                zero.difference_update(self._shadows(operand(op, step.place)))
         return list(updates(wanted, places, self.w, op.span))
 
-    def _in_region(self, region: ir.Region | None) -> ir.Region | None:
-        return None if region is None or region in self.nameless else self.region(region)
+    def _in_region(self, region: ir.Region | None, copy: int) -> ir.Region | None:
+        return None if region is None or region in self.nameless else self.region(region, copy)
 
-    def _same(self, op: ir.Op, opcode: Opcode, zero: set[Storage]) -> list[ir.Node]:
+    def _same(self, op: ir.Op, opcode: Opcode, zero: set[Storage], copy: int) -> list[ir.Node]:
         """The opcode on shadows."""
         written = [p for p in opcode.writes if p != "br"]
         if all(self._is_zero(op, p, zero) for p in written):
             return []
         of = {p: self.shadow(operand(op, p)) for p in written if p != "m"}
-        d, a, b = (of.get(p, operand(op, p)) for p in ("d", "a", "b"))
+        own = {p: self._shadows(operand(op, p))[copy] for p, c in of.items() if c is not None}
+        d, a, b = (own.get(p, None if p in of else operand(op, p)) for p in ("d", "a", "b"))
         if opcode.name == "swap":
             x, y = of["d"], of["a"]
             assert x is not None
@@ -306,7 +336,9 @@ class Lifting:
                 zero.add(word)
         elif opcode.name != "neg":
             zero -= {c for c in of.values() if c is not None}
-        imm, region = (op.imm + self.offset, self._in_region(op.region)) if "m" in written else (op.imm, None)
+        imm, region = (
+            (op.imm + self._away(copy), self._in_region(op.region, copy)) if "m" in written else (op.imm, None)
+        )
         if opcode is not op.opcode:
             a = b = None
             imm = 0
@@ -316,11 +348,11 @@ class Lifting:
         """An instruction of the user's that frees a variable, or erases it."""
         if op.opcode.entry.name not in ("assertz", "erase"):
             return []
-        shadow = self.shadow(op.d)
-        if shadow is None or shadow in zero:
+        shadows = self._shadows(op.d)
+        if not shadows or shadows[0] in zero:
             return []
-        made = self._freed(shadow, zero, op.span)
-        zero.add(shadow)
+        made = self._freed(shadows, zero, op.span)
+        zero.add(shadows[0])
         return made
 
     # ------------------------------------------------------------------ calls
@@ -333,27 +365,29 @@ class Lifting:
         before: list[ir.Node] = []
         after: list[ir.Node] = []
         given: list[ir.Operand] = []
-        for index, (arg, param) in enumerate(zip(call.args, callee.params, strict=True)):
+        pairs = list(zip(call.args, callee.params, strict=True))
+        for copy, (index, (arg, param)) in product(self._copies, enumerate(pairs)):
             if self.shadow(param) is None:
                 continue
-            shadow = self.shadow(arg)
+            shadow = self._shadows(arg)[copy] if self.shadow(arg) is not None else None
             changes = self.mode is Mode.COTANGENT or index in callee.written
             if shadow is None or (changes and shadow in given):
                 # A constant, or a variable given twice: the updates of its shadow are gathered in a local.
-                gathered = ir.Var(f"{param.name}.{self.mode.value}", ir.Kind.FIXED, call.span)
+                gathered = ir.Var(f"{param.name}.{self._suffix(copy)}", ir.Kind.FIXED, call.span)
                 before.append(ir.Local(gathered, False, call.span))
                 if shadow is not None:
                     after.append(ir.Op(TABLE["fmov.add"], shadow, gathered, None, 0, call.span))
                 if changes:
-                    after += self._freed(gathered, set(), call.span)
+                    after += self._freed((gathered,), set(), call.span)
                 after.append(ir.Delocal(gathered, False, call.span))
                 given.append(gathered)
                 continue
             if changes:
                 zero.discard(shadow)
             given.append(shadow)
-        pairs = () if self._anonymous else zip(call.regions, callee.regions, strict=True)
-        regions = [self.region(r) for r, p in pairs if self.is_active(p)]
+        named = () if self._anonymous else zip(call.regions, callee.regions, strict=True)
+        passed = [r for r, param in named if self.is_active(param)]
+        regions = [self.region(r, k) for k in self._copies for r in passed]
         roles = passed_roles(call, callee, self._roles, self._accesses) if self._roles else {}
         own = [*([] if self.kept is None else [self.kept.pointer]), *self.sums.of(roles.values())]
         args = (*call.args, *given, *own)
@@ -371,11 +405,12 @@ class Lifting:
             label += "_"
         self._taken.add(label)
         self._labels[key] = label
-        shadows = [(i, c) for i, x in enumerate(p.params) if (c := self.shadow(x)) is not None]
+        active = [(i, x) for i, x in enumerate(p.params) if self.shadow(x) is not None]
+        shadows = [(i, self._shadows(x)[k]) for k in self._copies for i, x in active]
         own = [*([] if self.kept is None else [self.kept.pointer]), *self.sums.of(roles.values())]
         params = (*p.params, *(c for _, c in shadows), *own)
         named = () if self._anonymous else p.regions
-        regions = (*p.regions, *(self.region(r) for r in named if self.is_active(r)))
+        regions = (*p.regions, *self.regions(named))
         written = set(p.written)
         for at, (i, _) in enumerate(shadows, len(p.params)):
             if self.mode is Mode.COTANGENT or i in p.written:

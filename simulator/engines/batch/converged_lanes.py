@@ -34,7 +34,7 @@ def translate_converged(program: Program, variant: Variant, module: ModuleBuilde
 
         name(M, n, limit, report, stop, R, alive) -> all lanes, a bit for each, or 0
 
-    Raises NotImplementedError as `translate_lanes` does. It must be called with all lanes alive, and does not use R. Memory is left in any state where it returns 0.
+    Raises NotImplementedError as `translate_lanes` does. It runs all lanes, alive or not, and does not use R. Memory is left in any state where it returns 0.
     """
     check_lanes(program)
     alone = replace(variant, vector_loops=False)

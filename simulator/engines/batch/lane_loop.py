@@ -44,14 +44,14 @@ class LaneLoop(ArrayLoop):
         self._read_columns()
         report = code.variable(I64, "reports", count=REPORT * lanes, align=64)
         alive, good = code.variable(I64, "alive"), code.variable(I64, "good")
-        self.fits = code.variable(I1, "fits")
+        self.fits, self.other = code.variable(I1, "fits"), code.variable(I64, "other")
         #: how often converged lanes parted, less how often they did not
         parted = code.variable(I64, "parted", 0)
         every = (1 << lanes) - 1
         with code.counting(self.given["first"], lanes, lambda i: i.lt(last) & self._goes_on(), "instances") as i:
             self._begin(i, alive)
             good.store(0)
-            with code.when(alive.load().eq(every) & parted.load().lt(PARTED), "together"):
+            with code.when(alive.load().ne(0) & parted.load().lt(PARTED), "together"):
                 good.store(self._run_lanes(self.instance, report, alive))
                 agreed = good.load().eq(every)
                 parted.add(agreed.select(-1, code.constant(I64, 1)))
@@ -65,7 +65,7 @@ class LaneLoop(ArrayLoop):
         code.ret()
 
     def _begin(self, i: Value, alive: Pointer) -> None:
-        """Fill the memory of the pending instances from number i on; `alive` := their lanes."""
+        """Fill the memory of the pending instances from number i on; `alive` := their lanes. Other lanes are filled as one of these."""
         code, lanes = self.code, self.lanes
         alive.store(0)
         with code.loop(lanes, "begin") as self.lane:
@@ -75,10 +75,15 @@ class LaneLoop(ArrayLoop):
                 code.when(self.status[number].load().eq(PENDING), "fill"),
             ):
                 self._fill(number, self.fits)
-                alive.store(alive.load() | self.fits.load().to(I64) << self.lane)
-        with code.when(alive.load().ne(0), "shared"), self._words("shared") as (address, _):
-            word = self.shared[address].load()
-            self.memory.of(self.word.vector(lanes))[address].store(word.splat(lanes), 8)
+                with code.when(self.fits.load(), "fits"):
+                    alive.store(alive.load() | code.constant(I64, 1) << self.lane)
+                    self.other.store(number)
+        with code.when(alive.load().ne(0), "shared"):
+            with code.loop(lanes, "idle") as self.lane, code.unless(alive.load().shr(self.lane).to(I1), "copy"):
+                self._fill(self.other.load(), self.fits)
+            with self._words("shared") as (address, _):
+                word = self.shared[address].load()
+                self.memory.of(self.word.vector(lanes))[address].store(word.splat(lanes), 8)
 
     def _run_lanes(self, instances: Callee, report: Pointer, alive: Pointer) -> Value:
         """Run the living lanes. Returns the set of lanes that completed, a bit for each."""

@@ -34,6 +34,7 @@ from retrograd.differentiation.arguments import (
     refuse,
 )
 from retrograd.differentiation.gradient_requests import by_choice, choose
+from retrograd.differentiation.programs import most_copies
 from retrograd.differentiation.pullbacks import pullback_program, pulled_back
 from retrograd.functions.derived import Derived
 from retrograd.functions.execution import argument_words, execute
@@ -140,25 +141,34 @@ class _Rows:
         return logarithms(a.type, words[a.address : a.address + a.type.size], self.format)
 
     def back(self, groups: Sequence[Sequence[int]]) -> Iterator[Reals]:
-        """For each group of rows, Σ of these rows as the machine keeps them: by ln|x| for lognums x, by x for fixed x."""
-        y, program = self.y, pullback_program(self.compiled, self.request.backward)
-        ranges = {"seeds": (y.address + program.cotangents, y.type.size)}
-        kept = [(a.address + program.cotangents, a.type.size) for a in self.wanted]
+        """For each group of rows, Σ of these rows as the machine keeps them: by ln|x| for lognums x, by x for fixed x.
+
+        A run takes several groups, which share the words of the function.
+        """
+        y, backward = self.y, self.request.backward
+        program, copies = most_copies(lambda k: pullback_program(self.compiled, backward, k), len(groups))
+        away = [(k + 1) * program.cotangents for k in range(copies)]
+        ranges = {f"seeds.{k}": (y.address + offset, y.type.size) for k, offset in enumerate(away)}
+        kept = [(a.address + offset, a.type.size) for offset in away for a in self.wanted]
         one = 1 << (self.format.frac + self.scale)
         settings = RunSettings(engine=self.request.engine)
-        for some in pieces(groups, max(1, PIECE // max(1, y.type.size))):
-            seeds = np.zeros((len(some), y.type.size), dtype=np.uint64)
-            for row, group in zip(seeds, some, strict=True):
-                row[list(group)] = one
-            ran = program.run_rows(Loaded(ranges, seeds, self.initial), kept, (), settings)
+        together = [groups[i : i + copies] for i in range(0, len(groups), copies)]
+        for some in pieces(together, max(1, PIECE // max(1, y.type.size * copies))):
+            seeds = np.zeros((len(some), copies, y.type.size), dtype=np.uint64)
+            for row, run in zip(seeds, some, strict=True):
+                for seed, group in zip(row, run, strict=False):
+                    seed[list(group)] = one
+            ran = program.run_rows(Loaded(ranges, seeds.reshape(len(some), -1), self.initial), kept, (), settings)
             if ran.traps:
-                # The message is that of the single run.
-                group = some[min(ran.traps)]
-                given = {y.address + program.cotangents + i: one for i in group}
-                pulled_back(self.request, self.compiled, self.values, given)
+                # The message is that of the run of one group.
+                alone = pullback_program(self.compiled, backward)
+                for group in some[min(ran.traps)]:
+                    given = {y.address + alone.cotangents + i: one for i in group}
+                    pulled_back(self.request, self.compiled, self.values, given)
                 raise ran.traps[min(ran.traps)]
-            for words in ran.after:
-                yield from_words(words, np.ones(len(words)), self.scale, self.format)
+            for after, run in zip(ran.after, some, strict=True):
+                for words in np.split(after, copies)[: len(run)]:
+                    yield from_words(words, np.ones(len(words)), self.scale, self.format)
 
     def dense(self) -> dict[str, Any]:
         """∂y/∂x by the name of x."""

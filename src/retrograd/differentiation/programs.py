@@ -31,6 +31,8 @@ from retrograd.simulator.engines.batch.layout import Range
 from retrograd.simulator.machine import Machine, Trap
 
 T = TypeVar("T")
+#: shadows of a word that run beside one another, and instructions of a program up to which there are several
+COPIES, LONGEST = 4, 4000
 
 
 #: the instructions that a conditional program may execute
@@ -137,11 +139,11 @@ def kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], T]) -> T:
     return made
 
 
-def gradient_program(compiled: Compiled, backward: bool) -> DerivedProgram:
-    """(x, ȳ) -> (x, x̄) for all arguments; with `backward`, of the inverse."""
+def gradient_program(compiled: Compiled, backward: bool, copies: int = 1) -> DerivedProgram:
+    """(x, ȳ) -> (x, x̄) for all arguments; with `backward`, of the inverse. `copies`: of ȳ and x̄, beside one x."""
     regions = real_regions(compiled.lowered)
     module = _oriented(compiled, backward)
-    return _gradient(compiled, lambda forward: gradient(module, regions, regions, forward=forward))
+    return _gradient(compiled, lambda forward: gradient(module, regions, regions, forward=forward, copies=copies))
 
 
 def loss_gradient_program(
@@ -157,6 +159,16 @@ def loss_gradient_program(
     )
 
 
+def most_copies(program: Callable[[int], DerivedProgram], wanted: int) -> tuple[DerivedProgram, int]:
+    """(program(k), k): k shadows of each word, at most COPIES or as many as are wanted, and fewer where the program becomes too long."""
+    copies = min(COPIES, max(1, wanted))
+    while True:
+        found = program(copies)
+        if copies == 1 or len(found.compiled.program.code) <= LONGEST:
+            return found, copies
+        copies //= 2
+
+
 def tangent_program(compiled: Compiled, backward: bool) -> DerivedProgram:
     """(x, ẋ) -> (y, ẏ) for all arguments; with `backward`, of the inverse."""
     regions = real_regions(compiled.lowered)
@@ -165,9 +177,9 @@ def tangent_program(compiled: Compiled, backward: bool) -> DerivedProgram:
 
 
 def second_order_program(
-    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int
+    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int, copies: int = 1
 ) -> DerivedProgram:
-    """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint."""
+    """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint. `copies`: of ẋ, beside one x."""
     module = _oriented(compiled, backward)
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
     outputs = real_regions(compiled.lowered, [loss.name])
@@ -176,7 +188,7 @@ def second_order_program(
         first = gradient(module, inputs, outputs, loss=loss.address, scale=scale, forward=forward)
         reached = {r.address + first.offset for r in inputs if r.address is not None}
         cotangents = [r for r in first.module.regions if r.address in reached]
-        second = dual(first.module, inputs, cotangents, restoring=first.restoring)
+        second = dual(first.module, inputs, cotangents, restoring=first.restoring, copies=copies)
         return first, replace(second, results=first.results)
 
     first, second = made(False)

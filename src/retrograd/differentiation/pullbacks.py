@@ -102,9 +102,9 @@ class Pullback:
         return f"<pullback of {self._f.__name__}>"
 
 
-def pullback_program(compiled: Compiled, backward: bool) -> DerivedProgram:
-    """The gradient program (x, ȳ) -> (x, x̄) of a compiled function, made once."""
-    return kept(compiled, ("gradient", backward), lambda: gradient_program(compiled, backward))
+def pullback_program(compiled: Compiled, backward: bool, copies: int = 1) -> DerivedProgram:
+    """The gradient program (x, ȳ) -> (x, x̄) of a compiled function, made once. `copies`: see `gradient_program`."""
+    return kept(compiled, ("gradient", backward, copies), lambda: gradient_program(compiled, backward, copies))
 
 
 def pulled_back(request: Request, compiled: Compiled, values: list[Any], given: Mapping[int, int]) -> list[int]:

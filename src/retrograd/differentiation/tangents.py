@@ -42,6 +42,7 @@ from retrograd.differentiation.programs import (
     derivative_trap,
     execute_externals,
     kept,
+    most_copies,
     second_order_program,
     tangent_program,
 )
@@ -181,16 +182,19 @@ class _SecondOrder:
         loss = self.compiled.arguments[of.loss]
         need_loss(of.f, loss)
         self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
-        backward = of.run.backward
-        key = ("hvp", backward, loss.name, tuple(a.name for a in self.wanted), self.scale)
-        self.program = kept(
-            self.compiled, key, lambda: second_order_program(self.compiled, backward, self.wanted, loss, self.scale)
-        )
+        self._loss = loss
+        self.program = self._program(1)
         words = _words(self.compiled, self.values)
         self.words = {a.name: words[a.name] for a in self.wanted}
         self.sizes = {a.name: sizes(a.type, words[a.name], self.format) for a in self.wanted}
         self.vector: dict[str, Reals] = {}
         self.machine: Finished
+
+    def _program(self, copies: int) -> DerivedProgram:
+        """The second-order program for that many vectors at once, made once."""
+        of, backward = self.compiled, self.of.run.backward
+        key = ("hvp", backward, self._loss.name, tuple(a.name for a in self.wanted), self.scale, copies)
+        return kept(of, key, lambda: second_order_program(of, backward, self.wanted, self._loss, self.scale, copies))
 
     def vectors(self, given: Any) -> dict[str, Reals]:
         """One flat vector for each argument."""
@@ -235,36 +239,48 @@ class _SecondOrder:
         return change / size
 
     def columns(self) -> dict[str, dict[str, Reals]]:
-        """H times each unit vector, as rows: by argument, and by the argument of which the vector is an element."""
-        p = self.program
+        """H times each unit vector, as rows: by argument, and by the argument of which the vector is an element.
+
+        A run takes several vectors, which share the words and the cotangents of the function.
+        """
         execute_externals(self.of.run, self.compiled, self.values)
         memory = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
-        ranges = {z.name: (z.address + p.tangents, z.type.size) for z in self.wanted}
-        kept = [(a.address + p.cotangents + offset, a.type.size) for offset in (p.tangents, 0) for a in self.wanted]
-        width = sum(z.type.size for z in self.wanted)
-        out = {a.name: {z.name: np.empty((z.type.size, a.type.size)) for z in self.wanted} for a in self.wanted}
         units = [(z, i) for z in self.wanted for i in range(z.type.size)]
+        p, copies = most_copies(self._program, len(units))
+        away = [(k + 1) * p.tangents for k in range(copies)]
+        ranges = {(z.name, k): (z.address + away[k], z.type.size) for k in range(copies) for z in self.wanted}
+        kept = [(a.address + p.cotangents + offset, a.type.size) for offset in (0, *away) for a in self.wanted]
+        width = sum(n for _, n in ranges.values())
+        out = {a.name: {z.name: np.empty((z.type.size, a.type.size)) for z in self.wanted} for a in self.wanted}
         firsts = dict(zip(ranges, accumulate((n for _, n in ranges.values()), initial=0), strict=False))
-        for some in pieces(units, max(1, PIECE // max(1, width))):
+        named = {f"{name}.{k}": found for (name, k), found in ranges.items()}
+        groups = [units[i : i + copies] for i in range(0, len(units), copies)]
+        for some in pieces(groups, max(1, PIECE // max(1, width))):
             rows = np.zeros((len(some), width), dtype=np.uint64)
-            vectors = []
-            for row, (z, i) in zip(rows, some, strict=True):
-                vectors.append(np.eye(1, z.type.size, i)[0])
-                given = _given(self.compiled, z, vectors[-1], self.words[z.name], 0, "vector")
-                for address, word in given.items():
-                    row[firsts[z.name] + address - z.address] = word
-            ran = p.run_rows(Loaded(ranges, rows, memory), kept, (), RunSettings(engine=self.of.run.engine))
+            for row, group in zip(rows, some, strict=True):
+                for k, (z, i) in enumerate(group):
+                    given = _given(self.compiled, z, _unit(z, i), self.words[z.name], 0, "vector")
+                    for address, word in given.items():
+                        row[firsts[z.name, k] + address - z.address] = word
+            ran = p.run_rows(Loaded(named, rows, memory), kept, (), RunSettings(engine=self.of.run.engine))
             if ran.traps:
-                z, i = some[min(ran.traps)]
-                self.run({z.name: np.eye(1, z.type.size, i)[0]})  # the message is that of the single run
+                # The message is that of the run of one vector.
+                for z, i in some[min(ran.traps)]:
+                    self.run({z.name: _unit(z, i)})
                 raise ran.traps[min(ran.traps)]
             ends = np.cumsum([n for _, n in kept])[:-1]
-            for after, (z, i), vector in zip(ran.after, some, vectors, strict=True):
-                words = np.split(after, ends)
-                for k, a in enumerate(self.wanted):
-                    own = vector if a is z else None
-                    out[a.name][z.name][i] = self._product(a, words[k], words[k + len(self.wanted)], own)
+            for after, group in zip(ran.after, some, strict=True):
+                words = iter(np.split(after, ends))
+                slopes = {a.name: next(words) for a in self.wanted}
+                for z, i in group:
+                    for a in self.wanted:
+                        own = _unit(z, i) if a is z else None
+                        out[a.name][z.name][i] = self._product(a, next(words), slopes[a.name], own)
         return out
+
+
+def _unit(z: Argument, i: int) -> Reals:
+    return np.eye(1, z.type.size, i)[0]
 
 
 def _compiled(request: Request, args: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], Compiled]:

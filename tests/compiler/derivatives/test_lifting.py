@@ -374,6 +374,42 @@ def test_the_dual_is_the_transpose_of_the_gradient(first: int, routes: ModuleTyp
         assert routes.compare(case.module, case.regions, case.memory, seed=seed) == "ended"
 
 
+@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(10, 300, 10))])
+def test_shadows_in_several_copies_are_those_of_several_runs(first: int) -> None:
+    """Copy k of the shadows ends as in a run of its own, for tangents, cotangents, and tangents of the gradient program."""
+    for seed in range(first, first + 10):
+        case = Numbers(3000 + seed)
+        rng = random.Random(seed)
+        copies = rng.randint(2, 4)
+        given = [random_shadows(rng, case.regions) for _ in range(copies)]
+        n = len(case.memory)
+        back = gradient(case.module, case.regions, case.regions)
+        both = [r for r in back.module.regions if r.address is not None and r.address < 2 * n]
+        for make, module, regions, size in (
+            (gradient, case.module, case.regions, n),
+            (dual, case.module, case.regions, n),
+            (dual, back.module, both, 2 * n),
+        ):
+            many, one = make(module, regions, regions, copies=copies), make(module, regions, regions)
+            assert many.offset == one.offset
+            seeds = {i + k * many.offset: x for k, some in enumerate(given) for i, x in some.items()}
+            ran = Ran(many.module, with_shadows(many, case.memory, seeds))
+            assert ran.trap is None
+            for k, some in enumerate(given):
+                alone = Ran(one.module, with_shadows(one, case.memory, some))
+                assert alone.trap is None
+                shadows = slice((k + 1) * one.offset, (k + 1) * one.offset + size)
+                assert ran.memory[shadows] == alone.memory[one.offset : one.offset + size], (seed, k)
+                assert ran.memory[:size] == alone.memory[:size]
+
+
+def test_copies_are_not_kept() -> None:
+    case = Numbers(1)
+    for settings in ({"keep": 4}, {"loss": 0}):
+        with pytest.raises(ValueError, match="several copies"):
+            gradient(case.module, case.regions, case.regions, copies=2, **settings)
+
+
 @pytest.mark.parametrize("first", [0, pytest.param(10, marks=pytest.mark.slow)])
 def test_tangents_are_differences(first: int) -> None:
     """J ẋ = (P(x + hẋ) − P(x − hẋ)) / 2h, P run on the machine."""

@@ -110,8 +110,9 @@ def test_rows_are_as_the_machine_runs_them(
         assert ran.rows[i].tolist() == (row if i in ran.failed else words)
         assert ran.cycles is not None
         assert i in ran.failed or (ran.steps[i], ran.cycles[i]) == (steps, cycles)
-    # Lanes diverge at every pass. Where they can, none is given up that comes to its end.
-    assert ran.given_up == {1: 0, 4: len(rows), 8: len(ran.failed)}[lanes]
+    # Lanes diverge at every pass. Where they can, none is given up that comes to its end; else only single ones converge.
+    least, most = {1: (0, 0), 4: (len(rows) // 2, len(rows)), 8: (len(ran.failed), len(ran.failed))}[lanes]
+    assert least <= ran.given_up <= most
 
 
 #: M[0] += M[1] · (M[2] + M[3] + … + M[9]), with a counter and an address that are the same in all instances
