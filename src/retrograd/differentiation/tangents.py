@@ -280,7 +280,8 @@ class _SecondOrder:
 
 
 def _unit(z: Argument, i: int) -> Reals:
-    return np.eye(1, z.type.size, i)[0]
+    vector: Reals = np.eye(1, z.type.size, i)[0]
+    return vector
 
 
 def _compiled(request: Request, args: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], Compiled]:
