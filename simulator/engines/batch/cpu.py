@@ -10,7 +10,6 @@ the trap.
 from __future__ import annotations
 
 import ctypes
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -42,7 +41,7 @@ from retrograd.simulator.engines.batch.layout import (
     width,
 )
 from retrograd.simulator.engines.batch.results import ResultArray
-from retrograd.simulator.engines.llvm.jit import jit_compiler
+from retrograd.simulator.engines.llvm.jit import cores, jit_compiler
 from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.words import address_of, zeros
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts
@@ -99,13 +98,6 @@ class RowResults(RowCounts):
     #: the kept words, one row for each instance. The row of a failed instance holds its given words if the same words are kept
     #: as given, else zeros
     rows: WordMatrix
-
-
-def cores() -> int:
-    """The processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def run_batch(

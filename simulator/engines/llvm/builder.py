@@ -219,10 +219,14 @@ class Callee(NamedTuple):
 
 
 class VectorUnit(NamedTuple):
-    """`lanes`: words of 64 bits that an instruction handles. `masks`: memory is read and written in some lanes only."""
+    """`lanes`: words of 64 bits that an instruction handles. `masks`: memory is read and written in some lanes only.
+
+    `threads`: a second thread can wait for rows of a loop.
+    """
 
     lanes: int
     masks: bool
+    threads: bool = False
 
 
 class ModuleBuilder:

@@ -6,6 +6,7 @@ generate the code, the processor and LLVM's version.
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterable
@@ -34,6 +35,11 @@ PASSES = (
 )
 
 
+def cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class JitCompiler:
     """LLVM for the processor of this process. There is one for a process: `jit_compiler()`."""
 
@@ -55,8 +61,6 @@ class JitCompiler:
         self._linked: dict[str, dict[str, int]] = {}
         self._libraries = 0
         self._keep: list[Any] = []
-        version = f"{llvmlite.__version__} {llvm.llvm_version_info} {self.triple} {self.cpu} {self._features}"
-        self._digest = sha256(version.encode()).hexdigest()
         arm = platform.machine().lower() in ("aarch64", "arm64")
         x86 = platform.machine().lower() in ("x86_64", "amd64")
         #: the convention of calls between handlers: only arguments stay in registers, where the target has such a convention
@@ -71,9 +75,11 @@ class JitCompiler:
         #: instances that take different ways gain, too: memory is read and written in some lanes only
         self.diverging = wide
         #: the vector unit for the loops of a single run
-        self.vector_unit = (
-            VectorUnit(8, True) if wide else VectorUnit(4, True) if "+avx2" in features else VectorUnit(2, False)
-        )
+        threads = sys.platform != "win32" and cores() > 1
+        narrow = VectorUnit(4, True, threads) if "+avx2" in features else VectorUnit(2, False)
+        self.vector_unit = VectorUnit(8, True, threads) if wide else narrow
+        version = f"{llvmlite.__version__} {llvm.llvm_version_info} {self.triple} {self.cpu} {self._features}"
+        self._digest = sha256(f"{version} {self.vector_unit}".encode()).hexdigest()
 
     def module(self) -> ModuleBuilder:
         """A new module for this processor."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from retrograd.simulator.engines.state.snapshot import restore, snapshot
 from retrograd.simulator.engines.state.words import ArrayWords, zeros
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
+from retrograd.simulator.engines.translator.team import second_thread
 from retrograd.simulator.engines.translator.translations import (
     LoadedTranslation,
     Translated,
@@ -226,7 +228,11 @@ class NativeEngine:
         control[Slot.LEFT], control[Slot.LOG], control[Slot.LOGGED] = left, log.ctypes.data, 0
         control[TranslatedSlot.STOP] = 0
         run, arguments = Translated(found.address), (*self._arguments(machine), counts.ctypes.data)
-        interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, code, run, *arguments)
+        control[TranslatedSlot.TEAM] = 0
+        with ExitStack() as threads:
+            if not at_once and left > BRIEF and found.shares_rows:
+                control[TranslatedSlot.TEAM] = threads.enter_context(second_thread()).ctypes.data
+            interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, code, run, *arguments)
         left = int(control[Slot.LEFT])
         if at_once and code.pending:
             code.count((steps - left) * tiering.policy.costs.first_code_step)

@@ -67,8 +67,35 @@ class TranslatedSlot(IntEnum):
     NODE = len(Slot) + 1
     #: set by Python to stop the code at the next safepoint
     STOP = len(Slot) + 2
+    #: the address of the words of TeamSlot; 0 without a second thread
+    TEAM = len(Slot) + 3
     #: first of the words of ACCOUNT as they were at the last safepoint
-    SAVED = len(Slot) + 3
+    SAVED = len(Slot) + 4
+
+
+class TeamSlot(IntEnum):
+    """Words that two threads of translated code share: rows of a loop, see `translator/parallel_loops.py`."""
+
+    STATE = 0
+    FUNCTION = 1
+    MEMORY = 2
+    WORDS = 3
+    REGISTERS = 4
+    DELTAS = 5
+    FIRST = 6
+    LAST = 7
+    PASSES = 8
+    #: the row that failed, or LAST
+    RESULT = 9
+
+
+class TeamState(IntEnum):
+    """Whose turn it is: the second thread's in WORK."""
+
+    IDLE = 0
+    WORK = 1
+    DONE = 2
+    QUIT = 3
 
 
 #: the account of dropped cotangents

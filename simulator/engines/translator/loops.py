@@ -19,45 +19,39 @@ analysis relies, that different bases do not overlap, and that the words are sma
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from retrograd.isa.encoding import Instruction
-from retrograd.isa.entries import REGISTER_FIELDS, Mode
-from retrograd.isa.expr import ONE, ZERO, Expr, const, half, inputs, place
+from retrograd.isa.entries import REGISTER_FIELDS
+from retrograd.isa.expr import ZERO, Expr, const, half, inputs, place
 from retrograd.isa.folds.matching import is_truth, product_tested_by, sum_tested_by
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.llvm.instructions import MODES, Step, step
+from retrograd.simulator.engines.llvm.instructions import MODES, step
 from retrograd.simulator.engines.translator.affine import AffineForms, Bounds, Form, Intervals
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
+from retrograd.simulator.engines.translator.symbolic_pass import (
+    Base,
+    GuardAndWords,
+    Refusal,
+    SymbolicPass,
+    Word,
+    register,
+)
 
 #: the width of words in lanes
 WIDTH = 64
 #: instructions with more nodes are functions of their own, and stay scalar
 MOST_NODES = 40
-#: bits of the words of a loop that are tried: with fewer, more checks need not be made
-BOUNDS = (63, 61, 58, 55, 52, 49, 46, 43, 40, 37)
+#: bits of the words of a loop below which no bound is tried: with fewer bits, more checks need not be made
+FEWEST_BITS = 34
+#: rows of an outer loop whose order of adding to a word may change
+SPREAD = 3
 #: distances between addresses of a chunk lie far below
 FAR = 1 << 48
 #: of this number of words, one may lie apart from that of the next pass: it costs as much as in scalar code
 MOST_SCATTERED = 8
 #: rounds in which registers are found that begin each pass with the same constant
 ROUNDS = 4
-
-
-class Refusal(Exception):
-    """The loop stays scalar; the argument is the reason."""
-
-
-@dataclass(frozen=True, order=True)
-class Base:
-    """The part of an address that is made of registers: (register, coefficient), …"""
-
-    terms: tuple[tuple[int, int], ...]
-
-
-#: where a word lies: base + offset
-Word = tuple[Base, int]
 
 
 @dataclass
@@ -84,6 +78,8 @@ class VectorLoop:
     stores: dict[Word, Expr] = field(default_factory=dict)
     #: word -> the tree that a pass adds to it; several passes of a chunk may add to the same word
     sums: dict[Word, Expr] = field(default_factory=dict)
+    #: every written word -> the tree that a pass adds to it, if passes only add, and read no word that they write
+    additions: dict[Word, Expr] = field(default_factory=dict)
     strides: dict[Base, int] = field(default_factory=dict)
     #: pairs of bases whose words must not overlap
     apart: list[tuple[Base, Base]] = field(default_factory=list)
@@ -92,7 +88,7 @@ class VectorLoop:
     after_closing: Expr = ZERO
     landing: list[Expr] = field(default_factory=list)
     #: guards that are checked in each lane, with the words of their instruction
-    guards: list[tuple[Expr, dict[str, Expr]]] = field(default_factory=list)
+    guards: list[GuardAndWords] = field(default_factory=list)
     #: inputs that must be numbers of `bits` bits and a sign
     bits: int = 63
     bounded: set[str] = field(default_factory=set)
@@ -179,83 +175,6 @@ def _lasting_constants(flow: Flow) -> dict[int, int]:
     return {r: int(e.param) for r, e in env.items() if r not in later and e.op == "const" and isinstance(e.param, int)}
 
 
-def register(r: int) -> str:
-    """The name of the input that stands for a register at the beginning of a pass."""
-    return f"r{r}"
-
-
-class _Pass:
-    """One pass, evaluated symbolically."""
-
-    def __init__(self, flow: Flow, steps: Mapping[int, Step], forms: AffineForms, given: Mapping[int, int]) -> None:
-        self.flow, self.steps, self.forms, self.given = flow, steps, forms, given
-        self.registers: dict[int, Expr] = {}
-        self.read: set[int] = set()
-        self.memory: dict[Word, Expr] = {}
-        self.loads: dict[Word, str] = {}
-        self.accesses: dict[int, Word] = {}
-        #: bases of words that are written, also of words that are put back
-        self.stored: set[Base] = set()
-        self.guards: list[tuple[Expr, dict[str, Expr]]] = []
-        self.erased = 0
-
-    def word(self, r: int) -> Expr:
-        found = self.registers.get(r)
-        if found is None:
-            found = const(self.forms.w.signed(self.given[r])) if r in self.given else place(register(r))
-            self.registers[r] = found
-        return found
-
-    def execute(self, at: int, modes: Iterable[Mode]) -> None:
-        i, found = self.flow.code[at], self.steps[at]
-        words, address = self._words(i, found)
-        if address is not None:
-            self.accesses[at] = address
-        self.guards += [(tree, words) for mode in modes for tree in found.guards[mode]]
-        after = {p: self.forms.normal(tree, words) for p, tree in found.after.items()}
-        for p, tree in after.items():
-            if p in REGISTER_FIELDS:
-                self.registers[getattr(i, REGISTER_FIELDS[p])] = tree
-            else:
-                assert address is not None
-                self.memory[address] = tree
-                self.stored.add(address[0])
-        self.erased += len(found.erases)
-
-    def branch(self, at: int, br: int) -> tuple[Expr, list[Expr]]:
-        """(BR behind the branch, the guards of the branch)"""
-        i, found = self.flow.code[at], self.steps[at]
-        if found.after.keys() != {"br"} or found.memory:
-            raise Refusal("a branch of the loop changes registers")
-        words = self._words(i, found)[0] | {"br": const(br)}
-        return self.forms.normal(found.after["br"], words), [
-            self.forms.normal(tree, words) for tree in found.guards["always"]
-        ]
-
-    def _words(self, i: Instruction, found: Step) -> tuple[dict[str, Expr], Word | None]:
-        words = {"imm": const(i.imm)} if "imm" in found.reads else {}
-        for p in REGISTER_FIELDS.keys() & found.reads:
-            words[p] = self.word(getattr(i, REGISTER_FIELDS[p]))
-        address = None
-        if found.memory:
-            address = self._address(self.forms.sum(self.word(i.ra), const(i.imm)))
-            if address not in self.memory:
-                name = self.loads[address] = f"m{len(self.loads)}"
-                self.memory[address] = place(name)
-            words["m"] = self.memory[address]
-        return words, address
-
-    def _address(self, tree: Expr) -> Word:
-        form = dict(self.forms.form(tree))
-        offset = form.pop(ONE, 0)
-        terms = []
-        for atom, k in form.items():
-            if atom.op != "input" or not str(atom.param).startswith("r"):
-                raise Refusal("an address depends on a word of memory or on a product")
-            terms.append((int(str(atom.param)[1:]), k))
-        return Base(tuple(sorted(terms))), offset
-
-
 class _Analysis:
     def __init__(
         self,
@@ -306,7 +225,7 @@ class _Analysis:
 
     def _guess(self) -> bool:
         """Evaluate a pass; whether registers were found that are taken to hold constants from now on."""
-        self.run = _Pass(self.flow, self.steps, self.forms, self.loop.constants)
+        self.run = SymbolicPass(self.flow, self.steps, self.forms, self.loop.constants)
         for at in self.addresses:
             self.run.execute(at, self.modes)
         in_addresses = {r for base, _ in self.run.loads for r, _ in base.terms}
@@ -379,12 +298,17 @@ class _Analysis:
             added = self.forms.sum(tree, entry, -1)
             if str(entry.param) not in added.inputs:
                 sums[word] = added
+        #: words to which rows of an outer loop may add in another order
+        self.spread: list[Word] = []
         #: words to which two passes of a chunk may add
         self.met: dict[Word, list[Word]] = {}
         for word in written:
             self._compare(word, written, sums)
         loop.sums = {word: sums[word] for word in self.met}
         loop.stores = {word: tree for word, tree in written.items() if word not in self.met}
+        names = {loop.loads[word] for word in written}
+        if not loop.accumulators and sums.keys() == written.keys() and not names & inputs(*sums.values()):
+            loop.additions = dict(sums)
         bases = list(loop.strides)
         loop.apart = [(x, y) for k, x in enumerate(bases) for y in bases[:k] if {x, y} & run.stored]
 
@@ -421,18 +345,18 @@ class _Analysis:
     def _checks(self) -> None:
         """The bound of the words for which the fewest checks are left."""
         loop = self.loop
-        best: tuple[int, int, list[tuple[Expr, dict[str, Expr]]]] | None = None
         names = {*loop.loads.values(), *(register(r) for r in self.run.registers)}
         names -= {register(r) for r in loop.inductions}
-        for bits in BOUNDS:
-            intervals = self._intervals(bits, names)
-            left = [guard for guard in self.run.guards if not self._holds(guard, intervals)]
-            if best is None or len(left) < best[0]:
-                best = len(left), bits, left
-            if not left:
-                break
-        assert best is not None
-        _, loop.bits, loop.guards = best
+        least, left = self._least_checks(names)
+        if loop.additions:
+            # Rows of an outer loop may add in another order, too.
+            self.spread = [word for word in loop.additions for _ in range(SPREAD)]
+            wide, more = self._least_checks(names)
+            if more:
+                self.spread, loop.additions = [], {}
+            else:
+                least, left = wide, more
+        loop.bits, loop.guards = least, left
         for tree, words in loop.guards:
             used = [words[name] for name in inputs(tree)]
             if self.alone & inputs(*used):
@@ -443,9 +367,27 @@ class _Analysis:
             kept = set(map(id, loop.guards))
             proven = [guard for guard in self.run.guards if id(guard) not in kept]
             trees = [words[name] for tree, words in proven for name in inputs(tree)]
-            relied = inputs(*trees, *loop.sums.values(), *loop.accumulators.values())
+            relied = inputs(*trees, *loop.sums.values(), *loop.accumulators.values(), *loop.additions.values())
             loop.bounded = {name for name in relied if name.startswith("m") or int(name[1:]) not in loop.inductions}
         loop.intervals = self._intervals(loop.bits, loop.bounded)
+
+    def _least_checks(self, names: Collection[str]) -> tuple[int, list[GuardAndWords]]:
+        """(the most bits of words for which as few checks are left as for the fewest bits, these checks)"""
+
+        def left(bits: int) -> list[GuardAndWords]:
+            intervals = self._intervals(bits, names)
+            return [guard for guard in self.run.guards if not self._holds(guard, intervals)]
+
+        low, high = FEWEST_BITS, WIDTH
+        best = left(low)
+        while high - low > 1:
+            middle = WIDTH - 1 if high == WIDTH else (low + high) // 2
+            found = left(middle)
+            if len(found) == len(best):
+                low, best = middle, found
+            else:
+                high = middle
+        return low, best
 
     def _intervals(self, bits: int, names: Collection[str]) -> Intervals:
         """Bounds of trees where these inputs are numbers of that many bits and a sign."""
@@ -454,17 +396,21 @@ class _Analysis:
         bounds = dict.fromkeys(names, some)
         first = Intervals(self.forms, bounds)
         # Terms of sums do not depend on partial sums, so their bounds are those of single passes.
-        for word, others in self.met.items():
-            bounds[loop.loads[word]] = self._widened(some, [first.of(loop.sums[other]) for other in others])
-        for r, added in loop.accumulators.items():
-            bounds[register(r)] = self._widened(some, [first.of(added)] * (loop.lanes - 1))
+        # A sum that was tested may hold terms that come later in the program's order.
+        sizes = [max(map(abs, first.of(loop.additions[word]))) for word in self.spread]
+        spread = [(-size, size) for size in sizes]
+        for word in dict.fromkeys((*self.met, *self.spread)):
+            terms = [first.of(loop.sums[other]) for other in self.met.get(word, ())]
+            bounds[loop.loads[word]] = self._widened(some, terms + spread)
+        for r, tree in loop.accumulators.items():
+            bounds[register(r)] = self._widened(some, [first.of(tree)] * (loop.lanes - 1))
         return Intervals(self.forms, bounds)
 
     def _widened(self, bounds: Bounds, added: list[Bounds]) -> Bounds:
         """Bounds of a partial sum, for every order of its terms."""
         return bounds[0] + sum(min(low, 0) for low, _ in added), bounds[1] + sum(max(high, 0) for _, high in added)
 
-    def _holds(self, guard: tuple[Expr, dict[str, Expr]], intervals: Intervals) -> bool:
+    def _holds(self, guard: GuardAndWords, intervals: Intervals) -> bool:
         tree, words = guard
         if tree.op == "and" and is_truth(tree):
             return all(self._holds((part, words), intervals) for part in tree.args)

@@ -16,7 +16,15 @@ from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS, Mode, bar
 from retrograd.isa.expr import Expr
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.llvm.builder import PURE, FunctionBuilder, ModuleBuilder, Operand, Pointer, Value
+from retrograd.simulator.engines.llvm.builder import (
+    PURE,
+    FunctionBuilder,
+    ModuleBuilder,
+    Operand,
+    Pointer,
+    Value,
+    VectorUnit,
+)
 from retrograd.simulator.engines.llvm.instructions import MODES, Step, step
 from retrograd.simulator.engines.llvm.trees import Trees
 from retrograd.simulator.engines.llvm.types import GLOBAL, I1, I64, POINTER, Type, integer, pointer, storage, structure
@@ -24,6 +32,8 @@ from retrograd.simulator.engines.state.control_block import ACCOUNT, Exit, Slot,
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
 from retrograd.simulator.engines.translator.loops import find_vector_loops
+from retrograd.simulator.engines.translator.parallel_loops import find_parallel_loops
+from retrograd.simulator.engines.translator.row_sharing import ParallelLoopEmitter
 from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
 
 #: nodes of an instruction's trees from which on it is a function, called where it occurs
@@ -85,6 +95,7 @@ class Translator:
         self.exit = self.code.block("exit")
         #: loops by the node at which their body begins
         self.vector_loops: dict[Node, VectorLoopEmitter] = {}
+        self.parallel_loops: dict[Node, ParallelLoopEmitter] = {}
 
     def _parameters(self) -> dict[str, Type]:
         p = POINTER
@@ -126,9 +137,7 @@ class Translator:
         self.cycles = code.variable(I64, "cycles", 0)
         self.slots = self._register_slots()
         if variant.vector_loops and self.module.vector_unit is not None:
-            for finding in find_vector_loops(self.flow, variant, self.module.vector_unit.lanes):
-                if finding.loop is not None:
-                    self.vector_loops[finding.loop.start] = VectorLoopEmitter(self, finding.loop)
+            self._find_loops(self.module.vector_unit)
         if whole:
             #: of dropped cotangents; a batch has none
             slots = (Slot.WAY, *ACCOUNT)
@@ -136,6 +145,14 @@ class Translator:
             self._save_account()
         if self.ghosts:
             self.ghosts.begin()
+
+    def _find_loops(self, unit: VectorUnit) -> None:
+        findings = find_vector_loops(self.flow, self.variant, unit.lanes)
+        found = [finding.loop for finding in findings if finding.loop is not None]
+        self.vector_loops = {loop.start: VectorLoopEmitter(self, loop) for loop in found}
+        if self.variant.whole and unit.masks and unit.threads:
+            for k, rows in enumerate(find_parallel_loops(self.flow, found)):
+                self.parallel_loops[rows.start] = ParallelLoopEmitter(self, rows, k)
 
     def _register_slots(self) -> dict[str, Pointer]:
         """The memory of each register, and of its cotangent, while the function runs."""
@@ -195,6 +212,8 @@ class Translator:
             self._safepoint(node)
         if self.ghosts and self.ghosts.skips(node):
             return
+        if node in self.parallel_loops:
+            self.parallel_loops[node].emit()
         if node in self.vector_loops:
             self.vector_loops[node].emit()
         at = run[0]

@@ -19,6 +19,8 @@ from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Flow, Variant, flow_of
+from retrograd.simulator.engines.translator.loops import find_vector_loops
+from retrograd.simulator.engines.translator.parallel_loops import find_parallel_loops
 from retrograd.simulator.engines.translator.translate import translate
 
 Translated = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, *[ctypes.c_void_p] * 3)
@@ -29,12 +31,24 @@ class LoadedTranslation:
     """A program's code for a variant."""
 
     flow: Flow
+    variant: Variant
     code: TieredCode
 
     @property
     def address(self) -> int:
         """The address of the fastest code that is loaded."""
         return self.code.address
+
+    @cached_property
+    def shares_rows(self) -> bool:
+        """A second thread can execute a part of its loops."""
+        unit = jit_compiler().vector_unit
+        if not (unit.threads and unit.masks and self.variant.vector_loops):
+            return False
+        loops = [
+            found.loop for found in find_vector_loops(self.flow, self.variant, unit.lanes) if found.loop is not None
+        ]
+        return any(True for _ in find_parallel_loops(self.flow, loops))
 
     @cached_property
     def executed(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -100,4 +114,4 @@ def _translation_of(
         price,
     )
     _loaded.add((code, w, table, variant, level))
-    return LoadedTranslation(flow_of(program, variant), found)
+    return LoadedTranslation(flow_of(program, variant), variant, found)

@@ -26,7 +26,8 @@ from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.translator.affine import Intervals
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
-from retrograd.simulator.engines.translator.loops import WIDTH, Base, VectorLoop, Word, register
+from retrograd.simulator.engines.translator.loops import WIDTH, VectorLoop
+from retrograd.simulator.engines.translator.symbolic_pass import Base, Word, register
 
 #: bytes of a word
 _BYTES = WIDTH // 8
