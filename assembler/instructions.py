@@ -66,6 +66,8 @@ class Forms(NamedTuple):
     by_name: dict[str, Form]
     #: opcode -> pairs of fields that must not name one register
     distinct: dict[int, tuple[DistinctFields, ...]]
+    #: mnemonic -> opcode, of instructions whose last operand is a target
+    branches: dict[str, Opcode]
 
 
 _FORMS: dict[int, Forms] = {}
@@ -81,7 +83,8 @@ def forms_of(table: Table) -> Forms:
             for way in ("goto", "from"):
                 forms[f"{way}.{name}"] = _form(table, table[f"{way}.{base}"], mirrored=True)
         distinct = {o.code: distinct_fields(o) for o in table}
-        known = _FORMS[id(table)] = Forms(table, forms, distinct)
+        branches = {name: form.opcode for name, form in forms.items() if "target" in form.operands}
+        known = _FORMS[id(table)] = Forms(table, forms, distinct, branches)
     return known
 
 
@@ -121,7 +124,7 @@ class Instructions:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.symbols = layout.symbols
-        _, self.forms, self.distinct = forms_of(layout.table)
+        _, self.forms, self.distinct, self.branches = forms_of(layout.table)
         #: mnemonic -> (its bits, a table for each operand)
         self._encoders: dict[str, tuple[int, tuple[OperandTable, ...]]] = {}
         self._tables: dict[tuple[str, bool, int], OperandTable] = {}
@@ -129,7 +132,10 @@ class Instructions:
     # ------------------------------------------------------------ by tables
 
     def look_up(self, name: str, operands: Sequence[str]) -> int | None:
-        """The encoding of an instruction that is one word, the same on every line; None for any other, and for any fault."""
+        """The encoding of an instruction that is one word, the same on every line; None for any other, and for any fault.
+
+        The target of a branch may be a label: the encoding lacks its distance, and `label_of` gives the fixup.
+        """
         encoder = self._encoders.get(name) or self._encoder(name)
         if encoder is None:
             return None
@@ -157,6 +163,11 @@ class Instructions:
                 return None
         return word
 
+    def label_of(self, name: str, target: str, end: int) -> Fixup | None:
+        """The fixup of a branch that `look_up` has encoded, whose target ends at a column; None where the target is a distance."""
+        text = target.strip()
+        return None if text[0] == "." else self.layout.later(text, end - len(text), self.branches[name])
+
     def forget(self) -> None:
         """Empty the tables: the format has changed, and with it the bits of constants."""
         for table in self._tables.values():
@@ -178,7 +189,7 @@ class Instructions:
 
         def operand(part: str) -> int | None:
             bits, fixup = self._operand(opcode, kind, part, 0)
-            return bits if fixup is None else None
+            return bits if fixup is None or kind == "target" else None
 
         def operand_or_constant(part: str) -> int | None:
             bits = self.symbols.plain_field(part)

@@ -50,57 +50,65 @@ class Parser:
                 hit = None if layout.in_data else known.get(line)
                 if hit is None:
                     sources.line = number
-                    hit = self._first_time(line)
-                if hit is not None:
+                    self._first_time(line)
+                else:
                     word, column, end = hit
                     code.append(word)
                     spans.append((index, number, column, end))
                 if len(code) > MAX_CODE:
                     raise sources.stop("RG0116", f"more than {MAX_CODE} instructions", Span(name, number))
 
-    def _first_time(self, line: str) -> tuple[int, int, int] | None:
-        """Read a line that is not known. An encoding is returned, and anything else is carried out, or its fault reported."""
+    def _first_time(self, line: str) -> None:
+        """Carry out a line that is not known, or report its fault."""
         try:
-            found = self._by_tables(line)
-            if found is None:
+            if not self._by_tables(line):
                 self._line(line)
-            return found
         except TextFault as e:
             hint = e.hint
             if e.name:
                 hint = nearest(e.name, self.symbols.names()) or "define it above: its value is needed here"
             self.sources.report(self.sources.position(e.start, e.end), e, hint)
-            return None
 
-    def _by_tables(self, line: str) -> tuple[int, int, int] | None:
-        """(word, column, end) of an instruction whose operands are in the tables; None for any other line, and for a fault of it.
+    def _by_tables(self, line: str) -> bool:
+        """Append an instruction whose operands are in the tables. False for any other line, and for a fault of the instruction.
 
         A `;` or a comma in quotes is taken for the end of an operand here. The operand then has an unpaired quote, and is in no table.
         Raises TextFault for the label of an instruction that the tables encode.
         """
-        if self.layout.in_data:
-            return None
+        layout, instructions = self.layout, self.instructions
+        if layout.in_data:
+            return False
         body = line.partition(";")[0].rstrip()
         words = body.split(None, 1)
         if len(words) != 2:
-            return None
+            return False
         name, rest = words
+        label = None
         if name[-1] == ":":
             label, words = name[:-1], rest.split(None, 1)
             if len(words) != 2 or not is_name(label):
-                return None
+                return False
             name, rest = words
-            word = self.instructions.look_up(name, rest.split(","))
-            if word is None:
-                return None
-            start = body.index(label)
-            self.layout.define_label(label, start)
-            return word, body.index(name, start + len(label)) + 1, len(body) + 1
-        word = self.instructions.look_up(name, rest.split(","))
+        operands = rest.split(",")
+        word = instructions.look_up(name, operands)
         if word is None:
-            return None
-        encoded = self.known_lines[line] = word, body.index(name) + 1, len(body) + 1
-        return encoded
+            return False
+        end = len(body)
+        if label is None:
+            start = body.index(name)
+        else:
+            at = body.index(label)
+            layout.define_label(label, at)
+            start = body.index(name, at + len(label))
+        if name in instructions.branches:
+            fixup = instructions.label_of(name, operands[-1], end)
+            layout.emit(word, self.sources.position(start, end), fixup)
+            return True
+        layout.code.append(word)
+        layout.spans.append((self.sources.file.index, self.sources.line, start + 1, end + 1))
+        if label is None:
+            self.known_lines[line] = word, start + 1, end + 1
+        return True
 
     def _line(self, line: str) -> None:
         found = parts_of(line)

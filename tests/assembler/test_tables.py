@@ -139,6 +139,14 @@ def test_instructions_without_labels_are_in_the_tables(w: str) -> None:
             assert parser.instructions.look_up(mnemonic, operands.split(",")) == rg.encode(i)
 
 
+def test_branches_to_labels_are_in_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "start\ntop: from.ne r1, r0, end\nneg r2\nend: goto.ne r1, r2, top\nfinish\n"
+    expected = outcome(text, "Q32.32")
+    # Without operands are `start` and `finish` alone.
+    monkeypatch.setattr(Instructions, "encode", lambda self, form, line: self.layout.emit_named(line.name))
+    assert outcome(text, "Q32.32")[0] == expected[0]
+
+
 def test_a_change_of_the_format_empties_the_tables() -> None:
     parser = Parser(rg.TABLE, rg.Format(), ())
     text = "muli.add r1, r2, 300\n"
