@@ -118,9 +118,16 @@ def discarding_cotangents(compiled: Compiled) -> Compiled:
     return replace(compiled, options=replace(compiled.options, cotangents=True), module=module, emitted=emitted)
 
 
-def emit_optimised(module: Module, level: int) -> Emitted:
-    """The program of a module, with operands in memory from level 1 on; derivatives are taken of the module without them."""
-    return emit(use_memory_operands(substitute_erased(module)) if level else module)
+def emit_optimised(module: Module, level: int, *, derived: bool = False) -> Emitted:
+    """The program of a module, with operands in memory from level 1 on; derivatives are taken of the module without them.
+
+    `derived`: erasures in the module are the compiler's own, and may be left out.
+    """
+    if not level:
+        return emit(module)
+    if derived:
+        module = substitute_erased(module)
+    return emit(use_memory_operands(module, erased=derived))
 
 
 def real_regions(lowered: Lowered, names: Collection[str] | None = None) -> list[Region]:

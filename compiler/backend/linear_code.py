@@ -2,7 +2,7 @@
 
     if t: A else: B, p    →   goto.¬t 1;  A;  goto 2;  from 1;  B;  from.p 2
     while t: A, p         →   from.p 1;  goto.¬t 2;  A;  goto 1;  from 2
-    check t               →   from.¬t 1;  goto.(0 ≠ 0) 1
+    check t               →   from.¬t 1;  goto.(0 ≠ 0) 1          check x = 0   →   assertz x        of integers
 
 A number names the pair that two branches form.
 Correct in both directions because the list of an inverse statement is the inverse of the list. Later stages walk the list once;
@@ -24,6 +24,10 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 _ADD, _SUB, _ASSERT = TABLE["mov.add"], TABLE["mov.sub"], TABLE["assertz"]
+
+
+#: An `assertz` would discard the cotangents of other variables.
+_WITHOUT_COTANGENT = (ir.Kind.INT, ir.Kind.BOOL, ir.Kind.ADDRESS)
 
 
 class Branch(NamedTuple):
@@ -79,6 +83,8 @@ class _Lowering:
             case ir.External():
                 # The mark is an instruction that does nothing, so that every machine has a place to stop at.
                 add(Step(node, node, span, depth))
+            case ir.Check(ir.Test("eq", ir.Var() as var, ir.ZERO)) if var.kind in _WITHOUT_COTANGENT:
+                add(Step(ir.Op(_ASSERT, var), node, span, depth))
             case ir.Check(test):
                 # Forward the `from` traps if its condition holds, since no jump comes; backward it then jumps
                 # to the `goto`, which traps because its own condition never holds.

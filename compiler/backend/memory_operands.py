@@ -28,12 +28,15 @@ from retrograd.isa.words import Format
 _MOST = 7
 
 
-def use_memory_operands(module: ir.Module) -> ir.Module:
-    """Let instructions access memory where that saves bringing a word into a register."""
+def use_memory_operands(module: ir.Module, *, erased: bool = False) -> ir.Module:
+    """Let instructions access memory where that saves bringing a word into a register.
+
+    `erased`: also where the copy of the word, or the zero behind it, is then erased.
+    """
     accesses = AccessAnalysis(module)
 
     def rewrite(body: ir.Block) -> ir.Block:
-        chooser = _Chooser(accesses, module.format)
+        chooser = _Chooser(accesses, module.format, erased)
         body = _apart(body, set())
         chooser.survey(body, 1)
         chooser.choose()
@@ -81,7 +84,7 @@ def _put_back(fetch: ir.Op, life: list[ir.Node]) -> ir.Block:
     last = life[-2]
     if len(life) < 4 or not isinstance(last, ir.Op):
         return ()
-    erased = last.opcode.name == "erase"
+    erased = _erases(last)
     if erased and fetch.opcode.name == "ld.add":
         return tuple(life[-2:])
     # After an exchange an erasure finds zero.
@@ -90,9 +93,14 @@ def _put_back(fetch: ir.Op, life: list[ir.Node]) -> ir.Block:
     return tuple(life[-3 if erased else -2 :]) if same else ()
 
 
+def _erases(node: ir.Node) -> bool:
+    return isinstance(node, ir.Op) and node.opcode.name == "erase"
+
+
 class _Chooser:
-    def __init__(self, accesses: AccessAnalysis, w: Format) -> None:
+    def __init__(self, accesses: AccessAnalysis, w: Format, erased: bool) -> None:
         self.accesses = accesses
+        self.erased = erased
         self.w = w
         #: variable -> the statements that name it, since it became live
         self.lives: dict[ir.Operand | None, list[_Use]] = {}
@@ -126,7 +134,7 @@ class _Chooser:
                     if checked or first is None or not isinstance(fetch, ir.Op):
                         continue
                     last = _put_back(fetch, [use.node for use in self.lives[var]])
-                    if last:
+                    if last and (self.erased or not _erases(last[-2])):
                         ends = made[var], fetch, *last
                         self.fetched.append(
                             _Fetched(fetch, self.lives[var], ends, block[first + 1 : i], (), 2 * weight)

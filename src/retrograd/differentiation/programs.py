@@ -211,5 +211,5 @@ def _oriented(compiled: Compiled, backward: bool) -> Module:
 
 def _emitted(compiled: Compiled, derived: Differentiated) -> Compiled:
     # A derived program may pass the marks of `rg.external` blocks several times: see `execute_externals`.
-    emitted = replace(emit_optimised(derived.module, compiled.options.level), externals={})
+    emitted = replace(emit_optimised(derived.module, compiled.options.level, derived=True), externals={})
     return replace(compiled, module=derived.module, emitted=emitted)

@@ -52,7 +52,7 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
     plain = found.message.partition(" (at pc")[0]
     code, message, span, hint = found.code, plain, context.source.span(trap.pc), None
     match node:
-        case Check(_, code_, _, span_) if found.code == "RG0406":
+        case Check(_, code_, _, span_) if found.code in ("RG0406", "RG0407"):
             code, span, message = code_, span_ or span, context.check(node)
         case Local(var) | Delocal(var) if found.code == "RG0407":
             code, message = context.dirty(node, var, trap.value or 0)
@@ -320,10 +320,20 @@ class _TrapContext:
         seen = set(re.findall(r"\w+", text))
         out: dict[str, str] = {}
         operands = ((node.d, i.rd), (node.a, i.ra), (node.b, i.rb))
+        region = node.region
+        memory = region is not None and region.size == 1 and region.name in seen and node.opcode.entry.name != "ld"
+        if memory and region is not None and "m" in node.opcode.writes:
+            out[region.name] = self._word(i)
         for operand, register in operands if self.trap.diagnostics[0].code == "RG0404" else operands[1:]:
             if isinstance(operand, Var) and operand.span != node.span and operand.name in seen:
                 out[operand.name] = self.shown(self.machine.registers[register], operand.kind)
+        if memory and region is not None:
+            out.setdefault(region.name, self._word(i))
         return ", ".join(f"`{name}` is {value}" for name, value in out.items())
+
+    def _word(self, i: Instruction) -> str:
+        """The fixed-point number in memory that an instruction accesses."""
+        return self.shown(self.machine.memory[(self.machine.registers[i.ra] + i.imm) & self.w.mask], Kind.FIXED)
 
     # ------------------------------------------------------------------ the source
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 
 import pytest
@@ -742,8 +743,9 @@ def fetched(name: str, *body: Node, a: Operand = AT, more: Block = ()) -> Within
     return Within((Local(T), op(name, T, a, imm=3, region=WORDS), *more), body)
 
 
-def with_operands(*nodes: Node) -> Block:
-    return after(use_memory_operands, *nodes, regions=(WORDS, OTHERS), memory=64)
+def with_operands(*nodes: Node, erased: bool = False) -> Block:
+    run = partial(use_memory_operands, erased=erased)
+    return after(run, *nodes, regions=(WORDS, OTHERS), memory=64)
 
 
 def accessed(name: str, d: Operand | None = None, b: Operand | None = None) -> Op:
@@ -811,12 +813,14 @@ def test_an_exchanged_word_whose_variable_is_erased() -> None:
     exchange, erase = accessed("exch", T), op("erase", T)
     for use, made in ((op("fmov.add", y, T), accessed("fld.add", y)), (op("fmov.add", T, y), accessed("fst.add", b=y))):
         for end in ((exchange, Delocal(T)), (exchange, erase, Delocal(T))):
-            assert with_operands(Local(T), exchange, use, *end) == (made,)
+            assert with_operands(Local(T), exchange, use, *end, erased=True) == (made,)
     # An erasure in place of the exchange loses the word.
     lost = (Local(T), exchange, op("fmov.add", y, T), erase, Delocal(T))
-    assert with_operands(*lost) == lost
+    assert with_operands(*lost, erased=True) == lost
     copy = (Local(T), accessed("ld.add", T), op("fmov.add", y, T), erase, Delocal(T))
-    assert with_operands(*copy) == (accessed("fld.add", y),)
+    assert with_operands(*copy, erased=True) == (accessed("fld.add", y),)
+    # An erasure of the user's stays.
+    assert with_operands(*copy) == copy
 
 
 # ---------------------------------------------------------------- temporaries that are erased
