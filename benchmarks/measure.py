@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from retrograd.simulator.engines import tiering
+
 #: least duration of a spell: a shorter task is repeated within it
 SPELL = 2e-3
 #: variables that limit the libraries of peers to one thread; they are read when the library is imported
@@ -42,23 +44,30 @@ class Spent(NamedTuple):
     minimum: float
 
 
-def seconds(tasks: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Spent]:
-    """Seconds of each task. The tasks take turns, so that a slow spell of the machine affects all of them."""
+def seconds(
+    tasks: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] | None = None
+) -> dict[str, Spent]:
+    """Seconds of each task, by the wall's clock or another. The tasks take turns, so that a slow spell of the machine affects all of them."""
     spent: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
-            spent[name].append(_taken(task))
+            spent[name].append(_taken(task, clock))
     return {name: Spent(statistics.median(times), min(times)) for name, times in spent.items()}
 
 
-def _taken(task: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+def _taken(task: Callable[[], object], clock: Callable[[], float] | None) -> float:
+    now = clock or time.perf_counter
+    begun = now()
     task()
-    return time.perf_counter() - begun
+    return now() - begun
 
 
 def timed(
-    tasks: Mapping[str, Callable[[], object]], repeats: int, budget: float = float("inf"), spell: float = SPELL
+    tasks: Mapping[str, Callable[[], object]],
+    repeats: int,
+    budget: float = float("inf"),
+    spell: float = SPELL,
+    clock: Callable[[], float] | None = None,
 ) -> dict[str, Spent]:
     """`seconds` of tasks of any length: a short task is repeated within a spell, a task beyond the budget is timed once only.
 
@@ -68,14 +77,14 @@ def timed(
     rounds: dict[str, int] = {}
     once: dict[str, Spent] = {}
     for name, task in tasks.items():
-        taken = _taken(task)
+        taken = _taken(task, clock)
         if taken > budget:
             once[name] = Spent(taken, taken)
             continue
-        taken = _taken(task)
+        taken = _taken(task, clock)
         if taken * repeats > budget >= taken:
             # The first run may compile code: an engine compiles once the batches of a program have taken long enough.
-            taken = _taken(task)
+            taken = _taken(task, clock)
         rounds[name] = max(1, int(spell / taken)) if taken > 0 else 1
         if taken * repeats > budget:
             once[name] = Spent(taken, taken)
@@ -85,9 +94,21 @@ def timed(
             task()
 
     spells = {n: functools.partial(repeated, task, rounds[n]) for n, task in tasks.items() if n not in once}
-    found = seconds(spells, repeats)
+    found = seconds(spells, repeats, clock)
     many = {name: Spent(s.median / rounds[name], s.minimum / rounds[name]) for name, s in found.items()}
     return {name: once.get(name) or many[name] for name in tasks}
+
+
+@contextmanager
+def optimised() -> Iterator[None]:
+    """Optimised code at once, and for lanes too, in this block: what is timed is not code that a better one is about to replace."""
+    costs = tiering.policy.costs
+    before = costs.wait, costs.lanes
+    costs.wait, costs.lanes = float("inf"), 0.0
+    try:
+        yield
+    finally:
+        costs.wait, costs.lanes = before
 
 
 @contextmanager

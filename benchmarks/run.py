@@ -267,7 +267,7 @@ def _problem(problem: Problem, peers: Sequence[Peer], sizes: Sizes, say: Say) ->
     ready = {(s.what, s.name): s for one in asked for s in one.systems if s.status == "timed"}
     say(f"{problem.size}: timing {len(ready)} systems", False)
     tasks = {f"{what} by {name}": s.call for (what, name), s in ready.items() if s.call is not None}
-    spent = timed(tasks, REPEATS[not sizes.quick], BUDGET[not sizes.quick])
+    spent = timed(tasks, REPEATS[not sizes.quick], BUDGET[not sizes.quick], clock=time.process_time)
     for (what, name), s in ready.items():
         s.spent = spent[f"{what} by {name}"]
     return {
@@ -403,7 +403,7 @@ def _point(problem: Problem, peers: Sequence[Peer], slow: set[tuple[str, str]], 
         ]  # fmt: skip
     others = [s for s in others if s.call is not None]
     calls |= {f"{s.what} by {s.name}": s.call for s in others if s.call is not None}
-    spent = timed(calls, 3, BUDGET[not sizes.quick] / 2)
+    spent = timed(calls, 3, BUDGET[not sizes.quick] / 2, clock=time.process_time)
     out: dict[str, Any] = {"extent": problem.extent, "tasks": {}}
     for what, (program, first) in programs.items():
         evaluations = program.evaluations or problem.evaluations

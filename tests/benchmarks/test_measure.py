@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 
 import pytest
 from retrograd.benchmarks import measure
-from retrograd.benchmarks.measure import Row, one_core
+from retrograd.benchmarks.measure import Row, one_core, optimised
 from retrograd.benchmarks.memory import Place, peaks
+from retrograd.simulator.engines import tiering
 
 
 class Clock:
@@ -82,6 +84,14 @@ def test_one_core_and_back() -> None:
         assert os.environ["OMP_NUM_THREADS"] == "1"
     assert os.sched_getaffinity(0) == before
     assert os.environ.get("OMP_NUM_THREADS") == threads
+
+
+def test_optimised_code_is_waited_for_and_the_policy_restored() -> None:
+    costs = tiering.policy.costs
+    before = dataclasses.replace(costs)
+    with optimised():
+        assert tiering.policy.costs.wait > 1e9
+    assert costs == before
 
 
 def test_peak_memory_is_that_of_a_process_of_its_own() -> None:
