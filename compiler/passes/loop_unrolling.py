@@ -6,7 +6,7 @@ Benefit: the instructions of a pass that vanish once i is a constant: the contro
 that depend on i only, loads from constant arrays. Arrays that are accessed at constants only then become scalars.
 Cost: the program grows by all passes but one, and takes longer to compile. A loop is unrolled if it stays short (`short`
 instructions in all), or if at least `share` of a pass vanishes and the loop comes to at most `most` instructions. `growth` bounds
-what the second rule adds to a program.
+the instructions that the second rule adds to a program.
 Condition: no instruction names i in a place where only a register can stand. Each pass gets locals of its own.
 Traps: unchanged.
 """

@@ -122,7 +122,7 @@ class BackgroundCompiler:
 def serve(level: int) -> None:
     """The program of the other process: a module from stdin, its object code to stdout."""
     if hasattr(os, "nice"):
-        os.nice(10)
+        os.nice(5)
     text = sys.stdin.buffer.read().decode()
     code = jit_compiler().compile(text, level)
     sys.stdout.buffer.write(code)
