@@ -47,11 +47,10 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     elif len(program.code) > LONGEST_FOR_LANES:
         raise NotImplementedError("the code for lanes is several times as long")
     else:
-        variant = replace(variant, ghosts=None)
         translate_converged(program, variant, module, lanes, "converged")
         if jit_compiler().diverging:
             # Without masks, lanes that diverge take longer than instances alone.
-            translate_lanes(program, variant, module, lanes, "diverging")
+            translate_lanes(program, replace(variant, ghosts=None), module, lanes, "diverging")
         emit_lane_loop(module, program.format, "converged", "diverging", "batch", lanes)
     return module.text()
 

@@ -27,6 +27,7 @@ from retrograd.simulator.engines.llvm.instructions import Step
 from retrograd.simulator.engines.llvm.types import I64
 from retrograd.simulator.engines.state.control_block import Exit
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
+from retrograd.simulator.engines.translator.mirrors import written
 
 
 def translate_converged(program: Program, variant: Variant, module: ModuleBuilder, lanes: int, name: str) -> None:
@@ -121,6 +122,16 @@ class ConvergedTranslator(VectorTranslator):
             found = self.cached[slot] = (self.wide_slots if slot in self.apart else self.slots)[slot].load()
         return found
 
+    def _variables(self, slot: str) -> list[Pointer]:
+        return [self.slots[slot], self.wide_slots[slot]]
+
+    def _compared(self, slot: str, nodes: list[Node]) -> int:
+        # The vector is stored with each scalar, so it is always there.
+        return int(any(slot in self.uniformity.at[node] for node in nodes))
+
+    def _pending(self) -> Value:
+        return self.bad.load() | self._bits(self.bad_lanes.load()).ne(0)
+
     def _flush(self) -> None:
         for slot in sorted(self.dirty):
             value = self.cached[slot]
@@ -134,6 +145,8 @@ class ConvergedTranslator(VectorTranslator):
             if found:
                 variable.store(self.code.any([variable.load(), *found]))
         self.failed.clear()
+        if self.ghosts:
+            self.ghosts.flush()
 
     def _words(self, i: Instruction, found: Step) -> dict[str, Value]:
         words = super()._words(i, found)
@@ -174,7 +187,7 @@ class ConvergedTranslator(VectorTranslator):
             super()._address(i)
             return
         self.uniform = None
-        address = self._read(slot) + i.imm
+        address = self.unchecked = self._read(slot) + i.imm
         inside = address.ltu(self.given["n"])
         self.failed.append(~inside)
         self.first = self.address = inside.select(address, self.given["n"])
@@ -221,6 +234,10 @@ class Uniformity:
         self._steering |= self._addresses
         # A register with numbers of the user's is not the same in all lanes.
         self._addresses -= checked
+        #: the registers that are put back where an uncompute block is skipped
+        self._put_back = {
+            g: {f"r{r}" for at in range(g.start, g.end) for r in written(flow.code[at])} for g in flow.ghosts
+        }
         self.at = self._solve()
 
     def kind(self, at: int, is_wide: Callable[[str], bool]) -> Kind:
@@ -249,12 +266,20 @@ class Uniformity:
             varying = set(found[node])
             for at in flow.blocks[node]:
                 self._transfer(at, varying)
+            ghost = flow.skipped(node)
+            if ghost is not None:
+                # The registers that the compute block writes are as before it.
+                kept = found.get((ghost.start, False), frozenset())
+                varying = (varying - self._put_back[ghost]) | (kept & self._put_back[ghost])
             for to in flow.successors[node]:
                 before = found.get(to)
                 joined = frozenset(varying) if before is None else before | varying
                 if joined != before:
                     found[to] = joined
                     todo.append(to)
+                    todo += [
+                        (g.undo, False) for g in flow.ghosts if (g.start, False) == to and (g.undo, False) in found
+                    ]
         return found
 
     def _transfer(self, at: int, varying: set[str]) -> None:

@@ -67,12 +67,12 @@ class VectorTranslator(Translator):
         """`self.address` := the address in each lane, or `self.first`, if that is the same in all; `self.uniform`: whether it is."""
         self.uniform: Value | None = None
         if i.ra in self.zeros:
-            at = self.code.constant(I64, i.imm)
+            at = self.unchecked = self.code.constant(I64, i.imm)
             inside = at.ltu(self.given["n"])
             self.failed.append(self._set_of((~inside).to(self.mask, "sext")))
             self.first = self.address = inside.select(at, self.given["n"])
             return
-        address = self._read(f"r{i.ra}") + i.imm
+        address = self.unchecked = self._read(f"r{i.ra}") + i.imm
         inside = address.ltu(self.beyond)
         self.failed.append(~inside)
         self.address = inside.select(address, self.beyond)

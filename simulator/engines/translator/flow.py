@@ -168,6 +168,10 @@ class Flow:
         """The regions that a compute block stores to."""
         return sorted(region for region in self._stored(ghost) if region is not None)
 
+    def skipped(self, node: Node) -> Mirror | None:
+        """The pair whose uncompute block is skipped at the node."""
+        return next((g for g in self.ghosts if (g.undo, False) == node), None)
+
     def stores_between(self, ghost: Mirror) -> list[int]:
         """The addresses of stores, and of skipped blocks, that can run between a compute block and its uncompute block."""
         seen: set[Node] = set()

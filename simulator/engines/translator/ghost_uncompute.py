@@ -66,15 +66,19 @@ class Translation(Protocol):
     memories: dict[str, Pointer]
     blocks: Mapping[Node, Block]
     left: Pointer
-    bad: Pointer
     cycles: Pointer
     longest: int
     fails: bool
 
-    @property
-    def slots(self) -> dict[str, Pointer]: ...
-
     def _leave(self, why: Exit, at: int) -> None: ...
+
+    def _variables(self, slot: str) -> list[Pointer]: ...
+
+    def _compared(self, slot: str, nodes: list[Node]) -> int: ...
+
+    def _in_all(self, truth: Value) -> Value: ...
+
+    def _pending(self) -> Value: ...
 
 
 class GhostUncompute:
@@ -130,12 +134,8 @@ class GhostUncompute:
         self._armed = {g: code.variable(I1, "armed", 0) for g in self._flow.ghosts}
         self._left = {g: code.variable(I64, "ghost.left", 0) for g in self._flow.ghosts}
         self._cycles = {g: code.variable(I64, "ghost.cycles", 0) for g in self._flow.ghosts}
-        self._before = {
-            (g, r): code.variable(to.stored, f"before.r{r}", 0) for g in self._flow.ghosts for r in self._written[g]
-        }
-        self._after = {
-            (g, r): code.variable(to.stored, f"after.r{r}", 0) for g in self._flow.ghosts for r in self._registers[g]
-        }
+        self._before = {(g, r): self._copies(f"before.r{r}", r) for g in self._flow.ghosts for r in self._written[g]}
+        self._after = {(g, r): self._copies(f"after.r{r}", r) for g in self._flow.ghosts for r in self._registers[g]}
         self._words: dict[tuple[Mirror, Region], Pointer] = {}
         for g in self._flow.ghosts:
             for region in self._copied[g]:
@@ -146,6 +146,21 @@ class GhostUncompute:
         if end:
             with code.unless(code.constant(I64, end).leu(to.given["n"]), "small"):
                 to._leave(Exit.UNCOMPUTE, next(iter(self._flow.blocks))[0])
+
+    def _copies(self, name: str, register: int) -> list[Pointer]:
+        """Variables for the words that a register's variables hold at some moment."""
+        variables = self._to._variables(f"r{register}")
+        return [self._to.code.variable(v.element, name, 0) for v in variables]
+
+    def _keep(self, copies: list[Pointer], register: int) -> None:
+        for copy, variable in zip(copies, self._to._variables(f"r{register}"), strict=True):
+            copy.store(variable.load())
+
+    def _same(self, ghost: Mirror, register: int) -> Value:
+        """Whether the register has the word that it had at the end of the compute block."""
+        to, slot = self._to, f"r{register}"
+        which = to._compared(slot, [(ghost.end, False), (ghost.undo, False)])
+        return to._in_all(self._after[ghost, register][which].load().eq(to._variables(slot)[which].load()))
 
     def skips(self, node: Node) -> bool:
         """At the beginning of a node. True where it is an uncompute block, which is then behind."""
@@ -167,7 +182,7 @@ class GhostUncompute:
         if to.variant.cycles:
             self._cycles[ghost].store(to.cycles.load())
         for r in self._written[ghost]:
-            self._before[ghost, r].store(to.slots[f"r{r}"].load())
+            self._keep(self._before[ghost, r], r)
         for region in self._copied[ghost]:
             self._copy(to.memories["m"][region[0]], self._words[ghost, region], region[1])
         for counter, source, twice in self._flow.counted_twice:
@@ -181,7 +196,7 @@ class GhostUncompute:
         if to.variant.cycles:
             self._cycles[ghost].store(to.cycles.load() - self._cycles[ghost].load())
         for r in self._registers[ghost]:
-            self._after[ghost, r].store(to.slots[f"r{r}"].load())
+            self._keep(self._after[ghost, r], r)
         for counter, source, twice in self._flow.counted_twice:
             if twice == ghost and to.variant.whole:
                 self._counts[counter].store(self._count(source).load() - self._counts[counter].load())
@@ -191,10 +206,10 @@ class GhostUncompute:
         left = to.left.load() - self._left[ghost].load()
         brief = left.lt(to.longest)
         if to.fails:
-            brief = brief | to.bad.load()
+            brief = brief | to._pending()
         with code.when(brief, "brief", likely=False):
             to._leave(Exit.LIMIT, ghost.undo)
-        same = [self._after[ghost, r].load().eq(to.slots[f"r{r}"].load()) for r in self._registers[ghost]]
+        same = [self._same(ghost, r) for r in self._registers[ghost]]
         holds = code.all([self._armed[ghost].load(), ~self.strayed.load(), *same])
         with code.unless(holds, "execute"):
             to._leave(Exit.UNCOMPUTE, ghost.undo)
@@ -202,7 +217,8 @@ class GhostUncompute:
         if to.variant.cycles:
             to.cycles.add(self._cycles[ghost].load())
         for r in self._written[ghost]:
-            to.slots[f"r{r}"].store(self._before[ghost, r].load())
+            for copy, variable in zip(self._before[ghost, r], to._variables(f"r{r}"), strict=True):
+                variable.store(copy.load())
         for region in self._copied[ghost]:
             self._copy(self._words[ghost, region], to.memories["m"][region[0]], region[1])
         for counter, _, twice in self._flow.counted_twice:
@@ -216,7 +232,7 @@ class GhostUncompute:
         return self._to.given["counts"].of(I64)[counter]
 
     def _copy(self, source: Pointer, target: Pointer, words: int) -> None:
-        code, size = self._to.code, self._to.stored.bits // 8
+        code, size = self._to.code, self._to.stored.bits // 8 * self._to.stored.lanes
         copy = code.module.declare("llvm.memcpy.p0.p0.i64", VOID, POINTER, POINTER, I64, I1, pure=False)
         code.call(copy, Value(code, POINTER, target.name), Value(code, POINTER, source.name), size * words, 0)
 
@@ -226,7 +242,8 @@ class GhostUncompute:
         """The check that an access lies in its region."""
         region = self._checked.get(at)
         if region is not None:
-            self._strays.append((address - region[0]).geu(region[1]))
+            inside = (address - region[0]).ltu(region[1])
+            self._strays.append(~self._to._in_all(inside))
 
     def regions_in(self, accesses: Mapping[int, tuple[T, int]]) -> set[tuple[T, Region]]:
         """Of accesses, each with (base, offset): the regions in which words of a base must lie."""

@@ -191,6 +191,22 @@ class Translator:
             control[word].store(value)
         code.ret(why)
 
+    def _variables(self, slot: str) -> list[Pointer]:
+        """The variables that hold a register: one, unless it is the same in all lanes at some places only."""
+        return [self.slots[slot]]
+
+    def _compared(self, slot: str, nodes: list[Node]) -> int:
+        """Which of the variables holds the register at the beginning of all these nodes."""
+        return 0
+
+    def _in_all(self, truth: Value) -> Value:
+        """Whether the truth holds in every lane."""
+        return truth
+
+    def _pending(self) -> Value:
+        """Whether a check has failed."""
+        return self.bad.load()
+
     def _leave(self, why: Exit, at: int) -> None:
         """Stop before the instruction at the address, with BR as its slot holds it."""
         self.node.store(at)
