@@ -36,6 +36,8 @@ from retrograd.simulator.engines.translator.parallel_loops import find_parallel_
 from retrograd.simulator.engines.translator.row_sharing import ParallelLoopEmitter
 from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
 
+#: instructions of a block of LLVM's: its code generator takes time that grows faster than a block does
+LONGEST_BLOCK = 128
 #: nodes of an instruction's trees from which on it is a function, called where it occurs
 OUT_OF_LINE = 40
 #: place -> the letter of its register file, and the field that names the register
@@ -243,7 +245,9 @@ class Translator:
         executed = run[:-1] if halts else run
         if executed:
             self._count(index, executed)
-        for place in executed:
+        for k, place in enumerate(executed):
+            if k and k % LONGEST_BLOCK == 0:
+                self.code.start(self.code.block("part"), keep=True)
             self._execute(place)
         self._flush()
         if halts:

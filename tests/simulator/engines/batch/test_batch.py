@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import threading
 import time
@@ -441,6 +442,15 @@ def test_a_long_program() -> None:
         assert (ran.rows[i].tolist(), i not in ran.failed) == (words, ended)
         assert not ended or ran.steps[i] == steps
     assert len(ran.failed) < len(rows)
+
+
+def test_long_blocks_are_cut() -> None:
+    """LLVM's code generator takes time that grows faster than a block does."""
+    program = rg.assemble(
+        "start\n" + "\n".join(f"add r{1 + k % 5}, r{1 + (k + 1) % 5}" for k in range(1000)) + "\nfinish"
+    )
+    blocks = re.split(r"^\S+:$", compiled_loops.batch_ir(program), flags=re.MULTILINE)
+    assert max(len(re.findall(r" = add i64 ", block)) for block in blocks) < 200
 
 
 def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
