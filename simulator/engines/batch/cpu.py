@@ -62,6 +62,11 @@ GLANCE = 0.2
 
 #: processor time of batches that ran without lanes, which does not depend on the load of the machine
 _seconds: dict[Key, float] = {}
+#: the least processor time of an instance alone, and the number of batches in which lanes took longer
+_alone: dict[Key, float] = {}
+_slower: dict[Key, int] = {}
+#: processor time of a batch that is measured, and batches in which lanes take longer, after which they are given up
+MEASURED, SLOWER = 2e-3, 3
 
 WordMatrix = NDArray[np.uint64]
 
@@ -260,16 +265,21 @@ class _RowRun:
             if pending:
                 self._count(time.process_time() - began)
             if ended < count:
-                to_come = (time.process_time() - began) * (count - ended) / max(ended, 1)
-                if key is not None and spent + to_come > costs.lanes:
+                so_far = time.process_time() - began
+                if key is not None and spent + so_far * (count - ended) / max(ended, 1) > costs.lanes:
+                    _compare(key, so_far, ended, alone=True)
                     self._load_lanes()
                 self._in_threads(room, threads or cores(), progress)
-        if self._wide is not None and not jit_compiler().diverging and sum(self.given_up) > count // 2:
-            # Most groups of instances part, and then run alone.
-            give_up(of.key(lanes))
-            of._wide.clear()
+        took = time.process_time() - began if lanes > 1 else 0.0
         if key is not None and self._wide is None:
-            _seconds[key] = spent + time.process_time() - began
+            _seconds[key] = spent + took
+            _compare(key, took, count, alone=True)
+        elif self._wide is not None:
+            # Most groups of instances part, and then run alone; or lanes take longer, for the same reason.
+            parted = not jit_compiler().diverging and sum(self.given_up) > count // 2
+            if parted or (key is None and _compare(of.key(lanes), took, count, alone=False)):
+                give_up(of.key(lanes))
+                of._wide.clear()
         failed = self.status.nonzero()[0]
         if len(failed) and of._variant.ghosts is not None:
             self._execute_uncomputes(room)
@@ -380,6 +390,18 @@ class _RowRun:
                 self.table[-1] = 1
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+
+def _compare(key: Key, seconds: float, count: int, alone: bool) -> bool:
+    """Note the time of instances that ran alone or in lanes. Returns whether lanes have taken longer in SLOWER batches."""
+    if seconds < MEASURED or not count:
+        return False
+    each = seconds / count
+    if alone:
+        _alone[key] = min(each, _alone.get(key, each))
+        return False
+    _slower[key] = _slower.get(key, 0) + (each > _alone.get(key, each))
+    return _slower[key] >= SLOWER
 
 
 class _Room:

@@ -468,6 +468,31 @@ def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytes
     assert [key[-1] for key in compiled_loops._loops] == ([1] if lanes == 1 else [1, lanes])
 
 
+def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once three batches in lanes took longer for an instance than an instance alone did."""
+    monkeypatch.setattr(compiled_loops, "_loops", {})
+    for name in ("_alone", "_slower"):
+        monkeypatch.setattr(batch, name, {})
+    monkeypatch.setattr(batch, "MEASURED", 0.0)
+    program = rg.assemble(SAME_WAY)
+    rows = np.zeros((40, 10), dtype=np.uint64)
+    runs = batch.RowRuns(program, BatchLayout.first(10))
+    key = runs.key(lanes)
+
+    def used() -> list[bool]:
+        found = []
+        for _ in range(4):
+            kept = [ResultArray(np.zeros_like(rows), None, program.format)]
+            runs(len(rows), [rows], kept, np.zeros(0, dtype=np.uint64))
+            found.append(bool(compiled_loops._loops.get(key)))
+        return found
+
+    batch._alone[key] = 3600.0
+    assert used() == [True] * 4
+    batch._alone[key] = 0.0
+    assert used() == ([True] * 4 if lanes == 1 else [True, True, False, False])
+
+
 def test_rows_that_part_run_alone_from_then_on(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without masks, most instances leave their lanes: the loop for lanes is used once, and then given up."""
     monkeypatch.setattr(compiled_loops, "_loops", {})
