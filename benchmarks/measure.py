@@ -101,7 +101,7 @@ def timed(
 
 @contextmanager
 def optimised() -> Iterator[None]:
-    """Optimised code at once, and for lanes too, in this block: what is timed is not code that a better one is about to replace."""
+    """Optimised code at once, and for lanes too, in this block, so that no code is timed that better code is about to replace."""
     costs = tiering.policy.costs
     before = costs.wait, costs.lanes
     costs.wait, costs.lanes = float("inf"), 0.0

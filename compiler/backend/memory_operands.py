@@ -192,7 +192,7 @@ class _Chooser:
         needs = self.accesses.of(op)
         for part in (found.tail, found.body):
             if not exchanged and part is found.body and not any(id(node) in mine for node in walk(part)):
-                # The word is not read there; before the end of the Within it is what it was.
+                # The word is not read there; before the end of the Within it has not changed.
                 continue
             for node in part:
                 if id(node) in mine and not ir.children(node):
