@@ -190,7 +190,7 @@ class _Uses:
                 case ir.Local(var, promised) | ir.Delocal(var, promised):
                     if promised and var in roles:
                         raise _OtherUse
-                case _:
+                case ir.Within() | ir.If() | ir.While() | ir.For() | ir.Check() | ir.External():
                     if any(x in roles for x in operands_of(node) if isinstance(x, ir.Var)):
                         raise _OtherUse
         return checked | {region for d, region in pairs if d in checked}

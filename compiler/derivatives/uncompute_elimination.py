@@ -134,6 +134,8 @@ class _Elimination:
                     continue
                 case ir.If() | ir.While() | ir.For():
                     node = ir.with_children(node, [tuple(self._flat(b, exact)) for b in ir.children(node)])
+                case ir.Op() | ir.Local() | ir.Delocal() | ir.Call() | ir.Check() | ir.External():
+                    pass
             out.append(self._restoring.add(node) if exact else node._replace())
         return out
 
@@ -195,7 +197,7 @@ class _Elimination:
                 access = self._accesses.of(node)
                 live |= {*access.reads, *access.writes, *access.loads, *access.stores}
                 return node
-            case _:
+            case ir.Within() | ir.Check() | ir.External():
                 live |= _variables(node)
                 return node
 

@@ -98,7 +98,7 @@ class _Reuse:
                 return self._same(node, node._replace(body=tuple(self.block(node.body, known.copy()))))
             case ir.Check() | ir.External():
                 return node
-            case _:
+            case ir.Delocal() | ir.Within() | ir.Call():
                 known.write(_written((node,)))
                 return node
 
@@ -149,6 +149,6 @@ def _written(nodes: Iterable[ir.Node]) -> set[ir.Var]:
             case ir.Call(args=args):
                 out.update(x for x in args if isinstance(x, ir.Var))
                 out.add(ir.SP)
-            case _:
+            case ir.Within() | ir.If() | ir.While() | ir.Check() | ir.External():
                 pass
     return out

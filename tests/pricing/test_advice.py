@@ -74,7 +74,7 @@ def two(y: fixed, xs: Array[fixed, "n"]) -> None:
     ~long
     with rg.routine() as short:
         q = xs[0] * xs[1]
-    y += rg.sin(xs[0]) + q
+    y += rg.sin(xs[0] - xs[1]) + q * q
     ~short
 
 
