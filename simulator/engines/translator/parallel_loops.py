@@ -52,17 +52,32 @@ class ParallelLoop:
         return self.before[0]
 
 
+@dataclass(frozen=True)
+class RowFinding:
+    """A candidate: the outer loop as its rows are shared, or the reason for which one thread executes them all."""
+
+    header: Node
+    reason: str
+    loop: ParallelLoop | None
+
+
 def find_parallel_loops(flow: Flow, loops: list[VectorLoop]) -> Iterator[ParallelLoop]:
     """The loops around these vector loops whose rows may run in parallel."""
+    return (finding.loop for finding in row_findings(flow, loops) if finding.loop is not None)
+
+
+def row_findings(flow: Flow, loops: list[VectorLoop]) -> Iterator[RowFinding]:
+    """The loops that are one straight line around one of these vector loops, whose passes only add."""
     for inner in loops:
         for header in flow.blocks:
             found = _around(flow, inner, header)
             if found is not None:
                 try:
                     _analyse(flow, found)
-                except Refusal:
-                    continue
-                yield found
+                except Refusal as refusal:
+                    yield RowFinding(header, str(refusal), None)
+                else:
+                    yield RowFinding(header, "", found)
 
 
 def _straight(flow: Flow, node: Node | None) -> tuple[list[Node], Node | None]:

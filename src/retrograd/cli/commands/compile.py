@@ -1,4 +1,4 @@
-"""`retrograd compile`: a reversible function as image, assembly text, IR, LLVM IR or PTX."""
+"""`retrograd compile`: a reversible function as image, assembly text, IR, LLVM IR or PTX; a report of its loops."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import load_program
 from retrograd.cli.functions import function_and_inverse, is_function
 from retrograd.cli.options import Parser, fail
+from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
@@ -45,6 +46,12 @@ def arguments(p: Parser) -> None:
         choices=("llvm", "ptx"),
         help="print LLVM IR for this processor, or PTX",
     )
+    form.add_argument(
+        "--report",
+        action="store_true",
+        help="print the loops: instructions, checks, uncomputing, lanes, and why an optimisation did not apply",
+    )
+    p.json_option("retrograd.loops/1, of --report")
     p.add_argument(
         "--arch", choices=("sm_80", "sm_90"), help="architecture of the PTX (default: sm_80, which newer devices run)"
     )
@@ -70,8 +77,12 @@ def execute(options: argparse.Namespace) -> int:
     """Compile a function, and write or print it in the form that the options name."""
     if options.arch is not None and options.emit != "ptx":
         raise fail("RG0512", "--arch is for `--emit ptx`")
-    if options.emit is not None and not is_function(options.function):
-        return _emit_program(options)
+    if options.json and not options.report:
+        raise fail("RG0512", "--json is for `--report`")
+    if options.report and options.output is not None:
+        raise fail("RG0512", "--report is printed, and writes no file", "leave out -o")
+    if (options.emit is not None or options.report) and not is_function(options.function):
+        return _translate_program(options)
     function, inverse = function_and_inverse(options.function, options.format)
     changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
     if options.erase is not None:
@@ -88,6 +99,8 @@ def execute(options: argparse.Namespace) -> int:
     program = ~compiled.program if inverse else compiled.program
     if options.emit is not None:
         return _emit(program, options)
+    if options.report:
+        return _report(program, options)
     if options.asm:
         from retrograd.assembler.disassemble import disassemble
         from retrograd.functions.listing import assembly
@@ -147,11 +160,11 @@ def _summary(compiled: Compiled) -> str:
     )
 
 
-# ---------------------------------------------------------------------- LLVM IR and PTX
+# ---------------------------------------------------------------------- LLVM IR, PTX, loops
 
 
-def _emit_program(options: argparse.Namespace) -> int:
-    """Emit an assembly text or an image."""
+def _translate_program(options: argparse.Namespace) -> int:
+    """Emit an assembly text or an image, or report its loops."""
     if options.args:
         raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments")
     for option in _FOR_FUNCTIONS:
@@ -159,7 +172,20 @@ def _emit_program(options: argparse.Namespace) -> int:
             raise fail(
                 "RG0512", f"--{option.replace('_', '-')} is for functions, and `{options.function}` is a program"
             )
-    return _emit(load_program(options.function, options.include), options)
+    program = load_program(options.function, options.include)
+    return _report(program, options) if options.report else _emit(program, options)
+
+
+def _report(program: Program, options: argparse.Namespace) -> int:
+    """Print the loops of the program."""
+    from retrograd.functions.loop_report import LoopReport
+
+    report = LoopReport(program)
+    if options.json:
+        print_json("retrograd.loops/1", report.as_dict())
+    else:
+        print(report)
+    return OK
 
 
 def _emit(program: Program, options: argparse.Namespace) -> int:

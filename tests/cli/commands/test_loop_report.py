@@ -1,0 +1,217 @@
+"""`retrograd compile --report`: loops in the vector unit, skipped uncompute blocks, and reasons; as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from retrograd.simulator.engines.llvm.builder import VectorUnit
+from retrograd.simulator.engines.llvm.jit import jit_compiler
+
+Cli = Callable[..., tuple[int, str, str]]
+OK, BAD_INPUT = 0, 2
+
+SOURCE = """\
+import retrograd as rg
+from retrograd import Array, fixed, reversible
+
+@reversible
+def scale(ys: Array[fixed, 40], xs: Array[fixed, 40], k: fixed):
+    for i in range(len(xs)):
+        ys[i] += k * xs[i]
+
+@reversible
+def prefix(ys: Array[fixed, 40], xs: Array[fixed, 40]):
+    for i in range(1, len(xs)):
+        ys[i] += ys[i - 1] * xs[i]
+
+@reversible
+def smooth(ys: Array[fixed, 20, 20], xs: Array[fixed, 20, 20]):
+    for i in range(1, 19):
+        for j in range(1, 19):
+            ys[i, j] += xs[i - 1, j] + xs[i + 1, j]
+
+@reversible
+def positive(total: fixed, xs: Array[fixed, 40]):
+    for x in xs:
+        with rg.routine() as r:
+            a = rg.sqrt(x * x + 1.0)
+            b = rg.sqrt(a * a + x)
+            c = b * a + x * rg.sqrt(b)
+        if x > 0:
+            total += c * x
+        ~r
+
+@reversible
+def spread(total: fixed, xs: Array[fixed, 40]):
+    for x in xs:
+        with rg.routine() as r:
+            a = rg.sqrt(x * x + 1.0)
+        total += a
+        ~r
+
+@reversible
+def straight(y: fixed, x: fixed):
+    y += x
+"""
+
+
+@pytest.fixture(autouse=True)
+def source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions, and a processor with eight lanes and two cores."""
+    (folder / "loops.py").write_text(SOURCE)
+    monkeypatch.setattr(jit_compiler(), "vector_unit", VectorUnit(8, True, True))
+
+
+def loops(cli: Cli, name: str, *options: str) -> list[dict[str, Any]]:
+    code, out, err = cli("compile", name, "--report", "--json", *options)
+    assert (code, err) == (OK, "")
+    document = json.loads(out)
+    assert document["schema"] == "retrograd.loops/1"
+    assert document["lanes"] == 8
+    found: list[dict[str, Any]] = document["loops"]
+    return found
+
+
+def test_a_vector_loop(cli: Cli) -> None:
+    (loop,) = loops(cli, "loops.py:scale")
+    assert loop["source"]["line"] == 6
+    assert loop["source"]["text"] == "for i in range(len(xs)):"
+    assert loop["vector"] == {"lanes": 8, "checks": 0, "reason": ""}
+    assert loop["within"] is loop["rows"] is None
+    first, last = loop["addresses"]
+    assert loop["instructions"] == last - first + 1
+    assert loop["checks"]["branch"] == 2
+    # The product and the sum are checked; x and y have addresses.
+    assert loop["checks"]["overflow"] >= 2
+    assert loop["checks"]["address"] >= 2
+
+
+def test_the_reason_of_a_scalar_loop(cli: Cli) -> None:
+    (loop,) = loops(cli, "loops.py:prefix")
+    assert loop["vector"] == {
+        "lanes": 1, "checks": None, "reason": "a pass reads or writes a word that is written 1 passes before",
+    }  # fmt: skip
+    (narrow,) = loops(cli, "loops.py:scale", "--format", "32,16")
+    assert narrow["vector"]["reason"] == "words have 32 bits"
+
+
+def test_rows_for_a_second_core(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer, inner = loops(cli, "loops.py:smooth")
+    assert (outer["source"]["line"], inner["source"]["line"]) == (16, 17)
+    assert (outer["within"], inner["within"]) == (None, 0)
+    assert outer["rows"] == {"shared": True, "reason": ""}
+    assert outer["vector"]["reason"] == "it holds another loop"
+    assert outer["addresses"][0] < inner["addresses"][0] < inner["addresses"][1] < outer["addresses"][1]
+    # The inner loop is not counted in the outer one.
+    assert inner["instructions"] == inner["addresses"][1] - inner["addresses"][0] + 1
+    assert outer["instructions"] < outer["addresses"][1] - outer["addresses"][0] + 1
+    monkeypatch.setattr(jit_compiler(), "vector_unit", VectorUnit(8, True, False))
+    outer, _ = loops(cli, "loops.py:smooth")
+    assert not outer["rows"]["shared"]
+    assert "no second core" in outer["rows"]["reason"]
+
+
+@pytest.mark.parametrize("name", ["loops.py:positive", "loops.py:~positive"])
+def test_a_skipped_uncompute_block(cli: Cli, name: str) -> None:
+    (loop,) = loops(cli, name)
+    assert loop["uncompute"]["skipped"] >= 8
+    assert loop["uncompute"]["executed"] == 0
+    assert loop["vector"]["reason"] == "it skips an uncompute block"
+    first, last = loop["addresses"]
+    assert loop["instructions"] == last - first + 1
+
+
+def test_executed_uncompute(cli: Cli) -> None:
+    """x, x², 1 and √ are undone: each compute instruction has its inverse behind the sum."""
+    (loop,) = loops(cli, "loops.py:spread")
+    # Without both branches, the sum and the step of the counter, half of the instructions are uncompute.
+    assert loop["uncompute"] == {"executed": (loop["instructions"] - 4) // 2, "skipped": 0}
+
+
+def test_inverses_in_two_branches_undo_nothing(cli: Cli, folder: Path) -> None:
+    text = """
+        .memory 4
+        start
+top:    from.ne r1, r0, bottom
+one:    goto.ne r2, r3, other
+        {then}
+two:    goto join
+other:  from one
+        sub r4, r5
+join:   from.ne r2, r3, two
+        add r1, 1
+bottom: goto.ne r1, r6, top
+        finish
+"""
+    (folder / "arms.rga").write_text(text.format(then="add r4, r5"))
+    (loop,) = loops(cli, "arms.rga")
+    assert loop["uncompute"]["executed"] == 0
+    assert loop["vector"]["reason"] == "it is not one straight line"
+    (folder / "arms.rga").write_text(text.format(then="add r4, r5\n        add r7, r5\n        sub r4, r5"))
+    # Between the two lies an instruction that leaves r4 and r5 as they are.
+    (loop,) = loops(cli, "arms.rga")
+    assert loop["uncompute"]["executed"] == 1
+
+
+def test_a_procedure_is_not_part_of_a_loop(cli: Cli, folder: Path) -> None:
+    """Two calls, one of them backward, are no loop, and a loop of a procedure is not one of its callers."""
+    (folder / "calls.rga").write_text("""
+        .memory 4
+        start
+        call count
+        uncall count
+        call count
+        finish
+proc count, r10, r11
+top:    from.ne r1, r0, bottom
+        add r1, 1
+bottom: goto.ne r1, r6, top
+endproc
+""")
+    found = loops(cli, "calls.rga")
+    assert {(loop["within"], loop["instructions"], loop["source"]["line"] in (9, 11)) for loop in found} == {
+        (None, 3, True)
+    }
+    # In either direction.
+    assert len(found) == 2
+
+
+def test_a_table(cli: Cli) -> None:
+    code, out, _ = cli("compile", "loops.py:smooth", "--report")
+    assert code == OK
+    head, _, names, outer, inner, _, _, rows, passes = out.splitlines()
+    assert head.endswith("Q32.32, 2 loops")
+    assert names.split()[:5] == ["loop", "addresses", "instructions", "uncompute", "skipped"]
+    assert outer.startswith("loops.py:16  for i in range(1, 19):")
+    assert inner.startswith("  loops.py:17  for j in range(1, 19):")
+    assert rows.split(maxsplit=1)[1] == "a second core shares the rows"
+    assert passes.split(maxsplit=1)[1] == "8 passes at once, 0 checks in each"
+    code, out, _ = cli("compile", "loops.py:straight", "--report")
+    assert (code, out.count("\n")) == (OK, 1)
+    assert out.endswith("0 loops\n")
+
+
+def test_assembly_text_has_lines_too(cli: Cli) -> None:
+    assert "cipher.rga:9  " in cli("compile", "cipher.rga", "--report")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("loops.py:scale", "--json"), "--json is for `--report`"),
+        (("loops.py:scale", "--report", "-o", "x.rgx"), "writes no file"),
+        (("loops.py:nothing", "--report"), "nothing"),
+        (("cipher.rga", "--report", "1.0"), "RG0510"),
+        (("cipher.rga", "--report", "--no-optimise"), "RG0512"),
+        (("loops.py:scale", "--report", "--asm"), "not allowed with"),
+    ],
+)
+def test_wrong_input(cli: Cli, options: tuple[str, ...], words: str) -> None:
+    code, out, err = cli("compile", *options)
+    assert code == BAD_INPUT
+    assert words in out + err
+    assert "Traceback" not in err
