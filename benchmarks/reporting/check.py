@@ -22,8 +22,8 @@ from retrograd.benchmarks.run import SCHEMA
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file
 
-#: the allowed growth of a ratio of times: ratios vary by a third between runs on a shared machine
-ALLOWED = 1.5
+#: the allowed growth of a ratio of times: those of small sizes vary by a factor of two between runs on a shared machine
+ALLOWED = 2.5
 #: counts may differ by rounding only
 ROUNDING = 1e-9
 
