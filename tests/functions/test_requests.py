@@ -109,21 +109,29 @@ def test_no_public_function_is_left_out() -> None:
 
 
 def passed(call: Callable[[], object]) -> tuple[int, int, int]:
-    """(different functions of ours, files in which they lie, changes from one file to another) of a warm call."""
-    frames: list[tuple[str, str]] = []
+    """(different functions of ours, files in which they lie, changes from one file to another) of a warm call.
 
-    def look(frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(ROOT)) and code.co_filename != __file__:
-            frames.append((code.co_filename, code.co_qualname))
+    Some calls do work that is not theirs: they install code that the background has optimised, or the collector runs the
+    callbacks of dead objects. The least of several calls is the call itself.
+    """
+
+    def once() -> tuple[int, int, int]:
+        frames: list[tuple[str, str]] = []
+
+        def look(frame: FrameType, event: str, _: object) -> None:
+            code = frame.f_code
+            if event == "call" and code.co_filename.startswith(str(ROOT)) and code.co_filename != __file__:
+                frames.append((code.co_filename, code.co_qualname))
+
+        sys.setprofile(look)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        return len(set(frames)), len({file for file, _ in frames}), sum(a[0] != b[0] for a, b in pairwise(frames))
 
     call()
-    sys.setprofile(look)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return len(set(frames)), len({file for file, _ in frames}), sum(a[0] != b[0] for a, b in pairwise(frames))
+    return min(once() for _ in range(6))
 
 
 def test_a_warm_call_passes_few_functions() -> None:
