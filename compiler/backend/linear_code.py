@@ -1,7 +1,7 @@
 """Linear code: structured control becomes paired branches, in one list of steps that still names virtual registers.
 
     if t: A else: B, p    →   goto.¬t 1;  A;  goto 2;  from 1;  B;  from.p 2
-    while t: A, p         →   from.p 1;  goto.¬t 2;  A;  goto 1;  from 2
+    while t: A, p         →   goto.¬t 1;  from.p 2;  A;  goto.t 2;  from.¬p 1
     check t               →   from.¬t 1;  goto.(0 ≠ 0) 1          check x = 0   →   assertz x        of integers
 
 A number names the pair that two branches form.
@@ -151,12 +151,12 @@ class _Lowering:
 
     def _while(self, node: ir.While, span: Span | None, depth: int) -> None:
         add = self.steps.append
-        again, out = self.pair(node.post, None), self.pair(node.test, None)
+        over, again = self.pair(node.test, node.post), self.pair(node.post, node.test)
+        add(Step(Branch("goto", node.test.negated(), *over), node, span, depth))
         add(Step(Branch("from", node.post, *again), node, span, depth + 1))
-        add(Step(Branch("goto", node.test.negated(), *out), node, span, depth + 1))
         self.block(node.body, span, depth + 1)
-        add(Step(Branch("goto", None, *again), node, span, depth + 1))
-        add(Step(Branch("from", None, *out), node, span, depth))
+        add(Step(Branch("goto", node.test, *again), node, span, depth + 1))
+        add(Step(Branch("from", node.post.negated(), *over), node, span, depth))
 
     def passes(self, node: ir.For) -> int | None:
         """How many passes the loop makes, where that is known."""
@@ -168,24 +168,23 @@ class _Lowering:
     def _for(self, node: ir.For, span: Span | None, depth: int) -> None:
         """With first = start and last = stop (backward: exchanged), around var:
 
-        var += first;  from.(var ≠ first) 1;  goto.(var = last) 2;  A;  goto 1;  from 2;  var −= last
+        goto.(first = last) 1;  var += first;  from.(var ≠ first) 2;  A;  goto.(var ≠ last) 2;  var −= last;  from.(first = last) 1
 
-        where A ends in var += step, or backward begins with var −= step. One pass at least: the test is at the bottom.
+        where A ends in var += step, or backward begins with var −= step. With one pass at least there is no pair 1.
         """
         var, passes = node.var, self.passes(node)
         if passes == 0:
             return
         first, last = (node.stop, node.start) if node.backward else (node.start, node.stop)
-        start, done = ir.Test("ne", var, first), ir.Test("eq", var, last)
         loops = passes != 1
-        rotated = node.some or passes is not None
-        again = self.pair(start, done if rotated else None)
-        out = self.pair(done, None)
+        again = self.pair(ir.Test("ne", var, first), ir.Test("ne", var, last))
+        empty = None if node.some or passes is not None else ir.Test("eq", first, last)
+        over = self.pair(empty, None)
 
         def branch(
-            kind: Literal["goto", "from"], test: ir.Test | None, pair: tuple[int, tuple[ir.Operand, ...]]
+            kind: Literal["goto", "from"], test: ir.Test, pair: tuple[int, tuple[ir.Operand, ...]], at: int
         ) -> None:
-            self.steps.append(Step(Branch(kind, test, *pair), node, span, inside))
+            self.steps.append(Step(Branch(kind, test, *pair), node, span, at))
 
         def update(opcode: Opcode, by: ir.Operand, at: int) -> None:
             if by == ir.ZERO:
@@ -194,24 +193,23 @@ class _Lowering:
 
         inside = depth + 1 if loops else depth
         step = ir.Const(node.step & self.w.mask)
+        if empty is not None:
+            branch("goto", empty, over, depth)
         self.steps.append(Step(ir.Local(var), node, span, depth))
         update(_ADD, first, depth)
         if loops:
-            branch("from", start, again)
-        if loops and not rotated:
-            branch("goto", done, out)
+            branch("from", ir.Test("ne", var, first), again, inside)
         if node.backward:
             update(_SUB, step, inside)
         self.block(node.body, span, inside)
         if not node.backward:
             update(_ADD, step, inside)
-        if loops and rotated:
-            branch("goto", done.negated(), again)
-        if loops and not rotated:
-            branch("goto", None, again)
-            branch("from", None, out)
+        if loops:
+            branch("goto", ir.Test("ne", var, last), again, inside)
         update(_SUB, last, depth)
         self.steps.append(Step(ir.Delocal(var), node, span, depth))
+        if empty is not None:
+            branch("from", empty, over, depth)
 
 
 def callees(steps: Iterable[Step]) -> dict[str, None]:

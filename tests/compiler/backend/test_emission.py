@@ -374,7 +374,11 @@ X, Y = Var("x"), Var("y")
         ((For(Var("i"), Const(0), Y, 1, (op("neg", X),), some=True),), ["from.ne", "neg", "imm.add", "goto.ne", "mov.sub"]),
         (
             (For(Var("i"), Const(0), Y, 1, (op("neg", X),)),),
-            ["from.ne", "goto.eq", "neg", "imm.add", "goto", "from", "mov.sub"],
+            ["goto.eq", "from.ne", "neg", "imm.add", "goto.ne", "mov.sub", "from.eq"],
+        ),
+        (
+            (While(When("lt", X, Y), (op("neg", X),), When("ge", X, Y)),),
+            ["goto.ge", "from.ge", "neg", "goto.lt", "from.lt"],
         ),
         ((If(When("lt", X, Y), (op("not", Y),), (), When("lt", X, Y)),), ["goto.ge", "not", "from.ge"]),
         ((If(When("lt", X, Y), (), (op("not", Y),), When("lt", X, Y)),), ["goto.lt", "not", "from.lt"]),
@@ -396,7 +400,7 @@ def test_constants_that_are_used_often_get_a_register() -> None:
     listed = names(emitted)
     at = listed.index("fmul.add")
     assert listed[1] == "imm.add"
-    assert listed[at - 1] == "goto.eq"
+    assert listed[at - 1] == "from.ne"
     assert listed[at + 1] == "imm.add"
     assert listed[-2] == "imm.sub"
 
