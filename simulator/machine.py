@@ -105,7 +105,7 @@ class Machine:
         self.format = program.format
         #: the words that instructions read and write; users of the machine have the views below
         self._registers: Store = [0] * REGISTERS
-        self._memory: Store = list(program.data) + [0] * (size - len(program.data))
+        self._memory: Store = self._first_memory(size)
         self._views: dict[str, WordsView] = {}
         self._br = 0
         self._direction = -1 if backward else 1
@@ -122,6 +122,10 @@ class Machine:
         self._otherwise = {way: list(hits) for way, hits in self.executed.items()}
         #: the decoded code with D = 0 and D = 1, made when it is first needed
         self._code: dict[bool, dict[int, list[Decoded]]] = {}
+
+    def _first_memory(self, size: int) -> Store:
+        """Memory of that size, with the data of the program."""
+        return list(self.program.data) + [0] * (size - len(self.program.data))
 
     def __getstate__(self) -> dict[str, object]:
         """The program, and the state as lists. Code is decoded again before the next run."""

@@ -24,7 +24,7 @@ from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.state.control_block import ACCOUNT, CONTROL_WORDS, Exit, Flag, Slot, TranslatedSlot
 from retrograd.simulator.engines.state.cotangents import SharedCotangents
 from retrograd.simulator.engines.state.snapshot import restore, snapshot
-from retrograd.simulator.engines.state.words import ArrayWords, zeros
+from retrograd.simulator.engines.state.words import ArrayWords, words_with_spare, zeros
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
 from retrograd.simulator.engines.translator.team import second_thread
@@ -327,7 +327,8 @@ def _address(words: Store) -> int:
 
 
 def _shared(words: Store, w: Format) -> ArrayWords:
-    # The spare word is for addresses beyond the memory, which compiled code follows before the run is undone.
-    array = zeros(len(words) + 1, w)[: len(words)]
-    array[:] = np.fromiter(words, dtype=array.dtype, count=len(words))
-    return ArrayWords(array)
+    if isinstance(words, ArrayWords):
+        return words
+    shared = words_with_spare(len(words), w)
+    shared[:] = words
+    return shared

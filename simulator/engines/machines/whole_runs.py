@@ -10,17 +10,19 @@ meets the limit to the step, and can be interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.program import Program
+from retrograd.simulator.cotangents import Store
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.machines.native import BRIEF
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.state.control_block import CONTROL_WORDS, Exit, Slot, TranslatedSlot
-from retrograd.simulator.engines.state.words import DTYPES, ArrayWords, address_of
+from retrograd.simulator.engines.state.words import DTYPES, ArrayWords, address_of, words_with_spare
 from retrograd.simulator.engines.tiering import Decision, Reason
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
@@ -30,6 +32,22 @@ from retrograd.simulator.machine import REGISTERS
 #: bytes of a number of the control block, and of a count
 _BYTES = 8
 _NAMED, _LOADED = Decision("translated", Reason.NAMED), Decision("translated", Reason.LOADED)
+
+
+class _ArrayMachine(TieredMachine):
+    """A machine whose memory is an array from the first step on. Compiled code uses it as it is; Python is slower with it."""
+
+    def _first_memory(self, size: int) -> Store:
+        memory = words_with_spare(size, self.format)
+        memory[: len(self.program.data)] = self.program.data
+        return memory
+
+    @api_boundary
+    def load(self, address: int, words: Iterable[int]) -> None:
+        if isinstance(words, np.ndarray) and words.dtype == np.uint64 and address + len(words) <= len(self._memory):
+            self._memory[address : address + len(words)] = words & self.format.mask
+        else:
+            super().load(address, words)
 
 
 class WholeRuns:
@@ -71,6 +89,12 @@ class WholeRuns:
             self._policy = tiering.policy
             self._account = tiering.policy.account(self.program)
         return self._account
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the last run took more steps than a run without a machine may take."""
+        expected = self._account_of_program().steps
+        return expected is not None and expected > BRIEF
 
     def __call__(
         self, words: Sequence[int] | NDArray[Any], engine: str, limit: int | None, given: Mapping[int, int]
@@ -126,6 +150,10 @@ class WholeRuns:
     def erased_words(self, state: NDArray[np.int64]) -> int:
         """The words that a run has erased."""
         return 0 if self._erased is None else int(self._erased @ state[self._counts : self._log])
+
+    def fresh_machine(self, engine: str) -> TieredMachine:
+        """A machine of the engine at the start of a long run."""
+        return _ArrayMachine(self.program, engine=engine, backward=self.backward, overflow=self.overflow)
 
     def machine(self, engine: str, state: NDArray[np.int64]) -> TieredMachine:
         """A machine of the engine that stands where a run ended."""

@@ -21,6 +21,11 @@ DTYPES: dict[int, type[np.unsignedinteger[Any]]] = {
 }
 
 
+def words_with_spare(count: int, w: Format) -> ArrayWords:
+    """Zero words as compiled code reads them. A spare word lies behind them: addresses beyond the memory are replaced by its address."""
+    return ArrayWords(zeros(count + 1, w)[:count])
+
+
 def zeros(count: int, w: Format) -> NDArray[np.unsignedinteger[Any]]:
     """An array of zero words of the format, in the type that compiled code reads."""
     return np.zeros(count, dtype=DTYPES[w.width])

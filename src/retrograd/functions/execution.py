@@ -98,7 +98,9 @@ def _argument_words(compiled: Compiled, values: list[Any]) -> list[int] | NDArra
 
 def words_of(run: Finished) -> Any:
     """The memory after a run, in which slices are lists or arrays of words."""
-    return run.memory if isinstance(run, Machine) else run.memory.array
+    if not isinstance(run, Machine):
+        return run.memory.array
+    return getattr(run.memory.store, "array", run.memory)
 
 
 def read(compiled: Compiled, run: Finished) -> list[Any]:
@@ -131,7 +133,11 @@ def finished(
             found: FinishedRun | None = whole(words, named, limit_of(max_steps), given)
             if found is not None:
                 return found
-    machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
+    machine: Machine
+    if whole is not None and named in _TRANSLATING and whole.is_long:
+        machine = whole.fresh_machine(named)
+    else:
+        machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
     machine.load(0, words)
     for address, word in given.items():
         machine.load(address, (word,))

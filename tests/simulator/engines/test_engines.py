@@ -22,6 +22,7 @@ from retrograd.simulator.engines.llvm.jit import JitCompiler
 from retrograd.simulator.engines.machines import native, tiered_machine
 from retrograd.simulator.engines.machines.native import NativeEngine
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.state import words as state_words
 from retrograd.simulator.engines.state.control_block import ACCOUNT
 from retrograd.simulator.engines.state.words import zeros
 from retrograd.simulator.engines.translator import translations
@@ -460,7 +461,8 @@ def test_the_log_holds_all_that_is_lost(
         machine.registers[1:] = range(1, 256)
         if lifted:
             machine.cotangents[1:] = range(1, 256)
-    monkeypatch.setattr(native, "zeros", guarded)
+    for module in (native, state_words):
+        monkeypatch.setattr(module, "zeros", guarded)
     assert both.run()[0] == "RG0402"
     assert len(arrays) > 1
     assert all((array == 0xAB).all() for array in arrays)

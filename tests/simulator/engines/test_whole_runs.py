@@ -43,7 +43,7 @@ def push(s: Stack[int, 4], n: int):
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> list[FinishedRun]:
     """The runs without a machine, of functions that are not compiled yet."""
-    for f in (mix, product, keeping, push):
+    for f in (mix, product, keeping, push, shift):
         f._versions.clear()
         f._last = (None, None, None, None)
     monkeypatch.setattr(tiering, "policy", tiering.Policy())
@@ -140,6 +140,53 @@ def test_long_runs_are_left_to_machines(fresh: list[FinishedRun], monkeypatch: p
     for n, without in ((3, 0), (3, 1), (1000, 1), (1000, 1), (3, 1), (3, 2), (1000, 2)):
         assert rg.run(mix, 0.0, 2.0**-9, n, engine="translated").steps == expected[n]
         assert len(fresh) == without, n
+
+
+@reversible
+def shift(xs: Array[fixed, 5], ns: Array[int, 4], y: fixed, n: int):
+    for _ in range(n):
+        for i in range(len(ns)):
+            ns[i] += i
+            xs[i + 1] += xs[i] * y
+
+
+@pytest.mark.parametrize("format", ["Q32.32", "Q16.16", "Q8.8"])
+@pytest.mark.parametrize("engine", ["translated", "auto", "native"])
+def test_memory_of_long_runs_is_an_array(
+    engine: str, format: str, fresh: list[FinishedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled code uses it as it is. The machine goes on, and its words are not those of the values that a caller holds."""
+    for module in (native, whole_runs):
+        monkeypatch.setattr(module, "BRIEF", 200)
+    whole, frac = (int(part) for part in format[1:].split("."))
+    # Sums of numbers so far apart are no floats, so the values keep their words.
+    xs, ns = np.array([2.0 ** (whole - 3), 2.0**-frac, 0.5, 0.25, 0.0]), np.arange(4) - 2
+    expected = rg.run(shift, xs, ns, 2.0**-6, 20, engine="reference", format=format)
+    assert expected.steps > 200
+    first = rg.run(shift, *expected.values, engine="reference", format=format, backward=True).words
+    rg.run(shift, xs, ns, 2.0**-6, 20, engine="translated", format=format)
+    born = []
+    for _ in range(3):
+        found = rg.run(shift, xs, ns, 2.0**-6, 20, engine=engine, format=format)
+        born.append(isinstance(found.machine, whole_runs._ArrayMachine))
+        same(found, expected, rg.run(shift, xs, ns, 2.0**-6, 20, engine=engine, format=format))
+        kept = repr(found.values)
+        again = pickle.loads(pickle.dumps(found.machine))
+        for machine in (found.machine, again):
+            machine.run_back()
+            assert (
+                machine.memory[:5]
+                == rg.run(shift, xs, ns, 2.0**-6, 0, engine="reference", format=format).machine.memory[:5]
+            )
+        assert repr(found.values) == kept
+        assert rg.run(shift, *found.values, engine="reference", format=format, backward=True).words == first
+    assert any(born)
+    assert not fresh
+    with pytest.raises(ProgramTrap) as error:
+        rg.run(shift, xs, ns, 2.0**-6, 20, engine=engine, format=format, max_steps=expected.steps - 1)
+    with pytest.raises(ProgramTrap) as wanted:
+        rg.run(shift, xs, ns, 2.0**-6, 20, engine="reference", format=format, max_steps=expected.steps - 1)
+    assert error.value.machine.state() == wanted.value.machine.state()
 
 
 def test_engines_are_those_that_are_named(fresh: list[FinishedRun], monkeypatch: pytest.MonkeyPatch) -> None:
