@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.simulator.machine import Stop
 
 import retrograd as rg
 from retrograd import Array, reversible
+from retrograd.functions.execution import ProgramTrap
 
 WEIGHTS = np.array([5, 7, 11, 13])
 #: what each target stands for, and what is gone through; `a` and `b` have four elements
@@ -157,3 +159,67 @@ def test_a_range_longer_than_a_signed_word(level: int) -> None:
                 found = rg.run(f.with_options(level=level), 0, 0, a, b, format=w).values
                 indices = range(a, b, step)
                 assert found[:2] == (w.signed(len(indices) & w.mask), w.signed(sum(indices) & w.mask)), (a, b, step)
+
+
+@reversible
+def halved(out: int, n: int) -> None:
+    """out += the number of halvings of n until it is at most 3."""
+    with rg.routine() as r:
+        m = n
+        k = 0
+        while (m * m > 9, k * k != 0):
+            k += 1
+            m -= k
+    out += k
+    ~r
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("n", [0, 2, 3, 4, 9, 25])
+def test_both_conditions_of_a_while_are_kept_in_bits(level: int, n: int) -> None:
+    m, k = n, 0
+    while m * m > 9:
+        k += 1
+        m -= k
+    assert halved.with_options(level=level)(0, n).out == k
+    assert (~halved.with_options(level=level))(k, n).out == 0
+
+
+def test_a_while_computes_each_condition_once_a_pass() -> None:
+    """The squares of m and k are computed and uncomputed once in each pass, where `halved` runs and where it is undone."""
+    runs = [rg.run(halved, 0, n) for n in (4, 25)]
+    few, many = (run.machine.counts() for run in runs)
+    passes = runs[1].values.out - runs[0].values.out
+    assert passes == 6
+    for name in ("mul.add", "mul.sub"):
+        assert many[name] - few[name] == 4 * passes
+
+
+@reversible
+def astray(n: int, k: int, m: int) -> None:
+    """n becomes 0 after the third pass; k is 4 after the fourth."""
+    while (k * k < m * m, n * n > 0):
+        k += 1
+        n += 2 - k
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize(
+    ("backward", "n", "k", "m", "message"),
+    [
+        (False, -1, 0, 4, "`n * n > 0` is true before the first pass of the loop"),
+        (False, 0, 0, 3, "`n * n > 0` is false after a pass of the loop"),
+        (False, 0, 0, 4, "`n * n > 0` is false after a pass of the loop"),
+        (True, 1, 2, 4, "`k * k < m * m` is true after the last pass of the loop"),
+        (True, 1, 8, 4, "`k * k < m * m` is false before a pass of the loop"),
+        (True, -9, 5, 4, "`k * k < m * m` is false before a pass of the loop"),
+    ],
+)
+def test_a_condition_that_contradicts_the_path_of_control(
+    level: int, backward: bool, n: int, k: int, m: int, message: str
+) -> None:
+    f = astray.with_options(level=level)
+    with pytest.raises(ProgramTrap) as caught:
+        (~f if backward else f)(n, k, m)
+    assert message in str(caught.value)
+    assert caught.value.machine.run_back().stop is Stop.HALTED

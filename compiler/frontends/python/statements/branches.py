@@ -4,7 +4,11 @@
     while (p, q): …        p goes on; q is false before the first pass and true after each
     assert p               tested in both directions
 
-Running backward, the conditions exchange their parts. A condition that needs temporaries is kept in a bit.
+Running backward, the conditions exchange their parts. A condition that needs temporaries is kept in a bit. The bit of a loop is one as long
+as passes follow, so one evaluation a pass suffices:
+
+    while (p, q): A        →   b ^= p;  while b: (A; b ^= ¬p);  b ^= p           p is kept in b
+                           →   b ^= q;  while p, b: (b ^= ¬q; A);  b ^= q        q is kept in b
 """
 
 from __future__ import annotations
@@ -19,9 +23,10 @@ from retrograd.compiler.frontends.python.expressions.lowering import ExpressionL
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.text import condition, shortened
 from retrograd.compiler.ir.effects import AccessSets
-from retrograd.compiler.ir.expressions import E, loads, variables
+from retrograd.compiler.ir.expressions import E, apply, choose, const, is_const, loads, negated, variables
 from retrograd.compiler.ir.statements import ZERO, Block, Check, Delocal, If, Kind, Local, Node, Test, Var, While
 from retrograd.compiler.language.values import Constant
+from retrograd.isa.words import Format
 
 BOOL = Kind.BOOL
 
@@ -130,17 +135,22 @@ class Branches:
             bit = Var("passed", BOOL, span)
             message = f"`{shortened(after)}` is true before the first pass of the loop, and must be false there"
             fresh = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(after))
-            head = tail = change = self._toggle(bit, post)
+            message = f"`{shortened(after)}` is false after a pass of the loop, and must be true there"
+            passed = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(after))
+            head = self._toggle(bit, opposite(post, self.builder.w))
+            change = self._toggle(bit, post)
             first = (Local(bit, False, span), *change, fresh)
-            last = (*change, Delocal(bit, False, span))
+            last = (*change, passed, Delocal(bit, False, span))
             post_test = Test("ne", bit, ZERO)
         if t_pre.compute:
             bit = Var("again", BOOL, span)
+            message = f"`{shortened(before)}` is false before a pass of the loop, which would not be made"
+            made = Check(Test("eq", bit, ZERO), "RG0803", message, span)
             message = f"`{shortened(before)}` is true after the last pass of the loop, where the loop would go on"
             over = Check(Test("eq", bit, ZERO), "RG0803", message, span)
+            tail = self._toggle(bit, opposite(pre, self.builder.w))
             change = self._toggle(bit, pre)
-            first = (*first, Local(bit, False, span), *change)
-            head, tail = (*change, *head), (*tail, *change)
+            first = (*first, Local(bit, False, span), made, *change)
             last = (over, *change, Delocal(bit, False, span), *last)
             pre_test = Test("ne", bit, ZERO)
         self.builder.emit((*first, While(pre_test, (*head, *body, *tail), post_test, span), *last))
@@ -161,6 +171,25 @@ class Branches:
         values = condition(test, span).values(claim.a, claim.b) if compared else ""
         check = Check(claim, "RG0804", f"`{shortened(test)}` is false{values}", span)
         self.builder.emit(t.wrap((check,)))
+
+
+def opposite(e: E, w: Format) -> E:
+    """¬e; the opposite of a comparison with a constant is a comparison with the next constant."""
+    if e.op == "choose":
+        return choose(e.args[0], opposite(e.args[1], w), opposite(e.args[2], w))
+    if e.op == "apply" and e.param == "slt":
+        x, y = e.args
+        if is_const(x) and w.signed(x.param) < w.sign - 1:
+            return apply("slt", BOOL, y, _next(x, 1, w))
+        if is_const(y) and w.signed(y.param) > -w.sign:
+            return apply("slt", BOOL, _next(y, -1, w), x)
+    return negated(e)
+
+
+def _next(e: E, by: int, w: Format) -> E:
+    """The constant whose word is greater by `by`."""
+    word = w.signed(e.param) + by
+    return const(word if e.kind is Kind.INT else word & w.mask, e.kind)
 
 
 def refuse_else(errors: Errors, node: ast.For | ast.While) -> None:
