@@ -1,0 +1,438 @@
+"""An interpreter as source for numba-cuda: fetch, decode by a binary tree of comparisons, execute. Compiled once, it runs every program.
+
+Each handler is computed from the expression trees of an opcode (`numba_source.py`). A handler evaluates all guards before it writes, and the
+loop ends where one fails. A trap therefore leaves the instance before the instruction at fault, as the reference machine does,
+which raises the trap.
+
+    interpret(code, memory, t, stride, n, limit, modes) -> (why, steps, lost, cycles)          an instance of a batch, registers begin as zeros
+    resume(code, registers, memory, cotangents, memory_cotangents, control, executed, t, stride, n, modes)         a whole machine
+
+Word a of an instance, or of a machine, lies at `memory[a · stride + t]`, so neighbouring threads read neighbouring words. Branches and
+instructions of programs are data, so nothing in the code of a program can make a thread read or write outside its words.
+
+A decoded instruction is a row of two int64s, `handler | rd << 8 | ra << 16 | rb << 24 | imm << 32` and its cycles. The rows are those of the code as it
+runs forward, a sentinel, those of the code as it runs backward, a sentinel, and a header: (first row, number of registers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from enum import IntEnum, IntFlag
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.encoding import Instruction, inverse
+from retrograd.isa.entries import REGISTER_FIELDS, Mode, Opcode, bar, opcodes_of
+from retrograd.isa.expr import Expr, nodes
+from retrograd.isa.folds.matching import is_truth
+from retrograd.isa.program import Program
+from retrograd.isa.table import TABLE, Table
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.cuda.numba_source import NumbaSource, Tables, arithmetic_source
+from retrograd.simulator.engines.llvm.instructions import Step, step
+from retrograd.simulator.machine import REGISTERS
+
+#: handlers of rows that are no instructions
+HALT, SENTINEL, FIRST_HANDLER = 0, 1, 2
+#: rows behind those of the instructions: two sentinels and the header
+EXTRA_ROWS = 3
+#: words behind the registers: words lost, cycles. Few instances change them, so they take no register of the device.
+_LOST, _CYCLES, _LOCAL = REGISTERS, REGISTERS + 1, REGISTERS + 2
+#: nodes of a tree from which on an opcode is a function of its own
+OUT_OF_LINE = 24
+
+
+class Modes(IntFlag):
+    """The guards that count, and whether cycles are counted."""
+
+    #: all guards except those of OVERFLOW and STRICT; without it, only addresses and conditions of branches
+    CHECKS = 1
+    OVERFLOW = 2
+    #: the cycles of an instance of a batch are added up
+    CYCLES = 4
+    STRICT = 8
+    #: dropped cotangents are kept: left to the reference machine
+    KEEP = 16
+
+
+class End(IntEnum):
+    """Why the loop ended."""
+
+    HALTED = 0
+    #: the reference machine has to execute the instruction at PC, or to raise its trap
+    REFUSED = 1
+    LIMIT = 2
+    #: the jump from PC leads out of the code
+    ASTRAY = 3
+
+
+class Control(IntEnum):
+    """Words of `control` for a machine: control[slot · stride + t]."""
+
+    #: a row of the code
+    ROW = 0
+    BR = 1
+    LEFT = 2
+    WHY = 3
+    #: +1, or −1 after `Machine.turn`
+    WAY = 4
+    CROSSED = 5
+    LOST_POINT = 6
+    #: 0 where nothing is lost
+    LOST_WAY = 7
+    DROPPED = 8
+
+
+#: the account of dropped cotangents: variable -> slot
+_ACCOUNT = {
+    "way": Control.WAY, "crossed": Control.CROSSED, "lost_point": Control.LOST_POINT, "lost_way": Control.LOST_WAY, "dropped": Control.DROPPED,
+}  # fmt: skip
+
+#: (opcode, whether ra and rb are one register)
+Case = tuple[Opcode, bool]
+
+
+@cache
+def cases(differentiating: bool, table: Table = TABLE) -> tuple[Case, ...]:
+    """The handlers in the order of their numbers: branches come last. With cotangents, an opcode that reads one register twice has a handler of its own."""
+    found = [(o, False) for o in table if not o.halts]
+    if differentiating:
+        found += [(o, True) for o in table if may_be_same(o)]
+    found.sort(key=lambda case: "br" in case[0].writes)
+    return tuple(found)
+
+
+def may_be_same(opcode: Opcode) -> bool:
+    """Whether ra and rb may name one register, whose cotangent then gets both contributions."""
+    return {"ra", "rb"} <= opcode.fields and not any({"ra", "rb"} == set(pair) for pair in opcode.distinct)
+
+
+# ---------------------------------------------------------------- decoded programs
+
+
+def decoded(
+    program: Program,
+    *,
+    backward: bool = False,
+    cycles: bool = False,
+    differentiating: bool = False,
+    renumbered: bool = True,
+) -> NDArray[np.int64]:
+    """The rows of a program. `cycles`: the second number of a row is the instruction's cycles.
+
+    `renumbered`: registers are numbered from 0 in the order of their first use, so that an instance of a batch clears only the registers it has.
+    """
+    w, table = program.format, program.table
+    numbers = {case: FIRST_HANDLER + k for k, case in enumerate(cases(differentiating, table))}
+    forward = list(program.instructions)
+    count = len(forward)
+    out = np.zeros((2 * count + EXTRA_ROWS, 2), dtype=np.int64)
+    out[:, 0] = SENTINEL
+    registers: dict[int, int] = {}
+
+    def number(register: int) -> int:
+        return registers.setdefault(register, len(registers)) if renumbered else register
+
+    def row(i: Instruction) -> tuple[int, int]:
+        same = differentiating and i.ra == i.rb and may_be_same(i.opcode)
+        handler = HALT if i.opcode.halts else numbers[i.opcode, same]
+        named = [number(getattr(i, f)) if f in i.opcode.fields else 0 for f in ("rd", "ra", "rb")]
+        packed = handler | named[0] << 8 | named[1] << 16 | named[2] << 24 | w.signed(i.imm) << 32
+        return packed, _cycles(i, w, differentiating) if cycles and not i.opcode.halts else 0
+
+    for first, code in ((0, forward), (count + 1, [inverse(i, table) for i in reversed(forward)])):
+        for at, i in enumerate(code):
+            out[first + at] = row(i)
+    out[-1] = row_of(count, program.finish if backward else program.start, -1 if backward else 1), len(registers) or 1
+    return out
+
+
+def row_of(count: int, pc: int, direction: int) -> int:
+    """The row of the instruction at PC, of a program of `count` instructions, as it runs in a direction."""
+    return pc if direction > 0 else 2 * count - pc
+
+
+def _cycles(i: Instruction, w: Format, differentiating: bool) -> int:
+    # Imported here: the schedule is computed only where cycles are counted.
+    from retrograd.isa.microarchitecture.timing import cycles
+
+    return cycles(i.opcode, w, differentiating, i.ra == i.rb)
+
+
+# ---------------------------------------------------------------- handlers
+
+
+class _Handlers:
+    """The handlers of a format as lines, and the functions that they call."""
+
+    def __init__(self, w: Format, differentiating: bool, local: bool) -> None:
+        self.w, self.differentiating, self.local = w, differentiating, local
+        self.tables = Tables(w)
+        self.functions: dict[str, str] = {}
+        #: place -> its word, as source
+        register = "R[U({})]" if local else "registers[U({} * stride + t)]"
+        shadow = "cotangents[U({} * stride + t)]"
+        self.places = {p: register.format(field) for p, field in REGISTER_FIELDS.items()} | {"m": "memory[position]"}
+        self.places |= {bar(p): shadow.format(field) for p, field in REGISTER_FIELDS.items()}
+        self.places[bar("m")] = "memory_cotangents[position]"
+
+    def lines(self, case: Case) -> list[str]:
+        """The handler: it breaks out of the loop with `why`, or leaves the next row in `pc`."""
+        found = step(case[0], self.w, self.differentiating, case[1])
+        if found.unerases:
+            return ["why = 1", "break"]
+        branch = "br" in found.opcode.writes
+        code = NumbaSource(self.w, self._words(found), self.tables, prefix=f"h{case[0].code}_")
+        code.lines += self._operands(found)
+        after, failing = self._evaluated(case, found, code)
+        lines = code.lines
+        if branch:
+            hard = [failing.pop("always")] if "always" in failing else []
+        else:
+            hard = []
+        soft = {"always": "checks", "overflow": "overflow", "strict": "strict"}
+        hard += [f"({soft[mode]} & ({text}))" for mode, text in failing.items()]
+        if hard:
+            lines += [f"if {' | '.join(hard)}:", " why = 1", " break"]
+        lines += self._dropped(found)
+        lines += [f"{self.places[place]} = {text}" for place, text in after.items() if place != "br"]
+        lines += [f"{self.places[place]} = 0" for place in found.drops]
+        if found.erases and self.local:
+            lines.append(f"R[{_LOST}] += {len(found.erases)}")
+        return [*lines, *(self._jump(found, after["br"]) if branch else ["pc += 1"])]
+
+    @property
+    def counted(self) -> list[str]:
+        """Lines that count an instruction that has executed."""
+        return ["left -= 1"] if self.local else ["left -= 1", "executed[U(at * stride + t)] += 1"]
+
+    def _words(self, found: Step) -> dict[str, str]:
+        """place -> the variable that holds its word."""
+        return {p: f"x_{p}" if not p.endswith(bar("")) else f"c_{p[0]}" for p in self.places} | {
+            "imm": "imm",
+            "br": "br",
+        }
+
+    def _operands(self, found: Step) -> list[str]:
+        """Load the words that the instruction reads, after a test of its address."""
+        lines, w = [], self.w
+        if found.memory:
+            sum_ = f"{self.places['a']} + imm"
+            lines.append(f"address = {sum_}" if w.width == 64 else f"address = ({sum_}) & {w.mask}")
+            lines += ["if (address ^ MIN) >= (n ^ MIN):", " why = 1", " break", "position = U(address * stride + t)"]
+        words = self._words(found)
+        read = found.reads | ({"d"} if found.erases else set())
+        return [*lines, *(f"{words[p]} = {self.places[p]}" for p in self.places if p in read)]
+
+    def _evaluated(self, case: Case, found: Step, code: NumbaSource) -> tuple[dict[str, str], dict[Mode, str]]:
+        """(place -> its word after the instruction, mode -> whether one of its guards fails), as source."""
+        places = self._words(found)
+        shared = _shared_by_entry(case, self.w, self.differentiating)
+        if shared:
+            name = f"value_{_identifier(case)[0]}"
+            truths = [node for node in shared if is_truth(node)]
+            results = self._function(name, shared, code, places)
+            code.give(
+                {node: text for node, text in zip(shared, results, strict=True) if node not in truths},
+                {node: text for node, text in zip(shared, results, strict=True) if node in truths},
+            )
+        failing: dict[Mode, str] = {}
+        for mode, guards in found.guards.items():
+            if guards:
+                failing[mode] = "not (" + " & ".join(code.truth(guard) for guard in guards) + ")"
+        return {place: code.word(tree) for place, tree in found.after.items()}, failing
+
+    def _function(self, name: str, roots: Sequence[Expr], code: NumbaSource, places: dict[str, str]) -> list[str]:
+        """Call the function of these trees, which is defined once; returns the variables of its results."""
+        given = sorted(frozenset().union(*(root.inputs for root in roots)))
+        if name not in self.functions:
+            inner = NumbaSource(self.w, places, self.tables)
+            results = [inner.truth(root) if is_truth(root) else inner.word(root) for root in roots]
+            body = "".join(f"    {line}\n" for line in inner.lines)
+            head = f"@device\ndef {name}({', '.join(places[p] for p in given)}):\n"
+            self.functions[name] = f"{head}{body}    return ({' '.join(f'{text},' for text in results)})\n\n"
+        names = [code.fresh() for _ in roots]
+        code.lines.append(f"{' '.join(f'{n},' for n in names)} = {name}({', '.join(places[p] for p in given)})")
+        return names
+
+    def _jump(self, found: Step, jump: str) -> list[str]:
+        """Follow a branch that leaves BR = `jump`."""
+        return [
+            *(["pc = mirror - pc"] if found.opcode.turns else []),
+            f"br = S({jump})",
+            "if br == 0:",
+            " pc += 1",
+            "else:",
+            " side = 0 if pc <= count else count + 1",
+            " target = pc + br",
+            # Unsigned, so that a sum that wraps is outside as well.
+            " if ((target - side) ^ MIN) >= (count ^ MIN):",
+            *(f"  {line}" for line in self.counted),
+            f"  why = {End.ASTRAY:d}",
+            "  break",
+            " pc = target",
+        ]
+
+    def _dropped(self, found: Step) -> list[str]:
+        """`Cotangents.drop`: the account of the cotangent of a freed ancilla."""
+        lines: list[str] = []
+        for place in found.drops:
+            word = self._words(found)[place]
+            lines += [
+                "point = crossed if way > 0 else crossed - 1",
+                f"if keep | ((lost_point == point) & (lost_way == -way)) | (strict & ({word} != 0)):",
+                " why = 1",
+                " break",
+                "crossed += way",
+                f"if {word} != 0:",
+                " dropped += 1",
+                " lost_point = point",
+                " lost_way = way",
+            ]
+        return lines
+
+
+def _identifier(case: Case) -> tuple[str, str]:
+    entry = case[0].entry.name.replace(".", "_") + "_same" * case[1]
+    return entry, case[0].name.replace(".", "_") + "_same" * case[1]
+
+
+@cache
+def _shared_by_entry(case: Case, w: Format, differentiating: bool) -> tuple[Expr, ...]:
+    """The trees over unwritten operands that the opcodes of an entry share: d += f(a, b), d −= f(a, b) and d ^= f(a, b) share f(a, b).
+
+    Empty where they are small.
+    """
+    pure = {"a", "b", "m", "imm"}
+    inside: set[Expr] = set()
+    wanted: dict[Expr, None] = {}
+    for opcode in opcodes_of(case[0].entry):
+        found = step(opcode, w, differentiating, case[1])
+        every = tuple(nodes(*found.roots))
+        inside |= {node for node in every if node.inputs and node.inputs <= pure and node.args}
+        outer = [node for node in every if node not in inside]
+        wanted |= dict.fromkeys(arg for node in outer for arg in node.args if arg in inside)
+        wanted |= dict.fromkeys(root for root in found.roots if root in inside)
+    return tuple(wanted) if len(set(nodes(*wanted)) & inside) >= OUT_OF_LINE else ()
+
+
+# ---------------------------------------------------------------- the loop
+
+
+def _loop(handlers: _Handlers, chosen: Sequence[tuple[int, Case]], indent: str) -> str:
+    """The loop, as text: it ends with `why`, at row `pc`."""
+    # Cycles are counted when an instruction is fetched, so that no register of the device has to keep its row.
+    steps = [" if counting:", f"  R[{_CYCLES}] += code[U(pc), 1]"] if handlers.local else [" at = pc"]
+    lines = [
+        "while True:",
+        " row = code[U(pc), 0]",
+        " handler = row & 255",
+        " if left <= 0:",
+        f"  why = {End.HALTED:d} if (handler == {HALT}) & (br == 0) else {End.LIMIT:d}",
+        "  break",
+        " rd, ra, rb, imm = (row >> 8) & 255, (row >> 16) & 255, (row >> 24) & 255, row >> 32",
+        *steps,
+    ]
+
+    def tree(cases: Sequence[tuple[int, Case]], depth: str) -> None:
+        if len(cases) == 1:
+            lines.extend(depth + line for line in handlers.lines(cases[0][1]))
+            return
+        middle = len(cases) // 2
+        lines.append(f"{depth}if handler < {cases[middle][0]}:")
+        tree(cases[:middle], depth + " ")
+        lines.append(f"{depth}else:")
+        tree(cases[middle:], depth + " ")
+
+    branches = [found for found in chosen if "br" in found[1][0].writes]
+    plain = [found for found in chosen if found not in branches]
+    first = branches[0][0] if branches else 256
+    lines += [f" if handler < {first}:", "  if br != 0:", f"   why = {End.REFUSED:d}", "   break"]
+    lines += [
+        f"  if handler < {FIRST_HANDLER}:",
+        f"   why = {End.HALTED:d} if handler == {HALT} else {End.REFUSED:d}",
+        "   break",
+    ]
+    if plain:
+        tree(plain, "  ")
+    if branches:
+        lines.append(" else:")
+        tree(branches, "  ")
+    lines += [f" {line}" for line in handlers.counted]
+    return "".join(f"{indent}{line}\n" for line in lines)
+
+
+def _module(
+    w: Format,
+    local: bool,
+    differentiating: bool,
+    opcodes: Collection[str] | None,
+    table: Table,
+    text: Callable[[str], str],
+) -> str:
+    handlers = _Handlers(w, differentiating, local)
+    numbered = list(enumerate(cases(differentiating, table), FIRST_HANDLER))
+    chosen = [found for found in numbered if opcodes is None or found[1][0].name in opcodes]
+    body = text(_loop(handlers, chosen, "    "))
+    return f"{arithmetic_source('@device')}\n{handlers.tables.source()}\n{''.join(handlers.functions.values())}{body}"
+
+
+_BEGIN = f"""
+    last = code.shape[0] - 1
+    count = S((last - 2) // 2)
+    mirror = 2 * count
+    checks = (modes & {Modes.CHECKS:d}) != 0
+    overflow = (modes & {Modes.OVERFLOW:d}) != 0
+    strict = (modes & {Modes.STRICT:d}) != 0
+    why = 0
+"""
+
+
+def interpreter_source(w: Format, opcodes: Collection[str] | None = None, table: Table = TABLE) -> str:
+    """The module of `interpret`; `device` and `cuda` must be defined in front of it. `opcodes`: the only ones that programs have (default: all).
+
+    Trap: `decoded` numbers handlers alike for any choice of opcodes; a program with another opcode is undefined.
+    """
+
+    def text(loop: str) -> str:
+        return f"""@device
+def interpret(code, memory, t, stride, n, limit, modes):{_BEGIN}
+    R = cuda.local.array({_LOCAL}, np.int64)
+    R[{_LOST}] = R[{_CYCLES}] = 0
+    for k in range(code[U(last), 1]):
+        R[U(k)] = 0
+    pc = code[U(last), 0]
+    left = S(limit)
+    br = S(0)
+    counting = (modes & {Modes.CYCLES:d}) != 0
+{loop}    if counting & (why == {End.REFUSED:d}):
+        R[{_CYCLES}] -= code[U(pc), 1]
+    return why, limit - left, R[{_LOST}], R[{_CYCLES}]
+"""
+
+    return _module(w, True, False, opcodes, table, text)
+
+
+def machine_source(
+    w: Format, differentiating: bool, opcodes: Collection[str] | None = None, table: Table = TABLE
+) -> str:
+    """The module of `resume`, which runs a machine on from its state, for at most control[LEFT] steps. D is fixed.
+
+    `executed` has a number for each row. Arrays of cotangents are not read without D.
+    """
+
+    def text(loop: str) -> str:
+        account = "".join(f"    {name} = control[U({slot:d} * stride + t)]\n" for name, slot in _ACCOUNT.items())
+        kept = "".join(f"    control[U({slot:d} * stride + t)] = {name}\n" for name, slot in _ACCOUNT.items())
+        state = {"pc": Control.ROW, "br": Control.BR, "left": Control.LEFT}
+        given = "".join(f"    {name} = control[U({slot:d} * stride + t)]\n" for name, slot in state.items())
+        back = "".join(
+            f"    control[U({slot:d} * stride + t)] = {name}\n" for name, slot in (state | {"why": Control.WHY}).items()
+        )
+        return f"""@device
+def resume(code, registers, memory, cotangents, memory_cotangents, control, executed, t, stride, n, modes):{_BEGIN}
+    keep = (modes & {Modes.KEEP:d}) != 0
+{given}{account}{loop}{back}{kept}"""
+
+    return _module(w, False, differentiating, opcodes, table, text)
