@@ -14,6 +14,7 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.array_loop import emit_array_loop
 from retrograd.simulator.engines.batch.converged_lanes import translate_converged
+from retrograd.simulator.engines.batch.instances import translate_instance
 from retrograd.simulator.engines.batch.lane_loop import emit_lane_loop
 from retrograd.simulator.engines.batch.lanes import translate_lanes
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
@@ -21,7 +22,6 @@ from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Variant, flow_of
 from retrograd.simulator.engines.translator.ghost_uncompute import ghosts_of
-from retrograd.simulator.engines.translator.translate import translate
 
 #: instructions of the longest program that is translated for lanes
 LONGEST_FOR_LANES = 3000
@@ -42,7 +42,7 @@ def variant_of(program: Program, backward: bool, overflow: bool, checks: bool, c
 def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     module = jit_compiler().module()
     if lanes == 1:
-        translate(program, variant, module, "instance")
+        translate_instance(program, variant, module, "instance")
         emit_array_loop(module, program.format, "instance", "batch")
     elif len(program.code) > LONGEST_FOR_LANES:
         raise NotImplementedError("the code for lanes is several times as long")

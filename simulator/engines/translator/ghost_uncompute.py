@@ -98,8 +98,8 @@ class GhostUncompute:
         self._registers = {g: sorted({r for at in inside[g] for r in registers(code[at])}) for g in flow.ghosts}
         self._written = {g: sorted({r for at in inside[g] for r in written(code[at])}) for g in flow.ghosts}
         self._copied = {g: flow.stored_regions(g) for g in flow.ghosts}
-        #: address of an access -> the region in which it must lie
-        self._checked: dict[int, Region] = {}
+        #: address of an access -> the region in which it must lie, and which lies in memory
+        self.expected: dict[int, Region] = {}
         #: address of a store, or of a skipped block that puts words back -> compute blocks that are forgotten there
         self._forgotten: dict[int, list[Mirror]] = {}
         for ghost in flow.ghosts:
@@ -113,7 +113,7 @@ class GhostUncompute:
         stores = flow.stores_between(ghost)
         for at, region in own.items():
             if region is not None and (stores or "m" in flow.code[at].opcode.writes):
-                self._checked[at] = region
+                self.expected[at] = region
         for at in stores if own else ():
             regions = self._copied[self._skipped[at]] if at in self._skipped else {flow.regions.get(at)}
             if (
@@ -123,7 +123,7 @@ class GhostUncompute:
             ):
                 self._forgotten.setdefault(at, []).append(ghost)
             elif at not in self._skipped:
-                self._checked[at] = flow.regions[at]
+                self.expected[at] = flow.regions[at]
 
     # ------------------------------------------------------------------ the function
 
@@ -142,7 +142,8 @@ class GhostUncompute:
                 self._words[g, region] = code.variable(to.stored, "region", count=region[1])
         if to.variant.whole:
             self._counts = {k: code.variable(I64, "ghost.count", 0) for k, _, _ in self._flow.counted_twice}
-        end = max((base + size for region in self._copied.values() for base, size in region), default=0)
+        regions = {*self.expected.values(), *(region for copied in self._copied.values() for region in copied)}
+        end = max((base + size for base, size in regions), default=0)
         if end:
             with code.unless(code.constant(I64, end).leu(to.given["n"]), "small"):
                 to._leave(Exit.UNCOMPUTE, next(iter(self._flow.blocks))[0])
@@ -240,14 +241,14 @@ class GhostUncompute:
 
     def check(self, at: int, address: Value) -> None:
         """The check that an access lies in its region."""
-        region = self._checked.get(at)
+        region = self.expected.get(at)
         if region is not None:
             inside = (address - region[0]).ltu(region[1])
             self._strays.append(~self._to._in_all(inside))
 
     def regions_in(self, accesses: Mapping[int, tuple[T, int]]) -> set[tuple[T, Region]]:
         """Of accesses, each with (base, offset): the regions in which words of a base must lie."""
-        return {(word[0], self._checked[at]) for at, word in accesses.items() if at in self._checked}
+        return {(word[0], self.expected[at]) for at, word in accesses.items() if at in self.expected}
 
     def forget(self, at: int) -> None:
         """At a store: compute blocks whose words it may change."""

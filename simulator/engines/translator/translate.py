@@ -313,7 +313,8 @@ class Translator:
         jump = after.pop("br")
         for place, value in after.items():
             self._set(i, place, value)
-        self.failed += trees.unsound
+        for failed in trees.unsound:
+            self._fail(failed)
         self._flush()
         self._follow(jump, at)
 
@@ -372,12 +373,21 @@ class Translator:
             words[place] = self._read(slot) if slot else self._load(place)
         return words
 
+    def _fail(self, failed: Value) -> None:
+        """A check that fails where the truth holds, and is deferred."""
+        self.failed.append(failed)
+
+    def _stray(self, at: int) -> None:
+        """The check that an access lies in its region."""
+        if self.ghosts:
+            self.ghosts.check(at, self.unchecked)
+
     def _address(self, i: Instruction) -> None:
         """`self.address` := where the instruction's word of memory lies, or the spare word; `self.unchecked`: its address."""
         address = self.unchecked = (self._read(f"r{i.ra}") + i.imm).to(I64)
         inside = address.ltu(self.given["n"])
         # Deferred without checks, too: the spare word holds a word of an instance before this one.
-        self.failed.append(~inside)
+        self._fail(~inside)
         self.address = inside.select(address, self.given["n"])
         if self.variant.device:
             self.address = self.address * self.given["stride"]
@@ -407,23 +417,27 @@ class Translator:
 
     def _execute(self, at: int) -> None:
         i, found = self.flow.code[at], self.steps[at]
+        #: the address of the instruction that is translated
+        self.at = at
         if found.unerases:
             # The word cannot come back: the failed check leads to the trap.
-            self.failed.append(self.code.constant(self.word.truth, 1))
+            self._fail(self.code.constant(self.word.truth, 1))
             return
         words = self._words(i, found)
-        if self.ghosts and found.memory:
-            self.ghosts.check(at, self.unchecked)
+        if found.memory:
+            self._stray(at)
         guards = _guards(found, self.modes)
         if found.size > OUT_OF_LINE:
             after, failed = self._call(found, words)
             if guards or self.lanes > 1:
-                self.failed.append(failed)
+                self._fail(failed)
         else:
             trees = self._trees(self.code, words, found, guards)
-            self.failed += [~trees.truth(tree) for tree in guards]
+            for tree in guards:
+                self._fail(~trees.truth(tree))
             after = {place: trees.value(tree) for place, tree in found.after.items()}
-            self.failed += trees.unsound
+            for failed in trees.unsound:
+                self._fail(failed)
         for place in found.erases:
             self._log(words[place])
             self._add(self.erased, 1)
