@@ -163,12 +163,14 @@ def _cycles(i: Instruction, w: Format, differentiating: bool) -> int:
 # ---------------------------------------------------------------- handlers
 
 
-class _Handlers:
+class Handlers:
     """The handlers of a format as lines, and the functions that they call."""
 
     def __init__(self, w: Format, differentiating: bool, local: bool) -> None:
         self.w, self.differentiating, self.local = w, differentiating, local
         self.tables = Tables(w)
+        #: where words lost are counted, and how the loop goes on behind an instruction that is no branch
+        self.lost, self.advance = f"R[{_LOST}]" if local else "", ["pc += 1"]
         self.functions: dict[str, str] = {}
         #: place -> its word, as source
         register = "R[U({})]" if local else "registers[U({} * stride + t)]"
@@ -198,9 +200,9 @@ class _Handlers:
         lines += self._dropped(found)
         lines += [f"{self.places[place]} = {text}" for place, text in after.items() if place != "br"]
         lines += [f"{self.places[place]} = 0" for place in found.drops]
-        if found.erases and self.local:
-            lines.append(f"R[{_LOST}] += {len(found.erases)}")
-        return [*lines, *(self._jump(found, after["br"]) if branch else ["pc += 1"])]
+        if found.erases and self.lost:
+            lines.append(f"{self.lost} += {len(found.erases)}")
+        return [*lines, *(self.jump(found, after["br"]) if branch else self.advance)]
 
     @property
     def counted(self) -> list[str]:
@@ -256,7 +258,7 @@ class _Handlers:
         code.lines.append(f"{' '.join(f'{n},' for n in names)} = {name}({', '.join(places[p] for p in given)})")
         return names
 
-    def _jump(self, found: Step, jump: str) -> list[str]:
+    def jump(self, found: Step, jump: str) -> list[str]:
         """Follow a branch that leaves BR = `jump`."""
         return [
             *(["pc = mirror - pc"] if found.opcode.turns else []),
@@ -320,7 +322,7 @@ def _shared_by_entry(case: Case, w: Format, differentiating: bool) -> tuple[Expr
 # ---------------------------------------------------------------- the loop
 
 
-def _loop(handlers: _Handlers, chosen: Sequence[tuple[int, Case]], indent: str) -> str:
+def _loop(handlers: Handlers, chosen: Sequence[tuple[int, Case]], indent: str) -> str:
     """The loop, as text: it ends with `why`, at row `pc`."""
     # Cycles are counted when an instruction is fetched, so that no register of the device has to keep its row.
     steps = [" if counting:", f"  R[{_CYCLES}] += code[U(pc), 1]"] if handlers.local else [" at = pc"]
@@ -371,22 +373,24 @@ def _module(
     table: Table,
     text: Callable[[str], str],
 ) -> str:
-    handlers = _Handlers(w, differentiating, local)
+    handlers = Handlers(w, differentiating, local)
     numbered = list(enumerate(cases(differentiating, table), FIRST_HANDLER))
     chosen = [found for found in numbered if opcodes is None or found[1][0].name in opcodes]
     body = text(_loop(handlers, chosen, "    "))
     return f"{arithmetic_source('@device')}\n{handlers.tables.source()}\n{''.join(handlers.functions.values())}{body}"
 
 
-_BEGIN = f"""
-    last = code.shape[0] - 1
-    count = S((last - 2) // 2)
-    mirror = 2 * count
+#: which guards count, as a prologue
+GUARDS = f"""
     checks = (modes & {Modes.CHECKS:d}) != 0
     overflow = (modes & {Modes.OVERFLOW:d}) != 0
     strict = (modes & {Modes.STRICT:d}) != 0
     why = 0
 """
+_BEGIN = f"""
+    last = code.shape[0] - 1
+    count = S((last - 2) // 2)
+    mirror = 2 * count{GUARDS}"""
 
 
 def interpreter_source(w: Format, opcodes: Collection[str] | None = None, table: Table = TABLE) -> str:
