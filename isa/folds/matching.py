@@ -64,12 +64,23 @@ def sum_tested_by(tree: Expr) -> Expr | None:
 
 def product_tested_by(tree: Expr, w: Format) -> Expr | None:
     """The product for which the tree tests that it fits its word, high = low >> W − 1; None where the tree is no such test."""
+    low = _tested_by(tree, w, ("mulshift", "mulround"), w.width)
+    return low if low is not None and low.param else None
+
+
+def quotient_tested_by(tree: Expr, w: Format) -> Expr | None:
+    """The rounded quotient for which the tree tests that it fits its word; None where the tree is no such test."""
+    return _tested_by(tree, w, ("divround",), -w.width)
+
+
+def _tested_by(tree: Expr, w: Format, operations: tuple[str, ...], upper: int) -> Expr | None:
+    """The word of an operation that the tree compares with its upper word, whose shift differs by `upper`."""
     if tree.op != "eq":
         return None
     high, sign = tree.args
-    if high.op not in ("mulshift", "mulround") or sign.op != "sar" or sign.args[1] is not const(w.width - 1):
+    if high.op not in operations or sign.op != "sar" or sign.args[1] is not const(w.width - 1):
         return None
     low = sign.args[0]
     if (low.op, low.args) != (high.op, high.args) or not isinstance(low.param, int) or not isinstance(high.param, int):
         return None
-    return low if 0 < low.param < w.width and high.param == low.param + w.width else None
+    return low if 0 <= low.param < w.width and high.param == low.param + upper else None

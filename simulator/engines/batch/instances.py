@@ -86,11 +86,11 @@ class InstanceTranslator(Translator):
             report[k].store(0)
         self.code.ret(Exit.REFUSED)
 
-    def _fail(self, failed: Value) -> None:
-        if failed.name != "false":
-            on = self.code.block("on")
-            self.code.branch(failed, self.discard, on, likely=False)
-            self.code.start(on, keep=True)
+    def _check(self, holds: Value) -> None:
+        # Positive, since LLVM has no short form for the negation of some comparisons.
+        on = self.code.block("on")
+        self.code.branch(holds, on, self.discard, likely=True)
+        self.code.start(on, keep=True)
 
     def _address(self, i: Instruction) -> None:
         base, found = self._read(f"r{i.ra}"), self.ranges.get(self.at)
@@ -99,10 +99,10 @@ class InstanceTranslator(Translator):
             return
         first = (base + found.low).to(I64)
         if found.region is None:
-            self._fail(first.geu(self.rooms[found.span]))
+            self._check(first.ltu(self.rooms[found.span]))
         else:
             start, size = found.region
-            self._fail((first - start).geu(max(size - found.span, 0)))
+            self._check((first - start).ltu(max(size - found.span, 0)))
 
     def _stray(self, at: int) -> None:
         """`_address` has checked the region."""

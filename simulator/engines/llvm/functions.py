@@ -63,6 +63,45 @@ def wide_quotient(module: ModuleBuilder, w: Format, s: int) -> Callee:
     return module.shared(f"quotient{w.width}_{s}", wide, {"x": t, "y": t}, INLINE, build)
 
 
+def rounded_quotient(module: ModuleBuilder, w: Format, places: int) -> Callee:
+    """{lower word, upper word, whether the lower one is all} of ⌊x·2^places / y + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋, 0 if y = 0; places < W.
+
+    A quotient of doubles is below 2^49, so with words of 64 bits no check is made where it is right.
+    """
+    t = integer(w.width)
+
+    def build(f: FunctionBuilder, x: Value, y: Value) -> Value:
+        twice, small = near_quotient(x, y, places + 1)
+        with f.when(small, "near", likely=True):
+            rounded = (twice + 1).sar(1)
+            word = rounded.to(t)
+            if w.width == 64:
+                f.ret(f.pack(word, word.sar(63), f.constant(I1, 1)))
+            else:
+                f.ret(f.pack(word, rounded.sar(w.width).to(t), word.to(I64, "sext").eq(rounded)))
+        return f.call(_far_rounded_quotient(module, w, places), x, y)
+
+    return module.shared(f"rounded_quotient{w.width}_{places}", structure(t, t, I1), {"x": t, "y": t}, INLINE, build)
+
+
+def _far_rounded_quotient(module: ModuleBuilder, w: Format, places: int) -> Callee:
+    """`rounded_quotient` of any operands."""
+    t = integer(w.width)
+
+    def build(f: FunctionBuilder, x: Value, y: Value) -> Value:
+        # 0 stays 0: a divisor of 0 gives ⌊2z⌋ = 0.
+        rounded = (f.call(_far_quotient(module, w, places + 1), x, y) + 1).sar(1)
+        if places + 1 == w.width:
+            # The one quotient of which twice as much is too many for 2W bits: −2^(W−1)·2^p / −1.
+            too_large = x.eq(w.sign) & y.eq(-1)
+            rounded = too_large.select(1 << 2 * w.width - 2, rounded)
+        low, high = rounded.to(t), rounded.sar(w.width).to(t)
+        return f.pack(low, high, high.eq(low.sar(w.width - 1)))
+
+    name, attributes = f"far_rounded_quotient{w.width}_{places}", f"{PURE} noinline cold"
+    return module.shared(name, structure(t, t, I1), {"x": t, "y": t}, attributes, build)
+
+
 def _far_quotient(module: ModuleBuilder, w: Format, s: int) -> Callee:
     """⌊x·2^s / y⌋ as a word of 2W bits, 0 if y = 0; 0 <= s <= W.
 

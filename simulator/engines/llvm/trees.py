@@ -22,7 +22,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from retrograd.isa.expr import ZERO, Expr, half, nodes
-from retrograd.isa.folds.matching import is_truth, product_tested_by, sum_tested_by
+from retrograd.isa.folds.matching import is_truth, product_tested_by, quotient_tested_by, sum_tested_by
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder, Value
 from retrograd.simulator.engines.llvm.functions import (
@@ -31,6 +31,7 @@ from retrograd.simulator.engines.llvm.functions import (
     integer_root,
     near_quotient,
     near_root,
+    rounded_quotient,
     two_words,
     wide_quotient,
 )
@@ -137,6 +138,8 @@ class Trees:
                 return ~self.truth(x)
             case "eq" if (product := product_tested_by(node, self._w)) is not None:
                 return self._product_fits(product)
+            case "eq" if self._lanes == 1 and (quotient := quotient_tested_by(node, self._w)) is not None:
+                return self._both_words(quotient.args[0], quotient.args[1], _parameter(quotient)).part(2)
             case "eq":
                 return self.value(x).eq(self.value(y))
             case "lt":
@@ -271,18 +274,20 @@ class Trees:
     def _rounded_quotient(self, x: Expr, y: Expr, s: int) -> Value:
         """A word of ⌊x·2^p / y + ½⌋, p = s mod W: the one below 2^(p − s)."""
         places = s % self._w.width
+        if self._lanes == 1:
+            return self._both_words(x, y, places).part(int(s < 0)).sar(self._w.width - 1 if s < -self._w.width else 0)
 
         def make() -> Value:
             twice, top = self._wide_quotient(x, y, places + 1)
             # 0 stays 0: a divisor of 0 gives ⌊2z⌋ = 0.
-            rounded = (twice.sar(top - places - 1) + 1).sar(1)
-            if places + 1 < self._w.width or self._lanes > 1:
-                return rounded
-            # The one quotient of which twice as much is too many for 2W bits: −2^(W−1)·2^p / −1.
-            too_large = self.value(x).eq(self._w.sign) & self.value(y).eq(-1)
-            return too_large.select(1 << 2 * self._w.width - 2, rounded)
+            return (twice.sar(top - places - 1) + 1).sar(1)
 
         return self._shifted(self._once(("rounded", x, y, places), make), places - s)
+
+    def _both_words(self, x: Expr, y: Expr, places: int) -> Value:
+        """{lower word, upper word, whether the lower one is all} of ⌊x·2^places / y + ½⌋."""
+        callee = rounded_quotient(self._code.module, self._w, places)
+        return self._once(("rounded", x, y, places), lambda: self._code.call(callee, self.value(x), self.value(y)))
 
     def _root(self, x: Value, s: int) -> Value:
         if self._lanes == 1:

@@ -313,8 +313,8 @@ class Translator:
         jump = after.pop("br")
         for place, value in after.items():
             self._set(i, place, value)
-        for failed in trees.unsound:
-            self._fail(failed)
+        for unsound in trees.unsound:
+            self._check(~unsound)
         self._flush()
         self._follow(jump, at)
 
@@ -373,9 +373,9 @@ class Translator:
             words[place] = self._read(slot) if slot else self._load(place)
         return words
 
-    def _fail(self, failed: Value) -> None:
-        """A check that fails where the truth holds, and is deferred."""
-        self.failed.append(failed)
+    def _check(self, holds: Value) -> None:
+        """A deferred check that the truth holds."""
+        self.failed.append(~holds)
 
     def _stray(self, at: int) -> None:
         """The check that an access lies in its region."""
@@ -387,7 +387,7 @@ class Translator:
         address = self.unchecked = (self._read(f"r{i.ra}") + i.imm).to(I64)
         inside = address.ltu(self.given["n"])
         # Deferred without checks, too: the spare word holds a word of an instance before this one.
-        self._fail(~inside)
+        self._check(inside)
         self.address = inside.select(address, self.given["n"])
         if self.variant.device:
             self.address = self.address * self.given["stride"]
@@ -421,7 +421,7 @@ class Translator:
         self.at = at
         if found.unerases:
             # The word cannot come back: the failed check leads to the trap.
-            self._fail(self.code.constant(self.word.truth, 1))
+            self._check(self.code.constant(self.word.truth, 0))
             return
         words = self._words(i, found)
         if found.memory:
@@ -430,14 +430,14 @@ class Translator:
         if found.size > OUT_OF_LINE:
             after, failed = self._call(found, words)
             if guards or self.lanes > 1:
-                self._fail(failed)
+                self._check(~failed)
         else:
             trees = self._trees(self.code, words, found, guards)
             for tree in guards:
-                self._fail(~trees.truth(tree))
+                self._check(trees.truth(tree))
             after = {place: trees.value(tree) for place, tree in found.after.items()}
-            for failed in trees.unsound:
-                self._fail(failed)
+            for unsound in trees.unsound:
+                self._check(~unsound)
         for place in found.erases:
             self._log(words[place])
             self._add(self.erased, 1)

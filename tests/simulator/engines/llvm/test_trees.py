@@ -37,6 +37,7 @@ from retrograd.isa.expr import (
     select,
     sqrt_round,
 )
+from retrograd.isa.folds.matching import quotient_tested_by
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
 from retrograd.simulator.engines.llvm import functions as llvm_functions
@@ -525,10 +526,27 @@ def test_one_division_serves_every_shift() -> None:
     w = Format()
     text = source([[div_shift(a, b, s) for s in (-32, 0, 32)]], w, None)
     assert text.count("= call i128 @quotient64_32(") == 1
-    assert source([[div_round(a, b, s) for s in (32, -32)]], w, None).count("= call i128 @quotient64_33(") == 1
+    fits = div_round(a, b, -32).eq(div_round(a, b, 32).sar(63))
+    rounded = source([[div_round(a, b, 32), div_round(a, b, -32), fits]], w, None)
+    group = rounded[rounded.index("@group0(") :]
+    group = group[: group.index("\n}")]
+    assert group.count("@rounded_quotient64_32(") == 1
+    assert "icmp" not in group
     assert "@quotient64(" not in text
     # Not so of the shift by a whole word: that quotient may have one bit too many for it.
     assert source([[div_shift(a, b, s) for s in (0, 64)]], w, None).count("= call i128 @quotient64_") == 2
+
+
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_whether_a_rounded_quotient_fits(w: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    low, high = div_round(a, b, w.frac), div_round(a, b, w.frac - w.width)
+    fits = high.eq(low.sar(w.width - 1))
+    assert quotient_tested_by(fits, w) is low
+    assert quotient_tested_by(div_round(b, a, w.frac - w.width).eq(low.sar(w.width - 1)), w) is None
+    check([[fits, low, high]], w, some_rows(w, 500), keep=False, level=0)
+    monkeypatch.setattr(llvm_ir, "quotient_tested_by", lambda node, w: div_round(b, a, w.frac))
+    with pytest.raises(pytest.fail.Exception, match="instead of"):
+        check([[fits]], w, some_rows(w, 500), keep=False, level=0)
 
 
 def test_one_product_serves_every_shift() -> None:
@@ -553,6 +571,8 @@ def faults() -> Iterator[tuple[str, Any]]:
     # Truncated, not floored.
     yield "integer_quotient", lambda m, w: _spoil(m, quotient(m, w))
     yield "wide_quotient", lambda m, w, s: _spoil(m, wide(m, w, s))
+    rounded = llvm_ir.rounded_quotient
+    yield "rounded_quotient", lambda m, w, s: _spoil(m, rounded(m, w, s))
     yield "sum_tested_by", lambda node: None if node.op != "eq" or node.args[0].op != "lt" else _any_sum(node)
     yield "is_truth", lambda node: node.op in ("eq", "lt", "ltu", "and")
 
