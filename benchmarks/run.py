@@ -1,7 +1,6 @@
 """Run workloads on every engine and every peer: the document of schema retrograd.bench/3.
 
-Correctness comes first: goldens; our numbers against the reference; engines against each other, bit for bit; peers against the
-reference. A wrong result is not timed. Then all systems of a problem take turns on one core, so that drift affects all alike.
+Goldens come first. All systems of a problem (`systems.py`) take turns on one core, so that drift affects all alike.
 """
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from retrograd.benchmarks.measure import Spent, one_core, timed
+from retrograd.benchmarks.measure import one_core, timed
 from retrograd.benchmarks.memory import Place, peaks
-from retrograd.benchmarks.operations import operations
 from retrograd.benchmarks.ours import Ours
-from retrograd.benchmarks.peers import Peer, Prepared
+from retrograd.benchmarks.peers import Peer
 from retrograd.benchmarks.reporting import bars
+from retrograd.benchmarks.systems import BUDGET, SLOW, Say, System, ask_peer, reason_of, run_problem
 from retrograd.benchmarks.toolchain import all_parts as toolchain
-from retrograd.benchmarks.workload import Golden, Problem, Sizes, Stream, Task, Workload
+from retrograd.benchmarks.workload import Golden, Problem, Sizes, Stream, Workload
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.loading import shipped
 from retrograd.simulator.engines.tiering import optimised_at_once
@@ -36,20 +33,6 @@ import retrograd as rg
 from retrograd.batch.runs import BatchWords
 
 SCHEMA = "retrograd.bench/3"
-#: largest error of a peer against the reference, as a part of the largest number: a fast wrong peer is no peer
-PEER_TOLERANCE = 1e-10
-#: limits of the slow engines: steps, and elements; they run the elements in sequence, each on a machine that Python sets up
-STEPS = {"threaded": (2_000_000, 20_000_000), "reference": (30_000, 100_000)}
-#: a single run of more steps is left to the translation
-LONGEST = 50_000_000
-#: a peer that takes longer to compile a task has no place in its curve, which would compile it for each size: seconds
-SLOW = 20.0
-ELEMENTS = 300
-#: repeats, and seconds for all repeats of one system: quick, and full
-REPEATS, BUDGET = (3, 5), (0.25, 5.0)
-
-#: progress: called with a line for people, and with True at the next workload or part
-Say = Callable[[str, bool], None]
 
 
 def _quiet(line: str, another: bool) -> None:
@@ -86,7 +69,7 @@ def run(
         except (KeyboardInterrupt, MemoryError):
             raise
         except Exception as error:
-            failed.append(f"{part}: {_reason(error)}")
+            failed.append(f"{part}: {reason_of(error)}")
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
@@ -133,7 +116,7 @@ def _workload(workload: Workload, peers: Sequence[Peer], sizes: Sizes, say: Say)
         except (KeyboardInterrupt, MemoryError):
             raise
         except Exception as error:
-            failed.append(f"{what}: {_reason(error)}")
+            failed.append(f"{what}: {reason_of(error)}")
             return otherwise
 
     goldens = [_golden(g) for g in guarded("goldens", workload.goldens, ())]
@@ -141,7 +124,7 @@ def _workload(workload: Workload, peers: Sequence[Peer], sizes: Sizes, say: Say)
     problems = []
     for problem in guarded("problems", lambda: workload.problems(sizes), ()):
         say(f"{workload.title}: {problem.size}", False)
-        problems.append(_problem(problem, peers, sizes, say))
+        problems.append(run_problem(problem, peers, sizes, say))
         gc.collect()
     points = []
     slow = {
@@ -174,7 +157,7 @@ def _golden(g: Golden) -> dict[str, Any]:
     except (KeyboardInterrupt, MemoryError):
         raise
     except Exception as error:
-        return out | {"met": False, "reason": _reason(error)}
+        return out | {"met": False, "reason": reason_of(error)}
     return out | {"found": found, "met": bool(abs(found - g.expected) <= g.tolerance), "reason": ""}
 
 
@@ -200,185 +183,6 @@ def _counts(workload: Workload) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _reason(error: BaseException) -> str:
-    first = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {first[0][:200] if first else ''}".rstrip(": ")
-
-
-# ---------------------------------------------------------------------- one problem
-
-
-@dataclass
-class _System:
-    """One system on one task: the call to time, or the reason for its absence."""
-
-    what: str
-    name: str
-    ours: bool
-    status: str = "timed"
-    reason: str = ""
-    note: str = ""
-    error: float | None = None
-    call: Callable[[], object] | None = None
-    #: evaluations of one call
-    evaluations: float = 1.0
-    spent: Spent | None = None
-    #: seconds until the system was ready, its first call included
-    prepared: float = 0.0
-
-    def document(self) -> dict[str, Any]:
-        each = None if self.spent is None else [t / self.evaluations for t in self.spent]
-        return {
-            "system": self.name, "ours": self.ours, "status": self.status, "reason": self.reason, "note": self.note,
-            "error": self.error, "median": each[0] if each else None, "minimum": each[1] if each else None,
-            "prepared": self.prepared, "peak_bytes": None,
-        }  # fmt: skip
-
-
-@dataclass
-class _Asked:
-    """A task with its systems."""
-
-    task: Task
-    systems: list[_System] = field(default_factory=list)
-    instructions: float | None = None
-    #: instructions of one run, over the operations of the irreversible program for the same value
-    per_operation: float | None = None
-    words: int | None = None
-    own: int | None = None
-
-
-def _problem(problem: Problem, peers: Sequence[Peer], sizes: Sizes, say: Say) -> dict[str, Any]:
-    asked = []
-    irreversible = operations(problem.tasks[0].data)
-    for task in problem.tasks:
-        one = _Asked(task)
-        asked.append(one)
-        try:
-            _ask_ours(one, problem, sizes, irreversible)
-        except (KeyboardInterrupt, MemoryError):
-            raise
-        except Exception as error:
-            one.systems.append(_System(task.what, "translated", True, "failed", _reason(error)))
-        for peer in peers:
-            say(f"{problem.size}: {task.what} by {peer.name}", False)
-            for name, made in peer.systems(type(task.data), task.what).items():
-                one.systems.append(_ask_peer(name, made, task, problem))
-    ready = {(s.what, s.name): s for one in asked for s in one.systems if s.status == "timed"}
-    say(f"{problem.size}: timing {len(ready)} systems", False)
-    tasks = {f"{what} by {name}": s.call for (what, name), s in ready.items() if s.call is not None}
-    spent = timed(tasks, REPEATS[not sizes.quick], BUDGET[not sizes.quick], clock=time.process_time)
-    for (what, name), s in ready.items():
-        s.spent = spent[f"{what} by {name}"]
-    return {
-        "size": problem.size, "evaluations": problem.evaluations,
-        "tasks": [
-            {
-                "what": one.task.what, "tolerance": one.task.tolerance, "absolute": one.task.absolute,
-                "instructions": one.instructions, "per_operation": one.per_operation, "words": one.words,
-                "extra_words": None if one.words is None or one.own is None else one.words - one.own,
-                "systems": [s.document() for s in one.systems],
-            }
-            for one in asked
-        ],
-    }  # fmt: skip
-
-
-def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes, irreversible: float | None) -> None:
-    """Our systems, checked and ready. If translation fails, the interpreter takes part all the same."""
-    task, program = one.task, one.task.ours()
-    main = _System(task.what, "translated", True)
-    one.systems.append(main)
-    try:
-        first = program.run("translated")
-    except (KeyboardInterrupt, MemoryError):
-        raise
-    except Exception as raised:
-        main.status, main.reason = "failed", _reason(raised)
-        first = program.run("threaded")
-    rows = len(first.steps)
-    evaluations = program.evaluations or problem.evaluations
-    one.instructions = float(first.steps.sum()) / evaluations
-    if irreversible is not None and task.what != "hessian":
-        # One run is one row of a Jacobian, and beyond that as many evaluations as the problem has for each row.
-        each = max(1.0, evaluations / rows)
-        one.per_operation = float(first.steps.mean()) / (irreversible * each)
-    one.words, one.own = program.words, program.own
-    found = program.read(first)
-    off, error = task.error(found), task.relative_error(found)
-    main.error = error
-    main.evaluations, main.call = evaluations, functools.partial(program.run, "translated")
-    if not off <= task.tolerance:
-        main.status, main.reason = "wrong", f"the error is {off:.1e}, and may be {task.tolerance:.1e}"
-        return
-    if main.status == "timed":
-        one.systems += _variants(task, program, evaluations, error, sizes, int(first.steps.max()))
-    for engine, limits in STEPS.items():
-        one.systems.append(_slow(engine, limits[not sizes.quick], program, first, task, rows / evaluations, error))
-
-
-def _variants(task: Task, program: Ours, evaluations: float, error: float, sizes: Sizes, steps: int) -> list[_System]:
-    """The translation without checks, the public call of a short program, and the run backward."""
-    calls: dict[str, Callable[[], object]] = {}
-    if not sizes.quick:
-        calls["unchecked"] = functools.partial(program.run, "translated", checks=False)
-    if program.public is not None and steps <= LONGEST and not (sizes.quick and task.what == "hessian"):
-        calls["public"] = functools.partial(program.public, "translated")
-    if task.what == "value":
-        calls["uncall"] = program.uncall()
-    return [
-        _System(task.what, name, True, call=call, evaluations=evaluations, error=None if name == "uncall" else error)
-        for name, call in calls.items()
-    ]
-
-
-def _slow(
-    engine: str, limit: int, program: Ours, first: BatchWords, task: Task, rows_each: float, error: float
-) -> _System:
-    """An engine that runs the first rows only; its words must equal those of the translation."""
-    system = _System(task.what, engine, True, error=error)
-    total = np.cumsum(first.steps)
-    elements = int(np.searchsorted(total, limit, side="right"))
-    elements = min(elements, ELEMENTS)
-    if elements == 0:
-        if engine == "reference" or first.steps[0] > LONGEST:
-            system.status, system.reason = "left out", f"one run takes {int(first.steps[0])} instructions"
-            return system
-        elements = 1
-    found = program.run(engine, elements)
-    for part in ("after", "steps", "erased_bits"):
-        if not np.array_equal(getattr(found, part), getattr(first, part)[:elements]):
-            system.status, system.reason = "wrong", f"its {part.replace('_', ' ')} differ from those of the translation"
-            return system
-    system.call = functools.partial(program.run, engine, elements)
-    system.evaluations = elements / rows_each
-    return system
-
-
-def _ask_peer(name: str, made: Callable[[Any], Prepared] | None, task: Task, problem: Problem) -> _System:
-    system = _System(task.what, name, False)
-    begun = time.perf_counter()
-    if made is None:
-        system.status, system.reason = "not written", "this workload is not written with it here"
-        return system
-    try:
-        prepared: Prepared = made(task.data)
-        system.error = task.relative_error(prepared.read(prepared.call()))
-    except (KeyboardInterrupt, MemoryError):
-        raise
-    except Exception as error:
-        system.status, system.reason = "failed", _reason(error)
-        return system
-    system.note = prepared.note
-    system.prepared = time.perf_counter() - begun
-    if not system.error <= PEER_TOLERANCE:
-        system.status = "wrong"
-        system.reason = f"off by {system.error:.1e}, and not timed: {PEER_TOLERANCE:.0e} is allowed"
-        return system
-    system.call, system.evaluations = prepared.call, prepared.evaluations or problem.evaluations
-    return system
-
-
 # ---------------------------------------------------------------------- curves
 
 
@@ -386,7 +190,7 @@ def _point(problem: Problem, peers: Sequence[Peer], slow: set[tuple[str, str]], 
     """Time, instructions and memory of our system at one size, and the times of peers."""
     calls: dict[str, Callable[[], object]] = {}
     programs: dict[str, tuple[Ours, BatchWords]] = {}
-    others: list[_System] = []
+    others: list[System] = []
     for task in problem.tasks:
         program = task.ours()
         first = program.run("translated")
@@ -397,7 +201,7 @@ def _point(problem: Problem, peers: Sequence[Peer], slow: set[tuple[str, str]], 
         programs[task.what] = program, first
         calls[task.what] = functools.partial(program.run, "translated")
         others += [
-            _ask_peer(name, made, task, problem)
+            ask_peer(name, made, task, problem)
             for peer in peers for name, made in peer.systems(type(task.data), task.what).items()
             if (task.what, name) not in slow
         ]  # fmt: skip

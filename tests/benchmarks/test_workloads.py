@@ -11,7 +11,7 @@ from retrograd.benchmarks import primals, wave_primals
 from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
 from retrograd.benchmarks.peers import PEERS
 from retrograd.benchmarks.references import adbench, complex_step, series, waves
-from retrograd.benchmarks.run import PEER_TOLERANCE
+from retrograd.benchmarks.systems import PEER_TOLERANCE
 from retrograd.benchmarks.workload import Sizes, Task
 from retrograd.benchmarks.workloads import ALL, bessel, small, wave
 from retrograd.benchmarks.workloads.graph_embedding import PAIRS, slope

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.ticker import ScalarFormatter
-from retrograd.benchmarks.reporting import report
+from retrograd.benchmarks.reporting import pictures, report
 from retrograd.benchmarks.reporting.check import read
 
 from retrograd.presentation.charts import axes_of, counts_by_decades, faults, legend, new_figure, two_decades
@@ -142,5 +142,5 @@ def test_the_pictures_of_the_analysis() -> None:
 @pytest.mark.slow
 def test_the_pictures_of_the_benchmarks() -> None:
     document = read(ROOT / "docs" / "benchmarks" / report.FIGURES)
-    assert {name: found for name, draw in report.PICTURES.items() if (found := faults(draw(document)))} == {}
-    assert {path.stem for path in (ROOT / "docs" / "benchmarks").glob("*.svg")} == report.PICTURES.keys()
+    assert {name: found for name, draw in pictures.PICTURES.items() if (found := faults(draw(document)))} == {}
+    assert {path.stem for path in (ROOT / "docs" / "benchmarks").glob("*.svg")} == pictures.PICTURES.keys()
