@@ -43,6 +43,7 @@ test:
 
 slow:
 	$(PYTHON) -m pytest -m slow
+	$(PYTHON) -m pytest --hypothesis-profile random
 	$(PYTHON) tools/run_examples.py --slow docs/coprocessor.md
 	$(MAKE) mutants
 
