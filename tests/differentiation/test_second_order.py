@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.examples import bessel
+from retrograd.simulator.engines.batch import compiled_loops
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.differentiation import tangents
+from retrograd.differentiation import programs, tangents
 from retrograd.library import Complex, Vector3, logsumexp
 
 
@@ -412,6 +413,10 @@ def test_however_the_columns_of_hessians_are_cut_up(monkeypatch: pytest.MonkeyPa
     for k in range(3):
         by_x = products(args, (np.eye(3)[k], None, None))
         assert all(np.array_equal(by_x[i], np.asarray(whole[i][0])[..., k]) for i in range(3))
+
+
+def test_programs_with_several_tangents_are_short_enough_for_lanes() -> None:
+    assert programs.LONGEST <= compiled_loops.LONGEST_FOR_LANES
 
 
 def test_matrices() -> None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property
 from hashlib import sha256
+from itertools import pairwise
 from typing import NamedTuple
 
 from retrograd.isa.program import Program
@@ -22,6 +23,7 @@ from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Variant, flow_of
 from retrograd.simulator.engines.translator.ghost_uncompute import ghosts_of
+from retrograd.simulator.engines.translator.mirrors import boundaries_of
 
 #: instructions of the longest program that is translated for lanes
 LONGEST_FOR_LANES = 3000
@@ -80,7 +82,14 @@ _loops: dict[Key, TieredCode | None] = {}
 
 def key_of(program: Program, variant: Variant, lanes: int) -> Key:
     """The key of a loop."""
+    if lanes > 1:
+        variant = replace(variant, tables=tables_of(program))
     return Key(tuple(program.code), program.format, program.table, variant, lanes)
+
+
+def tables_of(program: Program) -> tuple[tuple[int, int], ...]:
+    """The regions that begin with words of the program that are not all zero."""
+    return tuple((start, end) for start, end in pairwise(boundaries_of(program)) if any(program.data[start:end]))
 
 
 def loop_of(program: Program, variant: Variant) -> TieredCode:

@@ -13,7 +13,7 @@ Source: B. Coutinho, D. Sampaio, F. Pereira, W. Meira, Divergence analysis and o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 
@@ -49,7 +49,7 @@ class ConvergedTranslator(VectorTranslator):
         super().__init__(flow, variant, module, lanes, name)
         self.scalar = self.word.element
         self.width = lanes
-        self.uniformity = Uniformity(flow, self.steps, self.zeros)
+        self.uniformity = Uniformity(flow, self.steps, self.zeros, variant.tables)
 
     def _begin(self) -> None:
         super()._begin()
@@ -211,14 +211,17 @@ class Kind(Enum):
 class Uniformity:
     """The registers that may differ between lanes, at the start of each block.
 
-    Two registers are taken for scalars, with a check: a register that holds addresses, where a word is loaded into it from a fixed
-    address (such as the length in an argument), and a register that holds addresses or is compared by a branch, where something
+    Three registers are taken for scalars, with a check: a register that holds addresses, where a word is loaded into it from a fixed
+    address (such as the length in an argument); a register from which addresses are computed, where a word is loaded into it from one
+    of `tables` (such as the pairs of a graph); and a register that holds addresses or is compared by a branch, where something
     uniform is added to it (a counter in a register that held a temporary before).
     """
 
-    def __init__(self, flow: Flow, steps: Mapping[int, Step], zeros: Collection[int]) -> None:
+    def __init__(
+        self, flow: Flow, steps: Mapping[int, Step], zeros: Collection[int], tables: Collection[tuple[int, int]] = ()
+    ) -> None:
         self._flow, self._steps = flow, steps
-        self._zeros = zeros
+        self._zeros, self._tables = zeros, tables
         #: registers that hold addresses; these, and registers that branches compare
         self._addresses: set[str] = set()
         self._steering: set[str] = set()
@@ -226,12 +229,13 @@ class Uniformity:
         for at, found in steps.items():
             i = flow.code[at]
             if found.guards["overflow"]:
-                checked |= {f"r{getattr(i, REGISTER_FIELDS[p])}" for p in found.operands if p in REGISTER_FIELDS}
+                checked |= _registers(i, found.operands)
             if found.memory:
                 self._addresses.add(f"r{i.ra}")
             elif flow.branches(at):
-                self._steering |= {f"r{getattr(i, REGISTER_FIELDS[p])}" for p in found.operands if p in REGISTER_FIELDS}
+                self._steering |= _registers(i, found.operands)
         self._steering |= self._addresses
+        self._read_from_tables = self._indices() if tables else frozenset[int]()
         # A register with numbers of the user's is not the same in all lanes.
         self._addresses -= checked
         #: the registers that are put back where an uncompute block is skipped
@@ -240,13 +244,52 @@ class Uniformity:
         }
         self.at = self._solve()
 
+    def _indices(self) -> frozenset[int]:
+        """The loads from tables whose words become addresses: backward, joined by union.
+
+        The word that a load adds to, and the word that a checked sum adds to, are no part of an address.
+        """
+        flow = self._flow
+        before: dict[Node, list[Node]] = {}
+        for node, following in flow.successors.items():
+            for to in following:
+                before.setdefault(to, []).append(node)
+        found: set[int] = set()
+        ends: dict[Node, frozenset[str]] = dict.fromkeys(flow.blocks, frozenset())
+        todo = list(flow.blocks)
+        while todo:
+            node = todo.pop()
+            wanted = set(ends[node])
+            for at in reversed(flow.blocks[node]):
+                i, step = flow.code[at], self._steps[at]
+                if step.memory:
+                    if "d" in step.after and f"r{i.rd}" in wanted:
+                        wanted.discard(f"r{i.rd}")
+                        if any(start <= i.imm < end for start, end in self._tables):
+                            found.add(at)
+                    wanted.add(f"r{i.ra}")
+                    continue
+                written = _registers(i, step.after)
+                if not written & wanted:
+                    continue
+                if step.guards["overflow"] or not any(map(inputs, step.after.values())):
+                    wanted -= written
+                else:
+                    wanted |= _registers(i, step.operands)
+            for other in before.get(node, ()):
+                if not wanted <= ends[other]:
+                    ends[other] |= wanted
+                    todo.append(other)
+        return frozenset(found)
+
     def kind(self, at: int, is_wide: Callable[[str], bool]) -> Kind:
         """The way in which the instruction is executed, if these registers are vectors."""
         i, found = self._flow.code[at], self._steps[at]
         d = f"r{i.rd}"
         if found.memory:
             fixed = i.ra in self._zeros and "d" in found.after and d in self._addresses
-            return Kind.LOADED if fixed else Kind.VARYING
+            index = at in self._read_from_tables and not is_wide(f"r{i.ra}")
+            return Kind.LOADED if fixed or index else Kind.VARYING
         wide = {p for p in found.operands if is_wide(f"r{getattr(i, REGISTER_FIELDS[p])}")}
         if not wide:
             return Kind.UNIFORM
@@ -285,8 +328,13 @@ class Uniformity:
     def _transfer(self, at: int, varying: set[str]) -> None:
         i, found = self._flow.code[at], self._steps[at]
         kind = self.kind(at, varying.__contains__)
-        after = {f"r{getattr(i, REGISTER_FIELDS[p])}" for p in found.after if p in REGISTER_FIELDS}
+        after = _registers(i, found.after)
         if kind is Kind.VARYING:
             varying |= after
         else:
             varying -= after
+
+
+def _registers(i: Instruction, places: Iterable[str]) -> set[str]:
+    """The registers of the instruction at these places."""
+    return {f"r{getattr(i, REGISTER_FIELDS[p])}" for p in places if p in REGISTER_FIELDS}

@@ -42,6 +42,8 @@ class Variant:
     vector_loops: bool = field(default_factory=lambda: VECTOR_LOOPS)
     #: boundaries of the regions of memory, where uncompute blocks are skipped (ghost_uncompute.py); None: they are executed
     ghosts: tuple[int, ...] | None = None
+    #: regions of memory that begin with words of the program, start and end of each; for converged lanes (converged_lanes.py)
+    tables: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass

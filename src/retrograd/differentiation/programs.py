@@ -31,8 +31,8 @@ from retrograd.simulator.engines.batch.layout import Range
 from retrograd.simulator.machine import Machine, Trap
 
 T = TypeVar("T")
-#: shadows of a word that run beside one another, and instructions of a program up to which there are several
-COPIES, LONGEST = 4, 4000
+#: shadows of a word that run beside one another, and instructions of a program up to which there are several: lanes take no longer one
+COPIES, LONGEST = 4, 3000
 
 
 #: the instructions that a conditional program may execute

@@ -152,6 +152,54 @@ def test_instances_that_go_the_same_way_run_converged(lanes: int) -> None:
     assert ran.given_up == {1: 0, 4: 4 + 1, 8: 1 + 1}[lanes]
 
 
+#: total += Σ numbers[2 · table[i] + 1], with a table whose words are those of the program, unless a row gives others
+LOOKED_UP = """
+        .data
+total:  .word 0
+numbers: .word 0, 0, 0, 0, 0, 0, 0, 0
+table:  .word 3, 0, 2, 2
+        .text
+        start
+        add r2, 4
+top:    from.ne r1, r0, bottom
+        ld.add r3, [r1 + table]
+        muli.add r4, r3, 2
+        fld.add r5, [r4 + numbers + 1]
+        fst.add [r0 + total], r5
+        fld.sub r5, [r4 + numbers + 1]
+        muli.sub r4, r3, 2
+        ld.sub r3, [r1 + table]
+        add r1, 1
+bottom: goto.ne r1, r2, top
+        finish
+"""
+
+
+def test_addresses_from_a_table_are_scalars(lanes: int) -> None:
+    program = rg.assemble(LOOKED_UP)
+    assert compiled_loops.tables_of(program) == ((9, 13),)
+    rng = np.random.default_rng(2)
+    rows = rng.integers(-(2**40), 2**40, (32, 13)).astype(np.uint64)
+    rows[:, 9:] = program.data[9:]
+    # Some rows have words of their own in place of the table, some of them leave memory; and one sum does not fit.
+    rows[8:11, 9:] = rng.integers(0, 4, (3, 4))
+    rows[18, 11] = 2**40
+    rows[26, 1:9] = 2**62
+    ran = run_batch(program, rows)
+    assert ran.failed.tolist() == [18, 26]
+    for i, row in enumerate(rows.tolist()):
+        words, steps, _, ended = expected(program, row, None)
+        assert ran.rows[i].tolist() == words
+        assert not ended or ran.steps[i] == steps
+    # Lanes of one address are read at once, without a gather.
+    if lanes > 1:
+        variant = compiled_loops.variant_of(program, False, True, True)
+        key = compiled_loops.key_of(program, variant, lanes)
+        both = [compiled_loops._ir(program, v, lanes) for v in (key.variant, variant)]
+        converged = [text[text.index("@converged") :].split("\n}")[0] for text in both]
+        assert ["gather" in text for text in converged] == [False, True]
+
+
 def test_random_programs(generator: ModuleType, lanes: int) -> None:
     """What a program of the suite makes of its data, once for each of some rows."""
     given_up = 0
