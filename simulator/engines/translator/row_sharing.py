@@ -318,18 +318,23 @@ class _SharingEmitter:
                 out = out + words[r] * k
         return out
 
+    def _parts(self, rows: Value) -> tuple[Value, Value]:
+        """(the row behind those of this thread, the first row of the other thread)"""
+        middle = (rows - GAP).shr(1)
+        return middle, middle + GAP
+
     def _share(self) -> None:
         code, module = self.code, self.scalar.module
         team = self.given["team"].of(I64)
         rows, passes = self.total.load(), self.passes.load()
-        middle = (rows - GAP).shr(1)
+        middle, behind = self._parts(rows)
         given = [self.given["M"], self.given["n"], self.first, self.by]
         rows_of, undo = module.callees[self.rows], module.callees[self.undo]
         own = code.let(f"ptrtoint ptr {rows_of.name} to i64", I64)
         addresses = [code.let(f"ptrtoint ptr {given[k].name} to i64", I64) for k in (0, 2, 3)]
         words = {TeamSlot.FUNCTION: own, TeamSlot.MEMORY: addresses[0], TeamSlot.WORDS: given[1]}
         words |= {TeamSlot.REGISTERS: addresses[1], TeamSlot.DELTAS: addresses[2], TeamSlot.PASSES: passes}
-        words |= {TeamSlot.FIRST: middle + GAP, TeamSlot.LAST: rows}
+        words |= {TeamSlot.FIRST: behind, TeamSlot.LAST: rows}
         for slot, word in words.items():
             team[slot].store(word)
         set_state(team, TeamState.WORK)
@@ -340,12 +345,12 @@ class _SharingEmitter:
         done = code.variable(I64, "done", mine)
         code.branch(mine.eq(middle) & its.eq(rows), gap, failed, likely=True)
         code.start(gap)
-        third = code.call(rows_of, *given, middle, middle + GAP, passes)
+        third = code.call(rows_of, *given, middle, behind, passes)
         done.store(third)
-        code.branch(third.eq(middle + GAP), complete, failed, likely=True)
+        code.branch(third.eq(behind), complete, failed, likely=True)
         code.start(failed)
         # Of all rows behind the first that failed, nothing stays.
-        code.call(undo, *given, middle + GAP, its, passes)
+        code.call(undo, *given, behind, its, passes)
         code.ret(code.pack(done.load(), passes, code.constant(I64, 0)))
         code.start(complete)
         code.ret(code.pack(rows, passes, code.constant(I64, 1)))

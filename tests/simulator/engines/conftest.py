@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.translator import flow
 
 import retrograd as rg
 
@@ -103,12 +104,24 @@ class Lockstep:
             act(machine)
 
 
-@pytest.fixture(params=["skipped", pytest.param("executed", marks=pytest.mark.slow)], autouse=True)
-def uncompute_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uncompute blocks are skipped; in the slow tier, every test runs with executed ones as well."""
-    if request.param == "executed":
+SLOW = pytest.mark.slow
+#: ways in which tests of vector loops run
+WITH_VECTOR_LOOPS = ("skipped", pytest.param("executed", marks=SLOW))
+
+
+def set_transformations(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`executed`: uncompute blocks are executed; `scalar`: loops do not run in the vector unit."""
+    if way == "scalar":
+        monkeypatch.setattr(flow, "VECTOR_LOOPS", False)
+    if way == "executed":
         for module in ("machines.native", "machines.whole_runs", "batch.compiled_loops"):
             monkeypatch.setattr(f"retrograd.simulator.engines.{module}.ghosts_of", lambda program: None)
+
+
+@pytest.fixture(params=[*WITH_VECTOR_LOOPS, pytest.param("scalar", marks=SLOW)], autouse=True)
+def transformations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the slow tier, every test also runs without the one transformation, and without the other."""
+    set_transformations(request.param, monkeypatch)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from retrograd.simulator.engines.llvm.builder import Value
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.machines import native
 from retrograd.simulator.engines.state.control_block import TeamSlot
@@ -22,6 +23,7 @@ from retrograd.simulator.engines.translator.loops import find_vector_loops
 from retrograd.simulator.engines.translator.parallel_loops import find_parallel_loops
 
 import retrograd as rg
+from tests.simulator.engines.conftest import WITH_VECTOR_LOOPS, set_transformations
 
 Make = Callable[..., rg.Machine]
 
@@ -77,6 +79,12 @@ def shared(program: rg.Program) -> int:
     flow = flow_of(program, Variant())
     loops = [finding.loop for finding in find_vector_loops(flow, Variant(), 8) if finding.loop is not None]
     return len(list(find_parallel_loops(flow, loops)))
+
+
+@pytest.fixture(params=WITH_VECTOR_LOOPS, autouse=True)
+def transformations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vector loops are the subject of these tests."""
+    set_transformations(request.param, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +163,41 @@ def test_rows_that_fail(lockstep: Any, translated: Make, teams: list[NDArray[np.
     both = run(lockstep, translated, nest(UPDATE), words, 0, [None])
     assert teams
     assert len(both.traps) == 1
+
+
+#: p += q, where row r reads the words of row r + 2
+LATER = ("ld.add r8, [r5 + 45]", "exch r9, [r5]", "fadd r9, r8", "exch r9, [r5]", "ld.sub r8, [r5 + 45]")
+
+
+def overlapping(_: Any, rows: Value) -> tuple[Value, Value]:
+    """A row is given to both threads."""
+    middle = (rows - row_sharing.GAP).shr(1)
+    return middle + row_sharing.GAP + 1, middle + row_sharing.GAP
+
+
+def unchecked(sharing: Any, holds: Value) -> None:
+    """Words that a row reads may be written by another."""
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "body"), [("_parts", overlapping, UPDATE), ("_unless", unchecked, LATER)], ids=["twice", "read"]
+)
+def test_faults_in_the_sharing_are_found(
+    lockstep: Any,
+    translated: Make,
+    teams: list[NDArray[np.int64]],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    fault: Callable[..., Any],
+    body: tuple[str, ...],
+) -> None:
+    words = list(range(1, MEMORY + 1))
+    run(lockstep, translated, nest(body), words, 0, [None])
+    monkeypatch.setattr(row_sharing._SharingEmitter, name, fault)
+    jit_compiler()._linked.clear()
+    translations._translation_of.cache_clear()
+    with pytest.raises(AssertionError):
+        run(lockstep, translated, nest(body), words, 0, [None])
 
 
 def generate(rng: random.Random) -> tuple[rg.Program, list[int], int, list[int | None]]:

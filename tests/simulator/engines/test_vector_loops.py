@@ -22,6 +22,7 @@ from retrograd.simulator.engines.translator.loops import vector_loops
 from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
 
 import retrograd as rg
+from tests.simulator.engines.conftest import WITH_VECTOR_LOOPS, set_transformations
 
 Make = Callable[..., rg.Machine]
 
@@ -83,6 +84,12 @@ BODIES: dict[str, tuple[tuple[str, ...], str]] = {
     "carried": (("exch r8, [r5]",), "carries"),
     "indirect": (("ld.add r8, [r5]", "st.add [r8], r4", "ld.sub r8, [r5]"), "an address depends"),
 }
+
+
+@pytest.fixture(params=WITH_VECTOR_LOOPS, autouse=True)
+def transformations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vector loops are the subject of these tests."""
+    set_transformations(request.param, monkeypatch)
 
 
 @pytest.mark.parametrize("name", BODIES)

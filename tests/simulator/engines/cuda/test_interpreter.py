@@ -38,7 +38,7 @@ PROGRAMS, SLOW, SLOW_CHUNK = 30, 2000, 100
 
 
 @pytest.fixture(autouse=True)
-def uncompute_blocks() -> None:
+def transformations() -> None:
     """Nothing is skipped here: each test runs once in the slow tier, too."""
 
 

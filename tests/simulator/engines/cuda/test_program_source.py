@@ -27,7 +27,7 @@ PROGRAMS, SLOW = 12, 24
 
 
 @pytest.fixture(autouse=True)
-def uncompute_blocks() -> None:
+def transformations() -> None:
     """Nothing is skipped here: each test runs once in the slow tier, too."""
 
 
