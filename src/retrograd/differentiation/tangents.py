@@ -22,6 +22,7 @@ from retrograd.differentiation.arguments import (
     PIECE,
     Reals,
     Which,
+    all_fixed,
     differentiable,
     flattened,
     from_words,
@@ -29,7 +30,6 @@ from retrograd.differentiation.arguments import (
     kinds,
     need_derivative,
     need_scale,
-    pieces,
     position,
     refuse,
     shaped,
@@ -51,7 +51,7 @@ from retrograd.functions.derived import Derived
 from retrograd.functions.execution import Finished, ProgramTrap, argument_words, read
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible
-from retrograd.isa.diagnostics import api_boundary
+from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
 
 Words = Sequence[int] | NDArray[np.uint64]
@@ -231,10 +231,10 @@ class _SecondOrder:
     def _product(self, a: Argument, changes: Words, slopes: Words, vector: Reals | None) -> Reals:
         """The same, from the words of dḡ and ḡ, and the argument's part of v."""
         size, w = self.sizes[a.name], self.format
-        change = from_words(changes, np.ones(len(size)), self.scale, w)
+        change = from_words(changes, None, self.scale, w)
         # Inside, ḡ = x·g for a lognum x: dg = (dḡ − g·dx) / x.
-        logarithmic = np.array([kind is Kind.LOGNUM for kind in kinds(a.type)])
-        if vector is not None and logarithmic.any():
+        if vector is not None and not all_fixed(a.type):
+            logarithmic = np.array([kind is Kind.LOGNUM for kind in kinds(a.type)])
             change = change - np.where(logarithmic, from_words(slopes, size, self.scale, w) * vector, 0)
         return change / size
 
@@ -251,32 +251,49 @@ class _SecondOrder:
         ranges = {(z.name, k): (z.address + away[k], z.type.size) for k in range(copies) for z in self.wanted}
         kept = [(a.address + p.cotangents + offset, a.type.size) for offset in (0, *away) for a in self.wanted]
         width = sum(n for _, n in ranges.values())
-        out = {a.name: {z.name: np.empty((z.type.size, a.type.size)) for z in self.wanted} for a in self.wanted}
         firsts = dict(zip(ranges, accumulate((n for _, n in ranges.values()), initial=0), strict=False))
         named = {f"{name}.{k}": found for (name, k), found in ranges.items()}
-        groups = [units[i : i + copies] for i in range(0, len(units), copies)]
-        for some in pieces(groups, max(1, PIECE // max(1, width))):
-            rows = np.zeros((len(some), width), dtype=np.uint64)
-            for row, group in zip(rows, some, strict=True):
-                for k, (z, i) in enumerate(group):
-                    given = _given(self.compiled, z, _unit(z, i), self.words[z.name], 0, "vector")
-                    for address, word in given.items():
-                        row[firsts[z.name, k] + address - z.address] = word
+        words = np.concatenate([np.zeros(0, dtype=np.uint64), *map(self._unit_words, self.wanted)])
+        places = np.array([firsts[z.name, u % copies] + i for u, (z, i) in enumerate(units)], dtype=np.int64)
+        out = {a.name: np.empty((len(units), a.type.size)) for a in self.wanted}
+        size = copies * max(1, PIECE // max(1, width))
+        for first in range(0, len(units), size):
+            some = units[first : first + size]
+            numbers, here = np.arange(len(some)) // copies, slice(first, first + len(some))
+            rows = np.zeros((-(-len(some) // copies), width), dtype=np.uint64)
+            rows[numbers, places[here]] = words[here]
             ran = p.run_rows(Loaded(named, rows, memory), kept, (), RunSettings(engine=self.of.run.engine))
             if ran.traps:
                 # The message is that of the run of one vector.
-                for z, i in some[min(ran.traps)]:
+                trap = min(ran.traps)
+                for z, i in some[trap * copies : (trap + 1) * copies]:
                     self.run({z.name: _unit(z, i)})
-                raise ran.traps[min(ran.traps)]
-            ends = np.cumsum([n for _, n in kept])[:-1]
-            for after, group in zip(ran.after, some, strict=True):
-                words = iter(np.split(after, ends))
-                slopes = {a.name: next(words) for a in self.wanted}
-                for z, i in group:
-                    for a in self.wanted:
-                        own = _unit(z, i) if a is z else None
-                        out[a.name][z.name][i] = self._product(a, next(words), slopes[a.name], own)
-        return out
+                raise ran.traps[trap]
+            found = np.split(ran.after, np.cumsum([n for _, n in kept])[:-1], axis=1)
+            for at, a in enumerate(self.wanted):
+                slopes, *changes = found[at :: len(self.wanted)]
+                together = np.stack(changes, axis=1).reshape(-1, a.type.size)[: len(some)]
+                out[a.name][here] = self._product(a, together, slopes, None)
+                if not all_fixed(a.type):
+                    for u, (z, i) in enumerate(some):
+                        if z is a:
+                            own = self._product(a, together[u], slopes[u // copies], _unit(z, i))
+                            out[a.name][first + u] = own
+        ends = np.cumsum([z.type.size for z in self.wanted])[:-1]
+        names = [z.name for z in self.wanted]
+        return {name: dict(zip(names, np.split(by_unit, ends), strict=True)) for name, by_unit in out.items()}
+
+    def _unit_words(self, z: Argument) -> NDArray[np.uint64]:
+        """The word of each unit vector of the argument that is not zero."""
+        by_size = _by_size(self.compiled, z, self.words[z.name])
+        try:
+            words = to_words(np.ones(z.type.size), by_size, 0, self.format, z.name, "vector")
+        except InputError:
+            # The message is that of the first vector at fault.
+            for i in range(z.type.size):
+                to_words(_unit(z, i), by_size, 0, self.format, z.name, "vector")
+            raise
+        return np.array(words, dtype=np.uint64)
 
 
 def _unit(z: Argument, i: int) -> Reals:
@@ -321,10 +338,15 @@ def _run(
 
 
 def _given(compiled: Compiled, a: Argument, flat: Reals, words: Sequence[int], scale: int, what: str) -> dict[int, int]:
-    with np.errstate(divide="ignore", over="ignore"):
-        by_size = 1 / sizes(a.type, words, compiled.format)
-    tangent = to_words(flat, by_size, scale, compiled.format, a.name, what)
+    tangent = to_words(flat, _by_size(compiled, a, words), scale, compiled.format, a.name, what)
     return {a.address + i: word for i, word in enumerate(tangent) if word}
+
+
+def _by_size(compiled: Compiled, a: Argument, words: Sequence[int]) -> Reals:
+    """1/x where a word holds the lognum x, 1 where it is fixed."""
+    with np.errstate(divide="ignore", over="ignore"):
+        by_size: Reals = 1 / sizes(a.type, words, compiled.format)
+    return by_size
 
 
 def _need_numbers(f: Reversible | Inverse, name: str, t: Type) -> None:
