@@ -91,12 +91,6 @@ def _random_programs(stem: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def fakes() -> ModuleType:
-    """tests/simulator/engines/cuda/fake_driver.py: `fakes.FakeDriver(…)` takes the place of the driver's library."""
-    return module_at("tests/simulator/engines/cuda/fake_driver.py")
-
-
-@pytest.fixture(scope="session")
 def every() -> Callable[[Callable[[Any], None], Iterable[Any]], None]:
     """every(check, cases): many small cases in one test, since a test costs more than they do. All that fail are named."""
 

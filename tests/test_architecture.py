@@ -25,7 +25,8 @@ PEERS = frozenset({"numba", "jax", "torch", "casadi", "autograd", "enzyme_ad", "
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "isa": frozenset(),
     "assembler": frozenset(),
-    "simulator": frozenset({"numpy", "llvmlite"}),
+    # numba, cuda, nvtx: the engine on GPUs, where its extra is installed
+    "simulator": frozenset({"numpy", "llvmlite", "numba", "cuda", "nvtx"}),
     "hdl": frozenset({"amaranth", "numpy", "z3"}),
     "compiler": frozenset({"numpy", "lark"}),
     # scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests.
@@ -33,12 +34,17 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     BENCHMARKS: frozenset({"numpy", "matplotlib"}) | PEERS,
 }
 #: module -> the only folder that may import it
-ONLY_IN = {"llvmlite": "simulator/engines", "amaranth": "hdl"}
+ONLY_IN = {
+    "llvmlite": "simulator/engines",
+    "amaranth": "hdl",
+    "cuda": "simulator/engines/cuda/runtime.py",
+    "nvtx": "simulator/engines/cuda/runtime.py",
+}
 #: the front end of Python; these files compose it with the rest of the compiler, which depends on no source language
 PYTHON_FRONT_END = "compiler/frontends/python"
 COMPOSED_IN = frozenset({"compiler/lower.py", "compiler/compiled.py"})
 #: what the command line loads when it is needed and not before: `retrograd --help` must start at once
-LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy"})
+LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy", "numba", "cuda"})
 LAZY_IN = "src/retrograd/cli"
 #: files that are imported only where the peer that they are for is there
 OF_PEERS = frozenset(
@@ -118,6 +124,8 @@ def violations(path: PurePosixPath, source: str) -> list[str]:
             found.append(f"{where}: no dependency of {folder}")
         if top in ONLY_IN and not inside(path, ONLY_IN[top]):
             found.append(f"{where}: only {ONLY_IN[top]} imports it")
+        if top == "numba" and folder == "simulator" and path.as_posix() != ONLY_IN["cuda"]:
+            found.append(f"{where}: only {ONLY_IN['cuda']} imports it")
         if top in PEERS and runs and folder == BENCHMARKS and path.as_posix() not in OF_PEERS:
             found.append(f"{where}: a peer is imported inside functions only")
         if top in LAZY and runs and inside(path, LAZY_IN):

@@ -11,7 +11,8 @@ Where Retrograd is not installed, from the root of the repository:
 3. Times by the device's own clock, kernel and copies apart, after the results have been compared with float64.
 4. PTX per ISA instruction; registers with ptxas, and machine code (SASS) with cuobjdump. Needs no device.
 
-Without a GPU only 4 is done. `--fake` does all of it in tiny sizes on the fake driver of the tests; its times mean nothing.
+Without a GPU only 4 is done. `--fake` does all of it in tiny sizes under Numba's CUDA simulator, where the host runs the translated kernels; its
+times mean nothing.
 The JSON (schema retrograd.gpu/1) has all results; a table in Markdown for docs/benchmarks.md is printed.
 """
 
@@ -20,9 +21,10 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -36,7 +38,15 @@ from retrograd.benchmarks.gpu.tables import Report, line, markdown
 from retrograd.benchmarks.gpu.timings import bessel_rows, bundle_rows, mixture_rows
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.isa.files import write_file
-from retrograd.simulator.engines.cuda.driver import Driver, driver, size_text, using, version_text
+from retrograd.simulator.engines.cuda.runtime import (
+    Device,
+    devices,
+    driver_version,
+    memory_of_device,
+    size_text,
+    version_text,
+)
+from retrograd.simulator.engines.tiering import Decision, Reason, policy
 
 SCHEMA = "retrograd.gpu/1"
 
@@ -48,14 +58,13 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repeats")
     parser.add_argument("--json", metavar="FILE", type=Path, help=f"write all results (schema {SCHEMA})")
-    parser.add_argument("--fake", action="store_true", help="on a driver without a device: to test this script")
+    parser.add_argument("--fake", action="store_true", help="under the CUDA simulator: to test this script")
     options = parser.parse_args()
     report = Report()
     sizes = SIZES["fake" if options.fake else "quick" if options.quick else "full"]
     with _fake() if options.fake else nullcontext():
         try:
-            found = driver()
-            _ = found.devices
+            found = devices()
         except DeviceError as error:
             said = error.diagnostics[0].message
             print(f"There is no GPU here ({said}): only code is counted.")
@@ -72,13 +81,15 @@ def main() -> None:
         sys.exit("Bits differ, or something failed: see above.")
 
 
-def _with_device(report: Report, found: Driver, sizes: Sizes, *, fake: bool) -> None:
-    device = found.device(0)
+def _with_device(report: Report, found: Sequence[Device], sizes: Sizes, *, fake: bool) -> None:
+    device, served = found[0], driver_version()
+    _, memory = memory_of_device(device)
+    version = "simulated" if served is None else version_text(served)
     report.machine = {
-        "device": device.name, "capability": device.target, "memory": device.memory, "devices": len(found.devices),
-        "multiprocessors": device.multiprocessors, "clock_khz": device.clock, "cuda": version_text(found.version), "fake": fake,
+        "device": device.name, "capability": device.target, "memory": None if fake else int(memory), "devices": len(found),
+        "multiprocessors": device.multiprocessors, "clock_khz": device.clock, "cuda": version, "fake": fake,
     }  # fmt: skip
-    print(f"{device.name}, {device.target}, {size_text(device.memory)}, CUDA {version_text(found.version)}", flush=True)
+    print(f"{device.name}, {device.target}, {size_text(memory)}, CUDA {version}", flush=True)
     for check in (identical_programs, identical_examples, identical_cuts):
         with _guarded(report, check.__name__):
             report.identical += check(sizes)
@@ -111,13 +122,20 @@ def _guarded(report: Report, what: str) -> Iterator[None]:
 
 @contextmanager
 def _fake() -> Iterator[None]:
+    """Numba's simulator, and the translated kernels run by the host."""
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before Numba is imported
+    from retrograd.simulator.engines.cuda import batch_code
+
     folder = Path(__file__).resolve().parents[2] / "tests" / "simulator" / "engines" / "cuda"
-    fakes, on_host = module_at(folder / "fake_driver.py"), module_at(folder / "kernel_on_host.py")
+    on_host = module_at(folder / "kernel_on_host.py")
     gpu_peers.anywhere = True
-    library = fakes.FakeDriver(devices=[fakes.FakeDevice(), fakes.FakeDevice()])
-    with using(library), on_host.batches_on(library, level=0, translated=False):
+    on_host.HostKernel.level = 0
+    vars(batch_code)["TranslatedKernel"] = on_host.HostKernel
+    before, policy.decide_device = policy.decide_device, lambda *_: Decision("translated", Reason.LOADED)  # type: ignore[method-assign]
+    try:
         yield
-        library.check()
+    finally:
+        policy.decide_device = before  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def mixture_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     """
     data = adbench.read_mixture(gmm.DATA / "1k_d10_K25.txt", sizes.points)
     parameters, x, rest = data[:3], data[3], data[4:]
-    if sizes.points < 10:  # on the fake driver: the smallest mixture, with more points
+    if sizes.points < 10:  # under the simulator: the smallest mixture, with more points
         data = adbench.read_mixture(gmm.DATA / "test.txt")
         data = data._replace(x=data.x[:1] + np.linspace(0, 1, sizes.points)[:, None])
         parameters, x, rest = data[:3], data[3], data[4:]

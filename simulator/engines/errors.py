@@ -7,7 +7,8 @@ from retrograd.isa.diagnostics import register
 register(
     ("RG1001", "no such engine", "The name is not that of an engine, or not of an engine for this kind of run.",
      "Leave the engine to `auto`, or name one of: reference, native, threaded, translated, cuda."),
-    ("RG1002", "no CUDA device", "The CUDA engine runs on an NVIDIA GPU through the GPU's driver. The GPU or the driver is missing, or does not start.",
+    ("RG1002", "no CUDA device", "The CUDA engine runs on an NVIDIA GPU, through numba-cuda and the GPU's driver. The GPU, the driver or "
+     "the package is missing, or does not start.",
      "`retrograd devices` lists the devices. The CPU runs every program."),
     ("RG1003", "code not accepted by the CUDA driver", "The driver translates PTX for the GPU. It accepts no PTX that is newer than the driver, or "
      "made for a newer GPU.",

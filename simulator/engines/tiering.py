@@ -89,6 +89,8 @@ class Costs:
     first_code_step: float = 1.5e-9
     #: batches of this much processor time are translated once more, for the lanes of the vector unit
     lanes: float = 0.2
+    #: a step of an instance in the interpreter's kernel on a GPU, of which thousands run side by side
+    device_step: float = 1e-10
     #: a batch of less time gains nothing by threads, and need not be interruptible
     threads: float = 0.01
     #: the part of the price of a faster tier that Python may take before it is left. A series that ends right after the change
@@ -168,6 +170,9 @@ class Reason(Enum):
     INSIDE = "the run begins inside the program, or leaves state that only the interpreter keeps"
     ROWS_IMPORT = "Python has taken {spent} of the {limit} that it may take before the compiler is imported ({price}); one machine runs the rows"
     ROWS = "the rows have taken {spent} of the {limit} that they may take before a loop over them is made ready ({price}); one machine runs them"
+    DEVICE_SMALL = "the interpreter on the device takes {spent}, and may take {limit} before the program is translated for it ({price})"
+    DEVICE_LARGE = "the interpreter on the device runs the batch until the program is translated for it ({price})"
+    DEVICE_ONLY = "the CUDA simulator runs no translation"
     BATCH = "rows on one machine take {spent}, and may take {limit} before a loop over them is made ready ({price})"
 
 
@@ -328,6 +333,23 @@ class Policy:
         if account.spent + expected <= limit:
             return record(Decision("auto", Reason.ROWS, account.spent, limit, found))
         return record(Decision("translated", Reason.BATCH, account.spent + expected, limit, found))
+
+    def decide_device(self, instructions: int, rows: int, kept: bool, interpreter: bool, simulated: bool) -> Decision:
+        """The kernel for a batch on a GPU: `interpreted`, `translated`, or `both`: interpreted until the translation is compiled in the background.
+
+        `kept`: the translation is loaded, or on disk; `interpreter`: the interpreter's kernel is. `simulated`: no translation can run.
+        """
+        if simulated:
+            return record(Decision("interpreted", Reason.DEVICE_ONLY))
+        if kept:
+            return record(Decision("translated", Reason.LOADED))
+        price = self.costs.optimised_translation(instructions)
+        if not interpreter:
+            return record(Decision("translated", Reason.NO_INTERPRETER, 0.0, price, price))
+        spent, limit = rows * instructions * self.costs.device_step, self.costs.share * price
+        if spent <= limit:
+            return record(Decision("interpreted", Reason.DEVICE_SMALL, spent, limit, price))
+        return record(Decision("both", Reason.DEVICE_LARGE, spent, limit, price))
 
     def count_rows(self, account: Account, rows: int, steps: int, engine: str) -> None:
         """Add rows that a machine ran, on this engine."""

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import io
 import itertools
 import re
@@ -33,9 +32,8 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -50,10 +48,10 @@ from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SerialBus
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.cuda.arrays import device_array
-from retrograd.simulator.engines.cuda.context import Context
-from retrograd.simulator.engines.cuda.driver import Driver, driver, using
-from retrograd.simulator.engines.cuda.kernels import Module
+from retrograd.simulator.engines.cuda.borrowed_arrays import borrowed
+from retrograd.simulator.engines.cuda.runtime import Device, translated_errors
+from retrograd.simulator.engines.cuda.runtime import device as cuda_device
+from retrograd.simulator.engines.cuda.runtime import devices as cuda_devices
 from retrograd.simulator.machine import Machine, Trap
 
 from retrograd.catalogue import catalogue
@@ -322,127 +320,110 @@ def function_nested_too_deep() -> None:
         runpy.run_path("deep.py")["f"](0.0, 1.0)
 
 
-@functools.cache
-def fakes() -> ModuleType:
-    """tests/simulator/engines/cuda/fake_driver.py: a driver without a device."""
-    name = "retrograd_tests_errors_fake_driver"
-    spec = importlib.util.spec_from_file_location(name, HERE.parent / "simulator/engines/cuda/fake_driver.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+GPU = Device(0, "NVIDIA A100", (8, 0), 108, 1_410_000, 2048)
 
 
-@contextlib.contextmanager
-def a_device(**more: Any) -> Iterator[tuple[Any, Context]]:
-    """A driver that is none, and its first device."""
-    library = fakes().FakeDriver(**more)
-    with using(library), Context(driver().device(0)) as context:
-        yield library, context
+def numba_raises(what: str, error: str, text: str) -> None:
+    """An error of Numba or cuda.core, in their words; its class is known by name."""
+    with translated_errors(what):
+        raise type(error, (Exception,), {})(text)
+
+
+def cuda_without_numba_cuda() -> None:
+    with patch("importlib.util.find_spec", return_value=None):
+        cuda_devices()
 
 
 def cuda_without_a_driver() -> None:
-    with (
-        patch("retrograd.simulator.engines.cuda.driver._driver", None),
-        patch("ctypes.CDLL", side_effect=OSError("No such file")),
-    ):
-        driver()
+    text = "\nCUDA driver library cannot be found.\nEnsure that a compatible NVIDIA driver is installed and available on your system path.\n"
+    cuda = Mock(is_available=lambda: False, cuda_error=lambda: text)
+    with patch("retrograd.simulator.engines.cuda.runtime.numba_cuda", return_value=cuda):
+        cuda_devices()
 
 
 def cuda_without_a_device() -> None:
-    with patch.dict("os.environ", {"CUDA_VISIBLE_DEVICES": "7"}):
-        Driver(fakes().FakeDriver(starts=100))
+    cuda = Mock(is_available=lambda: False, cuda_error=lambda: None)
+    with patch("retrograd.simulator.engines.cuda.runtime.numba_cuda", return_value=cuda):
+        cuda_devices()
 
 
 def cuda_after_an_update() -> None:
-    Driver(fakes().FakeDriver(starts=803))
+    text = "Error at driver init: Call to cuInit results in CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"
+    numba_raises("the list of devices", "CudaSupportError", text)
 
 
 def cuda_device_of_no_number() -> None:
-    with using(fakes().FakeDriver()):
-        driver().device(3)
+    with patch("retrograd.simulator.engines.cuda.runtime.devices", return_value=(GPU,)):
+        cuda_device(3)
 
 
 def cuda_device_of_another_process() -> None:
-    with a_device(devices=[fakes().FakeDevice(refuses=46)]):
-        pass
-
-
-PTX = ".version 8.0\n.target sm_80\n.visible .entry run() { ret; }\n"
+    text = "[46] Call to cuDevicePrimaryCtxRetain results in CUDA_ERROR_DEVICE_UNAVAILABLE"
+    numba_raises("a call of cuda:0", "CudaAPIError", text)
 
 
 def code_newer_than_the_driver() -> None:
-    with a_device() as (_, context):
-        Module(context, PTX.replace("8.0", "8.8"), name="`norm`")
+    text = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION: This indicates that the provided PTX was compiled with an unsupported toolchain."
+    numba_raises("loading `retrograd_batch` on cuda:0 (sm_80)", "CUDAError", text)
 
 
 def code_for_a_newer_device() -> None:
-    with a_device() as (_, context):
-        Module(context, PTX.replace("sm_80", "sm_90a"), name="`norm`")
+    text = "CUDA_ERROR_NO_BINARY_FOR_GPU: This indicates that there is no kernel image available that is suitable for the device."
+    numba_raises("loading `retrograd_batch` on cuda:0 (sm_80)", "CUDAError", text)
 
 
 def code_that_is_no_ptx() -> None:
-    with a_device() as (_, context):
-        Module(context, PTX.replace("}", ""), name="`norm`")
+    text = "CUDA_ERROR_INVALID_PTX: This indicates that a PTX JIT compilation failed."
+    numba_raises("loading `retrograd_batch` on cuda:0 (sm_80)", "CUDAError", text)
 
 
 def code_without_the_kernel() -> None:
-    with a_device() as (_, context):
-        Module(context, PTX, name="`norm`").kernel("run_back")
+    text = "CUDA_ERROR_NOT_FOUND: This indicates that a named symbol was not found."
+    numba_raises("loading `run_back` on cuda:0 (sm_80)", "CUDAError", text)
 
 
 def device_memory_too_small() -> None:
-    with a_device() as (_, context):
-        held = context.allocate(200 << 20)
-        context.allocate(1 << 30)
-        held.close()
+    numba_raises("a call of cuda:0", "CudaAPIError", "[2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY")
 
 
 def kernel_that_fails() -> None:
-    with a_device() as (library, context):
-        library.kernels["run"] = Mock(side_effect=fakes().DeviceFault(700))
-        module = Module(context, PTX)
-        module.kernel("run").launch(1, 32, [])
-        context.synchronize()
-
-
-def buffer_that_was_given_back() -> None:
-    with a_device() as (_, context):
-        buffer = context.allocate(8)
-        buffer.close()
-        buffer.fill(0)
+    text = "[700] Call to cuStreamSynchronize results in CUDA_ERROR_ILLEGAL_ADDRESS"
+    numba_raises("a call of cuda:0", "CudaAPIError", text)
 
 
 class Lent:
     """An array of another library."""
 
     def __init__(self, **entries: Any) -> None:
-        self.__cuda_array_interface__ = {"version": 3, "typestr": "<f8", **entries}
+        self.__cuda_array_interface__ = {"version": 3, "typestr": "<f8", "data": (4096, False), **entries}
+
+
+class LentElsewhere(Lent):
+    """An array on the second device."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 1
+
+
+def borrow(value: Any, **more: Any) -> None:
+    with patch("retrograd.simulator.engines.cuda.borrowed_arrays.simulated", return_value=False):
+        borrowed(value, GPU, name="`x`", **more)
 
 
 def array_on_another_device() -> None:
-    with a_device(devices=[fakes().FakeDevice()] * 2) as (library, context):
-        address = library.lend(80, device=1)
-        device_array(Lent(shape=(10,), data=(address, False)), context, name="`x`")
+    borrow(LentElsewhere(shape=(10,)))
 
 
 def array_that_is_transposed() -> None:
-    with a_device() as (library, context):
-        address = library.lend(48)
-        device_array(Lent(shape=(2, 3), strides=(8, 16), data=(address, False)), context, name="`x`")
+    borrow(Lent(shape=(2, 3), strides=(8, 16)))
 
 
 def array_of_another_type() -> None:
-    with a_device() as (library, context):
-        address = library.lend(80)
-        device_array(Lent(shape=(20,), typestr="<f4", data=(address, False)), context, name="`x`", dtypes=["i8", "f8"])
+    borrow(Lent(shape=(20,), typestr="<f4"), dtypes=["i8", "f8"])
 
 
 def array_that_is_none_on_a_device() -> None:
-    with a_device() as (_, context):
-        device_array([1.0, 2.0], context, name="`x`")
+    borrow([1.0, 2.0])
 
 
 def bus_without_a_co_processor() -> None:
@@ -495,7 +476,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         array_that_would_be_rounded,
         cuda_without_a_driver, cuda_without_a_device, cuda_after_an_update, cuda_device_of_no_number, cuda_device_of_another_process,
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
-        kernel_that_fails, buffer_that_was_given_back, array_on_another_device, array_that_is_transposed, array_of_another_type,
+        kernel_that_fails, cuda_without_numba_cuda, array_on_another_device, array_that_is_transposed, array_of_another_type,
         array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused,
         steps_beyond_the_co_processor, tool_that_is_not_installed,
         sweep_of_an_older_schema, sweep_in_another_database, sweep_in_a_file_that_is_none,

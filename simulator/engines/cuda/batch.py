@@ -1,4 +1,4 @@
-"""Batches on GPUs: the translated kernel, launched on one piece of the batch while others are copied.
+"""Batches on GPUs: a kernel runs one piece of the batch while others are copied.
 
     rows[i] := the kept words of memory, after the program has run on shared words and rows[i],  for each i
     sums    := Σᵢ of words of memory, exactly
@@ -8,11 +8,9 @@ Words, counts and sums equal those of every other engine, and depend neither on 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from ctypes import c_int64
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -26,17 +24,24 @@ from retrograd.simulator.engines.batch.cpu import (
     layout_of,
     memory_of,
 )
-from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP
+from retrograd.simulator.engines.batch.instance_loop import REPORT
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
-from retrograd.simulator.engines.cuda.context import Buffer, Context, Event, Stream
-from retrograd.simulator.engines.cuda.driver import Device, driver
-from retrograd.simulator.engines.cuda.kernels import Kernel, Module
-from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
+from retrograd.simulator.engines.cuda.batch_code import BatchCode, BatchKernel
+from retrograd.simulator.engines.cuda.runtime import (
+    Device,
+    device,
+    device_error,
+    devices,
+    memory_of_device,
+    on,
+    profiled,
+    size_text,
+)
 from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.words import DTYPES
 from retrograd.simulator.stores import limit_of
 
-#: pieces of a batch in flight: one arrives, one runs, one leaves
+#: pieces of a batch in flight on a device: one arrives, one runs, one leaves
 LANES = 3
 #: default number of threads in a block; since no thread waits for another, few are as good as many
 BLOCK = 128
@@ -48,11 +53,13 @@ SHARE = 0.8
 
 @dataclass(frozen=True)
 class Setting:
-    """The division of a batch into blocks and pieces. It does not change the result."""
+    """The division of a batch into blocks and pieces, and the kernel that runs it. It does not change the result."""
 
     block: int = BLOCK
     piece: int = PIECE
     devices: Sequence[int] | None = None
+    #: `interpreted` or `translated`; None: by the policy of tiers
+    tier: str | None = None
 
 
 @dataclass
@@ -82,9 +89,7 @@ def run_batch(
 
     Several devices take consecutive parts of the batch. `timed` receives the times of the devices.
     """
-    found = driver()
-    wanted = range(len(found.devices)) if setting.devices is None else setting.devices
-    devices = [found.device(index) for index in wanted]
+    places = devices() if setting.devices is None else tuple(device(index) for index in setting.devices)
     memory = memory_of(program, layout_of(rows, columns), shared)
     given_limit = limit_of(limit, "limit")
     limited = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
@@ -92,15 +97,8 @@ def run_batch(
     modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles}
     if longest_stretch(program, backward) > limited:
         return batch.results(cycles)
-    bounds = np.linspace(0, len(rows), len(devices) + 1).astype(int).tolist()
-    parts = [(d, a, b) for d, a, b in zip(devices, bounds, bounds[1:], strict=False) if a < b]
-    if len(parts) < 2:
-        for part in parts:
-            batch.on_device(*part, modes)
-    else:
-        with ThreadPoolExecutor(len(parts)) as pool:
-            for future in [pool.submit(batch.on_device, *part, modes) for part in parts]:
-                future.result()
+    with profiled("retrograd batch"):
+        batch.run(places, modes)
     return batch.results(cycles)
 
 
@@ -125,7 +123,6 @@ class _Batch:
         self.report = np.zeros((len(rows), REPORT), dtype=np.int64)
         self.status = np.ones(len(rows), dtype=np.uint8)
         self.sums = np.zeros(2 * width(memory.columns.summed), dtype=np.int64)
-        self.adding = Lock()
 
     def results(self, cycles: bool) -> RowResults:
         failed = np.flatnonzero(self.status)
@@ -141,124 +138,129 @@ class _Batch:
             cycles=taken if cycles else None,
         )
 
-    def on_device(self, device: Device, first: int, last: int, modes: dict[str, bool]) -> None:
-        """Run the instances from `first` up to `last` on the device."""
-        with Context(device) as context:
-            text = ptx(self.program, device.target, **modes)
-            kernel = Module(context, text, name="the batch").kernel(KERNEL)
-            found = np.zeros_like(self.sums)
-            shared, table, sums = (sent(context, array) for array in (self.memory.shared, self.table, found))
-            piece = self._piece(context, last - first)
-            lanes = [
-                _Lane(self, context, kernel, (table, shared), sums, piece)
-                for _ in range(min(LANES, -(-(last - first) // piece)))
-            ]
-            for k, begin in enumerate(range(first, last, piece)):
-                lanes[k % len(lanes)].send(begin, min(begin + piece, last))
-            # In the order of sending, so that progress is even.
-            for lane in [lanes[(k + 1 + (last - first - 1) // piece) % len(lanes)] for k in range(len(lanes))]:
-                lane.receive()
-            if len(self.sums):
-                sums.copy_to_host(found)
-                with self.adding:
-                    self.sums += found
+    def run(self, places: Sequence[Device], modes: dict[str, bool]) -> None:
+        """Run all instances. The devices work side by side; this thread serves one after the other."""
+        bounds = np.linspace(0, len(self.rows), len(places) + 1).astype(int).tolist()
+        parts = [_Part(self, d, a, b, modes) for d, a, b in zip(places, bounds, bounds[1:], strict=False) if a < b]
+        waiting = deque(parts)
+        while waiting:
+            part = waiting.popleft()
+            if part.advance():
+                waiting.append(part)
+        for part in parts:
+            part.finish()
 
-    def _piece(self, context: Context, count: int) -> int:
+
+class _Part:
+    """Consecutive instances of a batch, on one device."""
+
+    def __init__(self, batch: _Batch, where: Device, first: int, last: int, modes: dict[str, bool]) -> None:
+        self.batch, self.device, self.next, self.last = batch, where, first, last
+        self.code = BatchCode(batch.program, where, modes, last - first, batch.setting.tier)
+        self.piece = self._piece(last - first)
+        with on(where) as cuda:
+            self.shared, self.table = cuda.to_device(batch.memory.shared), cuda.to_device(batch.table)
+            self.sums = cuda.to_device(_at_least_one(batch.sums))
+            count = min(LANES, -(-(last - first) // self.piece))
+            self.lanes = deque(_Lane(self, cuda) for _ in range(count))
+
+    def _piece(self, count: int) -> int:
         """Instances in a piece: the number that fits in memory together with the pieces of the other lanes."""
-        free, _ = context.memory()
-        words = self.before.shape[1] + self.after.shape[1] + self.n + 1
-        each = words * self.dtype.itemsize + REPORT * 8 + 1
-        fits: int = int(free * SHARE) // (LANES * each)
-        return max(1, min(self.setting.piece, count, fits))
+        batch = self.batch
+        free, _ = memory_of_device(self.device)
+        item = max(batch.dtype.itemsize, self.code.kernel().word.itemsize)
+        words = batch.before.shape[1] + batch.after.shape[1] + batch.n + 1
+        each = words * item + REPORT * 8 + 1
+        fits = free * SHARE / (LANES * each)
+        if fits < 1:
+            raise device_error(
+                "RG1004",
+                f"{self.device} ({self.device.name}) has no room for one instance of {size_text(each)}: "
+                f"{size_text(free)} are free",
+            )
+        return int(min(batch.setting.piece, count, fits))
+
+    def advance(self) -> bool:
+        """Queue one piece, after the lane that ran the oldest one is free. Whether there are more."""
+        begin, self.next = self.next, min(self.next + self.piece, self.last)
+        with on(self.device) as cuda:
+            lane = self.lanes.popleft()
+            self.lanes.append(lane)
+            lane.receive()
+            lane.send(cuda, begin, self.next)
+        return self.next < self.last
+
+    def finish(self) -> None:
+        """Wait for all pieces, and add up the sums of the device."""
+        with on(self.device):
+            for lane in self.lanes:
+                lane.receive()
+            self.batch.sums += self.sums.copy_to_host()[: len(self.batch.sums)]
 
 
-def sent(context: Context, array: NDArray[Any]) -> Buffer:
-    """A copy on the device."""
-    buffer = context.allocate(max(1, array.nbytes))
-    if array.nbytes:
-        buffer.copy_from_host(array)
-    return buffer
+def _at_least_one(array: NDArray[Any]) -> NDArray[Any]:
+    """Zeros for a device, which has no arrays without elements."""
+    return np.zeros(max(1, array.size), array.dtype)
 
 
-def blocks_of(kernel: Kernel, threads: int, *, adds: bool) -> int:
-    """Threads in a block: the requested number within the limit of the device; whole warps if they add up sums."""
-    block = min(threads, kernel.max_threads)
-    return max(WARP, block // WARP * WARP) if adds else block
-
-
-def launch_arguments(
-    rows: Buffer,
-    out: Buffer,
-    count: int,
-    read: tuple[Buffer, Buffer],
-    n: int,
-    memory: Buffer,
-    threads: int,
-    limit: int,
-    told: tuple[Buffer, Buffer, Buffer],
-) -> list[Buffer | c_int64]:
-    """The arguments of the kernel, see `kernel_loop.emit_kernel_loop`. `read`: columns and shared memory; `told`: report, status, sums."""
-    return [rows, out, c_int64(count), *read, c_int64(n), memory, c_int64(threads), c_int64(limit), *told]
+def grid_of(kernel: BatchKernel, threads: int, count: int, *, adds: bool) -> tuple[int, int]:
+    """(blocks, threads in a block): one thread an instance, within the places of the device; beyond them each thread runs several."""
+    block = kernel.block(threads, adds=adds)
+    return max(1, min(-(-count // block), kernel.places(block))), block
 
 
 class _Lane:
     """A stream with room for one piece of the batch; a new piece is sent when the last has come back."""
 
-    def __init__(
-        self, batch: _Batch, context: Context, kernel: Kernel, read: tuple[Buffer, Buffer], sums: Buffer, piece: int
-    ) -> None:
-        self.batch, self.kernel, self.read, self.sums = batch, kernel, read, sums
-        self.stream: Stream = context.stream()
-        block = blocks_of(kernel, batch.setting.block, adds=bool(len(batch.sums)))
-        # One thread an instance, within the places of the device; beyond them each thread runs several instances.
-        places = max(1, kernel.blocks_per_multiprocessor(block)) * context.device.multiprocessors
-        self.grid, self.block = max(1, min(-(-piece // block), places)), block
-        self.threads = self.grid * block
-        item, given, kept = batch.dtype.itemsize, batch.before.shape[1], batch.after.shape[1]
-        self.rows = context.allocate(max(1, piece * given * item))
-        self.out = context.allocate(max(1, piece * kept * item))
-        self.memory = context.allocate(self.threads * (batch.n + 1) * item)
-        self.report, self.status = context.allocate(piece * REPORT * 8), context.allocate(piece)
+    def __init__(self, part: _Part, cuda: Any) -> None:
+        self.part, batch, piece = part, part.batch, part.piece
+        self.stream: Any = cuda.stream()
+        given, kept = batch.before.shape[1], batch.after.shape[1]
+        self.rows = cuda.device_array(max(1, piece * given), batch.dtype)
+        self.out = cuda.device_array(max(1, piece * kept), batch.dtype)
+        self.report = cuda.device_array(piece * REPORT, np.int64)
+        self.status = cuda.device_array(piece, np.uint8)
         # Pinned: other memory cannot be copied while the host continues.
-        self.held_rows: NDArray[Any] = context.pinned((piece, given), batch.dtype)
-        self.held_out: NDArray[Any] = context.pinned((piece, kept), batch.dtype)
-        self.held_report: NDArray[Any] = context.pinned((piece, REPORT), np.int64)
-        self.held_status: NDArray[Any] = context.pinned(piece, np.uint8)
-        self.events: list[Event] = [context.event() for _ in range(4)] if batch.timed is not None else []
+        self.held_rows: NDArray[Any] = cuda.pinned_array(max(1, piece * given), batch.dtype)
+        self.held_out: NDArray[Any] = cuda.pinned_array(max(1, piece * kept), batch.dtype)
+        self.held_report: NDArray[Any] = cuda.pinned_array(piece * REPORT, np.int64)
+        self.held_status: NDArray[Any] = cuda.pinned_array(piece, np.uint8)
+        self.kernel: BatchKernel | None = None
+        self.grid, self.block = 1, 1
+        self.memory: Any = None
+        self.events: list[Any] = [cuda.event() for _ in range(4)] if batch.timed is not None else []
         self.sent: tuple[int, int] | None = None
 
-    def send(self, first: int, last: int) -> None:
+    def _prepare(self, cuda: Any) -> BatchKernel:
+        """The kernel for the next piece, with the memories of its threads."""
+        part, batch = self.part, self.part.batch
+        kernel = part.code.kernel()
+        if kernel is not self.kernel:
+            self.memory, self.kernel = None, kernel
+            adds = bool(len(batch.sums))
+            self.grid, self.block = grid_of(kernel, batch.setting.block, part.piece, adds=adds)
+            self.memory = cuda.device_array(self.grid * self.block * (batch.n + 1), kernel.word)
+        return kernel
+
+    def send(self, cuda: Any, first: int, last: int) -> None:
         """Queue copies and kernel for these instances."""
-        self.receive()
-        batch, count = self.batch, last - first
-        rows, out = self.held_rows[:count], self.held_out[:count]
-        report, status = self.held_report[:count], self.held_status[:count]
-        rows[:] = batch.before[first:last]
+        part, batch, count, stream = self.part, self.part.batch, last - first, self.stream
+        kernel = self._prepare(cuda)
+        given = batch.before[first:last].reshape(-1)
+        self.held_rows[: given.size] = given
         self._mark(0)
-        if rows.nbytes:
-            self.rows.copy_from_host(rows, self.stream)
+        self.rows.copy_to_device(self.held_rows, stream)
         self._mark(1)
-        self.kernel.launch(
-            self.grid,
-            self.block,
-            launch_arguments(
-                self.rows,
-                self.out,
-                count,
-                self.read,
-                batch.n,
-                self.memory,
-                self.threads,
-                batch.limit,
-                (self.report, self.status, self.sums),
-            ),
-            self.stream,
-        )
+        arguments = [
+            self.rows, self.out, count, part.table, part.shared, batch.n, self.memory, self.grid * self.block,
+            batch.limit, self.report, self.status, part.sums,
+        ]  # fmt: skip
+        with profiled("retrograd kernel"):
+            kernel.launch(self.grid, self.block, arguments, stream)
         self._mark(2)
-        if out.nbytes:
-            self.out.copy_to_host(out, self.stream)
-        self.report.copy_to_host(report, self.stream)
-        self.status.copy_to_host(status, self.stream)
+        self.out.copy_to_host(self.held_out, stream)
+        self.report.copy_to_host(self.held_report, stream)
+        self.status.copy_to_host(self.held_status, stream)
         self._mark(3)
         self.sent = first, last
 
@@ -270,16 +272,16 @@ class _Lane:
         """Wait for the piece that was sent."""
         if self.sent is None:
             return
-        (first, last), batch = self.sent, self.batch
+        (first, last), batch = self.sent, self.part.batch
         self.sent = None
         self.stream.synchronize()
-        count = last - first
-        batch.after[first:last] = self.held_out[:count]
-        batch.report[first:last] = self.held_report[:count]
+        count, kept = last - first, batch.after.shape[1]
+        batch.after[first:last] = self.held_out[: count * kept].reshape(count, kept)
+        batch.report[first:last] = self.held_report[: count * REPORT].reshape(count, REPORT)
         batch.status[first:last] = self.held_status[:count]
         if batch.timed is not None:
             began, arrived, ran, left = self.events
-            batch.timed.kernel += ran.since(arrived)
-            batch.timed.copies += arrived.since(began) + left.since(ran)
+            batch.timed.kernel += arrived.elapsed_time(ran)
+            batch.timed.copies += began.elapsed_time(arrived) + ran.elapsed_time(left)
         if batch.progress is not None:
             batch.progress(count)

@@ -46,15 +46,35 @@ def ptx(
         message = f"`{arch:.40}` is no compute capability"
         raise InputError(Diagnostic("RG0603", message, hint="as in sm_80, sm_90"))
     variant = _variant(backward, overflow, checks, cycles)
-    level = 2 if len(program.code) < LARGE else 1
 
     def make() -> str:
-        return jit_compiler().device_assembly(_ir(program, variant), arch, level)
+        return jit_compiler().device_assembly(_ir(program, variant), arch, _level(program))
 
+    return jit_compiler().kept(_key(program, arch, variant), make)
+
+
+def is_kept(
+    program: Program,
+    arch: str,
+    *,
+    backward: bool = False,
+    overflow: bool = True,
+    checks: bool = True,
+    cycles: bool = False,
+) -> bool:
+    """Whether `ptx` reads the kernel from disk."""
+    return jit_compiler().has(_key(program, arch, _variant(backward, overflow, checks, cycles)), 0)
+
+
+def _level(program: Program) -> int:
+    return 2 if len(program.code) < LARGE else 1
+
+
+def _key(program: Program, arch: str, variant: Variant) -> str:
     digest = sha256(repr(tuple(program.code)).encode()).hexdigest()
     known = program.table is TABLE
     key = f"{source_digest()} {program.format} {variant} {digest}" if known else _ir(program, variant)
-    return jit_compiler().kept(f"ptx {arch} {level} {key}", make)
+    return f"ptx {arch} {_level(program)} {key}"
 
 
 def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool) -> Variant:

@@ -1,10 +1,10 @@
 """Batches whose words are on the device, and stay there: arrays of PyTorch, CuPy, JAX and others, without a copy.
 
-    batch = ResidentBatch(program, context, columns)
+    batch = ResidentBatch(program, device, columns)
     ran = batch(rows, out)                               out[i] := the kept words of memory, after the run on rows[i]
 
-The module is loaded once, for any number of calls. Words are those of the program: a fixed-point number x is the integer
-x·2^F (`retrograd.fixed`), in integers as wide as the format, signed or not.
+The kernel is loaded once, for any number of calls. Words are those of the program: a fixed-point number x is the integer
+x·2^F (`retrograd.fixed`), in integers as wide as the format, signed or not. Arrays of results are device arrays of Numba.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from retrograd.simulator.engines.batch.compiled_loops import longest_stretch
 from retrograd.simulator.engines.batch.cpu import WordMatrix, memory_of
 from retrograd.simulator.engines.batch.instance_loop import REPORT
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
-from retrograd.simulator.engines.cuda.arrays import DeviceArray, device_array, refuse_array
-from retrograd.simulator.engines.cuda.batch import BLOCK, blocks_of, launch_arguments, sent
-from retrograd.simulator.engines.cuda.context import Context
-from retrograd.simulator.engines.cuda.kernels import Module
-from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
+from retrograd.simulator.engines.cuda.batch import BLOCK, grid_of
+from retrograd.simulator.engines.cuda.batch_code import BatchCode
+from retrograd.simulator.engines.cuda.borrowed_arrays import borrowed, refuse_array
+from retrograd.simulator.engines.cuda.runtime import Device, on
 from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.words import DTYPES
 from retrograd.simulator.stores import limit_of
@@ -33,8 +32,8 @@ from retrograd.simulator.stores import limit_of
 class DeviceRowResults:
     """The result of a batch: its words on the device, counts and status here."""
 
-    #: a row for each instance; an instance that failed keeps its former row
-    out: DeviceArray
+    #: a device array with a row for each instance; an instance that failed keeps its former row
+    out: Any
     #: instructions executed by each instance
     steps: NDArray[np.int64]
     #: words erased by each instance
@@ -56,7 +55,7 @@ class ResidentBatch:
     def __init__(
         self,
         program: Program,
-        context: Context,
+        device: Device,
         columns: BatchLayout,
         *,
         shared: WordMatrix | None = None,
@@ -66,68 +65,67 @@ class ResidentBatch:
         checks: bool = True,
         cycles: bool = False,
     ) -> None:
-        self.program, self.context, self.columns = program, context, columns
-        modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles}
-        self._counted = cycles
+        self.program, self.device, self.columns = program, device, columns
+        self._modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles}
+        self._counted, self._block = cycles, block
         self._longest = longest_stretch(program, backward)
         self._dtype = np.dtype(DTYPES[program.format.width])
         memory = memory_of(program, columns, shared)
         self._n = len(memory.shared)
-        self._read = sent(context, columns.table(self._n)), sent(context, memory.shared)
-        text = ptx(program, context.device.target, **modes)
-        self._kernel = Module(context, text, name="the batch").kernel(KERNEL)
-        self._block = blocks_of(self._kernel, block, adds=bool(columns.summed))
-        places = max(1, self._kernel.blocks_per_multiprocessor(self._block)) * context.device.multiprocessors
-        self._places = places * self._block
+        with on(device) as cuda:
+            self._table, self._shared = cuda.to_device(columns.table(self._n)), cuda.to_device(memory.shared)
+        self._code = BatchCode(program, device, self._modes, 1 << 30)
 
-    def __call__(self, rows: Any, out: Any = None, *, limit: int | None = None) -> DeviceRowResults:
+    def __call__(self, rows: Any, out: Any = None, *, limit: int | None = None, stream: Any = None) -> DeviceRowResults:
         """Run it for each row of an array of words on the device. `out` receives the kept words (default: a new array).
 
-        It waits for queued work on both arrays, and returns when all instances have ended. `limit`: steps for each instance.
+        The kernel is queued in `stream`, a stream of Numba (`numba.cuda.external_stream(address)` for that of another library), after all
+        work on both arrays, and the call returns when all instances have ended. `limit`: steps for each instance.
         Raises ArrayError RG1006 for arrays that cannot be used, DeviceError RG1004 and RG1005.
         """
-        context, columns = self.context, self.columns
+        columns, where = self.columns, self.device
         words = [self._dtype, np.dtype(self._dtype.name.replace("uint", "int"))]
-        given = device_array(rows, context, name="the array of rows", dtypes=words)
+        given = borrowed(rows, where, name="the array of rows", dtypes=words)
         _check_shape("the array of rows", given, width(columns.given))
-        count = given.shape[0]
+        count = int(given.shape[0])
         shape = (count, width(columns.kept))
-        if out is None:
-            kept = DeviceArray.empty(shape, given.dtype, context)
-            kept.buffer.fill(0)
-        else:
-            kept = device_array(out, context, name="the array of results", dtypes=words, writable=True)
-            _check_shape("the array of results", kept, *shape[::-1])
         given_limit = limit_of(limit, "limit")
         most = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
-        report = np.zeros((count, REPORT), dtype=np.int64)
-        status = np.ones(count, dtype=np.uint8)
-        sums = np.zeros(2 * width(columns.summed), dtype=np.int64)
-        if count and self._longest <= most:
-            grid = max(1, min(-(-count // self._block), self._places // self._block))
-            threads = grid * self._block
-            with (
-                context.allocate(threads * (self._n + 1) * self._dtype.itemsize) as memory,
-                sent(context, report) as told,
-                sent(context, status) as ended,
-                sent(context, sums) as total,
-                context.stream() as stream,
-            ):
-                arguments = launch_arguments(
-                    given.buffer, kept.buffer, count, self._read, self._n, memory, threads, most, (told, ended, total)
-                )
-                self._kernel.launch(grid, self._block, arguments, stream)
-                stream.synchronize()
-                told.copy_to_host(report)
-                ended.copy_to_host(status)
-                if len(sums):
-                    total.copy_to_host(sums)
-        steps, lost, cycles = report.T.copy()
+        report = np.zeros(max(1, count) * REPORT, dtype=np.int64)
+        status = np.ones(max(1, count), dtype=np.uint8)
+        sums = np.zeros(max(1, 2 * width(columns.summed)), dtype=np.int64)
+        with on(where) as cuda:
+            if out is None:
+                kept = cuda.to_device(np.zeros(shape, given.dtype))
+            else:
+                kept = borrowed(out, where, name="the array of results", dtypes=words, writable=True)
+                _check_shape("the array of results", kept, *shape[::-1])
+            if count and self._longest <= most:
+                queue = cuda.stream() if stream is None else stream
+                kernel = self._code.kernel()
+                grid, block = grid_of(kernel, self._block, count, adds=bool(columns.summed))
+                memory = cuda.device_array(grid * block * (self._n + 1), kernel.word)
+                told, ended, total = (cuda.to_device(array, queue) for array in (report, status, sums))
+                flat, target = (_flat(array, self._dtype, cuda) for array in (given, kept))
+                arguments = [
+                    flat, target, count, self._table, self._shared, self._n, memory, grid * block, most, told, ended, total,
+                ]  # fmt: skip
+                kernel.launch(grid, block, arguments, queue)
+                for array, held in ((told, report), (ended, status), (total, sums)):
+                    array.copy_to_host(held, queue)
+                queue.synchronize()
+        steps, lost, cycles = report[: count * REPORT].reshape(count, REPORT).T.copy()
         taken = cycles if self._counted else None
-        return DeviceRowResults(kept, steps, lost, np.flatnonzero(status), exact_sums(sums), taken)
+        added = exact_sums(sums[: 2 * width(columns.summed)])
+        return DeviceRowResults(kept, steps, lost, np.flatnonzero(status[:count]), added, taken)
 
 
-def _check_shape(name: str, array: DeviceArray, columns: int, rows: int | None = None) -> None:
+def _flat(array: Any, dtype: np.dtype[Any], cuda: Any) -> Any:
+    """The array's words in one row, as unsigned integers; a word where it has none."""
+    return array.view(dtype).reshape(-1) if array.size else cuda.device_array(1, dtype)
+
+
+def _check_shape(name: str, array: Any, columns: int, rows: int | None = None) -> None:
     """Raise ArrayError unless it is a matrix of these columns and rows."""
     if array.ndim != 2 or array.shape[1] != columns or rows not in (None, array.shape[0]):
         wanted = f"{'any number of' if rows is None else rows} rows of {columns} words"

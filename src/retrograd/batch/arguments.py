@@ -158,7 +158,7 @@ def _on_host(value: Any, name: str) -> Any:
         return value
     if not (hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__")):
         return value
-    from retrograd.simulator.engines.cuda.arrays import copied_to_host
+    from retrograd.simulator.engines.cuda.borrowed_arrays import copied_to_host
 
     return copied_to_host(value, f"`{name}`")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import io
 import json
 import os
@@ -18,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from retrograd.simulator.engines.cuda import driver as drivers
+from retrograd.simulator.engines.cuda import runtime
+from retrograd.simulator.engines.cuda.runtime import device_error
 from retrograd.simulator.engines.tiering import VARIABLE
 
 import retrograd as rg
@@ -687,11 +687,10 @@ def test_options_of_programs_are_not_for_functions(cli: Cli, option: str, value:
 
 
 def test_a_gpu_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str, *_: Any, **__: Any) -> Any:
-        raise OSError(f"{name}: no such file")
+    def missing() -> Any:
+        raise device_error("RG1002", "the driver finds no device")
 
-    monkeypatch.setattr(drivers, "_driver", None)
-    monkeypatch.setattr(ctypes, "CDLL", missing)
+    monkeypatch.setattr(runtime, "numba_cuda", missing)
     save(r=np.zeros(3), xs=XS)
     refused(cli("run", "f.py:norm", "--batch", "in.npz", "--engine", "cuda"), "RG1002")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ from retrograd.cli.options import Parser
 from retrograd.cli.report import as_dict, print_json
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.presentation.tables import columns
-from retrograd.simulator.engines.cuda.driver import Device, driver, size_text, version_text
+from retrograd.simulator.engines.cuda.runtime import (
+    Device,
+    devices,
+    driver_version,
+    memory_of_device,
+    size_text,
+    version_text,
+)
 
 
 def arguments(p: Parser) -> None:
@@ -22,37 +30,40 @@ def arguments(p: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the processor and the CUDA devices, or the reason for their absence. Nothing is allocated or compiled."""
-    version: str | None = None
+    """Print the processor and the CUDA devices, or the reason for their absence. Nothing is compiled."""
     found: tuple[Device, ...] = ()
+    memories: list[float] = []
+    version: str | None = None
     missing: DeviceError | None = None
     try:
-        version = version_text(driver().version)
-        found = driver().devices
+        found = devices()
+        served = driver_version()
+        version = None if served is None else version_text(served)
+        memories = [memory_of_device(device)[1] for device in found]
     except DeviceError as error:
-        missing = error
+        found, missing = (), error
     if options.json:
-        print_json("retrograd.devices/1", _as_json(version, found, missing))
+        print_json("retrograd.devices/1", _as_json(version, found, memories, missing))
     else:
-        print(_as_text(version, found, missing))
+        print(_as_text(version, found, memories, missing))
     return OK
 
 
-def _as_text(version: str | None, found: tuple[Device, ...], missing: DeviceError | None) -> str:
+def _as_text(version: str | None, found: tuple[Device, ...], memories: list[float], missing: DeviceError | None) -> str:
     cores = usable_cores()
     rows = [["cpu", processor(), f"{cores} core{'s' * (cores != 1)}"]]
-    for d in found:
+    for d, memory in zip(found, memories, strict=False):
         rows.append(
             [
-                str(d), d.name, f"{d.multiprocessors} multiprocessors at {d.clock / 1e6:.2f} GHz", size_text(d.memory),
+                str(d), d.name, f"{d.multiprocessors} multiprocessors at {d.clock / 1e6:.2f} GHz", size_text(memory),
                 f"compute capability {version_text(d.capability)}",
             ]
         )  # fmt: skip
     width = max(map(len, rows))
     out = [columns([row + [""] * (width - len(row)) for row in rows]), ""]
-    if missing is None:
+    if missing is None and version is not None:
         out.append(f"The CUDA driver serves programs of CUDA {version} and older.")
-    else:
+    if missing is not None:
         reason = missing.diagnostics[0]
         out.append(f"No CUDA device: {reason.message}. The CPU runs every program.")
         if reason.hint is not None:
@@ -63,7 +74,9 @@ def _as_text(version: str | None, found: tuple[Device, ...], missing: DeviceErro
     return "\n".join(out)
 
 
-def _as_json(version: str | None, found: tuple[Device, ...], missing: DeviceError | None) -> dict[str, Any]:
+def _as_json(
+    version: str | None, found: tuple[Device, ...], memories: list[float], missing: DeviceError | None
+) -> dict[str, Any]:
     """Memory in bytes, the clock in kHz; `unavailable` is a finding, as of `retrograd verify`."""
     folder = compiled_code()
     return {
@@ -80,11 +93,11 @@ def _as_json(version: str | None, found: tuple[Device, ...], missing: DeviceErro
                     "index": d.index,
                     "name": d.name,
                     "compute_capability": version_text(d.capability),
-                    "memory": d.memory,
+                    "memory": int(memory) if isfinite(memory) else None,
                     "multiprocessors": d.multiprocessors,
                     "clock": d.clock,
                 }
-                for d in found
+                for d, memory in zip(found, memories, strict=False)
             ],
             "unavailable": None if missing is None else as_dict(missing.diagnostics[0]),
         },

@@ -1,7 +1,6 @@
 """The batch kernel run by the host: its own LLVM IR, thread after thread.
 
-    fake.kernels[KERNEL] = kernel_on_host(program, …)       one program
-    with batches_on(fake): …                                whatever program a batch is made of
+    kernel = HostKernel(program, device, modes)             in the place of batch_code.TranslatedKernel
 
 What differs from the device: the back end, and that threads follow each other. Address spaces are one, and the registers that
 tell a thread who it is are variables.
@@ -12,21 +11,18 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from retrograd.assembler.assemble import assemble
 from retrograd.isa.program import Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
-from retrograd.simulator.engines.cuda import batch, resident
-from retrograd.simulator.engines.cuda.ptx import KERNEL, kernel_ir, ptx
+from retrograd.simulator.engines.cuda.ptx import KERNEL, kernel_ir
+from retrograd.simulator.engines.cuda.runtime import address_of_array
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.state.words import DTYPES
 
@@ -96,45 +92,31 @@ def _address(code: tuple[int, ...], w: Format, table: Table, level: int, modes: 
     return jit_compiler().load(text, ("all_threads",), lambda: text, level)["all_threads"]
 
 
-def kernel_on_host(program: Program, *, level: int = 2, **modes: bool) -> Callable[..., None]:
-    """The kernel as the fake driver calls it: (grid, block, arguments). `level`: of LLVM's optimiser."""
-    address = _address(tuple(program.code), program.format, program.table, level, tuple(sorted(modes.items())))
-    types: list[Any] = [ctypes.c_void_p if pointer else ctypes.c_int64 for pointer in PARAMETERS]
-    run = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, *types)(address)
+class HostKernel:
+    """The translated kernel of a program, for device arrays of the simulator. `level`: of LLVM's optimiser."""
 
-    def kernel(grid: Any, block: Any, arguments: Any) -> None:
+    #: of every launch: blocks, threads in a block, and instances
+    launches: ClassVar[list[tuple[int, int, int]]] = []
+    level: ClassVar[int] = 2
+
+    def __init__(self, program: Program, device: Any, modes: dict[str, bool]) -> None:
+        self.word = np.dtype(DTYPES[program.format.width])
+        code, key = tuple(program.code), tuple(sorted(modes.items()))
+        address = _address(code, program.format, program.table, self.level, key)
+        types: list[Any] = [ctypes.c_void_p if pointer else ctypes.c_int64 for pointer in PARAMETERS]
+        self._run = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, *types)(address)
+
+    def block(self, threads: int, *, adds: bool) -> int:
+        return max(WARP, threads // WARP * WARP) if adds else threads
+
+    def places(self, block: int) -> int:
+        return 4
+
+    def launch(self, grid: int, block: int, arguments: Any, stream: Any) -> None:
+        self.launches.append((grid, block, arguments[2]))
+        given = [a if isinstance(a, int) else address_of_array(a) for a in arguments]
         with _running:
-            run(grid[0], block[0], *(int(getattr(a, "value", a)) for a in arguments))
-
-    return kernel
-
-
-@cache
-def _idle() -> str:
-    """The PTX of a program that does nothing: its kernel takes what every other does."""
-    return ptx(assemble("start\nfinish\n"))
-
-
-@contextmanager
-def batches_on(fake: Any, *, level: int = 2, translated: bool = True) -> Iterator[None]:
-    """Batches on the fake driver run the program that they are made of.
-
-    `translated` False: the driver is given the PTX of another program, of which it reads the parameters only; that of long ones
-    takes LLVM longer than all the rest.
-    """
-    original = batch.ptx
-
-    def made(program: Program, arch: str, **modes: bool) -> str:
-        fake.kernels[KERNEL] = kernel_on_host(program, level=level, **modes)
-        return original(program, arch, **modes) if translated else _idle()
-
-    for module in (batch, resident):
-        vars(module)["ptx"] = made
-    try:
-        yield
-    finally:
-        for module in (batch, resident):
-            vars(module)["ptx"] = original
+            self._run(grid, block, *given)
 
 
 # ---------------------------------------------------------------------- whole warps

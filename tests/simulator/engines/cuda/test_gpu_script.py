@@ -1,7 +1,8 @@
-"""`python -m retrograd.benchmarks.gpu`: the whole of it on the fake driver, and what it does without a device."""
+"""`python -m retrograd.benchmarks.gpu`: the whole of it under the CUDA simulator, and what it does without a device."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -10,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+needs_numba_cuda = pytest.mark.skipif(
+    importlib.util.find_spec("numba_cuda") is None,
+    reason="numba-cuda is not installed: the script is not run in its simulator",
+)
 
 ROOT = Path(__file__).parents[4]
 
@@ -22,7 +28,8 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.slow
-def test_on_the_fake_driver(tmp_path: Path) -> None:
+@needs_numba_cuda
+def test_under_the_simulator(tmp_path: Path) -> None:
     """One test: the script is run once."""
     file = tmp_path / "gpu.json"
     done = run("--fake", "--quick", "--json", str(file))
@@ -35,7 +42,7 @@ def test_on_the_fake_driver(tmp_path: Path) -> None:
 
 def it_does_all_of_it(found: dict[str, Any]) -> None:
     assert found["schema"] == "retrograd.gpu/1"
-    assert found["machine"]["device"] == "Fake A100"
+    assert found["machine"]["device"] == "Numba's CUDA simulator"
     assert found["machine"]["fake"] is True
     assert found["failed"] == []
     names = [row["name"] for row in found["identical"]]
@@ -53,7 +60,7 @@ def it_does_all_of_it(found: dict[str, Any]) -> None:
         "GMM gradient",
     ]
     assert [next(kind for kind in kinds if row["workload"].startswith(kind)) for row in ours] == kinds
-    assert all(row["kernel_ms"] > 0 < row["copies_ms"] and row["error"] < 1e-6 for row in ours)
+    assert all({"kernel_ms", "copies_ms"} <= row.keys() and row["error"] < 1e-6 for row in ours)
     # A peer is there, with every workload that it has, or is named.
     systems = {row["system"] for row in found["times"]}
     assert all((peer in systems) != (peer in found["absent"]) for peer in ("jax", "Warp"))
@@ -71,7 +78,7 @@ def it_counts(found: dict[str, Any]) -> None:
 
 def it_prints_tables(text: str, found: dict[str, Any]) -> None:
     lines = text.splitlines()
-    assert "On one Fake A100 (sm_80, 108 multiprocessors), CUDA 12.4:" in lines
+    assert any(line.startswith("On one Numba's CUDA simulator (sm_52, ") for line in lines)
     assert any("times mean nothing" in line for line in lines)
     for row in found["times"]:
         assert any(line.startswith(f"| {row['workload']} | {row['system']} |") for line in lines)
@@ -82,18 +89,10 @@ def it_prints_tables(text: str, found: dict[str, Any]) -> None:
 
 
 def test_without_a_device(tmp_path: Path) -> None:
-    try:
-        import ctypes
-
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        pass
-    else:
-        pytest.skip("there is a CUDA driver here: what is done without one is not seen")
-    done = run("--quick", "--json", str(tmp_path / "gpu.json"))
+    done = run("--quick", "--json", str(tmp_path / "gpu.json"), CUDA_VISIBLE_DEVICES="", NUMBA_ENABLE_CUDASIM="0")
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "gpu.json").read_text())
-    assert done.stdout.startswith("There is no GPU here (no CUDA driver is installed")
-    assert "libcuda" in found["absent"]["device"]
+    assert done.stdout.startswith("There is no GPU here (")
+    assert found["absent"]["device"]
     assert found["times"] == found["identical"] == []
     assert found["counts"]["instructions"]["mov.add"]["ptx"] == 1

@@ -1,0 +1,65 @@
+"""The tests in simulated/, in processes of their own: Numba reads NUMBA_ENABLE_CUDASIM when it is imported."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent / "simulated"
+FILES = sorted(path.name for path in FOLDER.glob("test_*.py"))
+
+needs_numba_cuda = pytest.mark.skipif(
+    importlib.util.find_spec("numba_cuda") is None,
+    reason="numba-cuda is not installed: the CUDA engine is not run in its simulator",
+)
+
+
+def run(file: str, tier: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        tier,
+        str(FOLDER / file),
+    ]
+    there = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"} | (environment or {})
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=there)
+
+
+@needs_numba_cuda
+@pytest.mark.parametrize("file", FILES)
+def test_under_the_simulator(file: str) -> None:
+    done = run(file, "not slow")
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
+
+
+@pytest.mark.slow
+@needs_numba_cuda
+@pytest.mark.parametrize("file", FILES)
+def test_all_under_the_simulator(file: str) -> None:
+    done = run(file, "slow")
+    assert done.returncode in (0, 5), done.stdout[-6000:] + done.stderr[-2000:]  # 5: no test of the file is slow
+
+
+def test_files_are_found() -> None:
+    assert len(FILES) >= 4
+
+
+def test_importing_retrograd_imports_no_numba() -> None:
+    code = (
+        "import retrograd, retrograd.cli.main, sys; print(*(m for m in sys.modules if m.startswith(('numba', 'cuda'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not done.stdout.strip()
