@@ -23,7 +23,11 @@ S, U = np.int64, np.uint64
 MIN = S(-(1 << 63))
 ONES32 = (1 << 32) - 1
 U0, U1, U32, U63 = U(0), U(1), U(32), U(63)
-UNSIGNED_ONES32, UNSIGNED_TOP = U((1 << 32) - 1), U(1 << 63)
+UNSIGNED_ONES32 = U((1 << 32) - 1)
+#: quotients of doubles are used below 2^50, for divisors below 2^61, so that a remainder fits a word
+QUICK_QUOTIENT, QUICK_DIVISOR = 2.0**50, 1 << 61
+#: a double in whose last place units are, so that a sum with it is rounded to an integer
+UNITS = 1.5 * 2.0**52
 
 
 def choose(condition: Any, x: Any, y: Any) -> Any:
@@ -95,6 +99,17 @@ def long_quotient(x: Any, y: Any, p: Any) -> Any:
     """(upper word, lower word) of ⌊x·2^p / y⌋, and 1 if the rest is at least half of y; zeros for y = 0; 0 ≤ p ≤ 64."""
     if y == 0:
         return S(0), S(0), S(0)
+    if p < 64 and -QUICK_DIVISOR < y < QUICK_DIVISOR:
+        # The quotient of doubles is wrong by less than 3/8, so the integer nearest to it is the floor, or one more.
+        near = float(x) * float(U1 << U(p)) / float(y)
+        if -QUICK_QUOTIENT < near < QUICK_QUOTIENT:
+            floor = S((near + UNITS) - UNITS)
+            left = (x << p) - floor * y
+            if left != 0 and (left < 0) != (y < 0):
+                floor -= 1
+                left += y
+            over = left if y > 0 else -left
+            return floor >> 63, floor, S(1) if 2 * over >= (y if y > 0 else -y) else S(0)
     top, divisor = magnitude(x), magnitude(y)
     low = U0
     if p == 0:
