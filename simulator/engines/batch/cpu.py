@@ -65,7 +65,9 @@ _seconds: dict[Key, float] = {}
 #: the least processor time of an instance alone, and the number of batches in which lanes took longer
 _alone: dict[Key, float] = {}
 _slower: dict[Key, int] = {}
-#: processor time of a batch that is measured, and batches in which lanes take longer, after which they are given up
+#: (loop, whether instances ran alone) -> processor time and instances of batches that are too short to be measured one by one
+_short: dict[tuple[Key, bool], tuple[float, int]] = {}
+#: processor time of batches that are measured together, and measurements in which lanes take longer, after which they are given up
 MEASURED, SLOWER = 2e-3, 3
 
 WordMatrix = NDArray[np.uint64]
@@ -393,8 +395,11 @@ class _RowRun:
 
 
 def _compare(key: Key, seconds: float, count: int, alone: bool) -> bool:
-    """Note the time of instances that ran alone or in lanes. Returns whether lanes have taken longer in SLOWER batches."""
+    """Note the time of instances that ran alone or in lanes. Returns whether lanes have taken longer in SLOWER measurements."""
+    before, instances = _short.pop((key, alone), (0.0, 0))
+    seconds, count = before + seconds, instances + count
     if seconds < MEASURED or not count:
+        _short[key, alone] = seconds, count
         return False
     each = seconds / count
     if alone:

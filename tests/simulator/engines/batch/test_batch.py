@@ -519,7 +519,7 @@ def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytes
 def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once three batches in lanes took longer for an instance than an instance alone did."""
     monkeypatch.setattr(compiled_loops, "_loops", {})
-    for name in ("_alone", "_slower"):
+    for name in ("_alone", "_slower", "_short"):
         monkeypatch.setattr(batch, name, {})
     monkeypatch.setattr(batch, "MEASURED", 0.0)
     program = rg.assemble(SAME_WAY)
@@ -539,6 +539,17 @@ def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.Mon
     assert used() == [True] * 4
     batch._alone[key] = 0.0
     assert used() == ([True] * 4 if lanes == 1 else [True, True, False, False])
+
+
+def test_short_batches_are_measured_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_alone", "_slower", "_short"):
+        monkeypatch.setattr(batch, name, {})
+    key = batch.RowRuns(rg.assemble(SAME_WAY), BatchLayout.first(10)).key(4)
+    assert not any(batch._compare(key, 1.5e-3, 10, alone=True) for _ in range(2))
+    assert batch._alone == {key: pytest.approx(3e-3 / 20)}
+    # Lanes that take twice as long are found out by every other batch.
+    found = [batch._compare(key, 1.5e-3, 5, alone=False) for _ in range(2 * batch.SLOWER)]
+    assert found == [False] * (2 * batch.SLOWER - 1) + [True]
 
 
 def test_rows_that_part_run_alone_from_then_on(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
