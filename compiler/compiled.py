@@ -1,6 +1,6 @@
 """A reversible function, compiled for given types: from source to Program in a few steps.
 
-lower → optimise → (erase) → emit
+lower → optimise → (keep results in memory) → (erase) → emit
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.passes.forward_substitution import substitute_erased
 from retrograd.compiler.pipeline import optimise
+from retrograd.compiler.stored_results import NOTHING_STORED, Storage, store_results
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
 
@@ -30,7 +31,8 @@ class Options:
 
     `level`: 0 leaves the IR as it was lowered, 1 runs all passes. `erase`: True erases the temporaries of routines and expressions
     in place of uncomputing them; a collection of names does so for these routines, and for expressions unless `temporaries` is
-    False. `stack`: words for recursion. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
+    False. `stack`: words for recursion. `memory`: words that the program may use to keep results of loops that it would compute again
+    (`compiler/stored_results.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
     each variable that dies on the way back (`derivatives/discarded_cotangents.py`).
     """
 
@@ -39,6 +41,7 @@ class Options:
     stack: int = 1 << 16
     cotangents: bool = False
     temporaries: bool = True
+    memory: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Compiled:
     lowered: Lowered
     module: Module
     emitted: Emitted
+    #: the results that are kept in memory, and the results that more words would keep
+    storage: Storage = NOTHING_STORED
     #: programs of its derivatives and other results that are computed once, by a key
     derived: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -102,11 +107,16 @@ def _compile(
     names: Collection[str] | None = None if isinstance(options.erase, bool) else options.erase
     # A routine could keep values of another one alive, and erasure goes by the names of routines.
     module = optimise(lowered.module, options.level, observe, () if names is None else ("extend_live_ranges",))
+    storage = Storage(options.memory)
+    if options.level and not options.erase:
+        module, storage = store_results(module, options.memory)
+        if observe is not None:
+            observe("store_results", module)
     if options.erase:
         module = erase_routines(module, names, temporaries=options.temporaries)
         if observe is not None:
             observe("erase_routines", module)
-    compiled = Compiled(function, w, options, lowered, module, emit_optimised(module, options.level))
+    compiled = Compiled(function, w, options, lowered, module, emit_optimised(module, options.level), storage)
     return discarding_cotangents(compiled) if options.cotangents else compiled
 
 

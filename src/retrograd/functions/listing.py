@@ -95,4 +95,6 @@ def _shown(options: Options) -> str:
         out.append(f"erase mode{names}" + ("" if options.temporaries else ", temporaries uncomputed"))
     if options.stack != Options().stack:
         out.append(f"stack of {options.stack} words")
+    if options.memory:
+        out.append(f"{options.memory} words for results of loops")
     return ", ".join(out)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from retrograd.compiler.stored_results import Storage
+from retrograd.functions.storage_report import storage_dict, storage_text
 from retrograd.isa.program import Program
 from retrograd.presentation.tables import columns
 from retrograd.simulator.engines.llvm.jit import jit_compiler
@@ -19,11 +21,13 @@ _SHOWN = 40
 class LoopReport:
     """`str(report)` is a table, `report.as_dict()` a document of schema retrograd.loops/1.
 
-    The loops are those of a single run on this processor: forward from `start`, all checks on, without cotangents.
+    The loops are those of a single run on this processor: forward from `start`, all checks on, without cotangents. `storage`: the results
+    of a function's loops that its program keeps in memory.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, storage: Storage | None = None) -> None:
         self.program = program
+        self.storage = storage
         self.unit = jit_compiler().vector_unit
         self.loops = loop_summaries(program, Variant(ghosts=ghosts_of(program)), self.unit)
 
@@ -34,6 +38,7 @@ class LoopReport:
             "instructions": len(self.program.code),
             "lanes": self.unit.lanes,
             "loops": [self._loop(loop) for loop in self.loops],
+            "memory": None if self.storage is None else storage_dict(self.storage),
         }
 
     def _loop(self, loop: LoopSummary) -> dict[str, Any]:
@@ -62,7 +67,8 @@ class LoopReport:
         names = ["loop", "addresses", "instructions", "uncompute", "skipped", *KINDS]
         table = columns([names, *map(self._numbers, self.loops)], right=range(2, len(names)))
         notes = columns([["loop", "passes and rows"], *((self._place(loop), _note(loop)) for loop in self.loops)])
-        return f"{head}\n\n{table}\n\n{notes}"
+        kept = "" if self.storage is None else storage_text(self.storage)
+        return "\n\n".join(part for part in (head, table, notes, kept) if part)
 
     def _numbers(self, loop: LoopSummary) -> list[str]:
         numbers = loop.instructions, loop.executed_uncompute, loop.skipped_uncompute, *loop.checks.values()

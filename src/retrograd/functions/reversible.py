@@ -111,7 +111,7 @@ class Reversible(Uncopied, Compilable):
 
     @api_boundary
     def with_options(self, **changes: Any) -> Reversible:
-        """The same function compiled otherwise: `level`, `erase`, `stack`, `format`."""
+        """The same function compiled otherwise: `level`, `erase`, `stack`, `memory`, `format`."""
         format = changes.pop("format", self.format)
         other = Reversible(self.fn, format, replace(self.options, **changes))
         other.read_from = self
@@ -169,7 +169,12 @@ def reversible(fn: Callable[..., Any], /) -> Reversible: ...
 
 @overload
 def reversible(
-    *, format: Format | str | None = None, level: int = 1, erase: bool | frozenset[str] = False, stack: int = 1 << 16
+    *,
+    format: Format | str | None = None,
+    level: int = 1,
+    erase: bool | frozenset[str] = False,
+    stack: int = 1 << 16,
+    memory: int = 0,
 ) -> Callable[[Callable[..., Any]], Reversible]: ...
 
 
@@ -181,12 +186,13 @@ def reversible(
     level: int = 1,
     erase: bool | frozenset[str] = False,
     stack: int = 1 << 16,
+    memory: int = 0,
 ) -> Reversible | Callable[[Callable[..., Any]], Reversible]:
     """Read a function as reversible source: it is checked and compiled when first called, never executed by Python.
 
-    `format`: of its numbers, as rg.Format(64, 48) or "Q16.48"; `level`, `erase`, `stack`: see `Options`.
+    `format`: of its numbers, as rg.Format(64, 48) or "Q16.48"; `level`, `erase`, `stack`, `memory`: see `Options`.
     """
-    options = Options(level, erase, stack)
+    options = Options(level, erase, stack, memory=memory)
     if fn is not None:
         return Reversible(fn, format, options)
     return lambda f: Reversible(f, format, options)

@@ -16,8 +16,10 @@ from typing import Any
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.ir.statements import Module, Within
 from retrograd.compiler.ir.traversal import bodies, walk
+from retrograd.compiler.stored_results import NOTHING_STORED, Storage
 from retrograd.functions.execution import execute, load
 from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.functions.storage_report import storage_dict, storage_text
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.presentation.tables import columns
 from retrograd.pricing.context import PricingContext, pricing_context
@@ -65,6 +67,8 @@ class Advice:
     #: the function as written, and as advised
     before: EnergyReport
     after: EnergyReport
+    #: the results that the function keeps in memory, and what more words would save
+    storage: Storage = NOTHING_STORED
 
     @property
     def advised(self) -> Reversible:
@@ -86,7 +90,8 @@ class Advice:
         if self.after.counts.erased_bits and isinstance(self.after.price.of("erasure"), NotModelled):
             end += f"\n{t.id} has no figure for an erased bit by itself: what erasing takes is the instruction's energy"
         head = f"{self.before.name} by {t.id} {t.version}, {self.before.price.temperature:g} K"
-        return f"{head}\n{columns(rows)}\n{end}"
+        kept = storage_text(self.storage)
+        return "\n".join(part for part in (head, columns(rows), end, kept) if part)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: schema retrograd.energy-advice/1."""
@@ -105,6 +110,7 @@ class Advice:
             ],
             "as_written": self.before.price.as_dict(),
             "as_advised": self.after.price.as_dict(),
+            "memory": storage_dict(self.storage),
         }  # fmt: skip
 
 
@@ -144,7 +150,7 @@ def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int 
         known, cheaper, _ = _cheaper(_without_host(tried), _without_host(before))
         if known and cheaper:
             after, options = tried, replace(plain.options, erase=erase, temporaries=temporaries)
-    return Advice(f, tuple(verdicts), options, before, after)
+    return Advice(f, tuple(verdicts), options, before, after, plain.storage)
 
 
 def _erasing(names: Iterable[str]) -> tuple[frozenset[str], bool]:

@@ -12,7 +12,7 @@ from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import load_program
 from retrograd.cli.functions import function_and_inverse, is_function
-from retrograd.cli.options import Parser, fail
+from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import write_file
@@ -20,10 +20,11 @@ from retrograd.isa.program import Program
 
 if TYPE_CHECKING:
     from retrograd.compiler.compiled import Compiled
+    from retrograd.compiler.stored_results import Storage
     from retrograd.functions.reversible import Reversible
 
 #: options that only functions have
-_FOR_FUNCTIONS = ("erase", "no_optimise", "format")
+_FOR_FUNCTIONS = ("erase", "no_optimise", "memory", "format")
 
 
 def arguments(p: Parser) -> None:
@@ -68,6 +69,11 @@ def arguments(p: Parser) -> None:
         help="erase each routine where that is cheaper than uncomputing it, for the arguments given, by --tech",
     )
     p.add_argument("--tech", metavar="MODEL", help="the technology model of --strategy energy (default: landauer)")
+    p.add_argument(
+        "--memory",
+        metavar="WORDS",
+        help="words that the program may use to keep results of loops that it would compute again (default: 0)",
+    )
     p.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
     p.run_options("--format")
     p.size_options()
@@ -87,6 +93,8 @@ def execute(options: argparse.Namespace) -> int:
     changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
     if options.erase is not None:
         changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
+    if options.memory is not None:
+        changes["memory"] = integer(options.memory, "--memory", 0)
     args, keywords = parse_arguments(options.args)
     if options.strategy is not None:
         changes |= _by_energy(function.with_options(**changes), inverse, args, keywords, options)
@@ -100,7 +108,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.emit is not None:
         return _emit(program, options)
     if options.report:
-        return _report(program, options)
+        return _report(program, options, None if inverse else compiled.storage)
     if options.asm:
         from retrograd.assembler.disassemble import disassemble
         from retrograd.functions.listing import assembly
@@ -176,11 +184,11 @@ def _translate_program(options: argparse.Namespace) -> int:
     return _report(program, options) if options.report else _emit(program, options)
 
 
-def _report(program: Program, options: argparse.Namespace) -> int:
-    """Print the loops of the program."""
+def _report(program: Program, options: argparse.Namespace, storage: Storage | None = None) -> int:
+    """Print the loops of the program, and the results that it keeps in memory."""
     from retrograd.functions.loop_report import LoopReport
 
-    report = LoopReport(program)
+    report = LoopReport(program, storage)
     if options.json:
         print_json("retrograd.loops/1", report.as_dict())
     else:
