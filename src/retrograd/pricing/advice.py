@@ -67,7 +67,7 @@ class Advice:
     #: the function as written, and as advised
     before: EnergyReport
     after: EnergyReport
-    #: the results that the function keeps in memory, and what more words would save
+    #: the results that the function keeps in memory, and the best use of more words
     storage: Storage = NOTHING_STORED
 
     @property

@@ -126,8 +126,8 @@ def test_the_choice_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "kept in memory" not in text
     assert f"memory=0: 14 more words, for test_stored_results.py:{storage.chosen[0].span.line}" in text  # type: ignore[union-attr]
     place = "examples/graph_embedding.py:add_distances"
-    assert main(["compile", place, "np.zeros(15)", "EDGES", "np.zeros((10, 2))", "--memory", "x"]) == 2
-    assert "--memory" in capsys.readouterr().err
+    assert main(["compile", place, "np.zeros(15)", "EDGES", "np.zeros((10, 2))", "--memory-budget", "x"]) == 2
+    assert "--memory-budget" in capsys.readouterr().err
 
 
 def test_a_negative_budget_is_refused() -> None:

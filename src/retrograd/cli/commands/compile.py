@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from retrograd.functions.reversible import Reversible
 
 #: options that only functions have
-_FOR_FUNCTIONS = ("erase", "no_optimise", "memory", "format")
+_FOR_FUNCTIONS = ("erase", "no_optimise", "memory_budget", "format")
 
 
 def arguments(p: Parser) -> None:
@@ -70,7 +70,7 @@ def arguments(p: Parser) -> None:
     )
     p.add_argument("--tech", metavar="MODEL", help="the technology model of --strategy energy (default: landauer)")
     p.add_argument(
-        "--memory",
+        "--memory-budget",
         metavar="WORDS",
         help="words that the program may use to keep results of loops that it would compute again (default: 0)",
     )
@@ -93,8 +93,8 @@ def execute(options: argparse.Namespace) -> int:
     changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
     if options.erase is not None:
         changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
-    if options.memory is not None:
-        changes["memory"] = integer(options.memory, "--memory", 0)
+    if options.memory_budget is not None:
+        changes["memory"] = integer(options.memory_budget, "--memory-budget", 0)
     args, keywords = parse_arguments(options.args)
     if options.strategy is not None:
         changes |= _by_energy(function.with_options(**changes), inverse, args, keywords, options)
