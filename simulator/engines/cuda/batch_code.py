@@ -88,7 +88,8 @@ class InterpreterKernel:
 
     def __init__(self, program: Program, device: Device, modes: dict[str, bool]) -> None:
         self.device, self.format = device, program.format
-        flags = Modes.CHECKS * modes["checks"] | Modes.OVERFLOW * modes["overflow"] | Modes.CYCLES * modes["cycles"]
+        overflow = modes["checks"] and modes["overflow"]  # without checks words wrap
+        flags = Modes.CHECKS * modes["checks"] | Modes.OVERFLOW * overflow | Modes.CYCLES * modes["cycles"]
         code = decoded(program, backward=modes["backward"], cycles=modes["cycles"])
         self.modes = int(flags)
         with on(device) as cuda:
