@@ -343,6 +343,26 @@ def test_single_steps_ask_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.run(tiered_machine.FEW - 1).steps == tiered_machine.FEW - 1
 
 
+# ---------------------------------------------------------------- devices
+
+
+def test_the_kernel_for_a_device() -> None:
+    """Small batches of a new program are interpreted; large ones begin so; code that is ready is used."""
+    decide = Policy(Costs()).decide_device
+    cases = {
+        (100, 10, False, True, False): ("interpreted", Reason.DEVICE_SMALL),
+        (100, 1 << 30, False, True, False): ("both", Reason.DEVICE_LARGE),
+        (100, 10, True, True, False): ("translated", Reason.LOADED),
+        (100, 10, False, False, False): ("translated", Reason.NO_INTERPRETER),
+        (100, 1 << 30, True, False, True): ("interpreted", Reason.DEVICE_ONLY),
+    }
+    assert {case: (found.engine, found.reason) for case in cases for found in [decide(*case)]} == cases
+    # The bound: a share of the price of the translation.
+    costs = Costs()
+    rows = int(costs.share * costs.optimised_translation(100) / (100 * costs.device_step))
+    assert [decide(100, n, False, True, False).engine for n in (rows - 1, rows + 2)] == ["interpreted", "both"]
+
+
 # ---------------------------------------------------------------- batches and functions
 
 
@@ -356,7 +376,7 @@ def test_batches_add_up(plant: Callable[..., Policy], monkeypatch: pytest.Monkey
     """Many small batches move on to a loop over rows as one large batch does."""
     plant(NEVER, python_row=5.0)
     monkeypatch.setattr(compiled_loops, "_loops", {})
-    monkeypatch.setattr(compiled_loops, "price", lambda *_, **__: 10_000.0)
+    monkeypatch.setattr(compiled_loops, "price", lambda *_, **__: 8_000.0)
     engines = []
     for _ in range(10):
         found = rg.run_batch(powers, np.zeros(4), np.full(4, 0.5), 50, in_axes=(0, 0, None))
@@ -365,7 +385,7 @@ def test_batches_add_up(plant: Callable[..., Policy], monkeypatch: pytest.Monkey
     assert engines == ["reference"] * 4 + ["translated"] * 6
     steps = int(found.steps[0])
     # A batch of four takes four times a row; half the price is reached in the fifth.
-    assert 4 * 4 * (steps + 5) <= 5000 < 5 * 4 * (steps + 5)
+    assert 4 * 4 * (steps + 5) <= 4000 < 5 * 4 * (steps + 5)
 
 
 def test_a_large_batch_is_compiled_after_one_row(plant: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch) -> None:
