@@ -112,11 +112,20 @@ def _compile(
         module, storage = store_results(module, options.memory)
         if observe is not None:
             observe("store_results", module)
+    emitted: Emitted | None = None
     if options.erase:
-        module = erase_routines(module, names, temporaries=options.temporaries)
+
+        def erased(module: Module) -> Module:
+            return erase_routines(module, names, temporaries=options.temporaries)
+
+        if options.level:
+            # Operands in memory are chosen as in the program that erases nothing, so that both compare; the rest is erased.
+            emitted = emit_optimised(erased(use_memory_operands(module)), options.level)
+        module = erased(module)
         if observe is not None:
             observe("erase_routines", module)
-    compiled = Compiled(function, w, options, lowered, module, emit_optimised(module, options.level), storage)
+    emitted = emitted or emit_optimised(module, options.level)
+    compiled = Compiled(function, w, options, lowered, module, emitted, storage)
     return discarding_cotangents(compiled) if options.cotangents else compiled
 
 

@@ -162,6 +162,28 @@ def test_the_uncomputing_level() -> None:
     assert rg.uncomputing_level(complex_log, 0.0, 0.0, 3.0, 4.0) == pytest.approx(np.log2(17 / 16))
 
 
+@reversible
+def scaled_sum(out: fixed, x: Array[fixed, "n"], y: Array[fixed, "n"]) -> None:
+    for i in range(len(x)):
+        out += x[i] * y[i]
+
+
+@reversible
+def erasing_copies(out: fixed, x: Array[fixed, "n"]) -> None:
+    for i in range(len(x)):
+        copy = x[i]
+        out += copy
+        rg.erase(copy)
+
+
+def test_erase_mode_uses_operands_in_memory_as_other_programs_do() -> None:
+    x = np.arange(20.0)
+    assert rg.uncomputing_level(scaled_sum, 0.0, x, x) == 0
+    # An erasure of the user's stays, in both modes.
+    for f in (erasing_copies, erasing_copies.with_options(erase=True)):
+        assert rg.run(f, 0.0, x).erased_bits >= 20 * 64
+
+
 def test_listings() -> None:
     assert "fsqrt.add n, " in complex_log.lower().as_text()
     assert complex_log.lower().as_text() == str(complex_log.lower())
