@@ -5,14 +5,16 @@ ptxas comes with NVIDIA's toolkit, or with the wheel nvidia-cuda-nvcc. Without i
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.cuda import ptx
+from retrograd.simulator.engines.cuda import interpreter_kernel, ptx
 from retrograd.simulator.engines.cuda.kernel_loop import emit_kernel_loop
 from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
 
@@ -248,3 +250,77 @@ def test_ptxas_takes_many_random_programs(ptxas: Any, generator: ModuleType, fir
     for seed in range(first, first + 50):
         arch = ARCHITECTURES[seed % 2]
         ptxas(ptx.ptx(generator.generate(seed).program, arch, backward=seed % 3 == 0), arch)
+
+
+# ---------------------------------------------------------------- the interpreter's kernel
+
+#: opcodes of the kernel in the default tier: sums, products, quotients, memory, branches
+SOME = {
+    "add",
+    "mov.add",
+    "fmul.add",
+    "fdiv.add",
+    "ld.add",
+    "st.add",
+    "swap",
+    "goto",
+    "from",
+    "goto.ne",
+    "from.ne",
+    "call",
+    "uncall",
+}
+#: registers of a thread at which seven blocks of 128 threads run on a multiprocessor
+MOST_REGISTERS = 72
+
+
+@pytest.fixture
+def without_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Lets numba-cuda compile functions of a device for an architecture: it asks the device that is there for its own."""
+    if importlib.util.find_spec("numba_cuda") is None:
+        pytest.skip("numba-cuda is not installed: the interpreter's kernel is not compiled")
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+    try:
+        for library in ("nvrtc", "nvvm"):
+            load_nvidia_dynamic_lib(library)
+    except DynamicLibNotFoundError as error:
+        pytest.skip(
+            f"the toolkit is not installed: the interpreter's kernel is not compiled ({str(error).splitlines()[0]})"
+        )
+    from numba.cuda import compiler, dispatcher
+
+    def choose(arch: str) -> None:
+        device = SimpleNamespace(compute_capability=(int(arch[3:-1]), int(arch[-1])))
+        for module in (compiler, dispatcher):
+            monkeypatch.setattr(module, "get_current_device", lambda: device)
+
+    monkeypatch.setenv("RETROGRAD_CACHE", "")
+    return choose
+
+
+def check_interpreter(w: Format, arch: str, ptxas: Any, without_device: Callable[[str], None]) -> None:
+    without_device(arch)
+    text, name = interpreter_kernel.interpreter_ptx(w, arch)
+    told = ptxas(text, arch)
+    assert name in told
+    assert re.findall(r"(\d+) bytes spill", told) == ["0", "0"]
+    (registers,) = re.findall(r"Used (\d+) registers", told)
+    assert int(registers) <= MOST_REGISTERS
+
+
+def test_the_interpreter_for_some_opcodes(
+    ptxas: Any, without_device: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = interpreter_kernel.interpreter_source
+    monkeypatch.setattr(interpreter_kernel, "interpreter_source", lambda w: source(w, SOME))
+    check_interpreter(FORMATS[0], "sm_90", ptxas, without_device)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("w", FORMATS[:3], ids=str)
+def test_the_interpreter_for_all_opcodes(
+    w: Format, arch: str, ptxas: Any, without_device: Callable[[str], None]
+) -> None:
+    check_interpreter(w, arch, ptxas, without_device)
