@@ -70,6 +70,8 @@ class JitCompiler:
         self.divide = ("divq $2", constraints) if x86 else None
         features = set(self._features.split(","))
         wide = {"+avx512f", "+avx512dq", "+avx512vl"} <= features
+        #: loops are unrolled: long rows are copied faster, and short programs take twice as long to compile
+        self.unrolling = True
         #: instances of a batch that run side by side; 1 where they gain nothing
         self.lanes = 8 if wide else 4 if "+avx2" in features else 1
         #: instances that take different ways gain, too: memory is read and written in some lanes only
@@ -111,6 +113,7 @@ class JitCompiler:
             return
         options = llvm.create_pipeline_tuning_options(speed_level=2)
         options.loop_vectorization = options.slp_vectorization = False
+        options.loop_unrolling = self.unrolling
         builder = llvm.create_pass_builder(machine, options)
         if level > 1:
             builder.getModulePassManager().run(module, builder)

@@ -37,7 +37,7 @@ PASSES = 3
 REGION, REGIONS, REST = 5, 3, 2
 
 #: random programs in the default tier, and in the slow one
-FEW, SLOW, SLOW_CHUNK = 20, 50_000, 200
+FEW, SLOW, SLOW_CHUNK = 14, 50_000, 200
 
 
 def op(name: str, **fields: int) -> Instruction:

@@ -52,6 +52,8 @@ def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     monkeypatch.setattr(compiled_loops, "_loops", {})
     monkeypatch.setattr(jit_compiler(), "lanes", request.param)
     monkeypatch.setattr(jit_compiler(), "diverging", request.param == 8)
+    # One of the three suffices for code that LLVM unrolls, which takes twice as long to compile.
+    monkeypatch.setattr(jit_compiler(), "unrolling", request.param == 1)
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.lanes", 0.0)
     # The code for lanes is there at once.
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.wait", math.inf)
