@@ -276,7 +276,7 @@ MOST_REGISTERS = 72
 
 @pytest.fixture
 def without_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Lets numba-cuda compile functions of a device for an architecture: it asks the device that is there for its own."""
+    """Lets numba-cuda compile functions of a device for an architecture, by default that of the present device."""
     if importlib.util.find_spec("numba_cuda") is None:
         pytest.skip("numba-cuda is not installed: the interpreter's kernel is not compiled")
     from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib

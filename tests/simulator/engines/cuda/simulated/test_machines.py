@@ -26,7 +26,7 @@ def machines(code, registers, memory, cotangents, memory_cotangents, control, ex
 
 
 @pytest.fixture(autouse=True)
-def uncompute_blocks() -> None:
+def transformations() -> None:
     """Nothing is skipped here: each test runs once in the slow tier, too."""
 
 
