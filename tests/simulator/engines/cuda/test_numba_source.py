@@ -35,7 +35,7 @@ PAIRS = 600
 
 
 @pytest.fixture(autouse=True)
-def uncompute_blocks() -> None:
+def transformations() -> None:
     """Nothing is skipped here: each test runs once in the slow tier, too."""
 
 
