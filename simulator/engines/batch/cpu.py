@@ -62,9 +62,11 @@ GLANCE = 0.2
 
 #: processor time of batches that ran without lanes, which does not depend on the load of the machine
 _seconds: dict[Key, float] = {}
-#: the least processor time of an instance alone, and the number of batches in which lanes took longer
+#: the least processor time of an instance alone, and the number of measurements by which lanes took longer so far
 _alone: dict[Key, float] = {}
 _slower: dict[Key, int] = {}
+#: the least processor time of an instance in lanes
+_in_lanes: dict[Key, float] = {}
 #: (loop, whether instances ran alone) -> processor time and instances of batches that are too short to be measured one by one
 _short: dict[tuple[Key, bool], tuple[float, int]] = {}
 #: processor time of batches that are measured together, and measurements in which lanes take longer, after which they are given up
@@ -405,7 +407,9 @@ def _compare(key: Key, seconds: float, count: int, alone: bool) -> bool:
     if alone:
         _alone[key] = min(each, _alone.get(key, each))
         return False
-    _slower[key] = _slower.get(key, 0) + (each > _alone.get(key, each))
+    # The least times are compared: a measurement on a busy machine is longer.
+    least = _in_lanes[key] = min(each, _in_lanes.get(key, each))
+    _slower[key] = _slower.get(key, 0) + (least > _alone.get(key, least))
     return _slower[key] >= SLOWER
 
 

@@ -317,6 +317,8 @@ class FunctionBuilder:
         self.arguments = [Value(self, t, f"%{n}") for n, t in zip(names, callee.parameters, strict=True)]
         self._variables: list[str] = []
         self.lines: list[str] = []
+        #: (number of lines, place): lines from there on are emitted for that place of a program (stack_accesses.py)
+        self.places: list[tuple[int, int]] = []
         self._count = 0
         #: parameters, labels and variables that begin with a name
         self._labels: dict[str, int] = dict.fromkeys(names, 1)

@@ -106,6 +106,16 @@ class JitCompiler:
             self._optimise(module, machine, level)
             return bytes(machine.emit_object(module))
 
+    def assembly(self, text: str, level: int) -> str:
+        """The module as assembly of this processor."""
+        with self._lock:
+            machine = self._machine(level)
+            module = self._llvm.parse_assembly(text)
+            module.triple = self.triple
+            module.data_layout = str(machine.target_data)
+            self._optimise(module, machine, level)
+            return str(machine.emit_assembly(module))
+
     def _optimise(self, module: Any, machine: Any, level: int) -> None:
         """Level 2: all passes of O2 except vectorisation; level 1: PASSES; level 0: none."""
         llvm = self._llvm

@@ -139,18 +139,20 @@ class Flow:
             self.regions[at] = self.regions[self.mirror(at)] = region
         for pair in found.pairs:
             for ghost in (pair, pair.reflected(n)):
-                if is_mirror(self.code, ghost, table) and self._is_closed(ghost):
+                if is_mirror(self.code, ghost, table) and not self.refusal(ghost):
                     self.ghosts.append(ghost)
         self.ghosts.sort(key=lambda g: g.end - g.start)
 
-    def _is_closed(self, ghost: Mirror) -> bool:
-        """Whether no jump enters or leaves the compute block or the uncompute block, and the regions of its stores are known."""
+    def refusal(self, ghost: Mirror) -> str:
+        """Why the uncompute block of a pair must be executed; empty where it may be skipped."""
         for block in (range(ghost.start, ghost.end), range(ghost.undo, ghost.after)):
             if self.side(block[0]) != self.side(block[-1] + 1):
-                return False
+                return "the end of the program lies beside it"
             if any(to not in block for at in block for to in self._targets.get(at, ())):
-                return False
-        return None not in self._stored(ghost) and not self._in_straight_loop(ghost)
+                return "a jump enters or leaves it"
+        if None in self._stored(ghost):
+            return "its compute block stores to a region that is not known"
+        return "it lies in a loop without branches" if self._in_straight_loop(ghost) else ""
 
     def _in_straight_loop(self, ghost: Mirror) -> bool:
         """Whether the pair lies in a loop without branches, whose passes are evaluated as a whole (loops.py)."""

@@ -23,11 +23,22 @@ from retrograd.isa.expr import const
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.builder import VectorUnit
 from retrograd.simulator.engines.llvm.instructions import MODES, step
+from retrograd.simulator.engines.llvm.jit import jit_compiler
+from retrograd.simulator.engines.llvm.stack_accesses import stack_accesses, with_locations
+from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
 from retrograd.simulator.engines.translator.loops import LoopFinding, find_vector_loops
 from retrograd.simulator.engines.translator.mirror_search import mirrors_of
-from retrograd.simulator.engines.translator.mirrors import boundaries_of, can_be_undone, is_mirror, registers, written
+from retrograd.simulator.engines.translator.mirrors import (
+    Mirror,
+    boundaries_of,
+    can_be_undone,
+    is_mirror,
+    registers,
+    written,
+)
 from retrograd.simulator.engines.translator.parallel_loops import RowFinding, row_findings
+from retrograd.simulator.engines.translator.translate import translate
 
 #: kinds of checks: results and operands that must fit; addresses; conditions of branches; operands outside a domain
 KINDS = ("overflow", "address", "branch", "domain")
@@ -52,6 +63,8 @@ class LoopSummary:
     instructions: int = 0
     executed_uncompute: int = 0
     skipped_uncompute: int = 0
+    #: why uncompute is executed; empty where none is
+    uncompute_reason: str = ""
     #: kind of check -> checks of a pass in scalar code
     checks: dict[str, int] = field(default_factory=dict)
     #: passes that run at once, 1 in scalar code; checks that are left in each lane; why the loop stays scalar
@@ -61,6 +74,9 @@ class LoopSummary:
     #: a second thread executes rows; why it does not, None for an innermost loop
     shares_rows: bool = False
     row_reason: str | None = None
+    #: machine instructions that read or write the stack (llvm/stack_accesses.py), those of vector code included; None on a processor whose
+    #: stack frames are not known
+    spills: int | None = None
 
 
 def loop_summaries(program: Program, variant: Variant, unit: VectorUnit) -> list[LoopSummary]:
@@ -68,14 +84,17 @@ def loop_summaries(program: Program, variant: Variant, unit: VectorUnit) -> list
     flow = flow_of(program, variant)
     vector = find_vector_loops(flow, variant, unit.lanes) if variant.vector_loops else []
     rows = list(row_findings(flow, [finding.loop for finding in vector if finding.loop is not None]))
-    uncompute = _uncompute(flow)
+    pairs = _pairs(flow)
+    uncompute = _uncompute(flow, pairs)
     loops = _nested(flow)
     for loop in loops:
         _count(flow, variant, loop, uncompute)
+        loop.uncompute_reason = _uncompute_reason(flow, loop, pairs, vector)
     for loop in loops:
         _vector(loop, vector)
     for loop in loops:
         _rows(loop, rows, vector, unit)
+    _count_spills(program, flow, variant, loops)
     return loops
 
 
@@ -153,13 +172,35 @@ def _address(flow: Flow, at: int) -> int:
     return at if flow.side(at) == 0 else flow.mirror(at)
 
 
-def _uncompute(flow: Flow) -> set[int]:
-    """The addresses of uncompute instructions, in both directions."""
+def _pairs(flow: Flow) -> list[Mirror]:
+    """The pairs of compute and uncompute blocks of the program, in both directions."""
     program = flow.program
     found = mirrors_of(program.instructions, program.format, program.table, boundaries_of(program)).pairs
     both = [pair for one in found for pair in (one, one.reflected(flow.length))]
-    blocks = {at for pair in both if is_mirror(flow.code, pair, program.table) for at in range(pair.undo, pair.after)}
+    return [pair for pair in both if is_mirror(flow.code, pair, program.table)]
+
+
+def _uncompute(flow: Flow, pairs: Collection[Mirror]) -> set[int]:
+    """The addresses of uncompute instructions, in both directions."""
+    blocks = {at for pair in pairs for at in range(pair.undo, pair.after)}
     return blocks | _undoing(flow, range(flow.length)) | _undoing(flow, range(flow.length, 2 * flow.length))
+
+
+def _uncompute_reason(
+    flow: Flow, loop: LoopSummary, pairs: Collection[Mirror], findings: Collection[LoopFinding]
+) -> str:
+    """Why the uncompute instructions of a loop are executed."""
+    if not loop.executed_uncompute:
+        return ""
+    if flow.boundaries is None:
+        return "an earlier run had to execute an uncompute block of the program"
+    if not loop.inner and any((finding.address, True) in loop.nodes for finding in findings):
+        return "it lies in a loop without branches"
+    inside = {at for node in loop.nodes for at in flow.blocks[node]}
+    reasons = [flow.refusal(pair) for pair in pairs if pair not in flow.ghosts and pair.undo in inside]
+    return next(
+        filter(None, reasons), "no block of it is the inverse of a block before, around a body that keeps its words"
+    )
 
 
 def _undoing(flow: Flow, side: range) -> set[int]:
@@ -215,6 +256,22 @@ def _count(flow: Flow, variant: Variant, loop: LoopSummary, uncompute: Collectio
             tested = sum(guard is not const(1) for guard in found.guards[mode])
             kind = "overflow" if mode == "overflow" else "branch" if flow.branches(at) else "domain"
             loop.checks[kind] += tested
+
+
+def _count_spills(program: Program, flow: Flow, variant: Variant, loops: list[LoopSummary]) -> None:
+    """Compile the program, and count the accesses of the stack by loops."""
+    if not loops:
+        return
+    jit = jit_compiler()
+    module = jit.module()
+    translate(program, variant, module)
+    assembly = jit.assembly(with_locations(module, "translated"), level_for(len(program.code)))
+    found = stack_accesses(assembly, jit.triple.partition("-")[0])
+    if found is None:
+        return
+    for loop in loops:
+        own = loop.nodes.difference(*(inner.nodes for inner in loop.inner))
+        loop.spills = sum(found[at] for at in {at for node in own for at in (node[0], *flow.blocks[node])})
 
 
 def _vector(loop: LoopSummary, findings: list[LoopFinding]) -> None:

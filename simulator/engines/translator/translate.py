@@ -226,6 +226,7 @@ class Translator:
         #: words of memory that have values: (array, address) -> value
         self.loaded: dict[tuple[str, Value], Value] = {}
         self.code.start(self.blocks[node])
+        self.code.places.append((len(self.code.lines), node[0]))
         if node in self.flow.headers:
             self._safepoint(node)
         if self.ghosts and self.ghosts.skips(node):
@@ -419,6 +420,7 @@ class Translator:
         i, found = self.flow.code[at], self.steps[at]
         #: the address of the instruction that is translated
         self.at = at
+        self.code.places.append((len(self.code.lines), at))
         if found.unerases:
             # The word cannot come back: the failed check leads to the trap.
             self._check(self.code.constant(self.word.truth, 0))

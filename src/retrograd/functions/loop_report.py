@@ -52,8 +52,11 @@ class LoopReport:
             },
             "addresses": [loop.first, loop.last],
             "instructions": loop.instructions,
-            "uncompute": {"executed": loop.executed_uncompute, "skipped": loop.skipped_uncompute},
+            "uncompute": {
+                "executed": loop.executed_uncompute, "skipped": loop.skipped_uncompute, "reason": loop.uncompute_reason,
+            },
             "checks": loop.checks,
+            "spills": loop.spills,
             "vector": {"lanes": loop.lanes, "checks": loop.lane_checks, "reason": loop.scalar_reason},
             "rows": None if loop.row_reason is None else {"shared": loop.shares_rows, "reason": loop.row_reason},
         }  # fmt: skip
@@ -64,15 +67,18 @@ class LoopReport:
         head = f"{len(program.code)} instructions, {program.format}, {loops}"
         if not self.loops:
             return head
-        names = ["loop", "addresses", "instructions", "uncompute", "skipped", *KINDS]
+        names = ["loop", "addresses", "instructions", "uncompute", "skipped", *KINDS, "spills"]
         table = columns([names, *map(self._numbers, self.loops)], right=range(2, len(names)))
         notes = columns([["loop", "passes and rows"], *((self._place(loop), _note(loop)) for loop in self.loops)])
+        executed = [[self._place(loop), loop.uncompute_reason] for loop in self.loops if loop.uncompute_reason]
+        undone = columns([["loop", "uncompute is executed"], *executed]) if executed else ""
         kept = "" if self.storage is None else storage_text(self.storage)
-        return "\n\n".join(part for part in (head, table, notes, kept) if part)
+        return "\n\n".join(part for part in (head, table, notes, undone, kept) if part)
 
     def _numbers(self, loop: LoopSummary) -> list[str]:
         numbers = loop.instructions, loop.executed_uncompute, loop.skipped_uncompute, *loop.checks.values()
-        return [self._place(loop, text=True), f"{loop.first} to {loop.last}", *map(str, numbers)]
+        spills = "–" if loop.spills is None else str(loop.spills)
+        return [self._place(loop, text=True), f"{loop.first} to {loop.last}", *map(str, numbers), spills]
 
     def _place(self, loop: LoopSummary, *, text: bool = False) -> str:
         """File and line, or the address of the branch that closes the loop; indented as the loops are nested."""

@@ -129,7 +129,8 @@ def test_executed_uncompute(cli: Cli) -> None:
     """x, x², 1 and √ are undone: each compute instruction has its inverse behind the sum."""
     (loop,) = loops(cli, "loops.py:spread")
     # Without both branches, the sum and the step of the counter, half of the instructions are uncompute.
-    assert loop["uncompute"] == {"executed": (loop["instructions"] - 4) // 2, "skipped": 0}
+    reason = "it lies in a loop without branches"
+    assert loop["uncompute"] == {"executed": (loop["instructions"] - 4) // 2, "skipped": 0, "reason": reason}
 
 
 def test_inverses_in_two_branches_undo_nothing(cli: Cli, folder: Path) -> None:
@@ -155,6 +156,32 @@ bottom: goto.ne r1, r6, top
     # Between the two lies an instruction that leaves r4 and r5 as they are.
     (loop,) = loops(cli, "arms.rga")
     assert loop["uncompute"]["executed"] == 1
+
+
+def test_spills(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop whose words do not fit the registers of the processor accesses the stack, and a small one seldom."""
+    turns = "\n".join(f"        mul.add r{2 + k % 40}, r{2 + (k + 7) % 40}, r{2 + (k + 13) % 40}" for k in range(80))
+    for name, body in (("wide", turns), ("narrow", "        add r2, r3")):
+        (folder / f"{name}.rga").write_text(
+            f"""
+        .memory 4
+        start
+top:    from.ne r1, r0, bottom
+{body}
+        add r1, 1
+bottom: goto.ne r1, r60, top
+        finish
+""".replace("        goto.ne r50, r0, odd\nodd:    from.ne r50, r0, top\n", "")
+        )
+    (wide,), (narrow,) = (loops(cli, f"{name}.rga") for name in ("wide", "narrow"))
+    if narrow["spills"] is not None:
+        assert wide["spills"] > narrow["spills"] + 20
+    monkeypatch.setattr(
+        jit_compiler(), "triple", jit_compiler().triple.replace("x86_64", "vax").replace("aarch64", "vax")
+    )
+    monkeypatch.setattr(type(jit_compiler()), "assembly", lambda *_: "")
+    (unknown,) = loops(cli, "narrow.rga")
+    assert unknown["spills"] is None
 
 
 def test_a_procedure_is_not_part_of_a_loop(cli: Cli, folder: Path) -> None:

@@ -521,7 +521,7 @@ def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytes
 def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once three batches in lanes took longer for an instance than an instance alone did."""
     monkeypatch.setattr(compiled_loops, "_loops", {})
-    for name in ("_alone", "_slower", "_short"):
+    for name in ("_alone", "_slower", "_in_lanes", "_short"):
         monkeypatch.setattr(batch, name, {})
     monkeypatch.setattr(batch, "MEASURED", 0.0)
     program = rg.assemble(SAME_WAY)
@@ -544,7 +544,7 @@ def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.Mon
 
 
 def test_short_batches_are_measured_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_alone", "_slower", "_short"):
+    for name in ("_alone", "_slower", "_in_lanes", "_short"):
         monkeypatch.setattr(batch, name, {})
     key = batch.RowRuns(rg.assemble(SAME_WAY), BatchLayout.first(10)).key(4)
     assert not any(batch._compare(key, 1.5e-3, 10, alone=True) for _ in range(2))
@@ -552,6 +552,10 @@ def test_short_batches_are_measured_together(monkeypatch: pytest.MonkeyPatch) ->
     # Lanes that take twice as long are found out by every other batch.
     found = [batch._compare(key, 1.5e-3, 5, alone=False) for _ in range(2 * batch.SLOWER)]
     assert found == [False] * (2 * batch.SLOWER - 1) + [True]
+    # One good measurement is enough to keep them.
+    batch._slower.clear()
+    assert not batch._compare(key, 3e-3, 40, alone=False)
+    assert not any(batch._compare(key, 3e-3, 10, alone=False) for _ in range(2 * batch.SLOWER))
 
 
 def test_rows_that_part_run_alone_from_then_on(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
