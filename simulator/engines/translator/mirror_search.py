@@ -3,9 +3,10 @@
     add r1, r2;  st.add [r3], r1;  sub r1, r2        the third instruction undoes the first, and the second keeps r1 and r2
 
 Stretches of code that are inverse to an earlier stretch are found by their first instructions. Of these, the search proposes pairs
-whose body seems to keep the registers and the words of memory that the compute block uses. It walks the code once, and follows
+whose body seems to keep the registers and the words of memory that the compute block uses. It walks the code, and follows
 the values of registers symbolically: sums that cancel, loops whose counter ends at a known bound, registers that are promised to be
-zero, procedures that give registers back. Loops and branches are walked as part of the stretch that holds them.
+zero, procedures that give registers back. Loops and branches are walked as part of the stretch that holds them. A procedure is walked
+with the constants of its first call; where another call differs, the walk begins again with the constants that both have.
 
 The proposals are heuristic: memory is assumed not to alias, and registers to begin as zeros. Nothing relies on them (mirrors.py).
 """
@@ -37,6 +38,8 @@ SEED = 4
 CANDIDATES = 3
 #: words of regions that one compute block may store to: they are copied before it
 COPIED = 1024
+#: walks of the code at most, where the calls of a procedure differ in the constants that registers have
+ROUNDS = 4
 
 #: (symbol, constant): their sum; symbol 0 is zero
 Symbolic = tuple[int, int]
@@ -48,8 +51,12 @@ _SIGNS = {"add": "+", "sub": "-", "xor": "^", "mul": "*", "div": "/"}
 @lru_cache(maxsize=64)
 def mirrors_of(code: tuple[Instruction, ...], w: Format, table: Table, boundaries: tuple[int, ...]) -> Mirrors:
     """The pairs of the code that runs forward."""
-    search = _Search(code, w, table, boundaries)
-    search.main()
+    contexts: dict[int, dict[int, Symbolic]] = {}
+    for _ in range(ROUNDS):
+        search = _Search(code, w, table, boundaries, contexts)
+        search.main()
+        if not search.disagree:
+            break
     return search.found
 
 
@@ -109,8 +116,19 @@ class _Procedure(NamedTuple):
 class _Search:
     """Walks the code once, each loop, branch and procedure inside the stretch that holds it."""
 
-    def __init__(self, code: Sequence[Instruction], w: Format, table: Table, boundaries: Sequence[int]) -> None:
+    def __init__(
+        self,
+        code: Sequence[Instruction],
+        w: Format,
+        table: Table,
+        boundaries: Sequence[int],
+        contexts: dict[int, dict[int, Symbolic]],
+    ) -> None:
         self.code, self.w, self.table, self.boundaries = code, w, table, boundaries
+        #: entry of a procedure -> constants that registers have at each call that has been met
+        self._contexts = contexts
+        #: a procedure was walked with a constant that a later call does not have: the search must begin again
+        self.disagree = False
         self.found = Mirrors()
         self._seeds = _seeds(code, table)
         self._keys: list[tuple[object, ...]] = [()]
@@ -368,6 +386,7 @@ class _Search:
         return self.code[at].opcode.name == "from" and self.code[at + 1].opcode.name == "swapbr"
 
     def _call(self, at: int, entry: int) -> None:
+        self._agree(entry)
         found = self._procedure(entry)
         changes = frozenset(range(256)) if found is None else found.changes
         for r in changes:
@@ -376,6 +395,19 @@ class _Search:
         if stores:
             self.memory = {}
         self.stores += [(at, region) for region in stores]
+
+    def _agree(self, entry: int) -> None:
+        """Keep the constants of earlier calls of the procedure from which an address at this call would be formed, too."""
+        context = self._contexts.get(entry)
+        if context is None:
+            self._contexts[entry] = {r: value for r in range(256) if not (value := self._value(r))[0]}
+            return
+        for r, (_, constant) in list(context.items()):
+            symbol, k = self._value(r)
+            origin = self._origins[symbol]
+            if origin is None or self.w.wrap(origin + k) != constant:
+                del context[r]
+                self.disagree = True
 
     def _procedure(self, entry: int) -> _Procedure | None:
         """The effects of a procedure, whose code is searched; None for a recursive one, and where there is no procedure."""
@@ -389,6 +421,7 @@ class _Search:
             return None
         saved = self.history, self.memory, self.stores, self._initial, self._zero
         self._begin(False)
+        self._initial.update(self._contexts.get(entry, {}))
         self._walk(entry, end)
         back = {
             r

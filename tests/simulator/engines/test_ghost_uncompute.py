@@ -362,6 +362,39 @@ def test_a_jump_over_the_compute_block_is_noticed(
     assert not_given_up or not jumps
 
 
+#: called with two parameters r14; its counter r13 is zero at each call
+PROCEDURE = """
+begin:  from end
+f:      swapbr r12
+        neg r12
+        add r13, 1
+        ld.add r15, [r14 + 0]
+        st.add [r13 + 5], r15
+        ld.sub r15, [r14 + 0]
+        sub r13, 1
+end:    goto begin
+"""
+CALLS = "add r14, 2\n call f\n sub r14, 2\n add r14, 4\n uncall f\n sub r14, 4"
+
+
+@pytest.mark.parametrize(("counter", "given_up"), [(0, False), (1, False), (-6, True)])
+def test_a_body_may_call(lockstep: Any, translated: Make, counter: int, given_up: bool, not_given_up: set[Any]) -> None:
+    """The search takes constants of the callers for the registers of a procedure, where all of them agree."""
+    program = rg.assemble(USED.format(before="", inside="", body=CALLS) + PROCEDURE)
+    assert max(ghost.end - ghost.start for ghost in ghosts(program)) >= 8
+    at = {i: at for at, i in enumerate(program.instructions)}
+    regions = mirrors_of(program.instructions, program.format, program.table, boundaries_of(program)).regions
+    assert regions[at[op("st.add", ra=13, imm=5, rb=15)]] == (6, 2)
+    assert at[op("ld.add", rd=15, ra=14)] not in regions
+    for _ in range(2):
+        both = lockstep(translated, program)
+        both.set(lambda m: m.registers.__setitem__(13, counter % 2**64))
+        both.run()
+        both.run_back()
+        assert bool(not_given_up) == given_up
+    check_batch(program, random.Random(1))
+
+
 #: in a loop, with loops in the compute block and in the body
 LOOP = """
         .data
