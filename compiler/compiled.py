@@ -31,7 +31,8 @@ class Options:
 
     `level`: 0 leaves the IR as it was lowered, 1 runs all passes. `erase`: True erases the temporaries of routines and expressions
     in place of uncomputing them; a collection of names does so for these routines, and for expressions unless `temporaries` is
-    False. `stack`: words for recursion. `memory`: words that the program may use to keep results of loops that it would compute again
+    False. `stack`: words for recursion. `heap`: words for the lists and data of functional functions.
+    `memory`: words that the program may use to keep results of loops that it would compute again
     (`compiler/stored_results.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
     each variable that dies on the way back (`derivatives/discarded_cotangents.py`).
     """
@@ -42,6 +43,7 @@ class Options:
     cotangents: bool = False
     temporaries: bool = True
     memory: int = 0
+    heap: int = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _compile(
     options: Options,
     observe: Callable[[str, Module], None] | None,
 ) -> Compiled:
-    lowered = lower(function, types, w, options.stack)
+    lowered = lower(function, types, w, options.stack, options.heap)
     if observe is not None:
         observe("lower", lowered.module)
     names: Collection[str] | None = None if isinstance(options.erase, bool) else options.erase

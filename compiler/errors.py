@@ -78,4 +78,7 @@ register(
      "Enlarge it: `keep=…` sets its words."),
     ("RG0810", "negative power of an int", "The power of an int is an int, and x⁻ⁿ = 1/xⁿ is a fraction.",
      "Write `fixed(x) ** n`, which is a fixed number for every n; or test the exponent with a branch first."),
+    ("RG0811", "heap full", "The cells of lists and data classes, and values that calls leave behind, lie in a heap of limited size until the run is "
+     "uncomputed.",
+     "Enlarge the heap: `@functional(heap=…)` sets its words."),
 )  # fmt: skip

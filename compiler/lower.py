@@ -14,6 +14,7 @@ from retrograd.compiler.frontends.module_builder import HostBlock, ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures, static_key
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.specialise import Specialiser
+from retrograd.compiler.frontends.specialisation import Declare
 from retrograd.compiler.ir.statements import ZERO, Call, Const, Local, Module, Node, Op, Operand, Region, Var, Within
 from retrograd.compiler.language.conditions import Condition
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
@@ -49,14 +50,16 @@ class Lowered:
     captures: Captures = field(default_factory=Captures, compare=False, repr=False)
 
 
-def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int = 1 << 16) -> Lowered:
+def lower(
+    function: SourceFunction, types: Sequence[Type], w: Format, stack: int = 1 << 16, heap: int = 1 << 16
+) -> Lowered:
     """The function for arguments of these types as a reversible module: arguments in memory, in and out.
 
     Raises CompileError.
     """
     module = ModuleBuilder(w)
     gradients = GradientProcedures()
-    specialiser = Specialiser(module, gradients.declare)
+    specialiser = Specialiser(module, gradients.declare, Declare(gradients.add, heap))
     module.files[function.source.file] = function.source.lines
     shapes: list[Shape] = []
     arguments: list[Argument] = []
@@ -96,7 +99,7 @@ def lower(function: SourceFunction, types: Sequence[Type], w: Format, stack: int
         files=tuple(module.files),
         texts=tuple(module.files.values()),
         externals=tuple(range(len(module.host_blocks))),
-        arguments=tuple(given),
+        arguments=(*given, *module.outliving),
     )
     lowered = gradients.expand(lowered)
     return Lowered(

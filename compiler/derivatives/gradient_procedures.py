@@ -38,9 +38,13 @@ class GradientProcedures:
         changed = {target.var for _, target in wanted} | {parameters.variables[i] for i in inner.written}
         made.written = frozenset(i for i, var in enumerate(parameters.variables) if var in changed)
         call = GradientCall(made.name, inner.name, of.backward, loss[0].var, tuple(wanted), of.keep)
-        self._calls[made.name] = call
+        self.add(call)
         source_span = made.function.source.span(made.function.tree)
         return parameters.declaration(made.name, made.written, span=source_span)
+
+    def add(self, call: GradientCall) -> None:
+        """A gradient whose procedure is declared elsewhere."""
+        self._calls[call.name] = call
 
     def expand(self, module: Module) -> Module:
         """The module with a body for each gradient."""

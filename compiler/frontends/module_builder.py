@@ -46,6 +46,8 @@ class ModuleBuilder:
         self.w = w
         self.procedures: dict[str, Procedure] = {}
         self.regions: list[Region] = []
+        #: regions that hold words between the procedures that use them
+        self.outliving: list[Region] = []
         self.memory = 0
         #: file → its lines
         self.files: dict[str, Sequence[str]] = {}
@@ -105,6 +107,7 @@ class ModuleBuilder:
         self.procedures.update(saved.procedures)
         self.memory, self._names = saved.memory, dict(saved.names)
         del self.regions[saved.regions :]
+        self.outliving = [r for r in self.outliving if r in self.regions]
         self.powers.keep(self.procedures, self.regions)
         self._constants = {k: r for k, r in self._constants.items() if r in self.regions}
         self.forget_accesses()

@@ -59,6 +59,17 @@ class GradientOf:
     keep: int
 
 
+@dataclass
+class Declare:
+    """The parts of a program that functions add to by themselves. `gradient`: takes a gradient whose body is made later."""
+
+    gradient: Callable[[Any], None]
+    #: words of the heap of functional functions
+    heap: int
+    #: the functional functions of the program, once there are some
+    functional: Any = None
+
+
 class Parameters(NamedTuple):
     """`variables` of a procedure, each with its region if it is an address, and the value of each name in the function."""
 

@@ -15,6 +15,7 @@ from retrograd.batch.batches import vmap as vmap
 from retrograd.batch.runs import ElementTrap as ElementTrap
 from retrograd.compiler.compiled import Compiled as Compiled
 from retrograd.compiler.compiled import Options as Options
+from retrograd.compiler.frontends.functional.data_classes import data as data
 from retrograd.compiler.frontends.python.structs import struct as struct
 from retrograd.compiler.language.intrinsics import atan as atan
 from retrograd.compiler.language.intrinsics import atan2 as atan2
@@ -61,6 +62,8 @@ from retrograd.differentiation import jvp as jvp
 from retrograd.differentiation import reversible_gradient as reversible_gradient
 from retrograd.differentiation import value_and_grad as value_and_grad
 from retrograd.differentiation import vjp as vjp
+from retrograd.functional.functions import Functional as Functional
+from retrograd.functional.functions import functional as functional
 from retrograd.functions.execution import ProgramTrap as ProgramTrap
 from retrograd.functions.learning import Consistency as Consistency
 from retrograd.functions.learning import learn_by_consistency as learn_by_consistency

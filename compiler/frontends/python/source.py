@@ -110,6 +110,11 @@ class SourceFunction:
         #: the function that it is the gradient of, in place of a body
         self.gradient_of: GradientOf | None = None
 
+    #: lowers the function in place of its statements, where its body is of another language
+    own_lowering: Callable[..., Any] | None = None
+    #: position of the first parameter that holds a result, which is the loss unless another is named
+    first_result = 0
+
     def __repr__(self) -> str:
         return f"<reversible {self.__qualname__}>"
 

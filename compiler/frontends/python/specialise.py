@@ -14,7 +14,14 @@ from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.function import FunctionLowering
 from retrograd.compiler.frontends.python.source import SourceFunction
-from retrograd.compiler.frontends.specialisation import GradientOf, Parameters, Refuse, Specialisation, parameters_of
+from retrograd.compiler.frontends.specialisation import (
+    Declare,
+    GradientOf,
+    Parameters,
+    Refuse,
+    Specialisation,
+    parameters_of,
+)
 from retrograd.compiler.ir.statements import Procedure
 from retrograd.compiler.language.shapes import Shape
 
@@ -33,6 +40,7 @@ class Specialiser:
 
     module: ModuleBuilder
     declare_gradient: DeclareGradient
+    declare: Declare
     captures: Captures = field(default_factory=Captures)
     _known: dict[Any, Specialisation] = field(default_factory=dict)
     #: keys of specialisations that are being lowered, outermost first
@@ -59,10 +67,13 @@ class Specialiser:
         self._known[key] = made
         self._open.append(key)
         try:
-            if function.gradient_of is None:
-                self._lower(made, function)
-            else:
+            if function.gradient_of is not None:
                 self._lower_gradient(made, function.gradient_of, refuse)
+            elif function.own_lowering is not None:
+                made.procedure = function.own_lowering(made, self.module, self.captures, self.declare)
+                self.module.procedures[made.name] = made.procedure
+            else:
+                self._lower(made, function)
         finally:
             self._open.pop()
             if made.procedure is None:
@@ -101,6 +112,7 @@ class Specialiser:
             for other in self._known.keys() - known:
                 del self._known[other]
             module.restore(before)
+            self.declare.functional = None
         made.written |= written
         span = function.source.span(function.tree)
         made.procedure = parameters.procedure(made.name, body, made.written, made.recursive, span)

@@ -68,6 +68,12 @@ def position(f: Any, which: Any) -> int:
     return i % len(names)
 
 
+def loss_position(f: Any, loss: Any) -> int:
+    """The position of the loss; of a functional function, the default 0 stands for its first result. Raises NotDifferentiable."""
+    function, _ = direction_of(f)
+    return position(f, function.first_result if isinstance(loss, int) and loss == 0 else loss)
+
+
 def positions(f: Reversible | Inverse, argnums: Any) -> list[int] | None:
     """The positions that `argnums` names, in its order; None for all that have a derivative."""
     if argnums is None:

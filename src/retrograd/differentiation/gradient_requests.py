@@ -21,9 +21,9 @@ from retrograd.differentiation.arguments import (
     differentiable,
     from_words,
     is_one,
+    loss_position,
     need_derivative,
     need_scale,
-    position,
     positions,
     refuse,
     shaped,
@@ -66,7 +66,7 @@ class GradientRequest:
         self.given = (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
         self.run = differentiable(f, engine, format)
         self.argnums, self.scale, self.value = argnums, scale, value
-        self.chosen, self.loss = positions(f, argnums), position(f, loss)
+        self.chosen, self.loss = positions(f, argnums), loss_position(f, loss)
         chosen = None if self.chosen is None else tuple(self.chosen)
         self._key = "loss gradient", self.run.backward, chosen, self.loss, scale
 

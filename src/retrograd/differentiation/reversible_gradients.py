@@ -13,7 +13,7 @@ from retrograd.differentiation.arguments import (
     Which,
     direction_of,
     kinds,
-    position,
+    loss_position,
     positions,
     refuse,
     without_derivative,
@@ -74,7 +74,7 @@ def reversible_gradient(
     Trap: arguments that f changes must be variables of the caller, as for f.
     """
     function, backward = direction_of(f)
-    at, chosen = position(f, loss), positions(f, argnums)
+    at, chosen = loss_position(f, loss), positions(f, argnums)
     keep = _words(keep)
     lost = function.parameters[at]
     if lost.annotation is not NOTHING and scalar_of(lost.annotation) != FIXED:

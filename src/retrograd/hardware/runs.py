@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrograd.differentiation.arguments import from_words, need_scale, position, shaped, sizes
+from retrograd.differentiation.arguments import from_words, loss_position, need_scale, shaped, sizes
 from retrograd.differentiation.gradient_requests import by_choice, choose, need_loss
 from retrograd.functions.execution import argument_words
 from retrograd.functions.reversible import Inverse, Reversible, request_of
@@ -82,7 +82,7 @@ def run_on_hardware(
     w = compiled.format
     wanted, seed = [], None
     if loss is not None:
-        at = position(f, loss)
+        at = loss_position(f, loss)
         need_loss(f, compiled.arguments[at])
         wanted = choose(f, compiled.arguments, None, at)
         scale = need_scale(scale, w)

@@ -1,0 +1,286 @@
+"""Core of the functional language: call-by-value expressions with bindings instead of names.
+
+    e ::= n | x | λx.e | e(e …) | let x = e in e | letrec f = λ … in e | if e then e else e | op(e …)
+        | (e, …) | e.k | C(e …) | match x { C(x …) → e … } | a[e …] | Σ e over x
+
+Both readers, of Python and of VLAD, produce it. A binding is an object, so two variables of one name are different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from retrograd.isa.diagnostics import Span
+
+
+class Place(NamedTuple):
+    """A place in the source, and the text of its line."""
+
+    span: Span
+    text: str
+
+
+@dataclass(eq=False)
+class Binding:
+    """A variable that an expression binds."""
+
+    name: str
+    at: Place | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(eq=False, frozen=True)
+class Number:
+    """A constant: an int, a float or a bool."""
+
+    value: Any
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Ref:
+    binding: Binding
+    at: Place
+
+
+@dataclass(eq=False)
+class Lambda:
+    """A function. `group`: bindings of the letrec that it belongs to, itself among them."""
+
+    name: str
+    params: tuple[Binding, ...]
+    body: Core
+    at: Place
+    group: tuple[tuple[Binding, Lambda], ...] = ()
+
+    @cached_property
+    def free(self) -> tuple[Binding, ...]:
+        """The variables that it captures; functions of one letrec capture the same."""
+        own = {b for b, _ in self.group}
+        found: dict[Binding, None] = {}
+        for member in [f for _, f in self.group] or [self]:
+            bound = own | set(member.params)
+            found |= {b: None for b in free_bindings(member.body) if b not in bound}
+        return tuple(found)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of nodes of the body."""
+        return sum(1 for _ in walk(self.body))
+
+
+@dataclass(eq=False, frozen=True)
+class Global:
+    """A functional function that is defined elsewhere; `function.lambda_` is its definition, read when it is needed."""
+
+    function: Any
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Operator:
+    """A function of functions: "grad", "vjp", "jvp"."""
+
+    name: str
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Apply:
+    function: Core
+    args: tuple[Core, ...]
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Let:
+    binding: Binding
+    value: Core
+    body: Core
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class LetRec:
+    functions: tuple[tuple[Binding, Lambda], ...]
+    body: Core
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Branch:
+    test: Core
+    then: Core
+    orelse: Core
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Operation:
+    """A function of scalars: an operator such as "+", or the name of one of the language's functions."""
+
+    op: str
+    args: tuple[Core, ...]
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Record:
+    """A tuple."""
+
+    items: tuple[Core, ...]
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Item:
+    """The item of a tuple, or the items from `index` on (`rest`)."""
+
+    value: Core
+    index: int
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Build:
+    """A value of a data class, by its constructor; `cls` None: a list of the items, the last of which is its tail, or the empty list."""
+
+    cls: type | None
+    args: tuple[Core, ...]
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Cast:
+    """The value as one of a wider type."""
+
+    value: Core
+    type: Any
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Case:
+    """`cls`: a data class; `list` for a list that is not empty. `fields`: bindings of its fields, of a list's head and tail."""
+
+    cls: type
+    fields: tuple[Binding, ...]
+    body: Core
+
+
+@dataclass(eq=False, frozen=True)
+class Match:
+    """`orelse`: for values of other classes; for lists: of the empty list."""
+
+    subject: Core
+    cases: tuple[Case, ...]
+    orelse: Core | None
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Element:
+    """a[i, …] of an array argument."""
+
+    array: Core
+    indices: tuple[Core, ...]
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Length:
+    """The number of rows of an array, or of items of a tuple."""
+
+    array: Core
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Total:
+    """Σ body for index = start … stop − 1."""
+
+    index: Binding
+    start: Core
+    stop: Core
+    body: Core
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
+class Refusal:
+    """An expression that cannot be evaluated: the end of a function without `return`. An error where it is reached."""
+
+    code: str
+    message: str
+    hint: str | None
+    at: Place
+
+
+Core = (
+    Number | Ref | Lambda | Global | Operator | Apply | Let | LetRec | Branch | Operation | Record | Item | Build | Cast
+    | Match | Element | Length | Total | Refusal
+)  # fmt: skip
+
+
+def children(e: Core) -> tuple[Core, ...]:
+    """The expressions directly inside an expression."""
+    match e:
+        case Lambda():
+            return (e.body,)
+        case Apply(function, args):
+            return (function, *args)
+        case Let(_, value, body):
+            return (value, body)
+        case LetRec(functions, body):
+            return (*(f for _, f in functions), body)
+        case Branch(test, then, orelse):
+            return (test, then, orelse)
+        case Operation(_, args) | Record(args) | Build(_, args):
+            return args
+        case Item(value) | Length(value) | Cast(value):
+            return (value,)
+        case Match(subject, cases, orelse):
+            return (subject, *(c.body for c in cases), *(() if orelse is None else (orelse,)))
+        case Element(array, indices):
+            return (array, *indices)
+        case Total(_, start, stop, body):
+            return (start, stop, body)
+        case Number() | Ref() | Global() | Operator() | Refusal():
+            return ()
+
+
+def walk(e: Core) -> Iterator[Core]:
+    """The expression and all inside it."""
+    todo = [e]
+    while todo:
+        node = todo.pop()
+        yield node
+        todo.extend(children(node))
+
+
+def free_bindings(e: Core) -> dict[Binding, None]:
+    """The bindings that the expression uses and does not bind, in the order of their first use."""
+    used: dict[Binding, None] = {}
+    bound: set[Binding] = set()
+    for node in walk(e):
+        match node:
+            case Ref(binding):
+                used.setdefault(binding)
+            case Lambda():
+                bound |= set(node.params)
+            case Let(binding):
+                bound.add(binding)
+            case LetRec(functions):
+                bound |= {b for b, _ in functions}
+            case Match(_, cases):
+                bound |= {b for c in cases for b in c.fields}
+            case Total(index):
+                bound.add(index)
+            case _:
+                pass
+    return {b: None for b in used if b not in bound}

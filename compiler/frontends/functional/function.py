@@ -1,0 +1,148 @@
+"""Functional functions as functions of a program: `f(x …) → y` is the procedure `out += f(x …)`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.data_classes import type_of
+from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.program import Program
+from retrograd.compiler.frontends.functional.reader import Reader
+from retrograd.compiler.frontends.functional.types import FIXED, Array, Closure, Function, Tuple, Type, Word, named
+from retrograd.compiler.frontends.functional.values import Value
+from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.frontends.python.captures import Captures
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction, fail
+from retrograd.compiler.frontends.specialisation import Declare, Specialisation, parameters_of
+from retrograd.compiler.ir.expressions import Address
+from retrograd.compiler.ir.statements import Kind, Procedure, Var
+from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, StaticShape
+from retrograd.compiler.language.values import ArrayView, FunctionValue, Scalar
+from retrograd.compiler.language.values import Value as Argument
+from retrograd.isa.diagnostics import CompileError
+from retrograd.isa.words import Q32_32
+
+#: kind of a result -> annotation of its parameter, and the value with which it begins
+_ANNOTATIONS: dict[Kind, type] = {Kind.FIXED: float, Kind.INT: int, Kind.BOOL: bool}
+_ZEROS: dict[Kind, Any] = {Kind.FIXED: 0.0, Kind.INT: 0, Kind.BOOL: False}
+
+
+class FunctionalSource(SourceFunction):
+    """A function whose body is an expression. Its last parameters are its results: `out`, or `out_0`, `out_1` … of a tuple.
+
+    `operators`, `conversions`: the objects that stand for `grad` and the like, and for `fixed` and the like, by module and name;
+    they are set where these objects are known.
+    """
+
+    operators: Mapping[tuple[str, str], str] = {}
+    conversions: Mapping[tuple[str, str], str] = {}
+
+    def functional_core(self, captures: Captures) -> core.Lambda:
+        """The definition. Raises CompileError."""
+        return Reader(self, self.operators, self.conversions, captures).function_core()
+
+    @cached_property
+    def given(self) -> tuple[Parameter, ...]:
+        """The parameters as written."""
+        # Not `super().parameters`, which would be kept under the name of all parameters.
+        found: tuple[Parameter, ...] = SourceFunction.parameters.func(self)  # type: ignore[attr-defined]
+        return found
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return (*self.given, *self.result_parameters)
+
+    @property
+    def first_result(self) -> int:  # type: ignore[override]
+        """The position of the first result among the parameters."""
+        return len(self.given)
+
+    @cached_property
+    def result_type(self) -> Type:
+        """The type of the result: as annotated, or as inferred from the annotations of all parameters, or one fixed number."""
+        written = inspect.signature(self.fn).return_annotation
+        if written is not inspect.Signature.empty:
+            return type_of(self._annotation("return", written), None, "the result")
+        types = [_annotated(p) for p in self.given]
+        if any(t is None for t in types):
+            return FIXED
+        inference = Inference(Q32_32, lambda f: _defined(f, Captures()))
+        return inference.solve((inference.definition(self), (), tuple(t for t in types if t is not None)))
+
+    @cached_property
+    def result_parameters(self) -> tuple[Parameter, ...]:
+        """The parameters to which the result is added. They begin as zeros unless they are given."""
+        words = _words(self.result_type)
+        if words is None:
+            hint = "Its result is a number, or a tuple of numbers: take other values apart inside."
+            fail("RG0703", f"`{self.__name__}` gives {named(self.result_type)}", self.source, self.tree, hint)
+        base, taken = "out", {p.name for p in self.given}
+        while any(name == base or name.startswith(f"{base}_") for name in taken):
+            base += "_"
+        names = [base] if isinstance(self.result_type, Word) else [f"{base}_{i}" for i in range(len(words))]
+        return tuple(
+            Parameter(name, _ANNOTATIONS[w.kind], _ZEROS[w.kind]) for name, w in zip(names, words, strict=True)
+        )
+
+    def own_lowering(
+        self, made: Specialisation, module: ModuleBuilder, captures: Captures, shared: Declare
+    ) -> Procedure:
+        """The procedure for the shapes of its arguments. Raises CompileError."""
+        program = shared.functional
+        if not isinstance(program, Program):
+            program = shared.functional = Program(module, lambda f: _defined(f, captures), shared.gradient, shared.heap)
+        parameters = parameters_of([p.name for p in self.parameters], made.shapes)
+        count = len(self.given)
+        values = [
+            _value(shape, parameters.names[p.name], program.inference, self)
+            for p, shape in zip(self.given, made.shapes[:count], strict=True)
+        ]
+        outs = [parameters.names[p.name] for p in self.result_parameters]
+        results = [o.place for o in outs if isinstance(o, Scalar) and isinstance(o.place, Var)]
+        key = program.inference.definition(self), (), tuple(v.type for v in values)
+        program.inference.solve(key)
+        body = program.entry(key, values, results, self.result_type)
+        made.written = frozenset(parameters.variables.index(v) for v in results)
+        return parameters.procedure(made.name, body, made.written, False, self.source.span(self.tree))
+
+
+def _defined(function: Any, captures: Captures) -> core.Lambda:
+    found: core.Lambda = function.functional_core(captures)
+    return found
+
+
+def _annotated(p: Parameter) -> Type | None:
+    """The type of a parameter, if its annotation names one."""
+    if p.annotation is NOTHING:
+        return None
+    try:
+        return type_of(p.annotation)
+    except CompileError:
+        return None
+
+
+def _words(t: Type) -> list[Word] | None:
+    """The words of a number or of a tuple of numbers; None for any other type."""
+    if isinstance(t, Word) and t.kind in _ZEROS:
+        return [t]
+    if not isinstance(t, Tuple):
+        return None
+    parts = [_words(i) for i in t.items]
+    return None if None in parts else [w for p in parts if p is not None for w in p]
+
+
+def _value(shape: Any, given: Argument, inference: Inference, function: FunctionalSource) -> Value:
+    """An argument as a value of the functional language. Raises CompileError RG0703."""
+    match shape, given:
+        case ScalarShape(kind), Scalar(e) if kind in _ZEROS:
+            return Value(Word(kind), (e,))
+        case ArrayShape(element, lengths, strides), ArrayView(address=Address() as address):
+            return Value(Array(element, lengths, strides), (), (address,))
+        case StaticShape(), FunctionValue(f, False, None) if isinstance(f, FunctionalSource):
+            return Value(Function((Closure(inference.definition(f)),)))
+    hint = "Functional functions take numbers, arrays, and functional functions."
+    fail("RG0703", f"`{function.__name__}` is given another kind of argument", function.source, function.tree, hint)

@@ -1,0 +1,452 @@
+"""Type inference by abstract interpretation: each function is analysed once for each combination of types that it is called with.
+
+    result(f, types of the captured values, types of its arguments)  =  the type of its body, by iteration to the least fixed point
+
+Recursive calls begin with the type of nothing, and all results are computed again until none changes. So functions are polymorphic in
+their arguments without declarations, and the functions that a value may be are known at each call.
+Trap: types that grow without end (a function that captures itself at each level of a recursion) are refused, RG0719.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.data_classes import field_types
+from retrograd.compiler.frontends.functional.types import (
+    BOOL,
+    FIXED,
+    INT,
+    NOTHING,
+    Array,
+    Closure,
+    Data,
+    Derivative,
+    Function,
+    List,
+    Mismatch,
+    Nothing,
+    Tuple,
+    Type,
+    Word,
+    depth,
+    join,
+    named,
+)
+from retrograd.compiler.ir.expressions import read
+from retrograd.compiler.ir.statements import Check, Const, Kind, Operand, Test, Var
+from retrograd.compiler.language.arithmetic import Arithmetic
+from retrograd.compiler.language.types import ScalarType
+from retrograd.compiler.language.values import Scalar, Value
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+from retrograd.isa.words import Format
+
+#: (function, types of the captured values, types of its arguments)
+Key = tuple[Any, tuple[Type, ...], tuple[Type, ...]]
+Define = Callable[[Any], core.Lambda]
+Types = Mapping[core.Binding, Type]
+
+#: versions of functions that a program may have, and how deep their types may be nested
+_MOST, _DEEPEST = 1000, 24
+
+#: the place of the entry
+NOWHERE = core.Place(Span("", 1, 1, 2), "")
+
+
+class Inference:
+    """The results of all functions of a program. `define`: a functional function -> its definition."""
+
+    def __init__(self, w: Format, define: Define) -> None:
+        self.w = w
+        self._define = define
+        self._definitions: dict[int, core.Lambda] = {}
+        self.arithmetic = Arithmetic(w)
+        self.results: dict[Key, Type] = {}
+        #: function -> the functions that it calls
+        self.calls: dict[Key, set[Key]] = {}
+        self._callers: list[Key] = []
+        self._visited: set[Key] = set()
+        self._changed = False
+        self._at: core.Place = NOWHERE
+        #: form of a value -> the function for forward mode
+        self._forward: dict[Type, core.Lambda] = {}
+        self._conversions: dict[Type, core.Lambda] = {}
+
+    def fail(self, code: str, message: str, at: core.Place, hint: str | None = None) -> NoReturn:
+        """Raise a CompileError that points at a place."""
+        raise CompileError(Diagnostic(code, message, at.span, hint, at.text))
+
+    def definition(self, function: Any) -> core.Lambda:
+        """The definition of a functional function, read once. Raises CompileError."""
+        found = self._definitions.get(id(function))
+        if found is None:
+            found = self._definitions[id(function)] = self._define(function)
+        return found
+
+    def solve(self, key: Key) -> Type:
+        """The type of a function's result. Raises CompileError."""
+        while True:
+            self._visited.clear()
+            self._changed = False
+            found = self.result(key)
+            if not self._changed:
+                return found
+
+    # ------------------------------------------------------------------ functions
+
+    def result(self, key: Key) -> Type:
+        """The result as far as it is known; the function is analysed if this round has not done so."""
+        if self._callers:
+            self.calls[self._callers[-1]].add(key)
+        if key in self._visited:
+            return self.results[key]
+        code, captured, args = key
+        if len(self.results) > _MOST or any(depth(t) > _DEEPEST for t in (*captured, *args)):
+            hint = "A function value may not hold a version of itself; pass it as an argument."
+            self.fail("RG0719", f"the types of `{code.name}` grow without end", self._at, hint)
+        self._visited.add(key)
+        self.results.setdefault(key, NOTHING)
+        self.calls.setdefault(key, set())
+        self._callers.append(key)
+        if isinstance(code, Derivative):
+            found = self._derivative(code, captured[0], args)
+        else:
+            env = dict(zip(code.free, captured, strict=True)) | dict(zip(code.params, args, strict=True))
+            env |= {b: Function((Closure(f, captured),)) for b, f in code.group}
+            found = self.type_of(code.body, env)
+        self._callers.pop()
+        joined = self._join(self.results[key], found, self._at)
+        if joined != self.results[key]:
+            self.results[key] = joined
+            self._changed = True
+        return joined
+
+    def is_recursive(self, key: Key) -> bool:
+        """Whether the function may be active more than once."""
+        reached: set[Key] = set()
+        todo = list(self.calls.get(key, ()))
+        while todo:
+            other = todo.pop()
+            if other == key:
+                return True
+            if other not in reached:
+                reached.add(other)
+                todo += self.calls.get(other, ())
+        return False
+
+    def apply(self, f: Type, args: tuple[Type, ...], at: core.Place) -> Type:
+        """The type of a call."""
+        if isinstance(f, Nothing) or any(isinstance(t, Nothing) for t in args):
+            return NOTHING
+        if not isinstance(f, Function):
+            self.fail("RG0703", f"{named(f)} is called like a function", at)
+        out: Type = NOTHING
+        for closure in f.alternatives:
+            self._at = at
+            code = closure.code
+            if isinstance(code, core.Operator):
+                found: Type = self._operator(code, args, at)
+            else:
+                count = len(code.params) if isinstance(code, core.Lambda) else len(args)
+                if count != len(args):
+                    message = f"`{code.name}` takes {count} argument{'s' * (count != 1)}, and is given {len(args)}"
+                    self.fail("RG0715", message, at)
+                found = self.result((code, closure.captured, args))
+            out = self._join(out, found, at)
+        return out
+
+    def _operator(self, code: core.Operator, args: tuple[Type, ...], at: core.Place) -> Type:
+        if len(args) != 1 or not isinstance(args[0], Function):
+            self.fail("RG0715", f"`{code.name}` takes one function", at, f"`{code.name}(f)(x)` is its derivative at x.")
+        return Function((Closure(Derivative(code.name), args),))
+
+    def _derivative(self, code: Derivative, f: Type, args: tuple[Type, ...]) -> Type:
+        at = self._at
+        given = args[:-1] if code.mode != "grad" else args
+        if code.mode != "grad" and len(args) != 2:
+            self.fail("RG0715", f"`{code.mode}(f)` takes a value and a direction", at)
+        value = self.apply(f, given, at)
+        if isinstance(value, Nothing):
+            return NOTHING
+        if code.mode == "jvp":
+            return self.result(self.forward_key(f, value, args))
+        if code.mode == "grad":
+            if value not in (FIXED, INT):
+                message = f"`grad` needs a function whose value is one number, and this one gives {named(value)}"
+                self.fail("RG0715", message, at, "`vjp(f)(x, direction)` takes any value.")
+            found = tuple(self.cotangent(t, at) for t in given)
+            return found[0] if len(found) == 1 else Tuple(found)
+        if not fits(args[1], self.cotangent(value, at)):
+            self.fail(
+                "RG0703",
+                f"`vjp` of a function that gives {named(value)} takes a direction of that form, not {named(args[1])}",
+                at,
+            )
+        return self.cotangent(given[0], at)
+
+    def forward_key(self, f: Type, value: Type, args: tuple[Type, ...]) -> Key:
+        """jvp(f)(x, v) as a function of (f, x, v): the transpose of the transpose, v ↦ ∂⟨vjp(f)(x, u), v⟩/∂u."""
+        shape = self.cotangent(value, self._at)
+        code = self._forward.get(shape)
+        if code is None:
+            function, x, v, u = (core.Binding(name, self._at) for name in ("f", "x", "v", "u"))
+            at = self._at
+            back = core.Operator("vjp", at)
+            of_u = core.Apply(core.Apply(back, (core.Ref(function, at),), at), (core.Ref(x, at), core.Ref(u, at)), at)
+            transposed = core.Apply(back, (core.Lambda("vjp", (u,), of_u, at),), at)
+            body = core.Apply(transposed, (_zero(shape, at), core.Ref(v, at)), at)
+            code = self._forward[shape] = core.Lambda("jvp", (function, x, v), body, at)
+        return code, (), (f, *args)
+
+    def cotangent(self, t: Type, at: core.Place) -> Type:
+        """The type of the derivative by a value of a type."""
+        match t:
+            case Word():
+                return FIXED
+            case Tuple(items):
+                return Tuple(tuple(self.cotangent(i, at) for i in items))
+        self.fail("RG0715", f"a derivative by {named(t)}", at, "Differentiate by numbers and tuples of numbers.")
+
+    # ------------------------------------------------------------------ expressions
+
+    def type_of(self, e: core.Core, env: Types) -> Type:
+        """The type of an expression. Raises CompileError."""
+        match e:
+            case core.Number(value):
+                return BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FIXED
+            case core.Ref(binding):
+                return env[binding]
+            case core.Lambda():
+                return self.closure(e, env)
+            case core.Global(function):
+                return Function((Closure(self.definition(function)),))
+            case core.Operator():
+                return Function((Closure(e),))
+            case core.Apply(f, args, at):
+                return self.apply(self.type_of(f, env), tuple(self.type_of(a, env) for a in args), at)
+            case core.Let(binding, value, body):
+                return self.type_of(body, {**env, binding: self.type_of(value, env)})
+            case core.LetRec(functions, body):
+                return self.type_of(body, {**env, **{b: self.closure(f, env) for b, f in functions}})
+            case core.Branch(test, then, orelse, at):
+                self.condition(self.type_of(test, env), test.at)
+                return self._join(self.type_of(then, env), self.type_of(orelse, env), at)
+            case core.Operation():
+                return self._operation(e, env)
+            case core.Record(items):
+                return Tuple(tuple(self.type_of(i, env) for i in items))
+            case core.Item(value, index, at):
+                return self._item(self.type_of(value, env), index, at)
+            case core.Build():
+                return self._build(e, env)
+            case core.Cast(value, t):
+                self.type_of(value, env)
+                wanted: Type = t
+                return wanted
+            case core.Match():
+                return self._match(e, env)
+            case core.Element(array, indices, at):
+                return self._element(self.type_of(array, env), indices, env, at)
+            case core.Length(array, at):
+                t = self.type_of(array, env)
+                if not isinstance(t, Array | Tuple | Nothing):
+                    self.fail("RG0703", f"{named(t)} has no length that is known", at)
+                return INT
+            case core.Total(index, start, stop, body, at):
+                for bound in (start, stop):
+                    if self.type_of(bound, env) not in (INT, NOTHING):
+                        self.fail("RG0703", "the bounds of a sum are ints", bound.at)
+                t = self.type_of(body, {**env, index: INT})
+                if not isinstance(t, Word | Nothing):
+                    self.fail("RG0703", f"a sum of {t}s", at)
+                return INT if t == BOOL else t
+            case core.Refusal(code, message, hint, at):
+                self.fail(code, message, at, hint)
+
+    def closure(self, f: core.Lambda, env: Types) -> Function:
+        return Function((Closure(f, tuple(env[b] for b in f.free)),))
+
+    def condition(self, t: Type, at: core.Place) -> None:
+        if not isinstance(t, Word | Nothing) or t == Word(Kind.LOGNUM):
+            self.fail("RG0703", f"{named(t)} is no condition", at)
+
+    def _join(self, x: Type, y: Type, at: core.Place, where: str = "by the branch that is taken") -> Type:
+        try:
+            return join(x, y)
+        except Mismatch as error:
+            message, _, hint = str(error).partition("; ")
+            self.fail("RG0703", f"this is {message}, {where}", at, hint or None)
+
+    def _operation(self, e: core.Operation, env: Types) -> Type:
+        types = [self.type_of(a, env) for a in e.args]
+        if any(isinstance(t, Nothing) for t in types):
+            return NOTHING
+        if e.op == "unpack":
+            count = e.args[1].value if isinstance(e.args[1], core.Number) else 0
+            held = (
+                len(types[0].items)
+                if isinstance(types[0], Tuple)
+                else types[0].shape[0]
+                if isinstance(types[0], Array)
+                else -1
+            )
+            if held != count:
+                self.fail("RG0715", f"{count} names for a {types[0]}", e.at)
+            return INT
+        for t in types:
+            if not isinstance(t, Word):
+                self.fail("RG0703", f"`{e.op}` is not defined for {named(t)}", e.at)
+        found = self.scalar(e, [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)])
+        return Word(found.kind if isinstance(found, Scalar) else Kind.FIXED)
+
+    def scalar(self, e: core.Operation, values: Sequence[Value]) -> Value:
+        """The operation on scalars. Raises CompileError."""
+        a, op = self.arithmetic, e.op
+
+        def made() -> Value:
+            if op in ("int", "fixed", "bool"):
+                return a.conversion(Kind(op), values[0])
+            if op == "not":
+                return a.unary(op, values[0])
+            if not op[0].isalpha():
+                return a.unary(op, values[0]) if len(values) == 1 else a.binary(op, values[0], values[1])
+            return a.function(op, values)
+
+        return self.guarded(e.at, made)
+
+    def guarded(self, at: core.Place, made: Callable[[], Value]) -> Value:
+        """The result; an operation that the operands make impossible is reported at the expression."""
+        try:
+            return made()
+        except TypeError as error:
+            message, _, hint = str(error).partition("; ")
+            self.fail("RG0703", message, at, hint or None)
+        except ZeroDivisionError:
+            self.fail("RG0714", "a division by zero", at)
+        except (OverflowError, ValueError) as error:
+            self.fail("RG0714", f"{error}", at)
+
+    # ------------------------------------------------------------------ structures
+
+    def _item(self, t: Type, index: int, at: core.Place) -> Type:
+        if isinstance(t, Nothing):
+            return t
+        if isinstance(t, Array) and index < t.shape[0]:
+            return self._element(t, (core.Number(index, at),), {}, at)
+        if not isinstance(t, Tuple) or index >= len(t.items):
+            self.fail("RG0715", f"{named(t)} has no item {index}", at)
+        return t.items[index]
+
+    def _build(self, e: core.Build, env: Types) -> Type:
+        types = [self.type_of(a, env) for a in e.args]
+        if e.cls is not None:
+            for t, wanted in zip(types, field_types(e.cls), strict=True):
+                if not fits(t, wanted):
+                    self.fail("RG0703", f"{named(t)} where `{e.cls.__name__}` has {named(wanted)}", e.at)
+            return Data(frozenset((e.cls,)))
+        if not types:
+            return List(NOTHING)
+        *items, tail = types
+        if isinstance(tail, Nothing):
+            return tail
+        if not isinstance(tail, List):
+            self.fail("RG0703", f"a list goes on with {named(tail)}", e.at)
+        found = tail.item
+        for t in items:
+            found = self._join(found, t, e.at, "in one list")
+        return List(found)
+
+    def list_conversion(self, given: List, wanted: List) -> Key:
+        """The function that copies a list as one of a wider type."""
+        code = self._conversions.get(wanted)
+        if code is None:
+            at = self._at
+            own, whole, head, tail = (core.Binding(name, at) for name in ("convert", "items", "item", "rest"))
+            others = core.Apply(core.Ref(own, at), (core.Ref(tail, at),), at)
+            longer = core.Build(None, (core.Cast(core.Ref(head, at), wanted.item, at), others), at)
+            cases = core.Case(type(None), (), core.Build(None, (), at)), core.Case(list, (head, tail), longer)
+            code = core.Lambda("convert", (whole,), core.Match(core.Ref(whole, at), cases, None, at), at)
+            code.group = ((own, code),)
+            self._conversions[wanted] = code
+        key = code, (), (given,)
+        if key not in self.results:
+            self.solve(key)
+        return key
+
+    def _match(self, e: core.Match, env: Types) -> Type:
+        t = self.type_of(e.subject, env)
+        if isinstance(t, Nothing):
+            return t
+        out: Type = NOTHING
+        left: set[type] = set(t.classes) if isinstance(t, Data) else {list, type(None)}
+        if not isinstance(t, Data | List):
+            self.fail("RG0703", f"`match` takes apart a data class or a list, not {named(t)}", e.at)
+        for case in e.cases:
+            if isinstance(t, List) != (case.cls in (list, type(None))):
+                self.fail("RG0703", f"a pattern of another type than {t}", e.at)
+            left.discard(case.cls)
+            fields: tuple[Type, ...]
+            if case.cls is list:
+                if isinstance(t, List) and isinstance(t.item, Nothing):
+                    continue
+                fields = t.item if isinstance(t, List) else NOTHING, t
+            elif case.cls is type(None):
+                fields = ()
+            else:
+                fields = field_types(case.cls)
+            if isinstance(t, Data) and case.cls not in t.classes:
+                continue
+            out = self._join(out, self.type_of(case.body, {**env, **dict(zip(case.fields, fields, strict=True))}), e.at)
+        if e.orelse is not None and left:
+            out = self._join(out, self.type_of(e.orelse, env), e.at)
+        elif left:
+            names = ", ".join(sorted({list: "[x, *rest]", type(None): "[]"}.get(c, c.__name__) for c in left))
+            self.fail("RG0703", f"no case for {names}", e.at, "Add the case, or `case _:`.")
+        return out
+
+    def _element(self, t: Type, indices: Sequence[core.Core], env: Types, at: core.Place) -> Type:
+        types = [self.type_of(i, env) for i in indices]
+        if isinstance(t, Nothing) or any(isinstance(i, Nothing) for i in types):
+            return NOTHING
+        if isinstance(t, Tuple):
+            number = indices[0].value if len(indices) == 1 and isinstance(indices[0], core.Number) else None
+            if number is None and len(set(t.items)) == 1 and isinstance(t.items[0], Word) and len(indices) == 1:
+                return t.items[0]
+            if not isinstance(number, int) or not -len(t.items) <= number < len(t.items):
+                self.fail("RG0713", f"{named(t)} has {len(t.items)} items, chosen by a constant", at)
+            return t.items[number]
+        if not isinstance(t, Array):
+            self.fail("RG0703", f"{named(t)} has no elements", at)
+        if len(indices) > len(t.shape) or any(i != INT for i in types):
+            self.fail("RG0703", f"an element of {named(t)} has {len(t.shape)} ints as indices", at)
+        k = len(indices)
+        if k < len(t.shape):
+            return Array(t.element, t.shape[k:], t.strides[k:])
+        return self.element_word(t, at)
+
+    def element_word(self, t: Array, at: core.Place) -> Word:
+        """The type of an array's elements. Raises CompileError for structs."""
+        if not isinstance(t.element, ScalarType):
+            self.fail(
+                "RG0703", f"the elements of {named(t)} are structs", at, "Pass the fields as arrays of their own."
+            )
+        return Word(t.element.kind)
+
+    def index_check(self, index: Operand, length: int, at: core.Place) -> Check:
+        """The test that an index of a tuple is in range."""
+        message = f"the index is {{a}}, and the tuple has {length} items"
+        return Check(Test("ltu", index, Const(length)), "RG0801", message, at.span)
+
+
+def _zero(t: Type, at: core.Place) -> core.Core:
+    """Zeros of the form of a type."""
+    return core.Record(tuple(_zero(i, at) for i in t.items), at) if isinstance(t, Tuple) else core.Number(0.0, at)
+
+
+def fits(t: Type, wanted: Type) -> bool:
+    """Whether a value of a type can be converted to another."""
+    try:
+        return join(wanted, t) == wanted
+    except Mismatch:
+        return False

@@ -1,0 +1,346 @@
+"""Lowering of core to reversible IR: the value of each expression, in new variables (body.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.body import Body
+from retrograd.compiler.frontends.functional.calls import Calls, Procedures
+from retrograd.compiler.frontends.functional.data_classes import field_types
+from retrograd.compiler.frontends.functional.types import (
+    INT,
+    Array,
+    Closure,
+    Data,
+    Function,
+    List,
+    Nothing,
+    Tuple,
+    Type,
+    Word,
+    kinds,
+)
+from retrograd.compiler.frontends.functional.values import Env, Value, combined
+from retrograd.compiler.ir.expressions import Address, E, InRange, choose, const, load, read
+from retrograd.compiler.ir.statements import Block, For, Kind, Var
+from retrograd.compiler.language.values import Constant, Scalar
+from retrograd.compiler.language.values import Value as Word_
+
+Then = Callable[[], None]
+
+
+class Lowering:
+    """Lowers expressions into a body."""
+
+    def __init__(self, procedures: Procedures, body: Body) -> None:
+        self.body = body
+        self.inference, self.arithmetic = procedures.inference, procedures.inference.arithmetic
+        self.calls = Calls(procedures, body, self.value, self.into, self.converted)
+
+    # ------------------------------------------------------------------ values
+
+    def value(self, e: core.Core, env: Env) -> Value:
+        """The value of an expression."""
+        self.body.span = e.at.span
+        match e:
+            case core.Number(number):
+                return self._constant(number, e)
+            case core.Ref(binding):
+                return env[binding]
+            case core.Lambda():
+                return closure(e, [env[b] for b in e.free])
+            case core.Global() | core.Operator():
+                return Value(self.inference.type_of(e, {}))
+            case core.Apply(f, args, at):
+                function, given = self.value(f, env), [self.value(a, env) for a in args]
+                return self.calls.apply(function, given, at)
+            case core.Let(binding, value, rest):
+                return self.value(rest, {**env, binding: self.body.named(self.value(value, env), binding.name)})
+            case core.LetRec(functions, rest):
+                return self.value(rest, env | _closures(functions, env))
+            case core.Branch():
+                return self._branch(e, env)
+            case core.Operation("unpack"):
+                return Value(INT, (const(0, Kind.INT),))
+            case core.Operation(_, args):
+                found = self.inference.scalar(e, [self._scalar(self.value(a, env)) for a in args])
+                word = self.arithmetic.expression(found)
+                return Value(Word(word.kind), (word,))
+            case core.Record(items):
+                parts = [self.value(i, env) for i in items]
+                return combined(Tuple(tuple(p.type for p in parts)), parts)
+            case core.Item(value, index, at):
+                return self._item(self.value(value, env), index, at)
+            case core.Cast(value, wanted, at):
+                return self.converted(self.value(value, env), wanted, at)
+            case core.Build() | core.Match() | core.Total():
+                t = self._type_of(e, env)
+                return self.body.new(t, lambda targets: self.into(e, env, targets, t))
+            case core.Element(array, indices, at):
+                return self._element(self.value(array, env), [self.value(i, env) for i in indices], at)
+            case core.Length(array):
+                t = self.value(array, env).type
+                count = t.shape[0] if isinstance(t, Array) else len(t.items) if isinstance(t, Tuple) else 0
+                return Value(INT, (const(count, Kind.INT),))
+            case core.Refusal(code, message, hint, at):
+                self.inference.fail(code, message, at, hint)
+
+    def _constant(self, number: float, e: core.Number) -> Value:
+        t = self.inference.type_of(e, {})
+        assert isinstance(t, Word)
+        kind = t.kind
+        made = self.inference.guarded(e.at, lambda: Scalar(self.arithmetic.expression(Constant(number), kind)))
+        return Value(t, (self.arithmetic.expression(made),))
+
+    def _type_of(self, e: core.Core, env: Env) -> Type:
+        return self.inference.type_of(e, {b: v.type for b, v in env.items()})
+
+    def _scalar(self, value: Value) -> Word_:
+        """A word as an operand. A constant int stays one, so that it becomes fixed without an instruction."""
+        e = value.words[0]
+        return Constant(e.param) if e.op == "const" and e.kind is Kind.INT else Scalar(e)
+
+    def _number(self, op: str, *operands: Word_) -> E:
+        return self.arithmetic.expression(self.arithmetic.binary(op, *operands))
+
+    def _item(self, value: Value, index: int, at: core.Place) -> Value:
+        if isinstance(value.type, Array):
+            return self._element(value, [Value(INT, (const(index, Kind.INT),))], at)
+        assert isinstance(value.type, Tuple)
+        return value.split(value.type.items)[index]
+
+    def _element(self, array: Value, indices: Sequence[Value], at: core.Place) -> Value:
+        if isinstance(array.type, Tuple):
+            return self._chosen(array, array.type.items, indices[0].words[0], at)
+        assert isinstance(array.type, Array)
+        t, view = array.type, array.views[0]
+        for index, length, stride in zip(indices, t.shape, t.strides, strict=False):
+            i = index.words[0]
+            checks: tuple[InRange, ...] = ()
+            if i.op == "const":
+                if not -length <= i.param < length:
+                    self.inference.fail("RG0713", f"the index is {i.param}, and the array has {length} rows", at)
+                i = const(i.param % length, Kind.INT)
+            else:
+                i = self.body.atom(i, "i")
+                checks = (InRange(i, length, f"the index is {{a}}, and the array has {length} rows", at.span),)
+            view = view.shifted(i, stride, *checks)
+        k = len(indices)
+        if k < len(t.shape):
+            return Value(Array(t.element, t.shape[k:], t.strides[k:]), (), (view,))
+        word = self.inference.element_word(t, at)
+        return Value(word, (load(view, word.kind),))
+
+    def _chosen(self, array: Value, items: Sequence[Type], index: E, at: core.Place) -> Value:
+        """The item of a tuple by an index; at run time, of a tuple of numbers of one kind."""
+        if index.op == "const":
+            return self._item(array, range(len(items))[index.param], at)
+        index = self.body.atom(index, "i")
+        self.body.emit(self.inference.index_check(self.body.operand(index), len(items), at))
+        made = array.words[-1]
+        for k in reversed(range(len(array.words) - 1)):
+            made = choose(self._number("==", Scalar(index), Constant(k)), array.words[k], made)
+        return Value(items[0], (made,))
+
+    # ------------------------------------------------------------------ conversions
+
+    def converted(self, value: Value, wanted: Type, at: core.Place) -> Value:
+        """The value as one of a wider type."""
+        t = value.type
+        if t == wanted or isinstance(wanted, Nothing):
+            return value
+        match t, wanted:
+            case Word(), Word(kind):
+                e = self.inference.guarded(at, lambda: Scalar(self.arithmetic.expression(self._scalar(value), kind)))
+                return Value(wanted, (self.arithmetic.expression(e),))
+            case Tuple(items), Tuple(others):
+                parts = [self.converted(p, o, at) for p, o in zip(value.split(items), others, strict=True)]
+                return combined(wanted, parts)
+            case Function(given), Function(alternatives):
+                return self._retagged(value, given, alternatives, wanted, at)
+            case (List(Nothing()), List()) | (Data(), Data()):
+                return Value(wanted, value.words)
+            case List(), List():
+                key = self.inference.list_conversion(t, wanted)
+                return Value(wanted, self.calls.call(Closure(key[0]), (), [value], at).words)
+        raise AssertionError((t, wanted))
+
+    def _retagged(
+        self, value: Value, given: Sequence[Closure], alternatives: Sequence[Closure], wanted: Type, at: core.Place
+    ) -> Value:
+        """A function value with the tag and the place of its words in a wider type."""
+        places = [next(k for k, c in enumerate(alternatives) if c.code == g.code) for g in given]
+        held = dict(zip(places, value.captured(), strict=True))
+        parts: list[Value] = []
+        for k, alternative in enumerate(alternatives):
+            for n, t in enumerate(alternative.captured):
+                if k in held:
+                    parts.append(self.converted(held[k][n], t, at))
+                else:
+                    parts.append(Value(t, tuple(const(0, kind) for kind in kinds(t))))
+        made = combined(wanted, parts)
+        if len(alternatives) == 1:
+            return made
+        tag = const(places[0], Kind.INT)
+        for k, place in list(enumerate(places))[1:]:
+            tag = choose(self._number("==", Scalar(value.words[0]), Constant(k)), const(place, Kind.INT), tag)
+        return Value(wanted, (tag, *made.words), made.views)
+
+    # ------------------------------------------------------------------ values into variables
+
+    def into(self, e: core.Core, env: Env, targets: list[Var], t: Type) -> None:
+        """targets += the value, as one of the type t. The targets are zero."""
+        self.body.span = e.at.span
+        match e:
+            case core.Let(binding, value, rest):
+                self.into(rest, {**env, binding: self.body.named(self.value(value, env), binding.name)}, targets, t)
+            case core.LetRec(functions, rest):
+                self.into(rest, env | _closures(functions, env), targets, t)
+            case core.Branch(test, then, orelse) if not (isinstance(t, Word) and _is_simple(e)):
+                condition = self.arithmetic.truth(self._scalar(self.value(test, env)))
+                self.body.branch(
+                    condition, lambda: self.into(then, env, targets, t), lambda: self.into(orelse, env, targets, t)
+                )
+            case core.Match(subject):
+                cell = self.body.named(self.value(subject, env), "cell")
+                if isinstance(cell.type, List):
+                    self._match_list(e, cell.words[0], cell.type, env, targets, t)
+                else:
+                    self._match_data(e, cell, env, targets, t)
+            case core.Build():
+                self._build(e, env, targets, t)
+            case core.Apply(f, args, at):
+                function, given = self.value(f, env), [self.value(a, env) for a in args]
+                self.calls.apply_into(function, given, at, targets, t)
+            case core.Total() if self._type_of(e, env) == t:
+                self.body.emit(*self.total(e, env, targets[0]))
+            case _:
+                self.body.add(targets, self.converted(self.value(e, env), t, e.at).words)
+
+    def _branch(self, e: core.Branch, env: Env) -> Value:
+        t = self._type_of(e, env)
+        if not (isinstance(t, Word) and _is_simple(e.then) and _is_simple(e.orelse)):
+            return self.body.new(t, lambda targets: self.into(e, env, targets, t))
+        test = self.arithmetic.truth(self._scalar(self.value(e.test, env)))
+        sides = [self.converted(self.value(side, env), t, e.at).words[0] for side in (e.then, e.orelse)]
+        return Value(t, (choose(test, *sides),))
+
+    def _match_list(self, e: core.Match, cell: E, own: List, env: Env, targets: list[Var], t: Type) -> None:
+        cases = {c.cls: c for c in e.cases}
+
+        def side(cls: type) -> Then:
+            def made() -> None:
+                if cls in cases:
+                    fields: Sequence[Type] = (own.item, own) if cls is list else ()
+                    self._case(cases[cls], fields, cell, 0, env, targets, t)
+                elif e.orelse is not None:
+                    self.into(e.orelse, env, targets, t)
+
+            return made
+
+        if isinstance(own.item, Nothing):
+            side(type(None))()
+            return
+        address = const(cell.param, Kind.INT) if cell.op == "const" else E("read", Kind.INT, (), cell.param)
+        self.body.branch(self._number("==", Scalar(address), Constant(0)), side(type(None)), side(list))
+
+    def _match_data(self, e: core.Match, cell: Value, env: Env, targets: list[Var], t: Type) -> None:
+        assert isinstance(cell.type, Data)
+        classes, at = cell.type.classes, cell.words[0]
+        cases = [c for c in e.cases if c.cls in classes]
+        complete = {c.cls for c in cases} == classes
+        tag = self.body.atom(self._loaded(at, 0, Kind.INT), "class") if len(cases) + (not complete) > 1 else None
+
+        def rest(k: int) -> None:
+            if k == len(cases):
+                if e.orelse is not None:
+                    self.into(e.orelse, env, targets, t)
+                return
+            case = cases[k]
+
+            def made() -> None:
+                self._case(case, field_types(case.cls), at, 1, env, targets, t)
+
+            if tag is None or (k == len(cases) - 1 and complete):
+                made()
+                return
+            number = Constant(self.body.heap.number(case.cls))
+            self.body.branch(self._number("==", Scalar(tag), number), made, lambda: rest(k + 1))
+
+        rest(0)
+
+    def _case(
+        self, case: core.Case, types: Sequence[Type], cell: E, offset: int, env: Env, targets: list[Var], t: Type
+    ) -> None:
+        """The body of a case, its names bound to the fields of the cell, which begin at `offset`."""
+        inner = dict(env)
+        used = {node.binding for node in core.walk(case.body) if isinstance(node, core.Ref)}
+        for binding, field_type in zip(case.fields, types, strict=True):
+            own = kinds(field_type)
+            value = Value(field_type, tuple(self._loaded(cell, offset + k, kind) for k, kind in enumerate(own)))
+            offset += len(own)
+            inner[binding] = self.body.named(value, binding.name) if binding in used else value
+        self.into(case.body, inner, targets, t)
+
+    def _loaded(self, cell: E, offset: int, kind: Kind) -> E:
+        if cell.op == "const":
+            return const(0, kind)
+        return load(Address(self.body.heap.region, cell.param, (), offset), kind)
+
+    def _build(self, e: core.Build, env: Env, targets: list[Var], t: Type) -> None:
+        parts = [self.value(a, env) for a in e.args]
+        if e.cls is not None:
+            fields = zip(parts, field_types(e.cls), strict=True)
+            words = [w for p, wanted in fields for w in self.converted(p, wanted, e.at).words]
+            self.body.cell([const(self.body.heap.number(e.cls), Kind.INT), *words], targets[0])
+            return
+        assert isinstance(t, List)
+        if not parts:
+            return
+        *items, last = parts
+        tail = self.converted(last, t, e.at)
+        for k, item in reversed(list(enumerate(items))):
+            cell = (*self.converted(item, t.item, e.at).words, *tail.words)
+            if k == 0:
+                self.body.cell(cell, targets[0])
+            else:
+                tail = self.body.new(t, lambda made, cell=cell: self.body.cell(cell, made[0]))  # type: ignore[misc]
+
+    def total(self, e: core.Total, env: Env, target: Var) -> Block:
+        """The statement for target += Σ body; none where the sum is empty."""
+        start, stop = (self.value(b, env).words[0] for b in (e.start, e.stop))
+        if not start.op == stop.op == "const":
+            most = self.arithmetic.function("max", [self._scalar(Value(INT, (x,))) for x in (start, stop)])
+            stop = self.arithmetic.expression(most)
+        elif stop.param <= start.param:
+            return ()
+        index = Var(e.index.name, Kind.INT, e.at.span)
+        bounds = self.body.operand(start), self.body.operand(stop)
+        with self.body.nested() as inner:
+            value = self.value(e.body, {**env, e.index: Value(INT, (read(index),))})
+            self.body.add([target], self.converted(value, Word(target.kind), e.at).words, fresh=False)
+        return (For(index, *bounds, 1, tuple(inner), False, start.op == stop.op == "const", e.at.span),)
+
+
+def closure(code: core.Lambda, captured: Sequence[Value]) -> Value:
+    """The function with its captured values."""
+    return combined(Function((Closure(code, tuple(v.type for v in captured)),)), captured)
+
+
+def _closures(functions: Sequence[tuple[core.Binding, core.Lambda]], env: Env) -> Env:
+    return {b: closure(f, [env[x] for x in f.free]) for b, f in functions}
+
+
+def _is_simple(e: core.Core) -> bool:
+    """Whether an expression is computed without statements."""
+    match e:
+        case core.Number() | core.Ref():
+            return True
+        case core.Operation(op, args):
+            return op != "unpack" and all(map(_is_simple, args))
+        case core.Branch(test, then, orelse):
+            return _is_simple(test) and _is_simple(then) and _is_simple(orelse)
+        case core.Item(value):
+            return _is_simple(value)
+    return False

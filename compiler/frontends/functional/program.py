@@ -1,0 +1,189 @@
+"""The functional functions of one program, as procedures of its module.
+
+f(x …)  →  y            f(words of x …, words of y, hp):   y += f(x),  hp += the words that the call leaves in the heap
+entry                   within (hp := heap; t := f(x)) do (out += t)
+grad(f)(x)              G(words of x …, 0, hp, g …):       g += ∂f/∂x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from retrograd.compiler.derivatives.gradient_calls import ArgumentStorage, GradientCall
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.body import Body
+from retrograd.compiler.frontends.functional.calls import differentiated, environment
+from retrograd.compiler.frontends.functional.heap import Heap
+from retrograd.compiler.frontends.functional.inference import Define, Inference, Key, fits
+from retrograd.compiler.frontends.functional.lowering import Lowering
+from retrograd.compiler.frontends.functional.types import FIXED, Array, Function, Tuple, Type, kinds, named
+from retrograd.compiler.frontends.functional.values import Value, combined
+from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.ir.expressions import Address, read
+from retrograd.compiler.ir.statements import SP, Block, Const, Kind, Local, Node, Op, Procedure, Region, Var, Within
+from retrograd.compiler.language.values import Scalar
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.table import TABLE
+
+
+class Program:
+    """`define`: see Inference. `declare_gradient` takes a gradient whose body is made when the program is complete. `heap`: words."""
+
+    def __init__(
+        self, module: ModuleBuilder, define: Define, declare_gradient: Callable[[GradientCall], None], heap: int
+    ) -> None:
+        self._module = module
+        self._declare_gradient = declare_gradient
+        self.inference = Inference(module.w, define)
+        self.heap = Heap(module, heap)
+        self._versions: dict[Key, str] = {}
+        self._gradients: dict[tuple[str, Type, tuple[Type, ...]], str] = {}
+
+    def entry(self, key: Key, given: Sequence[Value], results: Sequence[Var], wanted: Type) -> Block:
+        """results += f(given), as a value of the type `wanted`. All that is computed on the way is uncomputed."""
+        code: core.Lambda = key[0]
+        if not fits(self.inference.results[key], wanted):
+            message = f"`{code.name}` gives {named(self.inference.results[key])} where {named(wanted)} is declared"
+            self.inference.fail("RG0703", message, code.at, "Annotate the type of its result.")
+        body = Body(self._module, self.heap, Var("hp", Kind.ADDRESS), code.at.span)
+        lowering = Lowering(self, body)
+        last: core.Core = code.body
+        env = environment(code, (), [body.named(v, b.name) for v, b in zip(given, code.params, strict=True)])
+        while isinstance(last, core.Let):
+            env[last.binding] = body.named(lowering.value(last.value, env), last.binding.name)
+            last = last.body
+        if isinstance(last, core.Total) and wanted == self.inference.results[key]:
+            # A sum is added up in its target, so it is computed once.
+            added = lowering.total(last, env, results[0])
+            compute = body.taken()
+        else:
+            value = lowering.converted(lowering.value(last, env), wanted, code.at)
+            compute = body.taken()
+            body.add(results, value.words, fresh=False)
+            added = body.taken()
+        if body.uses_heap:
+            begin = Op(TABLE["mov.add"], body.hp, Const(self.heap.base), None, 0, code.at.span)
+            compute = (Local(body.hp), begin, *compute)
+        return (Within(compute, added, None, code.at.span),) if compute else added
+
+    # ------------------------------------------------------------------ procedures
+
+    def version(self, key: Key) -> str:
+        """The procedure of a function, lowered at its first call."""
+        found = self._versions.get(key)
+        if found is not None:
+            return found
+        code, captured, args = key
+        span: Span = code.at.span
+        name = self._versions[key] = self._module.unique_name(code.name)
+        own = _Parameters()
+        held = [own.add(t, b.name) for t, b in zip(captured, code.free, strict=True)]
+        given = [own.add(t, b.name) for t, b in zip(args, code.params, strict=True)]
+        result = self.inference.results[key]
+        outs = [Var("result", kind, span) for kind in kinds(result)]
+        hp = Var("hp", Kind.ADDRESS)
+        params = (*own.variables, *outs, hp)
+        written = frozenset(range(len(own.variables), len(params)))
+        recursive = self.inference.is_recursive(key)
+        self._declare(Procedure(name, params, tuple(own.regions), (), written, recursive, span))
+        body = Body(self._module, self.heap, hp, span)
+        Lowering(self, body).into(code.body, environment(code, held, given), outs, result)
+        body.close()
+        self._module.procedures[name] = Procedure(
+            name, params, tuple(own.regions), body.taken(), written, recursive, span
+        )
+        if recursive:
+            self._module.forget_accesses()
+        return name
+
+    def _declare(self, procedure: Procedure) -> None:
+        """A procedure with the effects that calls of it have, and without its body."""
+        touched: list[Node] = [Op(TABLE["ld.xor"], Var("t"), SP, region=r) for r in procedure.regions]
+        touched.append(Op(TABLE["st.xor"], None, SP, Const(0), region=self.heap.region))
+        self._module.procedures[procedure.name] = replace(procedure, body=tuple(touched))
+
+    def gradient(self, mode: str, f: Type, args: tuple[Type, ...], at: core.Place) -> str:
+        """The procedure of a derivative: its function is lowered here, its body made by `gradient_calls`."""
+        key = mode, f, args
+        found = self._gradients.get(key)
+        if found is not None:
+            return found
+        span = at.span
+        inner = self._differentiated(mode, f, args, at)
+        own = _Parameters()
+        own.add(f, "f")
+        first = len(own.variables)
+        by = differentiated(mode, args)
+        for k, t in enumerate(by):
+            own.add(t, f"x{k}")
+        sources = [v for v in own.variables[first:] if v.kind is Kind.FIXED]
+        for t in args[len(by) :]:
+            own.add(t, "direction")
+        loss, hp = Var("loss", Kind.FIXED, span), Var("hp", Kind.ADDRESS)
+        targets = [Var(f"d_{v.name}", Kind.FIXED, span) for v in sources]
+        params = (*own.variables, loss, hp, *targets)
+        name = self._gradients[key] = self._module.unique_name(mode)
+        written = frozenset(range(len(own.variables), len(params)))
+        self._declare(Procedure(name, params, tuple(own.regions), (), written, False, span))
+        pairs = [
+            (ArgumentStorage(x, None, (Kind.FIXED,)), ArgumentStorage(d, None, (Kind.FIXED,)))
+            for x, d in zip(sources, targets, strict=True)
+        ]
+        self._declare_gradient(GradientCall(name, inner, False, loss, tuple(pairs), self.heap.size))
+        return name
+
+    def _differentiated(self, mode: str, f: Type, args: tuple[Type, ...], at: core.Place) -> str:
+        """The procedure loss += f(x), or loss += ⟨direction, f(x)⟩, which leaves nothing in the heap."""
+        own = _Parameters()
+        function = own.add(f, "f")
+        given = [own.add(t, f"x{k}") for k, t in enumerate(args)]
+        loss, hp = Var("loss", Kind.FIXED, at.span), Var("hp", Kind.ADDRESS)
+        body = Body(self._module, self.heap, hp, at.span)
+        lowering = Lowering(self, body)
+        count = len(differentiated(mode, args))
+        result = lowering.calls.apply(function, given[:count], at)
+        if mode == "grad":
+            terms = lowering.converted(result, FIXED, at).words
+        else:
+            form = self.inference.cotangent(result.type, at)
+            both = zip(
+                lowering.converted(result, form, at).words, lowering.converted(given[-1], form, at).words, strict=True
+            )
+            a = self.inference.arithmetic
+            terms = tuple(a.expression(a.binary("*", Scalar(x), Scalar(d))) for x, d in both)
+        compute = body.taken()
+        body.add([loss] * len(terms), terms, fresh=False)
+        params = (*own.variables, loss, hp)
+        written = frozenset((len(params) - 2, len(params) - 1))
+        name = self._module.unique_name("differentiated")
+        whole: Block = (Within(compute, body.taken(), None, at.span),)
+        self._module.procedures[name] = Procedure(name, params, tuple(own.regions), whole, written, False, at.span)
+        return name
+
+
+class _Parameters:
+    """Parameters of a procedure for values of some types."""
+
+    def __init__(self) -> None:
+        self.variables: list[Var] = []
+        self.regions: list[Region] = []
+
+    def add(self, t: Type, name: str) -> Value:
+        match t:
+            case Array(element, shape, strides):
+                extent = sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True)) + element.size
+                base, region = Var(name, Kind.ADDRESS), Region(name, extent)
+                self.variables.append(base)
+                self.regions.append(region)
+                return Value(t, (), (Address(region, base),))
+            case Tuple(items):
+                return combined(t, [self.add(item, name) for item in items])
+            case Function(alternatives):
+                tag = [] if len(alternatives) == 1 else [Var("function", Kind.INT)]
+                self.variables += tag
+                made = combined(t, [self.add(x, name) for c in alternatives for x in c.captured])
+                return Value(t, (*map(read, tag), *made.words), made.views)
+        own = [Var(name, kind) for kind in kinds(t)]
+        self.variables += own
+        return Value(t, tuple(map(read, own)))

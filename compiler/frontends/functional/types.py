@@ -1,0 +1,189 @@
+"""Types of the functional language, found by inference: words, tuples, functions, lists, data classes.
+
+A function type is the set of the functions that a value may be, each with the types of the values that it has captured. So a call
+of a value that can be one function only is direct; of several, it is a branch on a tag (defunctionalisation by types).
+Source: the sets are those of Brandon et al., Better Defunctionalization through Lambda Set Specialization, PLDI 2023.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.types import ScalarType, StructType
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """The type of an expression that gives no value: of a recursion before its other branches are known, of an empty list's items."""
+
+    def __str__(self) -> str:
+        return "nothing"
+
+
+@dataclass(frozen=True)
+class Word:
+    kind: Kind
+
+    def __str__(self) -> str:
+        return self.kind.value
+
+
+@dataclass(frozen=True)
+class Tuple:
+    items: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"tuple[{', '.join(map(str, self.items))}]"
+
+
+@dataclass(frozen=True)
+class Closure:
+    """One function that a value may be. `code`: a Lambda, an Operator, or a Derivative of a function."""
+
+    code: Any
+    captured: tuple[Type, ...] = ()
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """The code of an operator applied to a function, which is captured."""
+
+    mode: str
+
+    @property
+    def name(self) -> str:
+        return self.mode
+
+
+@dataclass(frozen=True)
+class Function:
+    alternatives: tuple[Closure, ...]
+
+    def __str__(self) -> str:
+        return "function"
+
+
+@dataclass(frozen=True)
+class List:
+    item: Type
+
+    def __str__(self) -> str:
+        return f"list[{self.item}]"
+
+
+@dataclass(frozen=True)
+class Data:
+    """A value of one of these data classes, in a cell of the heap."""
+
+    classes: frozenset[type]
+
+    def __str__(self) -> str:
+        return " | ".join(sorted(c.__name__ for c in self.classes))
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array among the arguments, which is only read."""
+
+    element: ScalarType | StructType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"Array[{self.element}, {', '.join(map(str, self.shape))}]"
+
+
+Type = Nothing | Word | Tuple | Function | List | Data | Array
+
+NOTHING = Nothing()
+INT, FIXED, BOOL = Word(Kind.INT), Word(Kind.FIXED), Word(Kind.BOOL)
+
+
+class Mismatch(TypeError):
+    """Two types that no value has in common."""
+
+
+def join(x: Type, y: Type) -> Type:
+    """The type of a value that is one or the other. Raises Mismatch."""
+    if x == y or isinstance(y, Nothing):
+        return x
+    match x, y:
+        case Nothing(), _:
+            return y
+        case Word(a), Word(b):
+            if {a, b} <= {Kind.INT, Kind.FIXED, Kind.BOOL}:
+                return FIXED if Kind.FIXED in (a, b) else INT
+        case Tuple(a), Tuple(b) if len(a) == len(b):
+            return Tuple(tuple(join(i, j) for i, j in zip(a, b, strict=True)))
+        case Function(a), Function(b):
+            return _functions(a, b)
+        case List(a), List(b):
+            return List(join(a, b))
+        case Data(a), Data(b):
+            return Data(a | b)
+    raise Mismatch(f"{named(x)} and {named(y)}")
+
+
+def named(t: Type) -> str:
+    """The type with its article."""
+    return f"{'an' if str(t)[0] in 'aeiouA' else 'a'} {t}"
+
+
+def _functions(a: tuple[Closure, ...], b: tuple[Closure, ...]) -> Function:
+    out = list(a)
+    for closure in b:
+        for i, other in enumerate(out):
+            if other.code == closure.code and len(other.captured) == len(closure.captured):
+                captured = tuple(join(x, y) for x, y in zip(other.captured, closure.captured, strict=True))
+                out[i] = Closure(closure.code, captured)
+                break
+        else:
+            out.append(closure)
+    return Function(tuple(out))
+
+
+def depth(t: Type) -> int:
+    """How deep the type is nested."""
+    match t:
+        case Tuple(items):
+            return 1 + max(map(depth, items), default=0)
+        case Function(alternatives):
+            return 1 + max((depth(x) for c in alternatives for x in c.captured), default=0)
+        case List(item):
+            return 1 + depth(item)
+    return 0
+
+
+def kinds(t: Type) -> tuple[Kind, ...]:
+    """The kind of each word of a value.
+
+    A function of several alternatives has a tag, then the words of each; a list is an address; an array has no words.
+    """
+    match t:
+        case Nothing():
+            return ()
+        case Word(kind):
+            return (kind,)
+        case Tuple(items):
+            return tuple(k for item in items for k in kinds(item))
+        case Function(alternatives):
+            words = tuple(k for c in alternatives for x in c.captured for k in kinds(x))
+            return words if len(alternatives) == 1 else (Kind.INT, *words)
+        case List() | Data():
+            return (Kind.ADDRESS,)
+        case Array():
+            return ()
+
+
+def arrays(t: Type) -> int:
+    """The number of arrays in a value, which take no words: each has a place of its own."""
+    match t:
+        case Array():
+            return 1
+        case Tuple(items):
+            return sum(map(arrays, items))
+        case Function(alternatives):
+            return sum(arrays(x) for c in alternatives for x in c.captured)
+    return 0

@@ -1,0 +1,85 @@
+"""`@functional`: functions whose body is an expression of values, with derivatives of functions as values inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, overload
+
+from retrograd.compiler.compiled import Options
+from retrograd.compiler.frontends.functional.function import FunctionalSource
+from retrograd.compiler.frontends.functional.types import Tuple, Type
+from retrograd.differentiation import grad, jvp, vjp
+from retrograd.functions.reversible import Reversible
+from retrograd.isa.diagnostics import RetrogradError, api_boundary, shorten_traceback
+from retrograd.isa.words import Format
+from retrograd.values.numbers import fixed
+
+FunctionalSource.operators = {(f.__module__, f.__qualname__): f.__name__ for f in (grad, vjp, jvp)}
+FunctionalSource.conversions = {(fixed.__module__, fixed.__qualname__): "fixed"}
+
+
+class Functional(FunctionalSource, Reversible):
+    """A functional function: `f(*args)` is its value. As a reversible function it is `out += f(*args)`, and its last parameter is `out`."""
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        try:
+            found = self._request.called(args, keywords)
+        except RetrogradError as error:
+            shorten_traceback(error)
+            raise
+        return _formed(self.result_type, iter(found[self.first_result :]))
+
+    @api_boundary
+    def with_options(self, **changes: Any) -> Functional:
+        """The same function compiled otherwise: `level`, `stack`, `heap`, `format`."""
+        format = changes.pop("format", self.format)
+        other = Functional(self.fn, format, replace(self.options, **changes))
+        other.read_from = self
+        return other
+
+
+def _formed(t: Type, words: Iterator[Any]) -> Any:
+    """A result of a type, from its words."""
+    return tuple(_formed(item, words) for item in t.items) if isinstance(t, Tuple) else next(words)
+
+
+@overload
+def functional(fn: Callable[..., Any], /) -> Functional: ...
+
+
+@overload
+def functional(
+    *, format: Format | str | None = None, level: int = 1, stack: int = 1 << 16, heap: int = 1 << 16
+) -> Callable[[Callable[..., Any]], Functional]: ...
+
+
+def functional(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    format: Format | str | None = None,
+    level: int = 1,
+    stack: int = 1 << 16,
+    heap: int = 1 << 16,
+) -> Functional | Callable[[Callable[..., Any]], Functional]:
+    """f(x …) = the value of the expression that f returns; as a reversible function `out += f(x …)`, which `~f` undoes.
+
+    The body is an expression: `=` names values, `if`, `match`, `def` and `lambda` are as in Python, and nothing is ever changed. Inside,
+    functions are values, lists and `@rg.data` classes hold values, and `rg.grad(g)`, `rg.vjp(g)`, `rg.jvp(g)` are functions again,
+    at any depth. Types are inferred at each call. Outside, `rg.grad(f)` and all other functions take f like a reversible function.
+    `stack`, `heap`: words for recursion, and for the cells and the history of a run. Raises CompileError when it is first called.
+    Trap: the whole run stays in the heap until it is uncomputed, so memory grows with the number of calls.
+
+    >>> import retrograd as rg
+    >>> @rg.functional
+    ... def slope(x: rg.fixed):
+    ...     cube = lambda t: t * t * t
+    ...     return rg.grad(cube)(x)
+    >>> slope(2.0), rg.grad(slope, "x")(2.0)
+    (12.0, 12.0)
+    """
+    options = Options(level, stack=stack, heap=heap)
+    if fn is not None:
+        return Functional(fn, format, options)
+    return lambda f: Functional(f, format, options)

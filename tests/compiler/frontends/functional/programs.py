@@ -1,0 +1,346 @@
+"""Functional programs of the papers, with the numbers that they give.
+
+Sources: T. Smeding, M. Vákár, Efficient Dual-Numbers Reverse AD via Well-Known Program Transformations, POPL 2023; B. Pearlmutter,
+J. Siskind, Reverse-Mode AD in a Functional Framework: Lambda the Ultimate Backpropagator, TOPLAS 2008. Other numbers are closed forms.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import retrograd as rg
+from retrograd import fixed
+
+
+class Case(NamedTuple):
+    """A function, its arguments, its value, and its gradient by its fixed arguments, None where it is not compared."""
+
+    f: Any
+    args: tuple[Any, ...]
+    value: Any
+    gradient: tuple[float, ...] | None = None
+    tolerance: float = 1e-6
+
+
+CASES: dict[str, Case] = {}
+
+
+@rg.functional
+def product_of_sum(x: fixed, y: fixed):
+    z = x + y
+    return x * z
+
+
+CASES["x(x + y)"] = Case(product_of_sum, (3.0, 4.0), 21.0, (10.0, 3.0))
+
+
+@rg.functional
+def closures(x: fixed, y: fixed):
+    def f(z):
+        return x * z + y
+
+    return f(y) * f(x)
+
+
+CASES["a closure that captures both"] = Case(closures, (1.0, 2.0), 12.0, (14.0, 10.0))
+
+
+@rg.functional
+def composition(x: fixed, y: fixed):
+    f = lambda z: z * z
+    g = lambda z: 2.0 * (x - z) + y
+    h = lambda z: g(f(z))
+    return h(y) + f(g(x))
+
+
+CASES["composed closures"] = Case(composition, (1.0, 2.0), 0.0, (2.0, -3.0))
+
+
+@rg.functional
+def captured_by_a_lambda(a: fixed):
+    g = lambda b: lambda c: b
+    h = lambda p: p(1.0) + p(1.0)
+    return h(g(a))
+
+
+CASES["the derivative of a captured value"] = Case(captured_by_a_lambda, (4.0,), 8.0, (2.0,))
+
+
+@rg.functional
+def curried(x: fixed):
+    add = lambda a: lambda b: a + b
+    return rg.grad(add(x))(7.0)
+
+
+CASES["the derivative of a curried sum is 1"] = Case(curried, (3.0,), 1.0, (0.0,))
+
+
+@rg.functional
+def mutual(x: fixed):
+    def f(t):
+        return g(t * 0.6) + 1 if t < 10 else g(t * 0.1) + 2
+
+    def g(t):
+        return t if t < 1 else f(t - 1) + 2
+
+    return f(x)
+
+
+CASES["mutual recursion"] = Case(mutual, (7.0,), 7.552, (0.216,))
+
+
+@rg.functional
+def list_of_squares(x: fixed, y: fixed):
+    def total(items):
+        match items:
+            case []:
+                return 0.0
+            case [first, *rest]:
+                return first * first + total(rest)
+
+    def mapped(f, items):
+        match items:
+            case []:
+                return []
+            case [first, *rest]:
+                return [f(first), *mapped(f, rest)]
+
+    return total(mapped(lambda v: v + v, [x, y, x * y]))
+
+
+CASES["squares of a mapped list"] = Case(list_of_squares, (1.0, 2.0), 36.0, (40.0, 32.0))
+
+
+@rg.functional
+def prefix_sums(a: fixed, b: fixed, c: fixed, d: fixed, e: fixed):
+    def sums(total, items):
+        match items:
+            case []:
+                return []
+            case [first, *rest]:
+                return [total + first, *sums(total + first, rest)]
+
+    def last(items):
+        match items:
+            case []:
+                return 0.0
+            case [first, *rest]:
+                match rest:
+                    case []:
+                        return first
+                    case _:
+                        return last(rest)
+
+    return last(sums(0.0, [a, b, c, d, e]))
+
+
+CASES["transposed prefix sums"] = Case(prefix_sums, (1.0, 2.0, 3.0, 4.0, 5.0), 15.0, (1.0,) * 5)
+
+
+@rg.functional
+def doublings(x: fixed, n: int):
+    def twice(v, k):
+        return v if k == 0 else twice(v + v, k - 1)
+
+    return twice(x, n)
+
+
+CASES["twenty doublings"] = Case(doublings, (1.0, 20), 2.0**20, (2.0**20,))
+
+
+@rg.functional
+def sharing(x: fixed, y: fixed):
+    def next_(a, b, k):
+        return a * a if k == 0 else next_(a + b, a, k - 1)
+
+    return next_(x + y, x, 9)
+
+
+CASES["a chain that shares"] = Case(sharing, (1.0, 1.0), 144.0**2, (15842 + 9790, 9790 + 6050))
+
+
+@rg.functional
+def rotated(x: fixed, y: fixed, z: fixed) -> tuple[fixed, fixed, fixed]:
+    def times(p, q):
+        a, b, c, d = p
+        e, f, g, h = q
+        return (
+            a * e - b * f - c * g - d * h,
+            a * f + b * e + c * h - d * g,
+            a * g - b * h + c * e + d * f,
+            a * h + b * g - c * f + d * e,
+        )
+
+    q = (7.0, 4.0, 5.0, 6.0)
+    _, i, j, k = times(times(q, (0.0, x, y, z)), (7.0, -4.0, -5.0, -6.0))
+    return i, j, k
+
+
+CASES["a quaternion"] = Case(rotated, (1.0, 2.0, 3.0), (270.0, 180.0, 342.0))
+
+
+@rg.functional
+def newton(x: fixed):
+    def root(f, z):
+        better = z - f(z) / rg.grad(f)(z)
+        return better if abs(better - z) < 1e-4 else root(f, better)
+
+    return root(lambda z: z * z - x, 1.0)
+
+
+CASES["Newton's root by an inner derivative"] = Case(newton, (4.0,), 2.0, (0.25,))
+
+
+@rg.functional
+def nested(x: fixed):
+    return x * rg.grad(lambda y: x + y)(2.0)
+
+
+CASES["d/dx x · d/dy (x + y)"] = Case(nested, (1.0,), 1.0, (1.0,))
+
+
+@rg.functional
+def nested_product(x: fixed):
+    return rg.grad(lambda y: x * y * y)(x)
+
+
+CASES["d/dx of 2xy at y = x"] = Case(nested_product, (3.0,), 18.0, (12.0,))
+
+
+@rg.functional
+def third(x: fixed):
+    return rg.grad(rg.grad(rg.grad(lambda t: rg.exp(t))))(x)
+
+
+CASES["the third derivative of exp"] = Case(third, (4.0,), math.exp(4), (math.exp(4),), 1e-5)
+
+
+@rg.functional
+def sines(x: fixed) -> tuple[fixed, fixed, fixed, fixed]:
+    d = rg.grad
+    f = lambda t: rg.sin(t)
+    return f(x), d(f)(x), d(d(f))(x), d(d(d(f)))(x)
+
+
+CASES["derivatives of sin at 0"] = Case(sines, (0.0,), (0.0, 1.0, 0.0, -1.0))
+
+
+@rg.functional
+def hessian_times(x: fixed, y: fixed) -> tuple[fixed, fixed]:
+    def f(p):
+        a, b = p
+        return 2 * a * a + 3 * a * b + 4 * b * b
+
+    return rg.jvp(rg.grad(f))((x, y), (7.0, 8.0))
+
+
+CASES["Hessian times a vector"] = Case(hessian_times, (3.0, 4.0), (52.0, 85.0))
+
+
+@rg.functional
+def transposed(x: fixed, y: fixed) -> tuple[fixed, fixed]:
+    f = lambda p: (p[0] * p[1], p[0] + p[1], rg.sin(p[0]))
+    return rg.vjp(f)((x, y), (1.0, 10.0, 100.0))
+
+
+CASES["a transposed Jacobian"] = Case(transposed, (2.0, 3.0), (13 + 100 * math.cos(2.0), 12.0))
+
+
+@rg.data
+class Leaf:
+    value: fixed
+
+
+@rg.data
+class Node:
+    left: "Leaf | Node"
+    right: "Leaf | Node"
+
+
+@rg.functional
+def tree(x: fixed):
+    def grown(n, v):
+        if n == 0:
+            return Leaf(v)
+        return Node(grown(n - 1, v * 2.0), grown(n - 1, v + 1.0))
+
+    def total(t):
+        match t:
+            case Leaf(v):
+                return v * v
+            case Node(a, b):
+                return total(a) + 2.0 * total(b)
+
+    return total(grown(2, x))
+
+
+CASES["a tree"] = Case(
+    tree,
+    (0.5,),
+    (4 * 0.5) ** 2 + 2 * (2 * 0.5 + 1) ** 2 + 2 * (2 * 1.5) ** 2 + 4 * (1.5 + 1) ** 2,
+    (2 * 2.0 * 4 + 4 * 2.0 * 2 + 4 * 3.0 * 2 + 8 * 2.5,),
+)
+
+
+@rg.functional
+def chosen(x: fixed, k: int):
+    def nth(items, i):
+        match items:
+            case []:
+                return lambda v: 0.0
+            case [first, *rest]:
+                return first if i == 0 else nth(rest, i - 1)
+
+    return nth([lambda v: v * v, lambda v: rg.sin(v) * x, lambda v: v + x], k)(x + 1.0)
+
+
+CASES["a function out of a list"] = Case(chosen, (0.7, 0), 1.7**2, (3.4,))
+CASES["another function out of it"] = Case(
+    chosen, (0.7, 1), math.sin(1.7) * 0.7, (math.cos(1.7) * 0.7 + math.sin(1.7),)
+)
+CASES["a function that none of them is"] = Case(chosen, (0.7, 3), 0.0, (0.0,))
+
+
+@rg.functional
+def widened(x: fixed):
+    def numbers(k):
+        return [] if k == 0 else [k, *numbers(k - 1)]
+
+    def total(items):
+        match items:
+            case []:
+                return 0.0
+            case [first, *rest]:
+                return first * x + total(rest)
+
+    return total([x, *numbers(3)])
+
+
+CASES["a list of ints before a fixed"] = Case(widened, (0.5,), 0.25 + 3.0, (1.0 + 6.0,))
+
+
+@rg.functional
+def reassigned(x: fixed, n: int):
+    y = x
+    if n > 2:
+        y = y * y
+        z = 3.0
+    else:
+        z = 2.0
+    if n == 1:
+        y += 1
+    elif n == 3:
+        if x > 0:
+            y += x
+    return y * z
+
+
+CASES["names that branches assign"] = Case(reassigned, (0.5, 3), (0.25 + 0.5) * 3, (6.0,))
+
+
+@rg.functional
+def distances(xs: rg.Array[fixed, "n", 2], scale: fixed):
+    d = lambda i, j: sum((xs[i, k] - xs[j, k]) ** 2 for k in range(2))
+    return scale * sum(rg.sqrt(d(i, j)) for i in range(len(xs)) for j in range(i))
+
+
+CASES["sums over an array"] = Case(distances, ([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], 2.0), 2 * (5 + 1 + math.sqrt(18)))

@@ -1,0 +1,175 @@
+"""Functional functions give the values and gradients of the papers, on every engine, and leave nothing behind."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.differentiation.gradient_requests import GradientRequest
+
+_found = importlib.util.spec_from_file_location("functional_programs", Path(__file__).with_name("programs.py"))
+assert _found is not None
+assert _found.loader is not None
+programs = importlib.util.module_from_spec(_found)
+_found.loader.exec_module(programs)
+CASES = programs.CASES
+GRADIENTS = sorted(name for name, case in CASES.items() if case.gradient is not None)
+
+
+def close(got: Any, wanted: Any, case: Any) -> bool:
+    return bool(np.allclose(np.asarray(got), np.asarray(wanted), rtol=0, atol=case.tolerance))
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_values(name: str) -> None:
+    case = CASES[name]
+    assert close(case.f(*case.args), case.value, case)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_runs_are_undone(name: str, level: int) -> None:
+    """No bit is erased, nothing but the result differs, and the inverse takes the result back."""
+    case = CASES[name]
+    f = case.f.with_options(level=level)
+    there = rg.run(f, *case.args, engine="reference")
+    assert there.erased_bits == 0
+    machine = there.machine
+    own = there.compiled.argument_words
+    changed = [a for a in range(own, len(machine.memory)) if machine.memory[a]]
+    assert changed == []
+    back = (~f)(*there.values)
+    results = [getattr(back, p.name) for p in f.result_parameters]
+    assert results == [0] * len(results)
+    translated = rg.run(f, *case.args, engine="translated")
+    assert (translated.words, translated.steps) == (there.words, there.steps)
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name: str) -> None:
+    case = CASES[name]
+    by = [p.name for p, x in zip(case.f.given, case.args, strict=True) if isinstance(x, float)]
+    assert close(rg.grad(case.f, by)(*case.args), case.gradient, case)
+
+
+def test_second_derivatives() -> None:
+    """A functional function is differentiated from outside as often as one likes, Newton's root through its inner derivative."""
+    second = rg.grad(rg.grad(programs.newton, "x"), "x")
+    assert abs(second(4.0) + 1 / 32) < 1e-6
+    assert np.allclose(rg.hessian(programs.sharing, "x")(1.0, 1.0), 2 * 89**2)
+
+
+def test_gradients_by_arrays() -> None:
+    xs = np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
+    gradient = rg.grad(programs.distances, "xs")(xs, 2.0)
+    assert np.allclose(gradient[1], [2 * (0.6 + 1 / np.sqrt(2)), 2 * (0.8 + 1 / np.sqrt(2))], atol=1e-8)
+
+
+def test_batches() -> None:
+    xs = np.linspace(1.0, 3.0, 7)
+    assert list(rg.vmap(programs.newton)(xs).out) == [programs.newton(x) for x in xs]
+    assert list(rg.vmap(rg.grad(programs.newton, "x"))(xs)) == [rg.grad(programs.newton, "x")(x) for x in xs]
+
+
+@rg.reversible
+def twice(y: rg.fixed, x: rg.fixed):
+    programs.newton(x, y)
+    programs.newton(x, y)
+
+
+def test_calls_of_reversible_functions() -> None:
+    """Inside reversible functions, f(x, y) is y += f(x): called, undone and differentiated."""
+    assert abs(twice(0.0, 9.0).y - 6.0) < 1e-8
+    assert (~twice)(*twice(0.5, 9.0)).y == 0.5
+    assert abs(rg.grad(twice, "x")(0.0, 9.0) - 1 / 3) < 1e-6
+
+
+def counted(f: Any, *args: Any) -> tuple[int, int]:
+    """(instructions of a value, instructions of value and gradient)"""
+    steps = rg.run(f, *args).steps
+    request = GradientRequest(f, "x", 0, 0, value=True)
+    values = request.run.values(args, {})
+    compiled = request.run.compiled(values)
+    return steps, request.plan(compiled).program.run(values, {}, "auto").retired
+
+
+@rg.functional(stack=1 << 18, heap=1 << 18)
+def mapped_list(x: rg.fixed, n: int):
+    def up(k):
+        return [] if k == 0 else [x + fixed_of(k) * 0.0001, *up(k - 1)]
+
+    def mapped(f, items):
+        match items:
+            case []:
+                return []
+            case [first, *rest]:
+                return [f(first), *mapped(f, rest)]
+
+    def folded(f, a, items):
+        match items:
+            case []:
+                return a
+            case [first, *rest]:
+                return folded(f, f(a, first), rest)
+
+    return folded(lambda a, b: a + b, 0.0, mapped(lambda v: rg.sin(v) * v, up(n)))
+
+
+@rg.functional
+def fixed_of(k):
+    return rg.fixed(k)
+
+
+@rg.functional(stack=1 << 18, heap=1 << 18)
+def branching(x: rg.fixed, n: int):
+    def go(k, v):
+        return v * v if k == 0 else go(k - 1, v * 0.5) + go(k - 1, v + 1.0)
+
+    return go(n, x)
+
+
+@pytest.mark.parametrize(("f", "sizes"), [(mapped_list, (10, 100, 1000)), (branching, (3, 6, 9))])
+def test_gradients_cost_a_constant_factor(f: Any, sizes: tuple[int, ...]) -> None:
+    """(value + gradient) / value, in instructions, for lists and trees of growing size."""
+    ratios = [gradient / value for value, gradient in (counted(f, 0.3, n) for n in sizes)]
+    assert max(ratios) < 1.6
+    assert max(ratios) - min(ratios) < 0.02
+
+
+@rg.functional
+def dot(xs: rg.Array[rg.fixed, "n"], ys: rg.Array[rg.fixed, "n"]):
+    return sum(xs[i] * ys[i] for i in range(len(xs)))
+
+
+@rg.reversible
+def dot_by_hand(out: rg.fixed, xs: rg.Array[rg.fixed, "n"], ys: rg.Array[rg.fixed, "n"]):
+    for i in range(len(xs)):
+        out += xs[i] * ys[i]
+
+
+def test_a_sum_costs_what_a_loop_costs() -> None:
+    a, b = np.arange(50) / 7, np.arange(50) / 9
+    assert rg.run(dot, a, b).steps <= rg.run(dot_by_hand, 0.0, a, b).steps
+
+
+@rg.functional(stack=1 << 20, heap=1 << 18)
+def deep(x: rg.fixed, n: int):
+    def go(k):
+        return x if k == 0 else rg.sin(go(k - 1)) + x
+
+    return go(n)
+
+
+def test_deep_recursion() -> None:
+    """100,000 frames; and beyond the stack or the heap a diagnostic, in place of a traceback."""
+    assert rg.run(deep, 0.3, 100_000).erased_bits == 0
+    with pytest.raises(rg.ProgramTrap) as caught:
+        deep.with_options(stack=1 << 10)(0.3, 100_000)
+    assert caught.value.code == "RG0807"
+    with pytest.raises(rg.ProgramTrap) as caught:
+        deep.with_options(heap=1 << 10)(0.3, 100_000)
+    assert caught.value.code == "RG0811"
+    assert "heap of 1024 words is full" in str(caught.value)
