@@ -140,6 +140,7 @@ class ConvergedTranslator(VectorTranslator):
                 value = value.splat(self.width)
             self.wide_slots[slot].store(value)
         self.dirty.clear()
+        self._test_gathered()
         for variable, lanes in ((self.bad, 1), (self.bad_lanes, self.width)):
             found = [truth for truth in self.failed if truth.type.lanes == lanes]
             if found:

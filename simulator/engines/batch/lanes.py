@@ -162,6 +162,7 @@ class LaneTranslator(VectorTranslator):
         for slot in sorted(self.dirty):
             self._set_where(active, self.slots[slot], self.cached[slot])
         self.dirty.clear()
+        self._test_gathered()
         if self.failed:
             self.bad.store(self.bad.load() | self.code.any(self.failed) & active)
             self.failed.clear()

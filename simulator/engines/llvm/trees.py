@@ -94,6 +94,8 @@ class Trees:
         #: products and quotients of which several nodes take words
         self._wide: dict[tuple[object, ...], Any] = {}
         self._wrapped: dict[Expr, Value] = {}
+        #: in lanes: words that are negative where a sum does not fit
+        self._signs: dict[Expr, Value] = {}
         #: truths: where one holds, values must not be used
         self.unsound: list[Value] = []
         self._sharing = _sharing_of(roots, w)
@@ -124,6 +126,21 @@ class Trees:
             if found is None:
                 found = self._truths[root] = self.value(root).ne(0)
         return found
+
+    def below(self, guard: Expr) -> tuple[Value, int] | None:
+        """(word, k), where the guard holds if and only if the unsigned word is below 2^k: the words of several guards can be gathered by `or`.
+
+        In lanes, for a sum or a product that must fit; else None.
+        """
+        if self._lanes == 1:
+            return None
+        sum_ = sum_tested_by(guard)
+        if sum_ is not None:
+            self.value(sum_)
+            sign = self._signs.get(sum_)
+            return None if sign is None else (sign, self._w.width - 1)
+        product = product_tested_by(guard, self._w)
+        return None if product is None else (self._above(product), _parameter(product))
 
     # ------------------------------------------------------------------ one node
 
@@ -199,12 +216,27 @@ class Trees:
             # Where this sum does not fit, neither did the other, and that is checked already.
             self._wrapped[node] = self._code.constant(self._word.truth, 0)
             return cancelled[0]
+        if self._lanes > 1:
+            return self._sum_in_lanes(node, x, y, cancelled)
         result = structure(self._word, self._word.truth)
         both = self._code.intrinsic(f"s{node.op}.with.overflow", x, y, result=result)
         self._wrapped[node] = both.part(1)
         if cancelled is not None:
             return cancelled[0]
         return self._remember(both.part(0), node.op, x, y, node in self._deferred)
+
+    def _sum_in_lanes(self, node: Expr, x: Value, y: Value, cancelled: tuple[Value, bool] | None) -> Value:
+        """A sum overflows where its sign differs from those of its operands; a difference, where the operands' differ and its own from x's.
+
+        Logic on words takes less than the comparisons that LLVM makes of `with.overflow`.
+        """
+        found = self._code.binary(node.op, x, y)
+        other = y ^ found if node.op == "add" else x ^ y
+        sign = self._signs[node] = (x ^ found) & other
+        self._wrapped[node] = sign.lt(0)
+        if cancelled is not None:
+            return cancelled[0]
+        return self._remember(found, node.op, x, y, node in self._deferred)
 
     def _remember(self, found: Value, op: str, x: Value, y: Value, deferred: bool) -> Value:
         self._code.facts[found] = op, x, y, deferred
@@ -240,9 +272,13 @@ class Trees:
 
     def _product_fits(self, low: Expr) -> Value:
         """Whether ⌊p / 2^s⌋ is a word: whether the upper word of p is in [−2^(s−1), 2^(s−1))."""
+        return self._above(low).ltu(1 << _parameter(low))
+
+    def _above(self, low: Expr) -> Value:
+        """A word that is below 2^s, unsigned, if and only if ⌊p / 2^s⌋ is a word."""
         s = _parameter(low)
         upper = self._product(low.args[0], low.args[1], self._w.width, _added(low, self._w))
-        return (upper + (1 << s - 1)).ltu(1 << s)
+        return upper + (1 << s - 1)
 
     # ------------------------------------------------------------------ quotients, roots, tables
 

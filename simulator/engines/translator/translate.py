@@ -223,6 +223,8 @@ class Translator:
         self.dirty: set[str] = set()
         #: deferred checks that hold where a guard failed
         self.failed: list[Value] = []
+        #: (k, type) -> a word that is 2^k or more, unsigned, where a guard failed
+        self.gathered: dict[tuple[int, Type], Value] = {}
         #: words of memory that have values: (array, address) -> value
         self.loaded: dict[tuple[str, Value], Value] = {}
         self.code.start(self.blocks[node])
@@ -359,6 +361,7 @@ class Translator:
         for slot in sorted(self.dirty):
             self.slots[slot].store(self.cached[slot].to(self.stored))
         self.dirty.clear()
+        self._test_gathered()
         if self.failed:
             self.bad.store(self.code.any([self.bad.load(), *self.failed]))
             self.failed.clear()
@@ -377,6 +380,17 @@ class Translator:
     def _check(self, holds: Value) -> None:
         """A deferred check that the truth holds."""
         self.failed.append(~holds)
+
+    def _gather(self, word: Value, k: int) -> None:
+        """A deferred check that the unsigned word is below 2^k."""
+        before = self.gathered.get((k, word.type))
+        self.gathered[k, word.type] = word if before is None else before | word
+
+    def _test_gathered(self) -> None:
+        """Let `failed` have the checks that are gathered."""
+        for (k, type_), word in self.gathered.items():
+            self.failed.append(word.lt(0) if k == type_.bits - 1 else word.geu(1 << k))
+        self.gathered.clear()
 
     def _stray(self, at: int) -> None:
         """The check that an access lies in its region."""
@@ -436,7 +450,11 @@ class Translator:
         else:
             trees = self._trees(self.code, words, found, guards)
             for tree in guards:
-                self._check(trees.truth(tree))
+                below = trees.below(tree)
+                if below is None:
+                    self._check(trees.truth(tree))
+                else:
+                    self._gather(*below)
             after = {place: trees.value(tree) for place, tree in found.after.items()}
             for unsound in trees.unsound:
                 self._check(~unsound)

@@ -522,6 +522,34 @@ def test_a_sum_and_whether_it_fits_are_one_instruction() -> None:
         assert "with.overflow" not in source([[total, ((a ^ total) & (c ^ total)).ge(0)]], w, None)
 
 
+def test_checks_in_lanes_are_gathered_by_or() -> None:
+    """The word of a guard is below its bound where the guard holds, at corners and at random."""
+    w = Format()
+    product = mul_round(a, b, w.frac)
+    guards = [
+        *(UPDATE_OPERATORS[name].fits(w, a, b) for name in ("add", "sub")),
+        mul_round(a, b, w.frac + w.width).eq(product.sar(w.width - 1)),
+    ]
+    rows = some_rows(w, 300)
+    for guard in guards:
+        code = ModuleBuilder().function("gather", VOID, {"in": POINTER, "out": POINTER}, "", linkage="")
+        given, out = (argument.of(I64.vector(4)) for argument in code.arguments)
+        words = {name: given[i].load(8) for i, name in enumerate(PLACES)}
+        found = Trees(code, w, words, (guard,), lanes=4).below(guard)
+        assert found is not None
+        assert Trees(code, w, words, (guard,), lanes=4).below(a.eq(b)) is None
+        out[0].store(found[0], 8)
+        code.ret()
+        address = jit_compiler().load(code.module.text(), ["gather"], code.module.text)["gather"]
+        gather = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+        for row in rows:
+            words_in = np.repeat(np.array(row, dtype=np.uint64)[:, None], 4, axis=1)
+            words_out = np.zeros(4, dtype=np.uint64)
+            gather(words_in.ctypes.data, words_out.ctypes.data)
+            holds = evaluate(guard, w, dict(zip(PLACES, row, strict=True)))
+            assert [int(word < 1 << found[1]) for word in words_out.tolist()] == [holds] * 4, row
+
+
 def test_one_division_serves_every_shift() -> None:
     w = Format()
     text = source([[div_shift(a, b, s) for s in (-32, 0, 32)]], w, None)
