@@ -127,7 +127,7 @@ class _Partition:
         self.tail_access = NOTHING
 
     def cut(self, compute: ir.Block) -> bool:
-        """Fill `order`; False if a value would change after another has read it, or at an External."""
+        """Fill `order`; False if a value would change after another has read it, if it is not computed before its readers, or at an External."""
         for position, node in enumerate(compute):
             if isinstance(node, ir.Local):
                 self.values[node.var] = self.new(position, node, node.var)
@@ -163,6 +163,16 @@ class _Partition:
                     self.closed.add(source)
             value.parts.append(access)
         self.order.sort(key=lambda value: value.nodes[-1][0])
+        return self._is_ordered()
+
+    def _is_ordered(self) -> bool:
+        """Whether each value reads values before it only. The tail may go on after another value has read a local of it."""
+        before: set[NumberedValue] = set()
+        for value in self.order:
+            sources = {self.values[var] for var in self.reads[value] if var in self.values}
+            if not sources <= before | {value}:
+                return False
+            before.add(value)
         return True
 
     def belongs_to_tail(self, node: ir.Node, access: AccessSets) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, overload
@@ -21,6 +22,15 @@ FunctionalSource.conversions = {(fixed.__module__, fixed.__qualname__): "fixed"}
 
 class Functional(FunctionalSource, Reversible):
     """A functional function: `f(*args)` is its value. As a reversible function it is `out += f(*args)`, and its last parameter is `out`."""
+
+    def __init__(
+        self, fn: Callable[..., Any], format: Format | str | None = None, options: Options | None = None
+    ) -> None:
+        super().__init__(fn, format, options)
+        backward = (
+            f"As a reversible function it is `out += {self.__name__}(…)`, which (~{self.__name__})(*args, out) undoes."
+        )
+        self.__doc__ = f"{inspect.cleandoc(fn.__doc__)}\n\n{backward}" if fn.__doc__ else backward
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         try:

@@ -86,3 +86,11 @@ def test_what_changes_memory_is_one_value_with_what_depends_on_it() -> None:
     assert not value.opaque
     assert tail.opaque
     assert tail.statements == (*swap, *behind)
+
+
+def test_a_tail_that_goes_on_after_a_value_has_read_it_is_not_cut() -> None:
+    """t and s are joined; t changes with x, a value reads s, and x changes again: no order of the parts computes them."""
+    joined = (*loads(t), *loads(s, j), op("swap", s, t), op("swap", t, x))
+    compute = (*joined, Local(r), op("fexp.add", r, s), op("fmov.add", x, y))
+    (whole,) = cut(*compute)
+    assert whole.statements == compute

@@ -20,7 +20,10 @@ def arguments(p: Parser) -> None:
     p.add_argument("function", metavar="FILE.py:FUNCTION", help="~FUNCTION for its inverse")
     p.function_arguments()
     p.add_argument(
-        "--loss", metavar="NAME", default="0", help="argument whose final value is differentiated (default: the first)"
+        "--loss",
+        metavar="NAME",
+        default="0",
+        help="argument whose final value is differentiated (default: the first; of a functional function, its value)",
     )
     p.add_argument(
         "--wrt",
@@ -37,6 +40,7 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run a function forward and back, and show the gradient."""
     from retrograd.differentiation import gradient_report
+    from retrograd.differentiation.arguments import loss_position
     from retrograd.functions.execution import ProgramTrap
 
     function, inverse = function_and_inverse(options.function, options.format)
@@ -49,7 +53,7 @@ def execute(options: argparse.Namespace) -> int:
     except ProgramTrap as trap:
         return print_trap(trap, as_json=options.json)
     parameters = [p.name for p in function.parameters]
-    of = parameters[loss] if isinstance(loss, int) else loss
+    of = parameters[loss_position(f, loss)]
     if wrt is None:
         gradients = report.gradients._asdict()
     else:

@@ -1,6 +1,7 @@
 """Functional functions give the values and gradients of the papers, on every engine, and leave nothing behind."""
 
 import importlib.util
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.cli.main import main
 from retrograd.differentiation.gradient_requests import GradientRequest
 
 _found = importlib.util.spec_from_file_location("functional_programs", Path(__file__).with_name("programs.py"))
@@ -74,6 +76,12 @@ def test_batches() -> None:
     assert list(rg.vmap(rg.grad(programs.newton, "x"))(xs)) == [rg.grad(programs.newton, "x")(x) for x in xs]
 
 
+@rg.functional
+def curve(x: rg.fixed):
+    """x³"""
+    return x * x * x
+
+
 @rg.reversible
 def twice(y: rg.fixed, x: rg.fixed):
     programs.newton(x, y)
@@ -85,6 +93,23 @@ def test_calls_of_reversible_functions() -> None:
     assert abs(twice(0.0, 9.0).y - 6.0) < 1e-8
     assert (~twice)(*twice(0.5, 9.0)).y == 0.5
     assert abs(rg.grad(twice, "x")(0.0, 9.0) - 1 / 3) < 1e-6
+
+
+def test_help_and_pickles() -> None:
+    f = pickle.loads(pickle.dumps(curve.with_options(level=0)))
+    assert (f(2.0), f.options.level, type(f)) == (8.0, 0, type(curve))
+    assert "out += curve" in (curve.__doc__ or "")
+
+
+def test_the_command_line_differentiates_the_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cubes.py").write_text(
+        "import retrograd as rg\n@rg.functional\ndef cube(x: rg.fixed):\n    return x ** 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["grad", "cubes.py:cube", "2.0"]) == 0
+    assert "∂out/∂x = 12.0" in capsys.readouterr().out
 
 
 def counted(f: Any, *args: Any) -> tuple[int, int]:
