@@ -113,7 +113,7 @@ class LetRec:
 
 
 @dataclass(eq=False, frozen=True)
-class Branch:
+class Conditional:
     test: Core
     then: Core
     orelse: Core
@@ -222,7 +222,7 @@ class Refusal:
 
 
 Core = (
-    Number | Ref | Lambda | Global | Operator | Apply | Let | LetRec | Branch | Operation | Record | Item | Build | Cast
+    Number | Ref | Lambda | Global | Operator | Apply | Let | LetRec | Conditional | Operation | Record | Item | Build | Cast
     | Match | Element | Length | Total | Refusal
 )  # fmt: skip
 
@@ -238,7 +238,7 @@ def children(e: Core) -> tuple[Core, ...]:
             return (value, body)
         case LetRec(functions, body):
             return (*(f for _, f in functions), body)
-        case Branch(test, then, orelse):
+        case Conditional(test, then, orelse):
             return (test, then, orelse)
         case Operation(_, args) | Record(args) | Build(_, args):
             return args

@@ -229,7 +229,7 @@ class Inference:
                 return self.type_of(body, {**env, binding: self.type_of(value, env)})
             case core.LetRec(functions, body):
                 return self.type_of(body, {**env, **{b: self.closure(f, env) for b, f in functions}})
-            case core.Branch(test, then, orelse, at):
+            case core.Conditional(test, then, orelse, at):
                 self.condition(self.type_of(test, env), test.at)
                 return self._join(self.type_of(then, env), self.type_of(orelse, env), at)
             case core.Operation():

@@ -59,7 +59,7 @@ class Lowering:
                 return self.value(rest, {**env, binding: self.body.named(self.value(value, env), binding.name)})
             case core.LetRec(functions, rest):
                 return self.value(rest, env | _closures(functions, env))
-            case core.Branch():
+            case core.Conditional():
                 return self._branch(e, env)
             case core.Operation("unpack"):
                 return Value(INT, (const(0, Kind.INT),))
@@ -197,7 +197,7 @@ class Lowering:
                 self.into(rest, {**env, binding: self.body.named(self.value(value, env), binding.name)}, targets, t)
             case core.LetRec(functions, rest):
                 self.into(rest, env | _closures(functions, env), targets, t)
-            case core.Branch(test, then, orelse) if not (isinstance(t, Word) and _is_simple(e)):
+            case core.Conditional(test, then, orelse) if not (isinstance(t, Word) and _is_simple(e)):
                 condition = self.arithmetic.truth(self._scalar(self.value(test, env)))
                 self.body.branch(
                     condition, lambda: self.into(then, env, targets, t), lambda: self.into(orelse, env, targets, t)
@@ -218,7 +218,7 @@ class Lowering:
             case _:
                 self.body.add(targets, self.converted(self.value(e, env), t, e.at).words)
 
-    def _branch(self, e: core.Branch, env: Env) -> Value:
+    def _branch(self, e: core.Conditional, env: Env) -> Value:
         t = self._type_of(e, env)
         if not (isinstance(t, Word) and _is_simple(e.then) and _is_simple(e.orelse)):
             return self.body.new(t, lambda targets: self.into(e, env, targets, t))
@@ -339,7 +339,7 @@ def _is_simple(e: core.Core) -> bool:
             return True
         case core.Operation(op, args):
             return op != "unpack" and all(map(_is_simple, args))
-        case core.Branch(test, then, orelse):
+        case core.Conditional(test, then, orelse):
             return _is_simple(test) and _is_simple(then) and _is_simple(orelse)
         case core.Item(value):
             return _is_simple(value)

@@ -189,7 +189,7 @@ class Reader:
         test = self.expression(node.test, scope)
 
         def made(then: core.Core, orelse: core.Core) -> core.Core:
-            return core.Branch(test, then, orelse, self.at(node))
+            return core.Conditional(test, then, orelse, self.at(node))
 
         return self._paths([(node.body, scope), (node.orelse, scope)], made, rest, scope, node)
 
@@ -303,15 +303,15 @@ class Reader:
                 for value in reversed(values[:-1]):
                     test = self.expression(value, scope)
                     if isinstance(op, ast.And):
-                        made = core.Branch(test, made, core.Number(False, self.at(node)), self.at(node))
+                        made = core.Conditional(test, made, core.Number(False, self.at(node)), self.at(node))
                     else:
-                        made = core.Branch(test, core.Number(True, self.at(node)), made, self.at(node))
+                        made = core.Conditional(test, core.Number(True, self.at(node)), made, self.at(node))
                 return made
             case ast.Compare(left=x, ops=ops, comparators=others):
                 return self._comparison([x, *others], ops, scope, node)
             case ast.IfExp(test=test, body=x, orelse=y):
                 parts = (self.expression(e, scope) for e in (test, x, y))
-                return core.Branch(next(parts), next(parts), next(parts), self.at(node))
+                return core.Conditional(next(parts), next(parts), next(parts), self.at(node))
             case ast.Lambda(args=args, body=body):
                 return self._lambda("lambda", args, node, scope, value=body)
             case ast.Tuple(elts=items):
@@ -408,7 +408,7 @@ class Reader:
         inner = {**scope, " operand": middle}
         again = ast.copy_location(ast.Name(" operand", ast.Load()), values[1])
         others = self._comparison([again, *values[2:]], ops[1:], inner, at)
-        made = core.Branch(first, others, core.Number(False, self.at(at)), self.at(at))
+        made = core.Conditional(first, others, core.Number(False, self.at(at)), self.at(at))
         return core.Let(middle, self.expression(values[1], scope), made, self.at(at))
 
     def _subscript(self, value: ast.expr, index: ast.expr, scope: Scope, at: ast.AST) -> core.Core:
@@ -465,7 +465,7 @@ class Reader:
         if len(args) != wanted:
             self.fail("RG0715", f"`{name}` takes {wanted} argument{'s' * (wanted > 1)}, and is given {len(args)}", at)
         if name == "select":
-            return core.Branch(args[0], args[1], args[2], self.at(at))
+            return core.Conditional(args[0], args[1], args[2], self.at(at))
         return core.Operation(name, args, self.at(at))
 
     def _total(self, node: ast.GeneratorExp, scope: Scope) -> core.Core:
