@@ -26,6 +26,11 @@ def square(y: fixed, x: fixed):
     y += x * x
 
 
+@rg.functional
+def squared(x: fixed):
+    return x * x
+
+
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
     before = functions._default_format
@@ -59,6 +64,8 @@ def made_with(format: Any) -> Any:
 CALLS: dict[str, Callable[[Any], Any]] = {
     "use_format": by_default,
     "reversible": made_with,
+    "functional": lambda w: rg.functional(format=w)(squared.fn)(0.1),
+    "Functional": lambda w: squared.with_options(format=w)(0.1),
     "Reversible": lambda w: square.with_options(format=w)(0.0, 0.1),
     "run": lambda w: rg.run(square, 0.0, 0.1, format=w).words,
     "run_batch": lambda w: rg.run_batch(square, np.zeros(2), [0.1, 0.3], format=w).matrix.tolist(),

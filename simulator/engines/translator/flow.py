@@ -141,7 +141,8 @@ class Flow:
             for ghost in (pair, pair.reflected(n)):
                 if is_mirror(self.code, ghost, table) and not self.refusal(ghost):
                     self.ghosts.append(ghost)
-        self.ghosts.sort(key=lambda g: g.end - g.start)
+        # A compute block may hold a skipped block, or be one: the pair of that has its counters first.
+        self.ghosts.sort(key=lambda g: (g.end - g.start, g.start))
 
     def refusal(self, ghost: Mirror) -> str:
         """Why the uncompute block of a pair must be executed; empty where it may be skipped."""

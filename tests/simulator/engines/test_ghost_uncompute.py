@@ -340,6 +340,32 @@ def test_conditions_are_checked_at_run_time(
         both.run()
 
 
+#: a block and its inverse in turns, in a branch: each uncompute block is the compute block of the next pair
+CHAIN = """
+        .data
+out:    .word 0, 0, 0, 0
+        .text
+        start
+        add r1, 5
+        add r2, 3
+{blocks}
+        finish
+"""
+COMPUTE = "a{k}: goto.ne r8, r0, b{k}\n st.add [r0 + 3], r1\n sub r2, r1\nb{k}: from.ne r8, r0, a{k}\n"
+UNCOMPUTE = "a{k}: goto.ne r8, r0, b{k}\n add r2, r1\n st.sub [r0 + 3], r1\nb{k}: from.ne r8, r0, a{k}\n"
+
+
+def test_uncompute_blocks_that_are_compute_blocks(lockstep: Any, translated: Make) -> None:
+    """Steps and counts of a chain of pairs, in both directions: each skipped block counts what the first block executed."""
+    blocks = "".join(block.format(k=k) + f"add r{k + 4}, 1\n" for k, block in enumerate([COMPUTE, UNCOMPUTE] * 2))
+    program = rg.assemble(CHAIN.format(blocks=blocks))
+    pairs = ghosts(program)
+    assert sum(x.undo == y.start for x in pairs for y in pairs) == 2
+    both = lockstep(translated, program)
+    both.run()
+    both.run_back()
+
+
 @pytest.mark.usefixtures("careless")
 def test_words_that_the_body_changes_are_noticed(lockstep: Any, translated: Make, not_given_up: set[Any]) -> None:
     program = rg.assemble(USED.format(before="", inside="", body="st.add [r0 + 1], r4"))
