@@ -12,7 +12,17 @@ from retrograd.compiler.frontends.functional.data_classes import type_of
 from retrograd.compiler.frontends.functional.inference import Inference
 from retrograd.compiler.frontends.functional.program import Program
 from retrograd.compiler.frontends.functional.reader import Reader
-from retrograd.compiler.frontends.functional.types import FIXED, Array, Closure, Function, Tuple, Type, Word, named
+from retrograd.compiler.frontends.functional.types import (
+    FIXED,
+    Array,
+    Closure,
+    Function,
+    Nothing,
+    Tuple,
+    Type,
+    Word,
+    named,
+)
 from retrograd.compiler.frontends.functional.values import Value
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures
@@ -77,6 +87,9 @@ class FunctionalSource(SourceFunction):
     def result_parameters(self) -> tuple[Parameter, ...]:
         """The parameters to which the result is added. They begin as zeros unless they are given."""
         words = _words(self.result_type)
+        if isinstance(self.result_type, Nothing):
+            hint = "One path gives a value without a call of the function itself."
+            fail("RG0719", f"`{self.__name__}` calls itself on every path", self.source, self.tree, hint)
         if words is None:
             hint = "Its result is a number, or a tuple of numbers: take other values apart inside."
             fail("RG0703", f"`{self.__name__}` gives {named(self.result_type)}", self.source, self.tree, hint)

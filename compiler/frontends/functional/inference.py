@@ -166,6 +166,10 @@ class Inference:
         given = args[:-1] if code.mode != "grad" else args
         if code.mode != "grad" and len(args) != 2:
             self.fail("RG0715", f"`{code.mode}(f)` takes a value and a direction", at)
+        if not given:
+            self.fail(
+                "RG0715", f"`{code.mode}(f)` of a function without arguments", at, "Differentiate by an argument."
+            )
         value = self.apply(f, given, at)
         if isinstance(value, Nothing):
             return NOTHING
