@@ -356,7 +356,7 @@ UNCOMPUTE = "a{k}: goto.ne r8, r0, b{k}\n add r2, r1\n st.sub [r0 + 3], r1\nb{k}
 
 
 def test_uncompute_blocks_that_are_compute_blocks(lockstep: Any, translated: Make) -> None:
-    """Steps and counts of a chain of pairs, in both directions: each skipped block counts what the first block executed."""
+    """Steps and counts of a chain of pairs, in both directions: a skipped block counts the steps of the first block."""
     blocks = "".join(block.format(k=k) + f"add r{k + 4}, 1\n" for k, block in enumerate([COMPUTE, UNCOMPUTE] * 2))
     program = rg.assemble(CHAIN.format(blocks=blocks))
     pairs = ghosts(program)
