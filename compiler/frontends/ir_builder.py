@@ -76,7 +76,7 @@ class IRBuilder:
         places: set[Var | Region] = set()
         for e in expressions:
             places |= variables(e)
-            places |= {a.region for a in loads(e)}
+            places |= {a.region for a, _ in loads(e)}
         return {p: self.versions[p] for p in places}
 
     def effects(self, block: Block) -> AccessSets:

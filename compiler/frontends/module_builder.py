@@ -52,6 +52,8 @@ class ModuleBuilder:
         #: file → its lines
         self.files: dict[str, Sequence[str]] = {}
         self.host_blocks: list[HostBlock] = []
+        #: calls in expressions that add to the target of an update, by analysis or by assumption
+        self.calls_in_place = 0
         #: place of the first condition of a branch or loop → (condition before it, condition after it)
         self.conditions: dict[Span, tuple[Condition, Condition]] = {}
         #: place of a branch or loop → its condition or bounds, in words

@@ -40,6 +40,8 @@ class Specialisation:
     refuse: Refuse
     #: indices of the parameters that it may change; an assumption while it is being lowered
     written: frozenset[int] = frozenset()
+    #: whether it is assumed to use these in sums only, while it is being lowered
+    adds: bool = True
     recursive: bool = False
     called_itself: bool = False
     procedure: Procedure | None = None
@@ -78,12 +80,20 @@ class Parameters(NamedTuple):
     names: dict[str, Value]
 
     def declaration(
-        self, name: str, written: frozenset[int], recursive: bool = False, span: Span | None = None
+        self,
+        name: str,
+        written: frozenset[int],
+        recursive: bool = False,
+        span: Span | None = None,
+        adds: bool = False,
     ) -> Procedure:
-        """A procedure with the effects that calls of it have, and without its body."""
+        """A procedure with the effects that calls of it have, and without its body. `adds`: it changes numbers by sums only."""
         touched: list[Node] = []
         for i, (var, region) in enumerate(zip(self.variables, self.regions, strict=True)):
-            if region is not None:
+            if region is None:
+                if i in written and not adds:
+                    touched.append(Op(TABLE["mov.xor"], var, ZERO))
+            else:
                 touched.append(Op(TABLE["ld.xor"], Var("t"), var, region=region))
                 if i in written:
                     touched.append(Op(TABLE["st.xor"], None, var, ZERO, region=region))

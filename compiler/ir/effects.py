@@ -8,12 +8,12 @@ Source: Bernstein's conditions (A. J. Bernstein, Analysis of programs for parall
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.opcode_facts import facts, operand
-from retrograd.compiler.ir.traversal import bodies
+from retrograd.compiler.ir.traversal import bodies, operands_of, walk
 
 #: a stretch of memory by its name; None is any memory
 Memory = ir.Region | None
@@ -275,3 +275,30 @@ def constant_regions(module: ir.Module, accesses: AccessAnalysis) -> frozenset[i
     """The arrays with data that nothing writes."""
     stored = union(accesses.block(block) for block in bodies(module)).stores
     return frozenset() if None in stored else frozenset(r for r in module.regions if r.data and r not in stored)
+
+
+def only_adds(
+    procedures: Mapping[str, ir.Procedure], name: str, index: int, open_calls: frozenset[tuple[str, int]] = frozenset()
+) -> bool:
+    """Whether a procedure uses one of its parameters in sums only, so that it gives y + s wherever it gives 0 + s.
+
+    A recursive call (`open_calls`) does so if the rest of the procedure does.
+    """
+    procedure = procedures[name]
+    var = procedure.params[index]
+    around = open_calls | {(name, index)}
+    for node in walk(procedure.body):
+        places = operands_of(node)
+        if var not in places:
+            continue
+        match node:
+            case ir.Op(opcode, d) if d is var and places.count(var) == 1:
+                if not facts(opcode).updates or opcode.name.rpartition(".")[2] not in ("add", "sub"):
+                    return False
+            case ir.Call(callee) if places.count(var) == 1:
+                passed = callee, places.index(var)
+                if passed not in around and not only_adds(procedures, *passed, around):
+                    return False
+            case _:
+                return False
+    return True

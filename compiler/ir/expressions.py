@@ -28,6 +28,8 @@ class E:
     | apply | one or two | the name of a function in the instruction table |
     | product, quotient | x, y | (of lognums) |
     | power | x, n | (n an int; x an int or a fixed) |
+    | call | arguments | (invocation, the number of the result) |
+    | view | those of the address | the address and the number of words: an array passed to a call |
     | choose | condition, x, y | |
     | total | body | the index variables and their ranges: Σ body over all of them |
     """
@@ -96,6 +98,23 @@ class Address(NamedTuple):
         return self.offset - other.offset
 
 
+class Invocation(NamedTuple):
+    """A call of a procedure that changes its results only, each of which is zero before the call.
+
+    `parameters`: for each parameter the number of an argument, or ~r for the result number r. `accumulates`: the only result is
+    a sum, to which the procedure adds, so that it need not be zero.
+    """
+
+    procedure: str
+    parameters: tuple[int, ...]
+    results: tuple[Kind, ...]
+    accumulates: bool
+
+    def values(self, arguments: tuple[E, ...]) -> tuple[E, ...]:
+        """The result, or each of the results."""
+        return tuple(E("call", kind, arguments, (self, r)) for r, kind in enumerate(self.results))
+
+
 def const(word: int, kind: Kind) -> E:
     """A constant by its word, which for an int is the signed number itself."""
     return E("const", kind, (), word)
@@ -113,6 +132,11 @@ def read(var: Var) -> E:
 
 def load(address: Address, kind: Kind) -> E:
     return E("load", kind, tuple(e for e, _ in address.terms), address)
+
+
+def view(address: Address, words: int) -> E:
+    """The words from an address on, as an argument of a call."""
+    return E("view", Kind.ADDRESS, tuple(e for e, _ in address.terms), (address, words))
 
 
 def apply(name: str, kind: Kind, *args: E) -> E:
@@ -198,8 +222,15 @@ def walk(e: E) -> Iterator[E]:
         seen.add(id(node))
         yield node
         stack.extend(node.args)
-        if node.op == "load":
-            stack.extend(check.value for check in node.param.checks)
+        at = _address(node)
+        if at is not None:
+            stack.extend(check.value for check in at.checks)
+
+
+def _address(e: E) -> Address | None:
+    """The address of the words that the node itself reads."""
+    found: Address | None = e.param if e.op == "load" else e.param[0] if e.op == "view" else None
+    return found
 
 
 def variables(e: E) -> set[Var]:
@@ -208,21 +239,21 @@ def variables(e: E) -> set[Var]:
     for node in walk(e):
         if node.op == "read":
             out.add(node.param)
-        elif node.op == "load" and node.param.base is not None:
-            out.add(node.param.base)
+        elif (at := _address(node)) is not None and at.base is not None:
+            out.add(at.base)
     return out
 
 
-def loads(e: E) -> list[Address]:
-    """The memory words that the expression reads."""
-    return [node.param for node in walk(e) if node.op == "load"]
+def loads(e: E) -> list[tuple[Address, int]]:
+    """The memory that the expression reads: addresses, and the number of words at each."""
+    return [(node.param, 1) if node.op == "load" else node.param for node in walk(e) if node.op in ("load", "view")]
 
 
 def lazy(e: E) -> bool:
     """Whether computing it may trap or is expensive, so that it must not be computed where its value is not used."""
     return any(
         (node.op == "load" and node.param.checks)
-        or node.op in ("total", "choose", "power")
+        or node.op in ("total", "choose", "power", "call")
         or (node.op == "apply" and node.param not in ("slt", "sltu", "seq", "and", "or", "min", "max", "abs", "mul"))
         for node in walk(e)
     )

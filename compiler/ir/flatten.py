@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.expressions import Address, E, variables
+from retrograd.compiler.ir.expressions import Address, E, Invocation, variables
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
@@ -68,6 +68,8 @@ class Temporaries:
             var: ir.Var = e.param
             return var
         found = self._find(e)
+        if found is None and e.op == "call":
+            found = self._results(e)
         if found is None:
             t = self.fresh(_name(e), e.kind)
             self.into(self.compute, t, _set(e.kind), e, fresh=True)
@@ -195,6 +197,8 @@ class Temporaries:
                 out.append(self.op(e.param, update, d, *operands))
             case "power" if update in ("add", "sub"):
                 self._power(out, d, update, e)
+            case "call" if self._in_place(e, update, fresh):
+                self._call(out, (d,), e, update == "sub")
             case "choose":
                 self._choose(out, d, update, e, fresh)
             case "total":
@@ -209,6 +213,30 @@ class Temporaries:
             self.compute.append(ir.Check(ir.Test("ge", exponent, ir.ZERO), "RG0810", message, self.span))
         procedure = self.power(e.kind, self.span)
         out.append(ir.Call(procedure, (d, base, exponent), (), update == "sub", self.span))
+
+    @staticmethod
+    def _in_place(e: E, update: str, fresh: bool) -> bool:
+        """Whether the procedure can work on the variable itself: it is the zero that a result begins with, or a sum."""
+        invocation: Invocation = e.param[0]
+        if len(invocation.results) != 1:
+            return False
+        return (fresh and update != "sub") or (invocation.accumulates and update in ("add", "sub"))
+
+    def _results(self, e: E) -> ir.Var:
+        """The results of a call, as temporaries; that of e itself."""
+        invocation: Invocation = e.param[0]
+        out = tuple(self.fresh("t", kind) for kind in invocation.results)
+        self._call(self.compute, out, e, False)
+        self._known.update(zip(invocation.values(e.args), out, strict=True))
+        result: int = e.param[1]
+        return out[result]
+
+    def _call(self, out: list[ir.Node], results: tuple[ir.Var, ...], e: E, backward: bool) -> None:
+        invocation: Invocation = e.param[0]
+        given = [self.location(x.param[0]) if x.op == "view" else self.operand(x) for x in e.args]
+        regions = [e.args[i].param[0].region for i in invocation.parameters if i >= 0 and e.args[i].op == "view"]
+        operands = tuple(given[i] if i >= 0 else results[~i] for i in invocation.parameters)
+        out.append(ir.Call(invocation.procedure, operands, tuple(regions), backward, self.span))
 
     def _choose(self, out: list[ir.Node], d: ir.Var, update: str, e: E, fresh: bool) -> None:
         test = self.test(e.args[0])
@@ -253,7 +281,7 @@ class Temporaries:
         if all(invariant):
             return True
         for x, fixed in zip(e.args, invariant, strict=True):
-            if fixed and x.op not in ("const", "read", "add", "sub", "neg", "not"):
+            if fixed and x.op not in ("const", "read", "add", "sub", "neg", "not", "view"):
                 self.operand(x)
         return False
 
@@ -272,6 +300,8 @@ class Temporaries:
                 self.into(out, d, update if e.op == "product" else OPPOSITE[update], e.args[1])
             case "apply":
                 out.append(self.op(e.param, update, d, *(self.operand(x) for x in e.args)))
+            case "call" if self._in_place(e, update, fresh and update == "mul"):
+                self._call(out, (d,), e, False)
             case "choose":
                 self._choose(out, d, update, e, fresh)
             case _:

@@ -17,7 +17,9 @@ from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.arguments import Arguments
 from retrograd.compiler.frontends.python.expressions.calls import CallValues
+from retrograd.compiler.frontends.python.expressions.function_values import FunctionValues, Specialise
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.names import Names
@@ -28,7 +30,7 @@ from retrograd.compiler.frontends.python.statements.assignments import Assignmen
 from retrograd.compiler.frontends.python.statements.bijections import Bijections
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.branches import Branches
-from retrograd.compiler.frontends.python.statements.calls import Calls, Specialise
+from retrograd.compiler.frontends.python.statements.calls import Calls
 from retrograd.compiler.frontends.python.statements.expression_statements import ExpressionStatements
 from retrograd.compiler.frontends.python.statements.host_blocks import HostBlocks
 from retrograd.compiler.frontends.python.statements.iterables import Iterables
@@ -60,6 +62,8 @@ class FunctionLowering:
         owned = OwnedLocals(builder, scope, errors.fail)
 
         self.expressions = expressions = ExpressionLowering(captures, builder, owned, errors)
+        arguments = Arguments(errors, expressions)
+        values = FunctionValues(errors, arguments, builder, specialise)
         names, operators = Names(errors, expressions, scope, function), Operators(errors, expressions)
         expressions.lowerings = {
             ast.Constant: lambda node: Constant(node.value),
@@ -73,7 +77,7 @@ class FunctionLowering:
             ast.Tuple: operators.sequence,
             ast.List: operators.sequence,
             ast.Subscript: Indexing(errors, expressions, builder).lower,
-            ast.Call: CallValues(errors, expressions, builder).lower,
+            ast.Call: CallValues(errors, expressions, builder, values).lower,
         }
 
         blocks = Blocks(errors, builder, scope, owned)
@@ -89,7 +93,7 @@ class FunctionLowering:
         loops = Loops(errors, expressions, builder, scope, blocks, iterables, assignments, self.lower)
         host_blocks = HostBlocks(errors, function, builder, scope)
         routines = Routines(errors, expressions, builder, scope, owned, blocks, host_blocks, self.lower)
-        calls = Calls(errors, expressions, builder, locations, blocks, specialise)
+        calls = Calls(errors, arguments, builder, locations, blocks, specialise)
         standalone = ExpressionStatements(errors, expressions, scope, calls, bijections, assignments, routines)
         self.statements: dict[type[ast.stmt], Callable[[Any], None]] = {
             ast.Pass: lambda _: None,

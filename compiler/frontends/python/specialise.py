@@ -22,6 +22,7 @@ from retrograd.compiler.frontends.specialisation import (
     Specialisation,
     parameters_of,
 )
+from retrograd.compiler.ir.effects import only_adds
 from retrograd.compiler.ir.statements import Procedure
 from retrograd.compiler.language.shapes import Shape
 
@@ -93,9 +94,9 @@ class Specialiser:
         module.files.setdefault(function.source.file, function.source.lines)
         known, before = set(self._known), module.checkpoint()
         while True:
-            made.called_itself = False
+            made.called_itself, in_place = False, module.calls_in_place
             parameters = parameters_of([p.name for p in function.parameters], made.shapes)
-            module.procedures[made.name] = parameters.declaration(made.name, made.written, True)
+            module.procedures[made.name] = parameters.declaration(made.name, made.written, True, adds=made.adds)
             lowering = FunctionLowering(function, module, self.captures, self.specialise, made.recursive)
             lowering.scope.names.update(parameters.names)
             body = lowering.body()
@@ -104,8 +105,15 @@ class Specialiser:
                 for var, region in zip(parameters.variables, parameters.regions, strict=True)
             ]
             written = frozenset(i for i, place in enumerate(places) if place in lowering.builder.written)
-            if (made.recursive and written <= made.written) or not made.called_itself:
+            body_known = not made.called_itself or (made.recursive and written <= made.written)
+            if body_known and not (made.called_itself and made.adds and module.calls_in_place > in_place):
                 break
+            if body_known:
+                module.procedures[made.name] = parameters.procedure(made.name, body, made.written, True, None)
+                scalars = [i for i in written if parameters.regions[i] is None]
+                if all(only_adds(module.procedures, made.name, i) for i in scalars):
+                    break
+                made.adds = False
             # Calls in the body were checked against an assumption that does not hold: once more, with a weaker one.
             made.written |= written
             made.recursive = True

@@ -8,7 +8,7 @@ def square(y: fixed, x: fixed):
 
 @reversible
 def f(y: fixed, x: fixed):
-    y += square(x)
+    y += square(y, x)
 
 
 f(0.0, 1.0)

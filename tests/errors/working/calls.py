@@ -14,6 +14,7 @@ def f(y: fixed, x: fixed, a: Array[fixed]):
     ~add(y, a[0], scale=1)
     add.each(a, x)
     rg.swap(y, a[2])
+    y += add(x) * add(a[1], scale=3)
 
 
 ARGUMENTS = [(1.0, 2.0, [1.0, 2.0, 3.0])]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from retrograd.isa.words import Format
 
-from .values import Callee, Cell, Lazy, Many, Pile, Record, Scalar, Stack, Struct, View, array, make
+from .values import Callee, Cell, Lazy, Many, Pile, Record, Scalar, Stack, Struct, View, array, cells, make
 from .words import BOOL, INT, Arithmetic, Number, Trapped, Word
 
 _OPERATORS: dict[type[ast.AST], str] = {
@@ -247,6 +247,8 @@ class Evaluator:
                 return len(self.value(node.args[0]).items)
             case ast.Name("abs" | "min" | "max" as name) | ast.Attribute(ast.Name("rg"), name):
                 pass
+            case ast.Name(name) if name in self.functions:
+                return self._value_of_call(self.functions[name], node)
             case ast.Name(name) if name in _KINDS:
                 return self.each(lambda x: self.a.converted(name, x), self.value(node.args[0]))
             case ast.Name(name):
@@ -264,6 +266,25 @@ class Evaluator:
                 total = self.a.binary("+", total, x if x.kind != BOOL else Word(x.word, INT))
             return total if name == "sum" else self.a.binary("/", total, float(items.size))
         return self.each(lambda *x: self.a.function(name, x), *values)
+
+    def _value_of_call(self, tree: ast.FunctionDef, node: ast.Call) -> Number:
+        """The result, the first parameter, that the function makes from zero."""
+        result, *others = tree.args.args
+        assert isinstance(result.annotation, ast.Name)
+        given = [self.value(a) for a in node.args]
+        named = {k.arg: self.value(k.value) for k in node.keywords}
+        given += [named[p.arg] for p in others[len(given) :]]
+        # A call may read all of its arguments: an update that changes one of them is none.
+        args = [self.number(v) if isinstance(v, Cell) else v for v in given]
+        for seen in self._readings:
+            seen.update(cell for value in args for cell in cells(value))
+        out = Cell(0, result.annotation.id)
+        self.call(Callee(tree), [out, *args])
+        return Word(out.word, out.kind)
+
+    def call(self, callee: Callee, args: Sequence[Any]) -> None:
+        """Run a function on values."""
+        raise NotImplementedError
 
     def iteration(self, node: ast.expr) -> list[Any]:
         """What a loop goes through, in order."""

@@ -93,6 +93,10 @@ class Expressions(Writer):
         found = [v for v in self.readable(kind) if v.range is None or v.range[0] != v.range[1]]
         return self.element(self.pick(found), kind)[0] if found else None
 
+    def call_value(self, kind: str) -> str | None:
+        """The value of a call of a function that changes its result only."""
+        raise NotImplementedError
+
     def small_int(self, low: int, high: int) -> str:
         """An int from low to high, whose bounds the compiler sees."""
         inner = self.integer(1 if self.chance(0.2) else 0)
@@ -100,6 +104,9 @@ class Expressions(Writer):
         return text if low == 0 else f"{text} + {low}"
 
     def integer(self, depth: int = 2) -> str:
+        called = self.call_value("int") if depth > 0 and self.chance(0.15) else None
+        if called is not None:
+            return called
         if depth <= 0 or self.chance(0.15):
             if self.constants and self.chance(0.08):
                 name, values = self.pick(list(self.constants.items()))
@@ -185,6 +192,9 @@ class Expressions(Writer):
         return self.pick(("0.5", "1.25", "-2.0", "3.0", "0.1", "-0.75", "1e-3"))
 
     def fixed(self, depth: int = 2) -> str:
+        called = self.call_value("fixed") if depth > 0 and self.chance(0.15) else None
+        if called is not None:
+            return called
         if depth <= 0 or self.chance(0.15):
             if self.chance(0.15):
                 return f"fixed({self.small_int(-2, 3)})" if self.chance(0.5) else f"({self.small_int(-2, 3)})"
@@ -238,6 +248,9 @@ class Expressions(Writer):
         )
 
     def truth(self, depth: int = 1) -> str:
+        called = self.call_value("bool") if depth > 0 and self.chance(0.15) else None
+        if called is not None:
+            return called
         if depth <= 0 or self.chance(0.15):
             return self._leaf("bool", lambda: f"{self._leaf('int', lambda: '1')} < 3")
         relation = self.pick(("<", "<=", ">", ">=", "==", "!="))

@@ -48,6 +48,7 @@ class _Program(Locals):
         self.piles = 0.3 if theme == self.stack else 0.05
         kinds = [self.function] * self.rng.randint(0, 2)
         kinds += [self.recursion] * self.chance(0.2)
+        kinds += [self.valued_function] * self.chance(0.4)
         self.rng.shuffle(kinds)
         kinds += [self.step, self.higher_order] * self.chance(0.25)
         for write in kinds:
@@ -163,6 +164,17 @@ class _Program(Locals):
         parameters = self.parameters(self.rng.randint(1, 3))
         lines, signature = self.written(self.name("f"), parameters, self.rng.randint(1, 3))
         self.signatures.append(signature)
+        return lines
+
+    def valued_function(self) -> Lines:
+        """A function that changes its first parameter only, so that its calls have a value."""
+        kind = self.pick(("int", "int", "fixed", "bool"))
+        result = Parameter("out", Scalar(kind))
+        given = [p for p in self.parameters(self.rng.randint(1, 2)) if not isinstance(p.type, Pile)]
+        parameters = [result, *(replace(p, role="given") for p in given)]
+        before = [f"out {'^=' if kind == 'bool' else '+='} 1"] if self.chance(0.5) else []
+        lines, signature = self.written(self.name("v"), parameters, self.rng.randint(1, 2), before=before)
+        self.valued.append(signature)
         return lines
 
     def step(self) -> Lines:

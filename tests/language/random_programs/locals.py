@@ -39,6 +39,9 @@ class Locals(Statements):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.signatures: list[Signature] = []
+        #: functions whose calls have a value
+        self.valued: list[Signature] = []
+        self._calling = False
         self.records: list[Record] = []
         self.deepest[self.routine] = 2
         self.statements |= {
@@ -311,6 +314,24 @@ class Locals(Statements):
         cut = len(args) if self.chance(0.8) or s.name == PASSED else self.rng.randrange(len(args))
         given = [*args[:cut], *(f"{n}={a}" for n, a in zip(names[cut:], args[cut:], strict=True))]
         return f"{prefix}{s.name}({', '.join(given)})"
+
+    def call_value(self, kind: str) -> str | None:
+        """`f(…)` without the result, which is f's first parameter."""
+        fitting = [s for s in self.valued if s.parameters[0].type == Scalar(kind)]
+        # A call within a call would be computed again at each level.
+        if not fitting or self._calling:
+            return None
+        s = self.pick(fitting)
+        self._calling = True
+        args = [self._argument_value(p, None) for p in s.parameters[1:]]
+        self._calling = False
+        if None in args:
+            return None
+        self.cost += 2 * self.times * s.cost
+        names = [p.name for p in s.parameters[1:]]
+        cut = len(args) if self.chance(0.8) else self.rng.randrange(len(args))
+        given = [*args[:cut], *(f"{n}={a}" for n, a in zip(names[cut:], args[cut:], strict=True))]
+        return f"{s.name}({', '.join(map(str, given))})"
 
     def _arguments(self, s: Signature, depth: str | None) -> list[str] | None:
         out: dict[str, str] = {}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.function_values import FunctionValues
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, const, read
@@ -48,15 +49,12 @@ class CallValues:
     errors: Errors
     expressions: ExpressionLowering
     builder: IRBuilder
+    functions: FunctionValues
 
     def lower(self, node: ast.Call) -> Value:
         f = self.expressions.value(node.func)
         if isinstance(f, FunctionValue):
-            name = f.function.__name__
-            given = ", ".join(ast.unparse(a) for a in node.args)
-            hint = f"call it on a line of its own, with a variable for what it changes: `t = 0.0`, then `{name}(t, {given})`"
-            message = f"the call of `{name}` stands inside an expression, and has no value: it changes its arguments"
-            self.errors.fail("RG0701", message, node, hint)
+            return self.functions.lower(f, node)
         if not isinstance(f, Constant):
             self.errors.fail("RG0703", f"{describe(f)} cannot be called", node)
         callee = f.value

@@ -200,7 +200,7 @@ def refuse_else(errors: Errors, node: ast.For | ast.While) -> None:
 
 def loads_clobbered(e: E, changes: AccessSets) -> bool:
     """Whether an expression loads from an array that statements change."""
-    regions = {a.region for a in loads(e)}
+    regions = {a.region for a, _ in loads(e)}
     return bool(regions) and (None in changes.stores or not regions.isdisjoint(changes.stores))
 
 

@@ -8,60 +8,31 @@ not change.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
-from retrograd.compiler.frontends.python.captures import static_key
 from retrograd.compiler.frontends.python.diagnostics import Errors
-from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
+from retrograd.compiler.frontends.python.expressions.arguments import Arguments, Bound, Leaf, extent
+from retrograd.compiler.frontends.python.expressions.function_values import Specialise
+from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.iterables import first_axis
 from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.specialisation import Refuse, Specialisation
+from retrograd.compiler.frontends.specialisation import Specialisation
 from retrograd.compiler.ir.expressions import Address, E, loads
 from retrograd.compiler.ir.flatten import Temporaries
-from retrograd.compiler.ir.statements import Call, Kind, Operand, Region, Var
-from retrograd.compiler.language.arithmetic import number_kind
-from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
-from retrograd.compiler.language.types import (
-    ArrayAnnotation,
-    ScalarType,
-    StackAnnotation,
-    element_of,
-    mismatch,
-    scalar_of,
-    static,
-    struct_of,
-)
+from retrograd.compiler.ir.statements import Call, Operand, Region, Var
+from retrograd.compiler.language.shapes import Shape
 from retrograd.compiler.language.values import (
     ArrayView,
-    Constant,
     FunctionValue,
     Lazy,
     Scalar,
     StackValue,
-    StructValue,
-    Value,
-    describe,
 )
-from retrograd.isa.diagnostics import nearest
-
-#: (function, shapes of its arguments, raises errors at the call) → the function for these shapes
-Specialise = Callable[[SourceFunction, tuple[Shape, ...], Refuse | None], Specialisation]
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """An argument for one parameter of a procedure. `name`: of the parameter."""
-
-    value: Scalar | ArrayView | StackValue
-    where: ast.AST
-    name: str
 
 
 @dataclass(eq=False)
@@ -69,7 +40,7 @@ class Calls:
     """Lowers calls of reversible functions."""
 
     errors: Errors
-    expressions: ExpressionLowering
+    arguments: Arguments
     builder: IRBuilder
     locations: Locations
     blocks: Blocks
@@ -77,47 +48,11 @@ class Calls:
 
     def lower(self, f: FunctionValue, backward: bool, call: ast.Call) -> None:
         """`f(x, y)`, or `~f(x, y)` where backward."""
-        self._call(f.function, f.backward != backward, self._arguments(f, call), call)
-
-    def _arguments(self, f: FunctionValue, call: ast.Call) -> dict[str, tuple[Value, ast.AST]]:
-        """Parameter name → argument and its place."""
-        function: SourceFunction = f.function
-        names = [p.name for p in function.parameters]
-        found: dict[str, tuple[Value, ast.AST]] = {}
-        positional: list[tuple[Value, ast.AST]] = []
-        if f.receiver is not None:
-            positional.append((f.receiver, getattr(call.func, "value", call.func)))
-        for a in call.args:
-            if isinstance(a, ast.Starred):
-                hint = "Pass each argument, or the array as one."
-                self.errors.fail("RG0701", "`*` in a call is not in the language", a, hint)
-            positional.append((self.expressions.value(a), a))
-        of = f"It is declared as {function.signature}."
-        called = f"`{function.__name__}`"
-        if len(positional) > len(names):
-            count = f"{len(names)} argument{'s' * (len(names) != 1)}"
-            message = f"{called} takes {count}, and is given {len(positional)}"
-            self.errors.fail("RG0715", message, positional[len(names)][1], of)
-        found.update(zip(names, positional, strict=False))
-        for k in call.keywords:
-            if k.arg not in names:
-                if k.arg is None:
-                    self.errors.fail("RG0701", "`**` in a call is not in the language", k.value, "Name each argument.")
-                self.errors.fail("RG0715", f"{called} has no parameter `{k.arg}`", k, nearest(k.arg, names) or of)
-            if k.arg in found:
-                self.errors.fail("RG0715", f"`{k.arg}` of {called} is given twice, by position and by name", k)
-            found[k.arg] = (self.expressions.value(k.value), k.value)
-        for p in function.parameters:
-            if p.name not in found:
-                if p.default is NOTHING:
-                    self.errors.fail("RG0715", f"{called} is called without `{p.name}`", call, of)
-                self.expressions.captures.contents(p.default)
-                found[p.name] = (self.expressions.wrap(p.default), call)
-        return {name: found[name] for name in names}
+        self._call(f.function, f.backward != backward, self.arguments.bind(f, call, f.function.parameters), call)
 
     def each(self, f: FunctionValue, backward: bool, call: ast.Call) -> None:
         """`f.each(xs, ys, c)`: f on the elements of the first axis; scalars are passed to every call."""
-        arguments = self._arguments(f, call)
+        arguments = self.arguments.bind(f, call, f.function.parameters)
         lengths = {v.shape[0] for v, _ in arguments.values() if isinstance(v, ArrayView | Lazy) and v.shape}
         if len(lengths) != 1:
             message = f"`{shortened(call)}` goes through arrays of the lengths {sorted(lengths)}"
@@ -129,17 +64,15 @@ class Calls:
 
         self.blocks.over_elements(tuple(lengths), one)
 
-    def _call(
-        self, function: SourceFunction, backward: bool, arguments: dict[str, tuple[Value, ast.AST]], node: ast.Call
-    ) -> None:
+    def _call(self, function: SourceFunction, backward: bool, arguments: Bound, node: ast.Call) -> None:
         """Emit the call of a function on the caller's values."""
         shapes: list[Shape] = []
         found: list[Leaf] = []
         sizes: dict[str, int] = {}
         for p in function.parameters:
             value, where = arguments[p.name]
-            value = self._fitted(p, value, where, function, sizes)
-            shapes.append(self._shape(p.name, value, where, found))
+            value = self.arguments.fitted(p, value, where, function, sizes)
+            shapes.append(self.arguments.shape(p.name, value, where, found))
 
         def refuse(code: str, message: str, hint: str | None = None) -> NoReturn:
             self.errors.fail(code, message, node, hint)
@@ -175,94 +108,6 @@ class Calls:
         call = Call(callee.name, tuple(args), tuple(regions), backward, self.errors.span(node))
         self.builder.emit(t.wrap((call,)))
 
-    def _fitted(
-        self, p: Parameter, value: Value, where: ast.AST, function: SourceFunction, sizes: dict[str, int]
-    ) -> Value:
-        """The argument, converted to the type that the parameter is annotated with. `sizes`: lengths of named dimensions."""
-        wanted = p.annotation
-        shown = f"`{p.name}` of `{function.__name__}`"
-        of = f"It is declared as {function.signature}."
-        if wanted is static:
-            if isinstance(value, Scalar) and isinstance(where, ast.expr):
-                value = Constant(self.expressions.static(where, shown))
-            if not isinstance(value, Constant | FunctionValue | StructValue):
-                message = f"{shown} must be known when the program is compiled; it is {describe(value)}"
-                self.errors.fail("RG0717", message, where)
-            return value
-        scalar = scalar_of(wanted) if wanted is not NOTHING else None
-        if scalar is not None:
-            if isinstance(value, Scalar) and value.kind is scalar.kind:
-                return value
-            if isinstance(value, Scalar | Constant):
-                e = self.expressions.number(value, where, scalar.kind)
-                why = f"it is {describe(value)}"
-                if isinstance(value, Scalar):
-                    why += f", and converted to {'an' if scalar.kind is Kind.INT else 'a'} {scalar}"
-                return Scalar(e, None, why)
-            self.errors.fail("RG0715", f"{shown} is one {scalar}, not {describe(value)}", where, of)
-        if isinstance(wanted, ArrayAnnotation) or (isinstance(value, Constant) and isinstance(value.value, np.ndarray)):
-            if isinstance(value, Constant) and isinstance(value.value, np.ndarray | list | tuple):
-                value = self.expressions.constant_array(value.value, where)
-            if isinstance(wanted, ArrayAnnotation):
-                if not isinstance(value, ArrayView):
-                    what, hint = describe(value), of
-                    if isinstance(value, Lazy):
-                        what = "an array that is not stored anywhere"
-                        hint = f"give it a name first, `t = {shortened(where)}`, which makes an array of it"
-                    self.errors.fail("RG0715", f"{shown} is {wanted}, not {what}", where, hint)
-                problem = mismatch(wanted, value.type, sizes)
-                if problem is not None:
-                    code = "RG0715" if element_of(wanted.element) != value.element else "RG0712"
-                    message = f"{shown} is {wanted}, and `{shortened(where)}` is not: {problem}"
-                    self.errors.fail(code, message, where, of if code == "RG0715" else None)
-        elif isinstance(wanted, StackAnnotation):
-            if not isinstance(value, StackValue):
-                self.errors.fail("RG0715", f"{shown} is a stack, not {describe(value)}", where, of)
-        elif (
-            wanted is not NOTHING
-            and struct_of(wanted) is not None
-            and not (isinstance(value, StructValue) and value.type.cls is wanted)
-        ):
-            self.errors.fail("RG0715", f"{shown} is a {wanted.__name__}, not {describe(value)}", where, of)
-        if isinstance(value, Constant) and number_kind(value.value) is not None:
-            e = self.expressions.number(value, where)
-            return Scalar(e, None, f"it is {describe(value)}")
-        return value
-
-    def _shape(self, name: str, value: Value, where: ast.AST, found: list[Leaf]) -> Shape:
-        """The shape of an argument, whose leaves are added to `found`."""
-        match value:
-            case Scalar():
-                found.append(Leaf(value, where, name))
-                return ScalarShape(value.kind)
-            case ArrayView(element, shape, strides):
-                found.append(Leaf(value, where, name))
-                return ArrayShape(element, shape, strides)
-            case StackValue(t):
-                found.append(Leaf(value, where, name))
-                return StackShape(t)
-            case StructValue(t, fields):
-                inner = []
-                for field_name, given in fields.items():
-                    wanted, v = dict(t.fields)[field_name], given
-                    if isinstance(v, Constant) and isinstance(wanted, ScalarType):
-                        e = self.expressions.number(v, where, wanted.kind)
-                        v = Scalar(e, None, f"it is {describe(v)}")
-                    inner.append((field_name, self._shape(f"{name}.{field_name}", v, where, found)))
-                return StructShape(t, tuple(inner))
-            case FunctionValue(f, backward, receiver):
-                if receiver is not None:
-                    message = "a method of an object is no argument; pass the object and the function"
-                    self.errors.fail("RG0703", message, where)
-                return StaticShape((id(f), backward), value)
-            case Constant(v):
-                return StaticShape(static_key(v), v)
-            case Lazy():
-                hint = "give it a name first, `t = …`, which makes an array of it"
-                self.errors.fail("RG0715", f"`{name}` is {describe(value)}, which lies nowhere", where, hint)
-            case _:
-                self.errors.fail("RG0715", f"{describe(value)} is no argument", where)
-
     def _refuse_aliases(self, t: Temporaries, callee: Specialisation, found: Sequence[Leaf], node: ast.Call) -> None:
         """Refuse or test that two arguments overlap, one of which is changed."""
         f = callee.function.__name__
@@ -289,10 +134,10 @@ class Calls:
                 continue
             view = leaf.value
             for e in sources:
-                for at in loads(e):
+                for at, words in loads(e):
                     if at.region is view.address.region:
                         message = f"`{f}` changes `{shortened(leaf.where)}`, and an argument is computed from it"
-                        self.locations.differ(t, at, view.address, 1, _extent(view), "RG0705", message, node, e)
+                        self.locations.differ(t, at, view.address, words, extent(view), "RG0705", message, node, e)
 
     def _disjoint(self, t: Temporaries, f: str, x: Leaf, y: Leaf) -> None:
         """Refuse or test that two arguments of f overlap."""
@@ -313,7 +158,7 @@ class Calls:
             word, view = (at_x, b) if isinstance(a, Scalar) else (at_y, a)
             assert not isinstance(view, Scalar)
             distance = word.minus(view.address)
-            if distance is None or 0 <= distance < _extent(view):
+            if distance is None or 0 <= distance < extent(view):
                 self.errors.fail("RG0705", message, y.where)
             return
         assert not isinstance(b, Scalar)
@@ -321,14 +166,7 @@ class Calls:
             # Two columns, for example, that are less than a stride apart: they overlap only if they are the same.
             self.locations.differ(t, a.address, b.address, 1, 1, "RG0705", message, y.where)
             return
-        self.locations.differ(t, a.address, b.address, _extent(a), _extent(b), "RG0705", message, y.where)
-
-
-def _extent(view: ArrayView | StackValue) -> int:
-    """The number of words from the first to the last of a view with positive strides."""
-    if isinstance(view, StackValue):
-        return view.type.size
-    return sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)) + view.element.size
+        self.locations.differ(t, a.address, b.address, extent(a), extent(b), "RG0705", message, y.where)
 
 
 def _interleave(a: ArrayView, b: ArrayView) -> bool:

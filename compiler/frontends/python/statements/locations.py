@@ -82,9 +82,9 @@ class Locations:
             if where in variables(e):
                 self.errors.fail("RG0704", message(), _reading(node, target), _new_variable(node))
             return
-        for other in dict.fromkeys(loads(e)):
+        for other, words in dict.fromkeys(loads(e)):
             if other.region is where.region:
-                self.differ(t, where, other, 1, 1, "RG0704", message(), node, e)
+                self.differ(t, where, other, 1, words, "RG0704", message(), node, e)
 
     def independent(
         self, t: Temporaries, places: Sequence[tuple[Var | Address, ast.AST]], expressions: Sequence[E], node: ast.AST

@@ -137,17 +137,17 @@ class Updates:
             return
         extent = sum((n - 1) * s for n, s in zip(place.shape, place.strides, strict=True) if s > 0) + place.element.size
         below = sum((n - 1) * s for n, s in zip(place.shape, place.strides, strict=True) if s < 0)
-        for at in loads(sample.e):
+        for at, words in loads(sample.e):
             if at.region is not place.address.region:
                 continue
             difference = difference_of(at, place.address, self.builder.w)
             bounds = interval(difference, self.builder.ranges)
-            if bounds is not None and (bounds[0] >= extent or bounds[1] < below):
+            if bounds is not None and (bounds[0] >= extent or bounds[1] + words - 1 < below):
                 continue
             if variables(difference) - set(ones):
                 # Other indices decide: each element is tested when the program runs.
                 continue
-            if bounds is not None and not _disjoint_by_stride(at, place):
+            if bounds is not None and not (words == 1 and _disjoint_by_stride(at, place)):
                 hint = "write a loop over the elements, in the order that you mean"
                 message = f"`{shortened(node)}` reads elements of the array that it changes"
                 self.errors.fail("RG0704", message, node, hint)

@@ -1,0 +1,193 @@
+"""Arguments of calls: which parameter each belongs to, their conversion to its type, and the parts that a procedure takes.
+
+A procedure has one parameter for each scalar, array and stack among the arguments: the *leaves* of structs are passed one by one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from retrograd.compiler.frontends.python.captures import static_key
+from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
+from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.arithmetic import number_kind
+from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
+from retrograd.compiler.language.types import (
+    ArrayAnnotation,
+    ScalarType,
+    StackAnnotation,
+    element_of,
+    mismatch,
+    scalar_of,
+    static,
+    struct_of,
+)
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    FunctionValue,
+    Lazy,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+    describe,
+)
+from retrograd.isa.diagnostics import nearest
+
+#: parameter → argument and its place in the source
+Bound = dict[str, tuple[Value, ast.AST]]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An argument for one parameter of a procedure. `name`: of the parameter."""
+
+    value: Scalar | ArrayView | StackValue
+    where: ast.AST
+    name: str
+
+
+@dataclass(eq=False)
+class Arguments:
+    """Arguments of the calls in one function."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+
+    def bind(self, f: FunctionValue, call: ast.Call, parameters: Sequence[Parameter]) -> Bound:
+        """The arguments of a call of f for some of its parameters, in their order."""
+        function: SourceFunction = f.function
+        names = [p.name for p in parameters]
+        found: Bound = {}
+        positional: list[tuple[Value, ast.AST]] = []
+        if f.receiver is not None:
+            positional.append((f.receiver, getattr(call.func, "value", call.func)))
+        for a in call.args:
+            if isinstance(a, ast.Starred):
+                hint = "Pass each argument, or the array as one."
+                self.errors.fail("RG0701", "`*` in a call is not in the language", a, hint)
+            positional.append((self.expressions.value(a), a))
+        of = f"It is declared as {function.signature}."
+        called = f"`{function.__name__}`"
+        if len(positional) > len(names):
+            count = f"{len(names)} argument{'s' * (len(names) != 1)}"
+            message = f"{called} takes {count}, and is given {len(positional)}"
+            self.errors.fail("RG0715", message, positional[len(names)][1], of)
+        found.update(zip(names, positional, strict=False))
+        for k in call.keywords:
+            if k.arg not in names:
+                if k.arg is None:
+                    self.errors.fail("RG0701", "`**` in a call is not in the language", k.value, "Name each argument.")
+                self.errors.fail("RG0715", f"{called} has no parameter `{k.arg}`", k, nearest(k.arg, names) or of)
+            if k.arg in found:
+                self.errors.fail("RG0715", f"`{k.arg}` of {called} is given twice, by position and by name", k)
+            found[k.arg] = (self.expressions.value(k.value), k.value)
+        for p in parameters:
+            if p.name not in found:
+                if p.default is NOTHING:
+                    self.errors.fail("RG0715", f"{called} is called without `{p.name}`", call, of)
+                self.expressions.captures.contents(p.default)
+                found[p.name] = (self.expressions.wrap(p.default), call)
+        return {name: found[name] for name in names}
+
+    def fitted(
+        self, p: Parameter, value: Value, where: ast.AST, function: SourceFunction, sizes: dict[str, int]
+    ) -> Value:
+        """The argument, converted to the type that the parameter is annotated with. `sizes`: lengths of named dimensions."""
+        wanted = p.annotation
+        shown = f"`{p.name}` of `{function.__name__}`"
+        of = f"It is declared as {function.signature}."
+        if wanted is static:
+            if isinstance(value, Scalar) and isinstance(where, ast.expr):
+                value = Constant(self.expressions.static(where, shown))
+            if not isinstance(value, Constant | FunctionValue | StructValue):
+                message = f"{shown} must be known when the program is compiled; it is {describe(value)}"
+                self.errors.fail("RG0717", message, where)
+            return value
+        scalar = scalar_of(wanted) if wanted is not NOTHING else None
+        if scalar is not None:
+            if isinstance(value, Scalar) and value.kind is scalar.kind:
+                return value
+            if isinstance(value, Scalar | Constant):
+                e = self.expressions.number(value, where, scalar.kind)
+                why = f"it is {describe(value)}"
+                if isinstance(value, Scalar):
+                    why += f", and converted to {'an' if scalar.kind is Kind.INT else 'a'} {scalar}"
+                return Scalar(e, None, why)
+            self.errors.fail("RG0715", f"{shown} is one {scalar}, not {describe(value)}", where, of)
+        if isinstance(wanted, ArrayAnnotation) or (isinstance(value, Constant) and isinstance(value.value, np.ndarray)):
+            if isinstance(value, Constant) and isinstance(value.value, np.ndarray | list | tuple):
+                value = self.expressions.constant_array(value.value, where)
+            if isinstance(wanted, ArrayAnnotation):
+                if not isinstance(value, ArrayView):
+                    what, hint = describe(value), of
+                    if isinstance(value, Lazy):
+                        what = "an array that is not stored anywhere"
+                        hint = f"give it a name first, `t = {shortened(where)}`, which makes an array of it"
+                    self.errors.fail("RG0715", f"{shown} is {wanted}, not {what}", where, hint)
+                problem = mismatch(wanted, value.type, sizes)
+                if problem is not None:
+                    code = "RG0715" if element_of(wanted.element) != value.element else "RG0712"
+                    message = f"{shown} is {wanted}, and `{shortened(where)}` is not: {problem}"
+                    self.errors.fail(code, message, where, of if code == "RG0715" else None)
+        elif isinstance(wanted, StackAnnotation):
+            if not isinstance(value, StackValue):
+                self.errors.fail("RG0715", f"{shown} is a stack, not {describe(value)}", where, of)
+        elif (
+            wanted is not NOTHING
+            and struct_of(wanted) is not None
+            and not (isinstance(value, StructValue) and value.type.cls is wanted)
+        ):
+            self.errors.fail("RG0715", f"{shown} is a {wanted.__name__}, not {describe(value)}", where, of)
+        if isinstance(value, Constant) and number_kind(value.value) is not None:
+            e = self.expressions.number(value, where)
+            return Scalar(e, None, f"it is {describe(value)}")
+        return value
+
+    def shape(self, name: str, value: Value, where: ast.AST, found: list[Leaf]) -> Shape:
+        """The shape of an argument, whose leaves are added to `found`."""
+        match value:
+            case Scalar():
+                found.append(Leaf(value, where, name))
+                return ScalarShape(value.kind)
+            case ArrayView(element, shape, strides):
+                found.append(Leaf(value, where, name))
+                return ArrayShape(element, shape, strides)
+            case StackValue(t):
+                found.append(Leaf(value, where, name))
+                return StackShape(t)
+            case StructValue(t, fields):
+                inner = []
+                for field_name, given in fields.items():
+                    wanted, v = dict(t.fields)[field_name], given
+                    if isinstance(v, Constant) and isinstance(wanted, ScalarType):
+                        e = self.expressions.number(v, where, wanted.kind)
+                        v = Scalar(e, None, f"it is {describe(v)}")
+                    inner.append((field_name, self.shape(f"{name}.{field_name}", v, where, found)))
+                return StructShape(t, tuple(inner))
+            case FunctionValue(f, backward, receiver):
+                if receiver is not None:
+                    message = "a method of an object is no argument; pass the object and the function"
+                    self.errors.fail("RG0703", message, where)
+                return StaticShape((id(f), backward), value)
+            case Constant(v):
+                return StaticShape(static_key(v), v)
+            case Lazy():
+                hint = "give it a name first, `t = …`, which makes an array of it"
+                self.errors.fail("RG0715", f"`{name}` is {describe(value)}, which lies nowhere", where, hint)
+            case _:
+                self.errors.fail("RG0715", f"{describe(value)} is no argument", where)
+
+
+def extent(view: ArrayView | StackValue) -> int:
+    """The number of words from the first to the last of a view with positive strides."""
+    if isinstance(view, StackValue):
+        return view.type.size
+    return sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)) + view.element.size

@@ -1,0 +1,132 @@
+"""Calls of functions in expressions: `y += f(x)`.
+
+    t = 0;  f(t, x);  y += t;  ~f(t, x)        f(y, x) where f only adds to its result
+
+The value of f(x) is the result that f makes from zero. f may be a functional function, or a reversible function that changes
+one parameter only, its result: the first one, or the last one of a functional function. A result that is a struct has a value for each field.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.arguments import Arguments, Leaf, extent
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
+from retrograd.compiler.frontends.specialisation import Refuse, Specialisation
+from retrograd.compiler.ir.effects import only_adds
+from retrograd.compiler.ir.expressions import E, Invocation, view
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.shapes import ScalarShape, Shape, StructShape, leaf_shapes
+from retrograd.compiler.language.types import ScalarType, StructType, scalar_of, struct_of
+from retrograd.compiler.language.values import FunctionValue, Scalar, StructValue, Value
+
+#: (function, shapes of its arguments, raises errors at the call) → the function for these shapes
+Specialise = Callable[[SourceFunction, tuple[Shape, ...], Refuse | None], Specialisation]
+
+
+@dataclass(eq=False)
+class FunctionValues:
+    """Values of calls of reversible and functional functions."""
+
+    errors: Errors
+    arguments: Arguments
+    builder: IRBuilder
+    specialise: Specialise
+
+    def lower(self, f: FunctionValue, node: ast.Call) -> Value:
+        """The value of `f(x)`. Raises CompileError RG0701 where f has none."""
+        function: SourceFunction = f.function
+        result = self._result(f, node)
+        wanted = scalar_of(result.annotation) if result.annotation is not NOTHING else ScalarType(Kind.FIXED)
+        t = wanted or struct_of(result.annotation)
+        made = _shape_of(t)
+        if made is None:
+            message = f"`{result.name}` of `{function.__name__}` is no number, so its call has no value"
+            self._refuse(message, f, node)
+        others = [p for p in function.parameters if p is not result]
+        bound = self.arguments.bind(f, node, others)
+        shapes: list[Shape] = []
+        parameters: list[int] = []
+        leaves: list[Leaf] = []
+        sizes: dict[str, int] = {}
+        kinds = tuple(leaf.kind for leaf in leaf_shapes(made) if isinstance(leaf, ScalarShape))
+        for p in function.parameters:
+            if p is result:
+                shapes.append(made)
+                parameters += [~r for r in range(len(kinds))]
+                continue
+            value, where = bound[p.name]
+            value = self.arguments.fitted(p, value, where, function, sizes)
+            before = len(leaves)
+            shapes.append(self.arguments.shape(p.name, value, where, leaves))
+            parameters += range(before, len(leaves))
+
+        def refuse(code: str, message: str, hint: str | None = None) -> NoReturn:
+            self.errors.fail(code, message, node, hint)
+
+        callee = self.specialise(function, tuple(shapes), refuse)
+        changed = next((leaves[parameters[i]] for i in sorted(callee.written) if parameters[i] >= 0), None)
+        if changed is not None:
+            message = (
+                f"`{function.__name__}` changes `{changed.name}` besides `{result.name}`, so its call has no value"
+            )
+            self._refuse(message, f, node)
+        accumulates = len(kinds) == 1 and only_adds(self.builder.module.procedures, callee.name, parameters.index(~0))
+        self.builder.module.calls_in_place += accumulates
+        invocation = Invocation(callee.name, tuple(parameters), kinds, accumulates)
+        values = iter(invocation.values(tuple(_expression(leaf) for leaf in leaves)))
+        return _assembled(t, values)
+
+    def _result(self, f: FunctionValue, node: ast.Call) -> Parameter:
+        """The parameter that the value of a call is made in."""
+        function: SourceFunction = f.function
+        parameters = function.parameters
+        first = function.first_result + (f.receiver is not None)
+        if f.backward:
+            self._refuse(f"`~{function.__name__}` takes a result back, so its call has no value", f, node)
+        if first >= len(parameters):
+            self._refuse(f"`{function.__name__}` has no parameter for a result, so its call has no value", f, node)
+        if function.first_result and len(parameters) > function.first_result + 1:
+            count = len(parameters) - function.first_result
+            self._refuse(f"`{function.__name__}` gives a tuple of {count} numbers, and not one", f, node)
+        result = parameters[first]
+        given = len(node.args) + len(node.keywords)
+        if given >= len(parameters) - (f.receiver is not None) or any(k.arg == result.name for k in node.keywords):
+            message = (
+                f"the call of `{function.__name__}` is given `{result.name}`, which it changes, so it has no value"
+            )
+            self._refuse(message, f, node)
+        return result
+
+    def _refuse(self, message: str, f: FunctionValue, node: ast.Call) -> NoReturn:
+        called = f.function.__name__
+        hint = f"call `{called}` on a line of its own, with a variable for each argument that it changes: {f.function.signature}"
+        self.errors.fail("RG0701", message, node, hint)
+
+
+def _shape_of(t: Any) -> Shape | None:
+    """The shape of a result: one number, or a struct of numbers."""
+    match t:
+        case ScalarType(kind):
+            return ScalarShape(kind)
+        case StructType(_, fields):
+            found = [(name, shape) for name, inner in fields if (shape := _shape_of(inner)) is not None]
+            return StructShape(t, tuple(found)) if len(found) == len(fields) else None
+    return None
+
+
+def _expression(leaf: Leaf) -> E:
+    value = leaf.value
+    return value.e if isinstance(value, Scalar) else view(value.address, extent(value))
+
+
+def _assembled(t: Any, values: Iterator[E]) -> Value:
+    """The value of a type whose numbers come from an iterator."""
+    if isinstance(t, ScalarType):
+        return Scalar(next(values))
+    return StructValue(t, {name: _assembled(inner, values) for name, inner in t.fields})
