@@ -52,6 +52,17 @@ class ArgumentStorage(NamedTuple):
     strides: tuple[int, ...] = ()
 
 
+class ArgumentCells(NamedTuple):
+    """Cells of arguments in the heap: those from the address in `begin` on, of this number of words.
+
+    Their gradients are added to as many words behind them.
+    """
+
+    begin: Var
+    words: Var
+    region: Region
+
+
 @dataclass(frozen=True)
 class GradientCall:
     """A procedure that computes the gradient of `callee`. Its first parameters are those of the callee, among them `loss`.
@@ -65,6 +76,7 @@ class GradientCall:
     loss: Var
     wanted: tuple[tuple[ArgumentStorage, ArgumentStorage], ...]
     keep: int
+    cells: ArgumentCells | None = None
 
 
 def expand_gradients(module: Module, wanted: Mapping[str, GradientCall]) -> Module:
@@ -138,6 +150,8 @@ def _inner(module: Module, g: GradientCall) -> tuple[list[Var | Region], Var]:
     for source, _ in g.wanted:
         x = source.var if source.region is None else source.region
         inputs.append(names[x])
+    if g.cells is not None:
+        inputs.append(g.cells.region)
     loss = names[g.loss]
     assert isinstance(loss, Var)
     return inputs, loss
@@ -180,6 +194,8 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
                 body += _add_word(target.var, shadow, source.var, source.kinds[0], w)
         elif lifting.is_active(names[source.region]):
             body += _add_array(source, target, lifting.offset, w)
+    if g.cells is not None and lifting.is_active(g.cells.region):
+        body += _add_cells(g.cells, lifting, w)
     return (Within(tuple(compute), tuple(body), None, outer.span),)
 
 
@@ -189,6 +205,23 @@ def _add_word(target: Location, shadow: Location, x: Location, kind: Kind, w: Fo
     if kind is Kind.LOGNUM:
         value = div_round(value, functions.lognum_to_fixed(place("x"), w)[0], w.frac)
     return updates([(target, "add", value)], {"c": shadow, "x": x}, w)
+
+
+def _add_cells(cells: ArgumentCells, lifting: Lifting, w: Format) -> Block:
+    """The words behind the cells += their shadows."""
+    i, at, behind = Var("i"), Var("at", Kind.ADDRESS), Var("behind", Kind.ADDRESS)
+    add = TABLE["mov.add"]
+    made = (
+        Local(at),
+        Op(add, at, cells.begin),
+        Op(add, at, i),
+        Local(behind),
+        Op(add, behind, at),
+        Op(add, behind, cells.words),
+    )
+    shadow = MemoryWord(at, lifting.offset, lifting.region(cells.region))
+    gain = _add_word(MemoryWord(behind, 0, cells.region), shadow, ZERO, Kind.FIXED, w)
+    return (For(i, ZERO, cells.words, 1, (Within(made, gain),), False, False),)
 
 
 def _add_array(source: ArgumentStorage, target: ArgumentStorage, offset: int, w: Format) -> Block:

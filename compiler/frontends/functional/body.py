@@ -107,6 +107,14 @@ class Body:
     def grow(self, words: int) -> None:
         self.emit(Op(TABLE["mov.add"], self.hp, Const(words), None, 0, self.span))
 
+    def mark(self) -> E:
+        """The address of the first free cell at this place, as an int."""
+        self.uses_heap = True
+        var = Var("mark", Kind.INT, self.span)
+        self.emit(Local(var), Op(TABLE["mov.add"], var, self.hp, None, 0, self.span))
+        self._now.made.append(_Made([], (var,), False))
+        return read(var)
+
     def cell(self, words: Sequence[E], target: Var) -> None:
         """target += the address of a new cell of these words."""
         operands = [self.operand(e) for e in words]

@@ -12,7 +12,10 @@ from typing import Protocol
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.body import Body
 from retrograd.compiler.frontends.functional.inference import Inference, Key
+from retrograd.compiler.frontends.functional.structures import StructureLowering, has_cells
 from retrograd.compiler.frontends.functional.types import (
+    FIXED,
+    INT,
     Array,
     Closure,
     Derivative,
@@ -54,10 +57,18 @@ def differentiated(mode: str, args: tuple[Type, ...]) -> tuple[Type, ...]:
 class Calls:
     """Lowers the calls in one body."""
 
-    def __init__(self, procedures: Procedures, body: Body, value: ValueOf, into: Into, converted: Converted) -> None:
+    def __init__(
+        self,
+        procedures: Procedures,
+        body: Body,
+        value: ValueOf,
+        into: Into,
+        converted: Converted,
+        structures: StructureLowering,
+    ) -> None:
         self._procedures, self._body = procedures, body
         self._inference = procedures.inference
-        self._value, self._into, self._converted = value, into, converted
+        self._value, self._into, self._converted, self._structures = value, into, converted, structures
         self._inlined = 0
 
     def apply(self, f: Value, args: list[Value], at: core.Place) -> Value:
@@ -146,16 +157,35 @@ class Calls:
         name = self._procedures.gradient(code.mode, f.type, types, at)
         given = differentiated(code.mode, types)
         forms = [self._inference.cotangent(t, at) for t in given]
-        operands, regions = self._passed((f, *args))
+        xs, others = args[: len(given)], args[len(given) :]
+        zeros: list[Value] = []
+        places: list[Operand] = []
+        if has_cells(given):
+            # Cells of the argument become those of a copy; the cotangents are added to a second copy, which begins as zeros.
+            begin = self._body.mark()
+            xs = [self._structures.copy(x, Value(INT, (const(1, Kind.INT),)), at) for x in xs]
+            end = self._body.mark()
+            zeros = [self._structures.copy(x, Value(INT, (const(0, Kind.INT),)), at) for x in xs]
+            a = self._inference.arithmetic
+            count = a.expression(a.binary("-", Scalar(end), Scalar(begin)))
+            places = [self._body.operand(begin), self._body.operand(count)]
+        operands, regions = self._passed((f, *xs, *others))
+        sources = [k for t in given for k in kinds(t)]
+        numbers = sources.count(Kind.FIXED)
 
         def fill(targets: list[Var]) -> None:
             loss = Var("loss", Kind.FIXED, at.span)
-            gains = [v for v, k in zip(targets, (k for t in given for k in kinds(t)), strict=True) if k is Kind.FIXED]
             self._body.uses_heap = True
-            call = Call(name, (*operands, loss, self._body.hp, *gains), regions, False, at.span)
+            call = Call(name, (*operands, loss, self._body.hp, *targets, *places), regions, False, at.span)
             self._body.emit(Local(loss), call, Delocal(loss))
 
-        return self._body.new(forms[0] if len(forms) == 1 else Tuple(tuple(forms)), fill, "d")
+        gains = iter(self._body.new(Tuple((FIXED,) * numbers), fill, "d").words)
+        words: list[E] = [e for z in zeros for e in z.words] or [const(0, k) for k in sources]
+        made = tuple(
+            next(gains) if k is Kind.FIXED else cell if k is Kind.ADDRESS else const(0, Kind.FIXED)
+            for k, cell in zip(sources, words, strict=True)
+        )
+        return Value(forms[0] if len(forms) == 1 else Tuple(tuple(forms)), made)
 
     # ------------------------------------------------------------------ operands
 

@@ -212,6 +212,15 @@ class Total:
 
 
 @dataclass(eq=False, frozen=True)
+class Structural:
+    """A function of values of any form (structures.py): "copy", "zero", "dot"."""
+
+    op: str
+    args: tuple[Core, ...]
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
 class Refusal:
     """An expression that cannot be evaluated: the end of a function without `return`. An error where it is reached."""
 
@@ -223,7 +232,7 @@ class Refusal:
 
 Core = (
     Number | Ref | Lambda | Global | Operator | Apply | Let | LetRec | Conditional | Operation | Record | Item | Build | Cast
-    | Match | Element | Length | Total | Refusal
+    | Match | Element | Length | Total | Structural | Refusal
 )  # fmt: skip
 
 
@@ -240,7 +249,7 @@ def children(e: Core) -> tuple[Core, ...]:
             return (*(f for _, f in functions), body)
         case Conditional(test, then, orelse):
             return (test, then, orelse)
-        case Operation(_, args) | Record(args) | Build(_, args):
+        case Operation(_, args) | Record(args) | Build(_, args) | Structural(_, args):
             return args
         case Item(value) | Length(value) | Cast(value):
             return (value,)
@@ -255,12 +264,12 @@ def children(e: Core) -> tuple[Core, ...]:
 
 
 def walk(e: Core) -> Iterator[Core]:
-    """The expression and all inside it."""
+    """The expression and all inside it, in the order of the text."""
     todo = [e]
     while todo:
         node = todo.pop()
         yield node
-        todo.extend(children(node))
+        todo.extend(reversed(children(node)))
 
 
 def free_bindings(e: Core) -> dict[Binding, None]:

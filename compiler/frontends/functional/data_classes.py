@@ -85,7 +85,8 @@ def type_of(annotation: Any, cls: type | None = None, name: str = "") -> Type:
 
 
 def _type(annotation: Any, cls: type | None) -> Type:
-    if isinstance(annotation, str):
+    # Text in a module with `from __future__ import annotations` is text twice.
+    while isinstance(annotation, str):
         names, around = ({}, {}) if cls is None else cls.__dict__[_MARK][1:]
         own = {} if cls is None else {cls.__name__: cls}
         # The annotation is the user's own Python, written as text because it names a class that is defined later.

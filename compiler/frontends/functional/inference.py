@@ -14,6 +14,14 @@ from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import field_types
+from retrograd.compiler.frontends.functional.structures import (
+    NoCotangent,
+    Structures,
+    both,
+    cotangent,
+    has_cells,
+    parts,
+)
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     FIXED,
@@ -72,6 +80,7 @@ class Inference:
         #: form of a value -> the function for forward mode
         self._forward: dict[Type, core.Lambda] = {}
         self._conversions: dict[Type, core.Lambda] = {}
+        self.structures = Structures()
 
     def fail(self, code: str, message: str, at: core.Place, hint: str | None = None) -> NoReturn:
         """Raise a CompileError that points at a place."""
@@ -180,14 +189,49 @@ class Inference:
                 message = f"`grad` needs a function whose value is one number, and this one gives {named(value)}"
                 self.fail("RG0715", message, at, "`vjp(f)(x, direction)` takes any value.")
             found = tuple(self.cotangent(t, at) for t in given)
+            self._copies(given, at)
             return found[0] if len(found) == 1 else Tuple(found)
-        if not fits(args[1], self.cotangent(value, at)):
-            self.fail(
-                "RG0703",
-                f"`vjp` of a function that gives {named(value)} takes a direction of that form, not {named(args[1])}",
-                at,
+        form = self.cotangent(value, at)
+        direction = self.direction(args[1], form)
+        if direction is None:
+            message = (
+                f"`vjp` of a function that gives {named(value)} takes a direction of that form, not {named(args[1])}"
             )
+            self.fail("RG0703", message, at)
+        self.structural("dot", (value, direction), at)
+        self._copies(given, at)
         return self.cotangent(given[0], at)
+
+    def direction(self, given: Type, form: Type) -> Type | None:
+        """The type to which a direction is converted, for a value whose cotangents have this form; None where it does not fit."""
+        try:
+            found = join(form, given)
+        except Mismatch:
+            return None
+        return found if found == form or "nothing" in str(form) else None
+
+    def _copies(self, given: Sequence[Type], at: core.Place) -> None:
+        """A derivative by lists is taken at a copy of them."""
+        if has_cells(given):
+            for t in given:
+                self.structural("copy", (t, INT), at)
+
+    def structural(self, op: str, types: tuple[Type, ...], at: core.Place) -> Type:
+        """The type of a function of values of any form."""
+        t = types[0]
+        if op == "zero":
+            self.structural("copy", (t, INT), at)
+            return self.cotangent(t, at)
+        self._at = at
+        if isinstance(t, Data) or (isinstance(t, List) and not isinstance(t.item, Nothing)):
+            self.result((self.structures.code(op, t, at), (), types))
+        if op == "dot":
+            for _, inside, other in both(t, types[1]):
+                self.structural(op, (inside, other), at)
+            return FIXED
+        for _, inside in parts(t):
+            self.structural(op, (inside, INT), at)
+        return t
 
     def forward_key(self, f: Type, value: Type, args: tuple[Type, ...]) -> Key:
         """jvp(f)(x, v) as a function of (f, x, v): the transpose of the transpose, v ↦ ∂⟨vjp(f)(x, u), v⟩/∂u."""
@@ -199,18 +243,19 @@ class Inference:
             back = core.Operator("vjp", at)
             of_u = core.Apply(core.Apply(back, (core.Ref(function, at),), at), (core.Ref(x, at), core.Ref(u, at)), at)
             transposed = core.Apply(back, (core.Lambda("vjp", (u,), of_u, at),), at)
-            body = core.Apply(transposed, (_zero(shape, at), core.Ref(v, at)), at)
+            zero = core.Structural("zero", (core.Apply(core.Ref(function, at), (core.Ref(x, at),), at),), at)
+            start = zero if has_cells((shape,)) else _zero(shape, at)
+            body = core.Apply(transposed, (start, core.Ref(v, at)), at)
             code = self._forward[shape] = core.Lambda("jvp", (function, x, v), body, at)
         return code, (), (f, *args)
 
     def cotangent(self, t: Type, at: core.Place) -> Type:
         """The type of the derivative by a value of a type."""
-        match t:
-            case Word():
-                return FIXED
-            case Tuple(items):
-                return Tuple(tuple(self.cotangent(i, at) for i in items))
-        self.fail("RG0715", f"a derivative by {named(t)}", at, "Differentiate by numbers and tuples of numbers.")
+        try:
+            return cotangent(t)
+        except NoCotangent as error:
+            hint = "Differentiate by numbers, and by tuples, lists, data classes and functions that hold numbers."
+            self.fail("RG0715", f"a derivative by {named(error.type)}", at, hint)
 
     # ------------------------------------------------------------------ expressions
 
@@ -265,6 +310,9 @@ class Inference:
                 if not isinstance(t, Word | Nothing):
                     self.fail("RG0703", f"a sum of {t}s", at)
                 return INT if t == BOOL else t
+            case core.Structural(op, args, at):
+                types = tuple(self.type_of(a, env) for a in args)
+                return NOTHING if any(isinstance(t, Nothing) for t in types) else self.structural(op, types, at)
             case core.Refusal(code, message, hint, at):
                 self.fail(code, message, at, hint)
 

@@ -8,6 +8,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.body import Body
 from retrograd.compiler.frontends.functional.calls import Calls, Procedures
 from retrograd.compiler.frontends.functional.data_classes import field_types
+from retrograd.compiler.frontends.functional.structures import StructureLowering
 from retrograd.compiler.frontends.functional.types import (
     INT,
     Array,
@@ -36,7 +37,8 @@ class Lowering:
     def __init__(self, procedures: Procedures, body: Body) -> None:
         self.body = body
         self.inference, self.arithmetic = procedures.inference, procedures.inference.arithmetic
-        self.calls = Calls(procedures, body, self.value, self.into, self.converted)
+        self.structures = StructureLowering(self.arithmetic, self.inference.structures, self._called)
+        self.calls = Calls(procedures, body, self.value, self.into, self.converted, self.structures)
 
     # ------------------------------------------------------------------ values
 
@@ -83,8 +85,13 @@ class Lowering:
                 t = self.value(array, env).type
                 count = t.shape[0] if isinstance(t, Array) else len(t.items) if isinstance(t, Tuple) else 0
                 return Value(INT, (const(count, Kind.INT),))
+            case core.Structural(op, args, at):
+                return self.structures.value(op, [self.value(a, env) for a in args], at)
             case core.Refusal(code, message, hint, at):
                 self.inference.fail(code, message, at, hint)
+
+    def _called(self, closure: Closure, given: list[Value], at: core.Place) -> Value:
+        return self.calls.call(closure, (), given, at)
 
     def _constant(self, number: float, e: core.Number) -> Value:
         t = self.inference.type_of(e, {})

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from retrograd.compiler.derivatives.gradient_calls import ArgumentStorage, GradientCall
+from retrograd.compiler.derivatives.gradient_calls import ArgumentCells, ArgumentStorage, GradientCall
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.body import Body
 from retrograd.compiler.frontends.functional.calls import differentiated, environment
 from retrograd.compiler.frontends.functional.heap import Heap
 from retrograd.compiler.frontends.functional.inference import Define, Inference, Key, fits
 from retrograd.compiler.frontends.functional.lowering import Lowering
+from retrograd.compiler.frontends.functional.structures import has_cells
 from retrograd.compiler.frontends.functional.types import FIXED, Array, Function, Tuple, Type, kinds, named
 from retrograd.compiler.frontends.functional.values import Value, combined
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.expressions import Address, read
 from retrograd.compiler.ir.statements import SP, Block, Const, Kind, Local, Node, Op, Procedure, Region, Var, Within
-from retrograd.compiler.language.values import Scalar
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 
@@ -122,15 +122,17 @@ class Program:
             own.add(t, "direction")
         loss, hp = Var("loss", Kind.FIXED, span), Var("hp", Kind.ADDRESS)
         targets = [Var(f"d_{v.name}", Kind.FIXED, span) for v in sources]
-        params = (*own.variables, loss, hp, *targets)
+        cells = (Var("begin", Kind.INT), Var("words", Kind.INT)) if has_cells(by) else ()
+        params = (*own.variables, loss, hp, *targets, *cells)
         name = self._gradients[key] = self._module.unique_name(mode)
-        written = frozenset(range(len(own.variables), len(params)))
+        written = frozenset(range(len(own.variables), len(params) - len(cells)))
         self._declare(Procedure(name, params, tuple(own.regions), (), written, False, span))
         pairs = [
             (ArgumentStorage(x, None, (Kind.FIXED,)), ArgumentStorage(d, None, (Kind.FIXED,)))
             for x, d in zip(sources, targets, strict=True)
         ]
-        self._declare_gradient(GradientCall(name, inner, False, loss, tuple(pairs), self.heap.size))
+        copies = ArgumentCells(*cells, self.heap.region) if cells else None
+        self._declare_gradient(GradientCall(name, inner, False, loss, tuple(pairs), self.heap.size, copies))
         return name
 
     def _differentiated(self, mode: str, f: Type, args: tuple[Type, ...], at: core.Place) -> str:
@@ -146,12 +148,9 @@ class Program:
         if mode == "grad":
             terms = lowering.converted(result, FIXED, at).words
         else:
-            form = self.inference.cotangent(result.type, at)
-            both = zip(
-                lowering.converted(result, form, at).words, lowering.converted(given[-1], form, at).words, strict=True
-            )
-            a = self.inference.arithmetic
-            terms = tuple(a.expression(a.binary("*", Scalar(x), Scalar(d))) for x, d in both)
+            form = self.inference.direction(given[-1].type, self.inference.cotangent(result.type, at))
+            assert form is not None
+            terms = lowering.structures.dot(result, lowering.converted(given[-1], form, at), at).words
         compute = body.taken()
         body.add([loss] * len(terms), terms, fresh=False)
         params = (*own.variables, loss, hp)

@@ -1,12 +1,13 @@
 """Random functional programs against Python, which runs the same text: values in floats, derivatives by dual numbers.
 
-Programs have closures, tuples, lists, recursion, branches and functions of functions. The interpreter is Python itself, and its
+Programs have closures, tuples, lists, recursion, branches, functions of functions, and derivatives by numbers, lists and data classes. The interpreter is Python itself, and its
 arithmetic is a class of dual numbers, so nothing of the compiler is tested against itself.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import math
 import random
 from pathlib import Path
@@ -19,22 +20,21 @@ import retrograd as rg
 
 
 class Dual:
-    """a + b·ε"""
+    """a + b·ε. Numbers of an inner derivative have a higher `level`, and hold those of the outer ones."""
 
-    def __init__(self, value: float, slope: float = 0.0) -> None:
-        self.value, self.slope = value, slope
+    def __init__(self, value: Any, slope: Any = 0.0, level: int = 0) -> None:
+        self.value, self.slope, self.level = value, slope, level
 
     def __add__(self, other: Any) -> Dual:
-        other = dual(other)
-        return Dual(self.value + other.value, self.slope + other.slope)
+        x, y, level = both(self, other)
+        return Dual(x.value + y.value, x.slope + y.slope, level)
 
     def __sub__(self, other: Any) -> Dual:
-        other = dual(other)
-        return Dual(self.value - other.value, self.slope - other.slope)
+        return self + -1.0 * dual(other)
 
     def __mul__(self, other: Any) -> Dual:
-        other = dual(other)
-        return Dual(self.value * other.value, self.value * other.slope + self.slope * other.value)
+        x, y, level = both(self, other)
+        return Dual(x.value * y.value, x.value * y.slope + x.slope * y.value, level)
 
     def __radd__(self, other: Any) -> Dual:
         return dual(other) + self
@@ -46,19 +46,79 @@ class Dual:
         return dual(other) * self
 
     def __lt__(self, other: Any) -> bool:
-        return self.value < dual(other).value
+        return number(self) < number(other)
 
     def __gt__(self, other: Any) -> bool:
-        return self.value > dual(other).value
+        return number(self) > number(other)
 
 
 def dual(x: Any) -> Dual:
     return x if isinstance(x, Dual) else Dual(float(x))
 
 
-def sin(x: Any) -> Dual:
-    x = dual(x)
-    return Dual(math.sin(x.value), x.slope * math.cos(x.value))
+def both(x: Any, y: Any) -> tuple[Dual, Dual, int]:
+    """Both as numbers of the higher level of the two."""
+    x, y = dual(x), dual(y)
+    level = max(x.level, y.level)
+    made = (z if z.level == level else Dual(z, 0.0, level) for z in (x, y))
+    return next(made), next(made), level
+
+
+def number(x: Any) -> float:
+    while isinstance(x, Dual):
+        x = x.value
+    return float(x)
+
+
+def sin(x: Any) -> Any:
+    if not isinstance(x, Dual):
+        return math.sin(x)
+    return Dual(sin(x.value), x.slope * cos(x.value), x.level)
+
+
+def cos(x: Any) -> Any:
+    if not isinstance(x, Dual):
+        return math.cos(x)
+    return Dual(cos(x.value), -1.0 * (x.slope * sin(x.value)), x.level)
+
+
+#: inner derivatives begin later than outer ones
+LEVELS = itertools.count(1)
+
+
+def grad(f: Any) -> Any:
+    """The gradient by dual numbers: a run of f for each number among its arguments, which are numbers, tuples, lists, and Cells."""
+
+    def gradient(*given: Any) -> Any:
+        level = next(LEVELS)
+        found = by_each(given, lambda args: slope(f(*args), level), level)
+        return found[0] if len(given) == 1 else found
+
+    return gradient
+
+
+def slope(y: Any, level: int) -> Any:
+    return y.slope if isinstance(y, Dual) and y.level == level else 0.0
+
+
+def by_each(x: Any, run: Any, level: int) -> Any:
+    """run(x) with each number of x in turn as a dual number, in the form of x."""
+    if isinstance(x, tuple | list):
+        made = []
+        for i in range(len(x)):
+            made.append(by_each(x[i], lambda v, i=i: run(type(x)([*x[:i], v, *x[i + 1 :]])), level))
+        return type(x)(made)
+    if isinstance(x, Cell):
+        return Cell(*by_each((x.value, x.rest), lambda v: run(Cell(*v)), level))
+    return 0.0 if x is None else run(Dual(x, 1.0, level))
+
+
+@rg.data
+class Cell:
+    """A number and a list."""
+
+    value: rg.fixed
+    rest: list[rg.fixed]
 
 
 class Generator:
@@ -67,6 +127,8 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.names = 0
+        #: derivatives around the expression
+        self.derivatives = 0
 
     def fresh(self, prefix: str) -> str:
         self.names += 1
@@ -80,6 +142,8 @@ class Generator:
             return pick([*numbers, *numbers, str(self.random.randint(-3, 3) / 2)])
         inner = depth - 1
         ways = ["sum", "product", "sin", "branch", "let", "call", "pair", "fold"]
+        if inner and self.derivatives < 2:
+            ways += ["slope", "gradient", "cell"]
         match pick(ways):
             case "sum":
                 return f"({self.number(inner, scope)} {pick('+-')} {self.number(inner, scope)})"
@@ -101,9 +165,29 @@ class Generator:
                 body = self.number(inner, {**scope, p: "pair"})
                 body = body.replace(p, f"{p}[{self.random.randint(0, 1)}]") if p in body else f"({body} + {p}[1])"
                 return f"(lambda {p}: {body})(({self.number(inner, scope)}, {self.number(inner, scope)}))"
+            case "slope":
+                return f"grad({self.differentiated(inner, scope)})({self.number(inner, scope)})"
+            case "gradient":
+                a = self.fresh("a")
+                inside = f"lambda {a}: fold({self.differentiated(inner, scope)}, {self.number(0, scope)}, {a})"
+                given = self.items(inner, scope)
+                return f"fold({self.function(0, scope)}, {self.number(0, scope)}, grad({inside})({given}))"
+            case "cell":
+                inside = f"lambda c: held({self.differentiated(inner, scope)}, c)"
+                cell = f"Cell({self.number(inner, scope)}, {self.items(inner, scope)})"
+                return f"held({self.function(0, scope)}, grad({inside})({cell}))"
             case _:
-                items = ", ".join(self.number(inner, scope) for _ in range(self.random.randint(0, 3)))
-                return f"fold({self.function(inner, scope)}, {self.number(inner, scope)}, [{items}])"
+                return f"fold({self.function(inner, scope)}, {self.number(inner, scope)}, {self.items(inner, scope)})"
+
+    def items(self, depth: int, scope: dict[str, str]) -> str:
+        return f"[{', '.join(self.number(depth, scope) for _ in range(self.random.randint(0, 3)))}]"
+
+    def differentiated(self, depth: int, scope: dict[str, str]) -> str:
+        """A function inside a derivative."""
+        self.derivatives += 1
+        made = self.function(depth, scope)
+        self.derivatives -= 1
+        return made
 
     def function(self, depth: int, scope: dict[str, str]) -> str:
         """An expression of a function from number to number."""
@@ -136,6 +220,11 @@ def {name}(x: fixed, y: fixed):
             case [first, *rest]:
                 return fold(f, f(first) + a, rest)
 
+    def held(f, cell):
+        match cell:
+            case Cell(value, rest):
+                return fold(f, sin(value), rest)
+
     def repeat(k, v):
         return v if k == 0 else repeat(k - 1, sin({step}))
 
@@ -161,8 +250,10 @@ def compare(folder: Path, first: int, count: int) -> int:
     text = "".join(Generator(seed).program(f"p{seed}") for seed in range(first, first + count))
     path = folder / f"programs_{first}.py"
     path.write_text(text, encoding="utf-8")
-    ours = module_of(path, {"functional": rg.functional, "fixed": rg.fixed, "sin": rg.sin})
-    theirs = module_of(path, {"functional": lambda f: f, "fixed": None, "sin": sin})
+    ours = module_of(
+        path, {"functional": rg.functional, "fixed": rg.fixed, "sin": rg.sin, "grad": rg.grad, "Cell": Cell}
+    )
+    theirs = module_of(path, {"functional": lambda f: f, "fixed": None, "sin": sin, "grad": grad, "Cell": Cell})
     for seed in range(first, first + count):
         f, g = getattr(ours, f"p{seed}"), getattr(theirs, f"p{seed}")
         x, y = 0.5 + seed % 7 / 16, 0.25 - seed % 5 / 16
