@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.program import Program
 
-#: `native`: an engine of machine code from the first step, chosen as `auto` does; `cuda`: batches on a GPU
+#: `native`: an engine of machine code from the first step, chosen as `auto` does; `cuda`: batches, and parallel loops of single runs, on a GPU
 ENGINES = ("auto", "reference", "native", "threaded", "translated", "cuda")
 
 #: the variable of the environment that names the engine for `auto`

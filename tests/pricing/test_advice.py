@@ -13,7 +13,7 @@ from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.loading import from_text
 from retrograd.simulator.energy.pricing import price
 from retrograd.simulator.energy.technology import Technology
-from retrograd.simulator.engines.machines.tiered_machine import machine_for
+from retrograd.simulator.engines.choice import machine_for
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.simulator.engines.batch import cpu as batch
-from retrograd.simulator.engines.machines.tiered_machine import machine_for
+from retrograd.simulator.engines.choice import machine_for
 
 import retrograd as rg
 from retrograd import fixed, reversible

@@ -48,7 +48,7 @@ def ptx(
     variant = _variant(backward, overflow, checks, cycles)
 
     def make() -> str:
-        return jit_compiler().device_assembly(_ir(program, variant), arch, _level(program))
+        return jit_compiler().device_assembly(_ir(program, variant), arch, optimisation_level(program))
 
     return jit_compiler().kept(_key(program, arch, variant), make)
 
@@ -66,7 +66,8 @@ def is_kept(
     return jit_compiler().has(_key(program, arch, _variant(backward, overflow, checks, cycles)), 0)
 
 
-def _level(program: Program) -> int:
+def optimisation_level(program: Program) -> int:
+    """LLVM's effort for a kernel of a program."""
     return 2 if len(program.code) < LARGE else 1
 
 
@@ -74,7 +75,7 @@ def _key(program: Program, arch: str, variant: Variant) -> str:
     digest = sha256(repr(tuple(program.code)).encode()).hexdigest()
     known = program.table is TABLE
     key = f"{source_digest()} {program.format} {variant} {digest}" if known else _ir(program, variant)
-    return f"ptx {arch} {_level(program)} {key}"
+    return f"ptx {arch} {optimisation_level(program)} {key}"
 
 
 def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool) -> Variant:

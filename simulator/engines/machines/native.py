@@ -29,6 +29,7 @@ from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
 from retrograd.simulator.engines.translator.team import second_thread
 from retrograd.simulator.engines.translator.translations import (
+    Executed,
     LoadedTranslation,
     Translated,
     is_translated,
@@ -238,7 +239,7 @@ class NativeEngine:
             code.count((steps - left) * tiering.policy.costs.first_code_step)
         if why == Exit.UNCOMPUTE:
             disable_ghosts(machine.program)
-        self.leave_machine(machine, control, why, found, counts)
+        self.leave_machine(machine, control, why, found.executed, counts)
         window = int(control[TranslatedSlot.WINDOW])
         if window:
             self._undo(machine, window)
@@ -256,7 +257,7 @@ class NativeEngine:
         machine: Machine,
         control: NDArray[np.int64],
         why: int,
-        found: LoadedTranslation,
+        executed: Executed,
         counts: NDArray[np.int64],
     ) -> None:
         """Leave the machine where the translation stopped, its executed instructions counted."""
@@ -268,7 +269,7 @@ class NativeEngine:
         machine._pc = node if node < n else 2 * n - 1 - node
         if why == Exit.BAILOUT:
             machine._pc += machine._direction * machine._br
-        places, blocks = found.executed
+        places, blocks = executed
         np.add.at(self.hits.reshape(-1), places, counts[blocks])
 
     def _undo(self, machine: Machine, steps: int) -> None:

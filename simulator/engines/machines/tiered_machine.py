@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.program import Program
 from retrograd.simulator.cotangents import Cotangents
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.snapshot import Snapshot, restore, snapshot
-from retrograd.simulator.engines.tiering import FROM_VARIABLE, Decision, Ready, Reason, engine_named
+from retrograd.simulator.engines.tiering import Decision, Ready, Reason
 from retrograd.simulator.machine import Machine, Outcome
 
 if TYPE_CHECKING:
@@ -32,7 +30,8 @@ class TieredMachine(Machine):
     """A machine whose runs are taken by one engine or several, as `engine` allows.
 
     `auto`: Python, the interpreter and the translation, as the policy decides; `native`: the same without Python; `threaded`: the
-    interpreter; `translated`: the translation where a run begins at an end of the program, the interpreter elsewhere.
+    interpreter; `translated`: the translation where a run begins at an end of the program, the interpreter elsewhere; `cuda`: the
+    same with the translation on a device (cuda/stepped_machine.py).
     `level`: LLVM's effort for the translation, 0 to 2; by the size of the program unless given.
     """
 
@@ -104,9 +103,10 @@ class TieredMachine(Machine):
         return super()._watch(*arguments)
 
     def _decide(self, account: tiering.Account, whole: bool) -> Decision:
-        if self.named == "threaded" or (self.named == "translated" and not whole):
-            return tiering.record(Decision("threaded", Reason.NAMED if self.named == "threaded" else Reason.INSIDE))
-        if self.named == "translated":
+        translating = self.named in ("translated", "cuda")
+        if self.named == "threaded" or (translating and not whole):
+            return tiering.record(Decision("threaded", Reason.INSIDE if translating else Reason.NAMED))
+        if translating:
             return tiering.record(Decision("translated", Reason.NAMED))
         return tiering.policy.decide(
             self.program,
@@ -126,10 +126,13 @@ class TieredMachine(Machine):
     def _taken_over(self) -> NativeEngine:
         """The engine of machine code, to which the machine's state has been handed over."""
         if self._native is None:
-            from retrograd.simulator.engines.machines import native
-
-            self._native = native.NativeEngine(self, self._level)
+            self._native = self._new_engine()
         return self._native
+
+    def _new_engine(self) -> NativeEngine:
+        from retrograd.simulator.engines.machines import native
+
+        return native.NativeEngine(self, self._level)
 
     def _can_translate(self, left: int) -> bool:
         """Whether the machine stands at an end of its program, with steps enough, and no state that only the interpreter keeps."""
@@ -142,18 +145,3 @@ class TieredMachine(Machine):
         lost = self._cotangents._lost
         kept = self._keep_dropped or "strict" in self._modes
         return not kept and (lost is None or lost[1] == self._cotangents.way)
-
-
-def machine_for(program: Program, engine: str = "auto", **modes: Any) -> Machine:
-    """A machine of that engine, with `modes` as Machine takes them. Raises InputError RG1001, and the errors of Machine."""
-    found = engine_named(engine)
-    if found == "reference":
-        tiering.record(Decision("reference", Reason.NAMED))
-        return Machine(program, **modes)
-    if found == "cuda":
-        where = FROM_VARIABLE if engine == "auto" else ""
-        message = f"the engine `cuda`{where} runs batches, and this is a single run"
-        raise InputError(
-            Diagnostic("RG1001", message, hint="Use rg.run_batch, or `--batch`; a single run is for `native`.")
-        )
-    return TieredMachine(program, engine=found, **modes)

@@ -163,7 +163,7 @@ class WholeRuns:
         machine._memory[:] = words[self._words]
         machine._registers[:] = words[self._registers * self._width :][:REGISTERS]
         native.step_over_end(machine)
-        native.leave_machine(machine, state, Exit.HALTED, self.translation, state[self._counts : self._log])
+        native.leave_machine(machine, state, Exit.HALTED, self.translation.executed, state[self._counts : self._log])
         machine.decision = self._decision(engine)
         return machine
 

@@ -56,6 +56,9 @@ class Exit(IntEnum):
     BAILOUT = 3
     #: an uncompute block has to be executed that the translation leaves out
     UNCOMPUTE = 4
+    #: on a device: rows of a loop have to be executed; the code goes on in the next launch
+    ROWS = 5
+    PAUSED = 6
 
 
 class TranslatedSlot(IntEnum):

@@ -49,7 +49,8 @@ class ParallelLoop:
 
     @property
     def start(self) -> Node:
-        return self.before[0]
+        """The node at which a row begins; of a single row, the passes."""
+        return self.before[0] if self.before else self.inner.start
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,22 @@ def _around(flow: Flow, inner: VectorLoop, header: Node) -> ParallelLoop | None:
     return ParallelLoop(inner, header, before, entry, after, closing)
 
 
+def single_row(inner: VectorLoop) -> ParallelLoop | None:
+    """A vector loop as a row by itself, if its passes only add, and their words are neighbours."""
+    if not inner.additions or any(abs(stride) != 1 for stride in inner.strides.values()):
+        return None
+    found = ParallelLoop(inner, inner.header, [], inner.header, [], inner.closing)
+    found.inside = {r: place(register(r)) for r in sorted(_registers(inner))}
+    return found
+
+
+def _registers(inner: VectorLoop) -> set[int]:
+    """The registers that the passes of a vector loop read."""
+    registers = {*inner.constants, *inner.inductions, *(r for base in inner.strides for r, _ in base.terms)}
+    trees = [*inner.additions.values(), inner.after_closing, *inner.landing]
+    return registers | {int(name[1:]) for name in inputs(*trees) | inner.bounded if name.startswith("r")}
+
+
 def _analyse(flow: Flow, loop: ParallelLoop) -> None:
     inner, forms, w = loop.inner, loop.inner.forms, flow.program.format
     nodes = (*loop.before, *loop.after)
@@ -123,10 +140,7 @@ def _analyse(flow: Flow, loop: ParallelLoop) -> None:
     for node in loop.before:
         for at in flow.blocks[node]:
             row.execute(at, ())
-    registers = {*inner.constants, *inner.inductions, *(r for base in inner.strides for r, _ in base.terms)}
-    trees = [*inner.additions.values(), inner.after_closing, *inner.landing]
-    registers |= {int(name[1:]) for name in inputs(*trees) | inner.bounded if name.startswith("r")}
-    loop.inside = {r: row.word(r) for r in sorted(registers)}
+    loop.inside = {r: row.word(r) for r in sorted(_registers(inner))}
     came, guards = row.branch(loop.entry[0], 0)
     loop.entered = [came.eq(0), *guards]
     passes = place(PASSES)

@@ -14,6 +14,7 @@ Trap: the tests cost time for each pass and row, so after a failure rows are sha
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from itertools import combinations
 from typing import Protocol
 
@@ -165,30 +166,36 @@ class _UndoneRowsEmitter(_RowsEmitter):
         code.jump(passes)
 
 
-class _SharingEmitter:
-    """Emits the function that shares rows out, and executes them:
+class RowDistributionEmitter(ABC):
+    """Emits a function that counts rows and passes, tests that the rows are independent, and distributes them:
 
-    share(M, n, team, left, registers …) -> {rows that have been executed, passes of each, whether none failed}
+    name(M, n, team, left, registers …) -> {rows that are taken, passes of each, whether none failed}
     """
 
-    def __init__(self, scalar: RowCode, loop: ParallelLoop, number: int) -> None:
+    def __init__(self, scalar: RowCode, loop: ParallelLoop, name: str) -> None:
         self.scalar, self.loop, self.inner = scalar, loop, loop.inner
         self.registers = sorted(loop.inside)
-        self.rows, self.undo = f"rows{number}", f"undo{number}"
-        _UndoneRowsEmitter(scalar, loop.inner, self.undo, self.registers).emit_function()
-        _RowsEmitter(scalar, loop.inner, self.rows, self.registers).emit_function(self.undo)
         trees = [*loop.inside.values(), *loop.deltas.values(), *loop.entered, loop.after_closing, *loop.landing]
         #: registers of the row that are given
         self.named = sorted({*(int(name[1:]) for name in inputs(*trees) if name != PASSES), *loop.deltas})
         given = {"M": POINTER, "n": I64, "team": POINTER, "left": I64} | {register(r): I64 for r in self.named}
-        code = self.code = scalar.module.function(
-            f"share{number}", structure(I64, I64, I64), given, "nounwind noinline"
-        )
+        code = self.code = scalar.module.function(name, structure(I64, I64, I64), given, "nounwind noinline")
         self.given = dict(zip(given, code.arguments, strict=True))
         self.words = {register(r): self.given[register(r)] for r in self.named}
-        size = max(len(self.registers), 1)
-        self.first, self.by = code.variable(I64, "first", count=size), code.variable(I64, "by", count=size)
         self.passes, self.total = code.variable(I64, "passes"), code.variable(I64, "total")
+        self.first, self.by = self._places()
+
+    @abstractmethod
+    def _places(self) -> tuple[Pointer, Pointer]:
+        """Where the registers of the first row are kept, and their changes from row to row."""
+
+    @abstractmethod
+    def _is_worth_it(self, rows: Value, passes: Value) -> Value:
+        """Whether these rows take longer than their distribution, and end in good time."""
+
+    @abstractmethod
+    def _distribute(self) -> None:
+        """Have the rows executed, and return."""
 
     def emit_function(self) -> Callee:
         code = self.code
@@ -199,7 +206,7 @@ class _SharingEmitter:
         self._count_passes()
         self._count_rows()
         self._check_words()
-        self._share()
+        self._distribute()
         code.start(self.alone)
         zero = code.constant(I64, 0)
         code.ret(code.pack(zero, zero, zero))
@@ -269,9 +276,7 @@ class _SharingEmitter:
         code.jump(head)
         code.start(over)
         rows, passes = self.total.load(), self.passes.load()
-        cells = rows * passes
-        enough = rows.gt(FEW_ROWS) & rows.lt(MANY) & passes.lt(MANY) & cells.gt(FEW) & cells.lt(MANY)
-        self._unless(enough)
+        self._unless(rows.lt(MANY) & passes.lt(MANY) & self._is_worth_it(rows, passes))
         steps = steps_of_row(self.scalar.flow, loop, passes)
         self._unless(self.given["left"].gt(rows * steps + self.scalar.longest))
 
@@ -294,9 +299,10 @@ class _SharingEmitter:
             near = {abs(a - b) for a in offsets if a not in written for b in written}
             if near:
                 holds.append(extent.lt(min(near)))
-            for apart in sorted({0} | {abs(a - b) for a, b in combinations(written, 2)} if written else ()):
-                different = (size * (GAP + 1)).gt(length + apart)
-                holds.append(different | extent.lt(apart) if apart else different)
+            if self.loop.before:
+                for apart in sorted({0} | {abs(a - b) for a, b in combinations(written, 2)} if written else ()):
+                    different = (size * (GAP + 1)).gt(length + apart)
+                    holds.append(different | extent.lt(apart) if apart else different)
             low = first + min(offsets) + (by.lt(0).select(by, 0) * (rows - 1)) - (length if stride < 0 else 0)
             ends[base] = low, low + extent + (max(offsets) - min(offsets))
             # All addresses are inside memory, so none wraps around.
@@ -318,12 +324,31 @@ class _SharingEmitter:
                 out = out + words[r] * k
         return out
 
+
+class _SharingEmitter(RowDistributionEmitter):
+    """Rows are shared by two threads."""
+
+    def __init__(self, scalar: RowCode, loop: ParallelLoop, number: int) -> None:
+        self.rows, self.undo = f"rows{number}", f"undo{number}"
+        registers = sorted(loop.inside)
+        _UndoneRowsEmitter(scalar, loop.inner, self.undo, registers).emit_function()
+        _RowsEmitter(scalar, loop.inner, self.rows, registers).emit_function(self.undo)
+        super().__init__(scalar, loop, f"share{number}")
+
+    def _places(self) -> tuple[Pointer, Pointer]:
+        size = max(len(self.registers), 1)
+        return self.code.variable(I64, "first", count=size), self.code.variable(I64, "by", count=size)
+
+    def _is_worth_it(self, rows: Value, passes: Value) -> Value:
+        cells = rows * passes
+        return rows.gt(FEW_ROWS) & cells.gt(FEW) & cells.lt(MANY)
+
     def _parts(self, rows: Value) -> tuple[Value, Value]:
         """(the row behind those of this thread, the first row of the other thread)"""
         middle = (rows - GAP).shr(1)
         return middle, middle + GAP
 
-    def _share(self) -> None:
+    def _distribute(self) -> None:
         code, module = self.code, self.scalar.module
         team = self.given["team"].of(I64)
         rows, passes = self.total.load(), self.passes.load()
@@ -363,37 +388,21 @@ def steps_of_row(flow: Flow, loop: ParallelLoop, passes: Value) -> Value:
     return passes * inner + (sum(len(flow.blocks[node]) for node in once) - 1)
 
 
-class ParallelLoopEmitter:
-    """Emits the call that shares rows out, at the beginning of the outer loop's body."""
+class RowLoopEmitter(ABC):
+    """Emits code at the beginning of the outer loop's body that has rows executed."""
 
-    def __init__(self, scalar: RowCode, loop: ParallelLoop, number: int) -> None:
+    def __init__(self, scalar: RowCode, loop: ParallelLoop, distribution: RowDistributionEmitter) -> None:
         self.scalar, self.loop, self.code, self.inner = scalar, loop, scalar.code, loop.inner
         self.order = {node: k for k, node in enumerate(scalar.flow.blocks)}
-        sharing = _SharingEmitter(scalar, loop, number)
-        self.share, self.named = sharing.emit_function(), sharing.named
-        #: rows are shared while no more steps are left; after a failure, fewer by `pause`
-        self.resume = self.code.variable(I64, "rows.resume", UNLIMITED)
-        self.pause = self.code.variable(I64, "rows.pause", PAUSE)
+        self.share, self.named = distribution.emit_function(), distribution.named
 
+    @abstractmethod
     def emit(self) -> None:
-        code, scalar = self.code, self.scalar
-        attempt, some, alone = map(code.block, ("rows.try", "rows.some", "rows.alone"))
-        team, left = scalar.control[TranslatedSlot.TEAM].load(), scalar.left.load()
-        code.branch(team.ne(0) & ~left.gt(self.resume.load()) & ~scalar.bad.load(), attempt, alone, likely=False)
-        code.start(attempt)
-        if scalar.ghosts:
-            for at in self.inner.accesses:
-                scalar.ghosts.forget(at)
-        words = {register(r): scalar.slots[register(r)].load() for r in self.named}
-        found = code.call(self.share, scalar.given["M"], scalar.given["n"], team.of(I64), left, *words.values())
-        rows, passes, complete = (found.part(k) for k in range(3))
-        pause, whole = self.pause.load(), complete.ne(0)
-        self.resume.store(whole.select(UNLIMITED, left - pause))
-        self.pause.store(whole.select(PAUSE, pause.gt(UNLIMITED >> 8).select(pause, pause + pause)))
-        code.branch(rows.gt(0), some, alone)
-        code.start(some)
-        self._account(words | {PASSES: passes}, rows, passes)
-        code.start(alone)
+        """Emit it; scalar code for a row follows."""
+
+    def _words(self) -> dict[str, Value]:
+        """The registers of the row that the distribution is given."""
+        return {register(r): self.scalar.slots[register(r)].load() for r in self.named}
 
     def _account(self, words: dict[str, Value], rows: Value, passes: Value) -> None:
         """Registers, steps and counts behind these rows."""
@@ -412,3 +421,33 @@ class ParallelLoopEmitter:
             scalar.erased.add(rows * passes * self.inner.erased)
         scalar.left_before.store(scalar.left.load())
         scalar.logged.store(0)
+
+
+class ParallelLoopEmitter(RowLoopEmitter):
+    """Emits the call that shares rows with a second thread."""
+
+    def __init__(self, scalar: RowCode, loop: ParallelLoop, number: int) -> None:
+        super().__init__(scalar, loop, _SharingEmitter(scalar, loop, number))
+        #: rows are shared while no more steps are left; after a failure, fewer by `pause`
+        self.resume = self.code.variable(I64, "rows.resume", UNLIMITED)
+        self.pause = self.code.variable(I64, "rows.pause", PAUSE)
+
+    def emit(self) -> None:
+        code, scalar = self.code, self.scalar
+        attempt, some, alone = map(code.block, ("rows.try", "rows.some", "rows.alone"))
+        team, left = scalar.control[TranslatedSlot.TEAM].load(), scalar.left.load()
+        code.branch(team.ne(0) & ~left.gt(self.resume.load()) & ~scalar.bad.load(), attempt, alone, likely=False)
+        code.start(attempt)
+        if scalar.ghosts:
+            for at in self.inner.accesses:
+                scalar.ghosts.forget(at)
+        words = self._words()
+        found = code.call(self.share, scalar.given["M"], scalar.given["n"], team.of(I64), left, *words.values())
+        rows, passes, complete = (found.part(k) for k in range(3))
+        pause, whole = self.pause.load(), complete.ne(0)
+        self.resume.store(whole.select(UNLIMITED, left - pause))
+        self.pause.store(whole.select(PAUSE, pause.gt(UNLIMITED >> 8).select(pause, pause + pause)))
+        code.branch(rows.gt(0), some, alone)
+        code.start(some)
+        self._account(words | {PASSES: passes}, rows, passes)
+        code.start(alone)

@@ -11,6 +11,7 @@ discarded cotangents) are written to a log between two safepoints.
 from __future__ import annotations
 
 from functools import cache
+from typing import Protocol
 
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS, Mode, bar
@@ -67,6 +68,12 @@ def translate(program: Program, variant: Variant, module: ModuleBuilder, name: s
     return flow
 
 
+class LoopEmitter(Protocol):
+    """Emits code at the beginning of a loop's body, which executes passes in another way."""
+
+    def emit(self) -> None: ...
+
+
 class Translator:
     """Emits the function of a program. LaneTranslator (batch/lanes.py) emits a function for several instances side by side."""
 
@@ -96,8 +103,8 @@ class Translator:
         self.blocks = {node: self.code.block(f"b{k}") for k, node in enumerate(flow.blocks)}
         self.exit = self.code.block("exit")
         #: loops by the node at which their body begins
-        self.vector_loops: dict[Node, VectorLoopEmitter] = {}
-        self.parallel_loops: dict[Node, ParallelLoopEmitter] = {}
+        self.vector_loops: dict[Node, LoopEmitter] = {}
+        self.parallel_loops: dict[Node, LoopEmitter] = {}
 
     def _parameters(self) -> dict[str, Type]:
         p = POINTER

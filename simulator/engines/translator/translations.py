@@ -51,16 +51,30 @@ class LoadedTranslation:
         return any(True for _ in find_parallel_loops(self.flow, loops))
 
     @cached_property
-    def executed(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """(addresses of the instructions that counters count, the counter of each)"""
-        code = self.flow.code
-        found = [(at, k) for k, run in enumerate(self.flow.counters) for at in run if not code[at].opcode.halts]
-        return tuple(np.array(found, dtype=np.intp).reshape(-1, 2).T)  # type: ignore[return-value]
+    def executed(self) -> Executed:
+        """See `executed_by`."""
+        return executed_by(self.flow)
 
     @property
     def losses(self) -> int:
-        """The most words that are lost between two safepoints: of each instruction one, and its cotangent."""
-        return 2 * sum(map(len, self.flow.blocks.values()))
+        """See `most_lost_words`."""
+        return most_lost_words(self.flow)
+
+
+#: addresses of instructions, and the counter of each
+Executed = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+def executed_by(flow: Flow) -> Executed:
+    """(addresses of the instructions that counters count, the counter of each)"""
+    found = [(at, k) for k, run in enumerate(flow.counters) for at in run if not flow.code[at].opcode.halts]
+    places, counters = np.array(found, dtype=np.intp).reshape(-1, 2).T
+    return places, counters
+
+
+def most_lost_words(flow: Flow) -> int:
+    """The most words that are lost between two safepoints: of each instruction one, and its cotangent."""
+    return 2 * sum(map(len, flow.blocks.values()))
 
 
 def is_translated(program: Program, variant: Variant, level: int | None) -> bool:

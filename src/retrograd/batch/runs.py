@@ -29,7 +29,7 @@ from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.layout import BatchLayout, Range, split_columns, width
 from retrograd.simulator.engines.batch.results import ResultArray
-from retrograd.simulator.engines.machines.tiered_machine import machine_for
+from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 from retrograd.simulator.stores import limit_of

@@ -10,7 +10,7 @@ from retrograd.cli.files import Region, constant, load_program, read_words
 from retrograd.cli.options import fail, integer, refuse_options_of_functions
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
-from retrograd.simulator.engines.machines.tiered_machine import machine_for
+from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import MEMORY_LIMIT, Machine
 

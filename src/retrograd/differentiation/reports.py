@@ -24,7 +24,7 @@ from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.words import Format
 from retrograd.simulator.cotangents import Store
-from retrograd.simulator.engines.machines.tiered_machine import machine_for
+from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Trap
 

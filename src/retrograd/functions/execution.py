@@ -19,7 +19,7 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.language.types import ArrayType
 from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
-from retrograd.simulator.engines.machines.tiered_machine import machine_for
+from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import ENGINES, engine_named
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.stores import limit_of

@@ -32,7 +32,7 @@ from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.loading import technology
 from retrograd.simulator.energy.pricing import Price
 from retrograd.simulator.energy.technology import Technology
-from retrograd.simulator.engines.machines.tiered_machine import machine_for
+from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Stop, Trap
 from retrograd.simulator.stores import limit_of
 from retrograd.values.binding import bind, types_of

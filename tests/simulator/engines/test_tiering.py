@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch import compiled_loops
+from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.machines import native, tiered_machine
 from retrograd.simulator.engines.machines.native import NativeEngine
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine, machine_for
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.machines.whole_runs import FinishedRun, WholeRuns
 from retrograd.simulator.engines.tiering import Costs, Decision, Policy, Ready, Reason
 

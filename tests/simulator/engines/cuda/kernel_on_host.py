@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -23,7 +24,9 @@ from retrograd.simulator.engines.batch.instance_loop import REPORT, WARP
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.cuda.ptx import KERNEL, kernel_ir
 from retrograd.simulator.engines.cuda.runtime import address_of_array
+from retrograd.simulator.engines.cuda.stepped_code import ADD, STEPS, TEST, PlanSlot, stepped_ir
 from retrograd.simulator.engines.llvm.jit import jit_compiler
+from retrograd.simulator.engines.state.control_block import Exit
 from retrograd.simulator.engines.state.words import DTYPES
 
 #: of the kernel's parameters, whether they are pointers
@@ -33,8 +36,11 @@ _running = threading.Lock()
 SPECIALS = ("tid", "ntid", "ctaid", "nctaid")
 
 
-def on_host(text: str) -> str:
-    """The kernel's IR for this machine, with `all_threads(grid, block, …)` that runs it once for each thread."""
+def on_host(text: str, kernels: Mapping[str, Sequence[bool]] | None = None) -> str:
+    """The IR of kernels for this machine, with `all_NAME(grid, block, …)` that runs a kernel once for each thread.
+
+    `kernels`: name -> of its parameters, whether they are pointers.
+    """
     text = re.sub(r"^target triple.*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"^declare i32 @llvm\.nvvm.*$", "", text, flags=re.MULTILINE)
     text = re.sub(r" addrspace\(\d\)", "", text)
@@ -51,12 +57,15 @@ def on_host(text: str) -> str:
         assert found <= 1
     text = re.sub(r"^declare (void|i32) @llvm\.nvvm.*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"call void @llvm.nvvm.bar.warp.sync\(i32 -1\)", "fence seq_cst", text)
-    types = ["ptr" if pointer else "i64" for pointer in PARAMETERS]
+    drivers = (_driver(*found) for found in (kernels or {KERNEL: PARAMETERS}).items())
+    return "".join([text, *drivers])
+
+
+def _driver(kernel: str, parameters: Sequence[bool]) -> str:
+    types = ["ptr" if pointer else "i64" for pointer in parameters]
     arguments = ", ".join(f"{t} %a{k}" for k, t in enumerate(types))
-    return (
-        text
-        + f"""
-define void @all_threads(i32 %grid, i32 %block, {arguments}) {{
+    return f"""
+define void @all_{kernel}(i32 %grid, i32 %block, {arguments}) {{
   store i32 %block, ptr @ntid
   store i32 %grid, ptr @nctaid
   br label %blocks
@@ -73,7 +82,7 @@ threads:
   br i1 %t.more, label %run, label %ended
 run:
   store i32 %t, ptr @tid
-  call void @{KERNEL}({arguments})
+  call void @{kernel}({arguments})
   %t.next = add i32 %t, 1
   br label %threads
 ended:
@@ -83,13 +92,13 @@ out:
   ret void
 }}
 """
-    )
 
 
 @cache
 def _address(code: tuple[int, ...], w: Format, table: Table, level: int, modes: tuple[tuple[str, bool], ...]) -> int:
     text = on_host(kernel_ir(Program(code, format=w, table=table), **dict(modes)))
-    return jit_compiler().load(text, ("all_threads",), lambda: text, level)["all_threads"]
+    name = f"all_{KERNEL}"
+    return jit_compiler().load(text, (name,), lambda: text, level)[name]
 
 
 class HostKernel:
@@ -117,6 +126,43 @@ class HostKernel:
         given = [a if isinstance(a, int) else address_of_array(a) for a in arguments]
         with _running:
             self._run(grid, block, *given)
+
+
+# ---------------------------------------------------------------------- stepped launches
+
+#: parameters of the three kernels of stepped_code.py
+STEPPED = {STEPS: (True, True, True, False, True, True), TEST: (True, True), ADD: (True, True)}
+
+
+class HostSteppedKernels:
+    """The kernels of a single run. `rounds`: (loop, rows, passes) of each round in which cells were executed or refused."""
+
+    rounds: ClassVar[list[tuple[int, int, int]]] = []
+    refused: ClassVar[int] = 0
+
+    def __init__(self, program: Program, variant: Any, device: Any) -> None:
+        text = on_host(stepped_ir(program, variant), STEPPED)
+        found = jit_compiler().load(text, tuple(f"all_{name}" for name in STEPPED), lambda: text, 0)
+        self._runs = {
+            name: ctypes.CFUNCTYPE(
+                None, *[ctypes.c_int32] * 2, *[ctypes.c_void_p if p else ctypes.c_int64 for p in parameters]
+            )(found[f"all_{name}"])
+            for name, parameters in STEPPED.items()
+        }
+
+    def launch(self, run: list[Any], cells: list[Any], stream: Any) -> None:
+        plan = cells[1]
+        with _running:
+            self._launch(STEPS, 1, 1, run)
+            planned = int(plan[PlanSlot.WHY]) == Exit.ROWS
+            self._launch(TEST, 3, 2, cells)
+            self._launch(ADD, 2, 5, cells)
+        if planned:
+            self.rounds.append(tuple(int(plan[slot]) for slot in (PlanSlot.LOOP, PlanSlot.ROWS, PlanSlot.PASSES)))
+            type(self).refused += int(plan[PlanSlot.FAILED])
+
+    def _launch(self, name: str, grid: int, block: int, arguments: list[Any]) -> None:
+        self._runs[name](grid, block, *(a if isinstance(a, int) else address_of_array(a) for a in arguments))
 
 
 # ---------------------------------------------------------------------- whole warps

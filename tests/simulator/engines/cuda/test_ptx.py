@@ -19,15 +19,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.examples import bessel, bundle_adjustment, graph_embedding
+from retrograd.examples import bessel, bundle_adjustment, graph_embedding, wave
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.cuda import interpreter_kernel, ptx
+from retrograd.simulator.engines.cuda import interpreter_kernel, ptx, stepped_code
 from retrograd.simulator.engines.cuda.kernel_loop import emit_kernel_loop
 from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
+from retrograd.simulator.engines.translator.flow import Variant
 
 import retrograd as rg
 from retrograd.values.binding import bind, types_of
@@ -324,3 +325,20 @@ def test_the_interpreter_for_all_opcodes(
     w: Format, arch: str, ptxas: Any, without_device: Callable[[str], None]
 ) -> None:
     check_interpreter(w, arch, ptxas, without_device)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_kernels_of_a_single_run(ptxas: Any, arch: str) -> None:
+    """The kernels of cells take few registers, so that a multiprocessor holds all its threads."""
+    fields = np.zeros((12, 12))
+    program = compiled(wave.propagate, fields, fields, fields, 3)
+    text = stepped_code.stepped_ptx(program, Variant(), arch)
+    told = ptxas(text, arch)
+    for name, most in ((stepped_code.TEST, 32), (stepped_code.ADD, 32), (stepped_code.STEPS, 255)):
+        found = re.search(
+            rf"entry function '{name}'.*?(\d+) bytes spill stores.*?Used (\d+) registers", told, re.DOTALL
+        )
+        assert found is not None
+        assert int(found[1]) == 0
+        assert int(found[2]) <= most
+    assert "red" in text or "atom" in text

@@ -1,0 +1,201 @@
+"""Single runs by stepped launches, the code of whose kernels the host runs: in lockstep with the reference machine."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.examples.wave import medium, misfit, propagate, pulse
+from retrograd.isa.diagnostics import InputError
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.engines.cuda import stepped_code, stepped_machine
+from retrograd.simulator.engines.cuda.runtime import Device
+from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
+from retrograd.simulator.engines.llvm.builder import Pointer
+from retrograd.simulator.engines.translator import row_sharing
+
+import retrograd as rg
+from tests.simulator.engines.conftest import Lockstep
+from tests.simulator.engines.test_parallel_loops import MEMORY, UPDATE, fill, generate, neighbours, nest, run
+
+SOME, SLOW, SLOW_CHUNK = 12, 300, 100
+
+
+@pytest.fixture(autouse=True)
+def transformations() -> None:
+    """These runs skip no uncompute blocks, and need vector loops."""
+
+
+@pytest.fixture
+def host(on_host: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The kernels, run by the host."""
+    found = on_host.HostSteppedKernels
+    monkeypatch.setattr(stepped_machine, "SteppedKernels", found)
+    monkeypatch.setattr(stepped_code, "FEW_PASSES", 4)
+    stepped_machine._kernels.cache_clear()
+    found.rounds.clear()
+    found.refused = 0
+    yield found
+    stepped_machine._kernels.cache_clear()
+
+
+@pytest.fixture
+def make(host: Any, gpu: Device) -> Callable[..., rg.Machine]:
+    return lambda program, **modes: DeviceMachine(program, gpu, **modes)
+
+
+def test_rows_and_the_last_row(make: Any, host: Any) -> None:
+    """All rows but the last, and then the passes of the last; both ways."""
+    both = run(Lockstep, make, nest(neighbours(20)), list(range(MEMORY)), 0, [None])
+    assert host.rounds == [(0, 14, 13), (1, 1, 13)] * 2
+    assert both.tested.engine == "cuda"
+
+
+@pytest.mark.parametrize("at", [402, 425, 470, 690])
+def test_rows_that_fail(make: Any, host: Any, at: int) -> None:
+    """A word that is too large: no cell is stored, and scalar code raises the trap."""
+    words = [1 << 40] * MEMORY
+    words[at] = (1 << 63) - 3
+    both = run(Lockstep, make, nest(UPDATE), words, 0, [None])
+    assert host.refused
+    assert len(both.traps) == 1
+
+
+def test_random_nests(make: Any, host: Any) -> None:
+    for seed in range(SOME):
+        print(f"seed {seed}")
+        run(Lockstep, make, *generate(random.Random(seed)))
+    assert len(host.rounds) > SOME // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
+def test_many_random_nests(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+    """Some of them in launches of few steps."""
+    for seed in range(first + 5000, first + 5000 + SLOW_CHUNK):
+        print(f"seed {seed}")
+        monkeypatch.setattr(stepped_code, "SLICE", 40 if seed % 4 == 0 else 1 << 18)
+        run(Lockstep, make, *generate(random.Random(seed)))
+
+
+def test_short_launches(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every launch ends at a safepoint after a few steps, and the next one goes on there."""
+    monkeypatch.setattr(stepped_code, "SLICE", 25)
+    monkeypatch.setattr(stepped_code, "FEW_ROWS", 1 << 20)
+    both = run(Lockstep, make, nest(UPDATE), list(range(MEMORY)), 0, [None])
+    assert {found[1] for found in host.rounds} == {1}
+    assert both.tested.retired > 1000
+
+
+def test_an_interrupt_leaves_a_state_that_goes_on(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stepped_code, "SLICE", 25)
+    begin, launch = stepped_machine._SteppedRun._run, host.launch
+    runs: list[Any] = []
+
+    def noted(run: Any) -> None:
+        runs.append(run)
+        begin(run)
+
+    def interrupting(*arguments: Any) -> None:
+        launch(*arguments)
+        if len(runs) == 1:
+            runs.append(None)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            while not runs[0].stopping:
+                time.sleep(0.001)
+
+    monkeypatch.setattr(stepped_machine._SteppedRun, "_run", noted)
+    monkeypatch.setattr(host, "launch", interrupting)
+    both = Lockstep(make, nest(UPDATE))
+    both.set(lambda m: fill(m, list(range(MEMORY))))
+    with pytest.raises(KeyboardInterrupt):
+        both.tested.run()
+    taken = both.tested.retired
+    assert 0 < taken < 2000
+    both.reference.run(taken)
+    both.check()
+    both.run()
+
+
+def all_pass(self: Any) -> Any:
+    """Words are not compared with their bounds."""
+    self._begin("test")
+    self.code.ret(0)
+    return self.code.callee
+
+
+def plain_stores(self: Any, amount: Any) -> None:
+    """A word is overwritten by the sum of two others."""
+    self.store(amount + amount)
+
+
+def unchecked(self: Any, holds: Any) -> None:
+    """Words that a row reads may be written by another."""
+
+
+#: p += q, where row r reads the words of row r + 2
+LATER = ("ld.add r8, [r5 + 45]", "exch r9, [r5]", "fadd r9, r8", "exch r9, [r5]", "ld.sub r8, [r5 + 45]")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "fault", "body", "large"),
+    [
+        (stepped_code._CellEmitter, "emit_test", all_pass, UPDATE, 425),
+        (Pointer, "atomic_add", plain_stores, UPDATE, None),
+        (row_sharing.RowDistributionEmitter, "_unless", unchecked, LATER, None),
+    ],
+    ids=["test", "sum", "read"],
+)
+def test_planted_faults_are_found(
+    make: Any,
+    host: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    fault: Any,
+    body: Any,
+    large: int | None,
+) -> None:
+    words = list(range(1, MEMORY + 1))
+    if large is not None:
+        words[large] = (1 << 63) - 3
+    run(Lockstep, make, nest(body), words, 0, [None])
+    monkeypatch.setattr(owner, name, fault)
+    stepped_machine._kernels.cache_clear()
+    with pytest.raises(AssertionError):
+        run(Lockstep, make, nest(body), words, 0, [None])
+
+
+def test_a_program_without_parallel_loops_is_refused() -> None:
+    with pytest.raises(InputError, match=r"RG1001.*single run without parallel loops"):
+        machine_for(rg.assemble("start\nadd r1, 1\nfinish\n"), "cuda")
+
+
+@pytest.mark.parametrize("argument", ["q", "c"])
+def test_the_gradient_of_a_wave(host: Any, argument: str) -> None:
+    """Each update of the gradient adds to the cotangents of five cells."""
+    n, steps = 12, 4
+    given = pulse(n), np.zeros((n, n)), medium(n), np.zeros(n), 3, steps
+    expected = rg.grad(misfit, argument, engine="native")(0.0, *given)
+    assert (rg.grad(misfit, argument, engine="cuda")(0.0, *given) == expected).all()
+    # Forward, and back with the cotangents; then the last row of each.
+    assert [rows for _, rows, _ in host.rounds] == [n - 3, 1] * (2 * steps)
+
+
+def test_a_wave_forward_and_back(host: Any) -> None:
+    n, steps = 14, 5
+    given = pulse(n), np.zeros((n, n)), medium(n), steps
+    there, expected = (rg.run(propagate, *given, engine=engine) for engine in ("cuda", "native"))
+    assert (there.values.q == expected.values.q).all()
+    assert (there.steps, there.engine) == (expected.steps, "cuda")
+    back, expected = (rg.run(~propagate, *there.values, engine=engine) for engine in ("cuda", "native"))
+    assert (back.values.q == expected.values.q).all()
+    assert back.steps == expected.steps
+    assert len(host.rounds) == 4 * steps
