@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,10 +12,10 @@ import numpy as np
 from retrograd.assembler.assemble import assemble
 from retrograd.benchmarks.gpu.programs import bessel_gradient, measurements, words_of
 from retrograd.examples import bessel, bundle_adjustment
-from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
-from retrograd.simulator.engines.cuda.ptx import ptx, registers_and_instructions
+from retrograd.simulator.engines.cuda.kernel_report import assembled, toolkit_program
+from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx, registers_and_instructions
 
 from retrograd.differentiation.programs import gradient_program
 
@@ -32,7 +29,7 @@ def code_counts(absent: dict[str, str], *, quick: bool = False, arch: str = "sm_
     A program with n copies of an instruction has c n + s more than the same program without. c is the part of each copy, s the
     shared part: a long instruction is a function, called where it occurs. One execution takes about c + s.
     """
-    tools = {name: _tool(name) for name in ("ptxas", "cuobjdump", "nvdisasm")}
+    tools = {name: toolkit_program(name) for name in ("ptxas", "cuobjdump", "nvdisasm")}
     for name, path in tools.items():
         if path is None:
             absent[name] = "neither on PATH nor in a wheel (nvidia-cuda-nvcc, nvidia-cuda-cuobjdump, nvidia-nvdisasm)"
@@ -99,12 +96,6 @@ def _programs(quick: bool) -> dict[str, Program]:
     return out
 
 
-def _tool(name: str) -> str | None:
-    packages = Path(sysconfig.get_paths()["purelib"])
-    folders = [str(found.parent) for found in sorted(packages.glob(f"nvidia/*/bin/{name}"))]
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *folders]))
-
-
 def _counted(program: Program, arch: str, tools: dict[str, str | None]) -> dict[str, int]:
     """{ptx, registers, local_bytes, sass}, as far as the tools are installed."""
     text = ptx(program, arch)
@@ -112,14 +103,9 @@ def _counted(program: Program, arch: str, tools: dict[str, str | None]) -> dict[
     if tools["ptxas"] is None:
         return found
     with tempfile.TemporaryDirectory() as folder:
-        source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        write_file(source, text)
-        command = [tools["ptxas"], "-v", "-arch", arch, str(source), "-o", str(binary)]
-        said = subprocess.run(command, capture_output=True, text=True, check=True)
-        registers = re.search(r"Used (\d+) registers", said.stdout + said.stderr)
-        stack = re.search(r"(\d+) bytes stack frame", said.stdout + said.stderr)
-        found |= {"registers": int(registers[1])} if registers else {}
-        found |= {"local_bytes": int(stack[1])} if stack else {}
+        binary = Path(folder, "kernel.cubin")
+        taken = assembled(text, arch, tools["ptxas"], binary)[KERNEL]
+        found |= {"registers": taken.registers, "local_bytes": taken.local_bytes}
         shown = ""
         if tools["nvdisasm"] is not None:
             shown = subprocess.run([tools["nvdisasm"], str(binary)], capture_output=True, text=True, check=True).stdout

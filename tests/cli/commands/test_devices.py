@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from retrograd.simulator.engines.cuda import kernel_report
+from retrograd.simulator.engines.cuda.kernel_report import KernelResources
 from retrograd.simulator.engines.cuda.runtime import Device, device_error
 
 from retrograd.cli.commands import devices as command
@@ -113,3 +115,73 @@ def test_it_starts_at_once(folder: Path) -> None:
     modules = {name.split(".")[0] for name in done.stderr.decode().split()}
     assert "retrograd" in modules
     assert modules & {"numpy", "numba", "llvmlite", "amaranth", "matplotlib", "rich"} == set()
+
+
+# --------------------------------------------------------------------------------------------- kernels of a program
+
+
+def test_kernels_of_a_program(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each device has its rows; the figures come from the driver."""
+    found(monkeypatch, A100, H200)
+    known = {"sm_80": KernelResources(40, 16, None, 0.75), "sm_90": KernelResources(48, 0, None, 0.5)}
+    monkeypatch.setattr(kernel_report, "resources_on", lambda kernel, device: known[device.target])
+    code, out, err = cli("devices", "--program", "fib.rga")
+    assert (code, err) == (OK, "")
+    rows = [line.split() for line in out.splitlines() if line.startswith("retrograd_batch")]
+    assert rows == [
+        ["retrograd_batch", "batches", "cuda:0", "128", "40", "16", "–", "75%"],
+        ["retrograd_batch", "batches", "cuda:1", "128", "48", "0", "–", "50%"],
+    ]
+    program = json.loads(cli("devices", "--program", "fib.rga", "--json")[1])["program"]
+    assert program["instance_bytes"] == (64 + 1) * 8
+    assert [(row["target"], row["registers"], row["spilled"]) for row in program["kernels"]] == [
+        ("sm_80", 40, None),
+        ("sm_90", 48, None),
+    ]
+
+
+def test_without_a_device_and_ptxas(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "devices", raising("no device"))
+    monkeypatch.setattr(kernel_report, "toolkit_program", lambda name: None)
+    code, out, _ = cli("devices", "--program", "fib.rga", "--arch", "sm_80")
+    assert code == OK
+    assert "sm_80" in out
+    assert "Registers are unknown: ptxas is not installed" in out
+    row = json.loads(cli("devices", "--program", "fib.rga", "--json")[1])["program"]
+    assert row["unknown"] is not None
+    assert "registers" not in row["kernels"][0]
+
+
+def test_a_function_and_its_arguments(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "from retrograd import reversible\n\n@reversible\ndef add(y, x):\n    y += x * x\n"
+    (folder / "squares.py").write_text(source)
+    monkeypatch.setattr(command, "devices", raising("no device"))
+    monkeypatch.setattr(kernel_report, "toolkit_program", lambda name: None)
+    sizes = [
+        json.loads(cli("devices", "--json", "--program", f"squares.py:{name}", "0.0", "1.0")[1])["program"]
+        for name in ("add", "~add")
+    ]
+    assert sizes[0]["instructions"] == sizes[1]["instructions"] > 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--arch", "sm_80"), "--arch belongs to --program"),
+        (("1.0",), "an argument belongs to --program"),
+        (("--program", "fib.rga", "--format", "32,16"), "--format is for functions"),
+        (("1.0", "--program", "fib.rga"), "an argument is for functions"),
+    ],
+)
+def test_options_that_do_not_apply(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    code, _, err = cli("devices", *arguments)
+    assert code == 2
+    assert err.startswith("error[RG0512]")
+    assert message in err
+
+
+def raising(message: str) -> Callable[[], object]:
+    def absent() -> object:
+        raise device_error("RG1002", message)
+
+    return absent

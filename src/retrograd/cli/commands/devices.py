@@ -1,18 +1,24 @@
-"""`retrograd devices`: the processor and the CUDA devices."""
+"""`retrograd devices`: the processor and the CUDA devices, and the resources that the kernels of a program take on them."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import platform
+from collections.abc import Sequence
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.options import Parser
+from retrograd.cli.files import load_program
+from retrograd.cli.functions import function_and_inverse, is_function
+from retrograd.cli.options import Parser, fail
 from retrograd.cli.report import as_dict, print_json
 from retrograd.isa.diagnostics import DeviceError
+from retrograd.isa.program import Program
 from retrograd.presentation.tables import columns
 from retrograd.simulator.engines.cuda.runtime import (
     Device,
@@ -26,11 +32,27 @@ from retrograd.simulator.engines.cuda.runtime import (
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd devices`."""
+    p.function_arguments(
+        "of the function that --program names: examples of its arguments, where annotations leave types open"
+    )
+    p.add_argument(
+        "--program", metavar="PROG", help="FILE.py:FUNCTION, assembly text or an image: resources of its kernels"
+    )
+    p.add_argument(
+        "--arch", choices=("sm_80", "sm_90"), help="compute capability for --program without a device (default: sm_90)"
+    )
+    p.include_option()
+    p.run_options("--format")
+    p.size_options()
     p.json_option("retrograd.devices/1")
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the processor and the CUDA devices, or the reason for their absence. Nothing is compiled."""
+    """Print the processor and the CUDA devices, or the reason for their absence. Only `--program` compiles."""
+    for name in ("arch", "format", "args", "include"):
+        if options.program is None and getattr(options, name):
+            shown = "an argument" if name == "args" else f"--{name}"
+            raise fail("RG0512", f"{shown} belongs to --program, which is not given")
     found: tuple[Device, ...] = ()
     memories: list[float] = []
     version: str | None = None
@@ -42,11 +64,80 @@ def execute(options: argparse.Namespace) -> int:
         memories = [memory_of_device(device)[1] for device in found]
     except DeviceError as error:
         found, missing = (), error
+    kernels = None if options.program is None else _program_kernels(options, found)
     if options.json:
-        print_json("retrograd.devices/1", _as_json(version, found, memories, missing))
+        document = _as_json(version, found, memories, missing)
+        print_json("retrograd.devices/1", document if kernels is None else document | {"program": kernels})
     else:
         print(_as_text(version, found, memories, missing))
+        if kernels is not None:
+            print(f"\n{_kernels_as_text(kernels)}")
     return OK
+
+
+def _program(options: argparse.Namespace) -> Program:
+    """The program that `--program` names."""
+    if not is_function(options.program):
+        for name in ("args", "format"):
+            if getattr(options, name):
+                shown = "an argument" if name == "args" else "--format"
+                raise fail("RG0512", f"{shown} is for functions, and `{options.program}` is a program")
+        return load_program(options.program, options.include)
+    function, inverse = function_and_inverse(options.program, options.format)
+    arguments, keywords = parse_arguments(options.args)
+    program = function.compiled(*arguments, **keywords).program
+    return ~program if inverse else program
+
+
+def _program_kernels(options: argparse.Namespace, found: Sequence[Device]) -> dict[str, Any]:
+    """The kernels of a program with their resources: on each device, or else by ptxas."""
+    from retrograd.simulator.engines.cuda.kernel_report import (
+        bytes_of_instance,
+        program_kernels,
+        resources,
+        resources_on,
+        toolkit_program,
+    )
+
+    program = _program(options)
+    rows = []
+    for where in found or (None,):
+        arch = where.target if where is not None else options.arch or "sm_90"
+        for kernel in program_kernels(program, arch):
+            taken = resources(kernel, arch) if where is None else resources_on(kernel, where)
+            rows.append(
+                {
+                    "device": None if where is None else str(where), "target": arch, "kernel": kernel.name,
+                    "use": kernel.use, "threads": kernel.threads, **({} if taken is None else asdict(taken)),
+                }
+            )  # fmt: skip
+    unknown = None if found or toolkit_program("ptxas") else "ptxas is not installed, and there is no device"
+    return {
+        "instructions": len(program.code),
+        "instance_bytes": bytes_of_instance(program),
+        "unknown": unknown,
+        "kernels": rows,
+    }
+
+
+def _kernels_as_text(program: dict[str, Any]) -> str:
+    head = ["kernel", "for", "target", "threads", "registers", "local bytes", "spilled", "occupancy"]
+    rows = [head]
+    for row in program["kernels"]:
+        spilled, share = row.get("spilled"), row.get("occupancy")
+        rows.append(
+            [
+                row["kernel"], row["use"], row["device"] or row["target"], str(row["threads"]), str(row.get("registers", "–")),
+                str(row.get("local_bytes", "–")), "–" if spilled is None else str(spilled),
+                "–" if share is None else f"{share:.0%}",
+            ]
+        )  # fmt: skip
+    text = columns(rows, range(3, len(head)))
+    size = size_text(program["instance_bytes"])
+    text += f"\n\n{program['instructions']} instructions; an instance of a batch takes {size} of device memory."
+    if program["unknown"] is not None:
+        text += f"\nRegisters are unknown: {program['unknown']}. `pip install 'retrograd[ptx]'` installs ptxas."
+    return text
 
 
 def _as_text(version: str | None, found: tuple[Device, ...], memories: list[float], missing: DeviceError | None) -> str:

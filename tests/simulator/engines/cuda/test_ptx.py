@@ -6,11 +6,8 @@ ptxas comes with NVIDIA's toolkit, or with the wheel nvidia-cuda-nvcc. Without i
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import shutil
 import subprocess
-import sysconfig
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -27,6 +24,7 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda import interpreter_kernel, ptx, stepped_code
 from retrograd.simulator.engines.cuda.kernel_loop import emit_kernel_loop
+from retrograd.simulator.engines.cuda.kernel_report import toolkit_program
 from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
 from retrograd.simulator.engines.translator.flow import Variant
 
@@ -39,17 +37,10 @@ FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))
 PROGRAMS, SLOW = 2, 300
 
 
-def _ptxas() -> str | None:
-    """On PATH, or in the wheel."""
-    packages = Path(sysconfig.get_paths()["purelib"])
-    folders = [str(found.parent) for found in sorted(packages.glob("nvidia/*/bin/ptxas"))]
-    return shutil.which("ptxas", path=os.pathsep.join([os.environ.get("PATH", ""), *folders]))
-
-
 @pytest.fixture(scope="session")
 def ptxas(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """(text, arch) -> what ptxas says; fails where it does not take the text."""
-    found = _ptxas()
+    found = toolkit_program("ptxas")
     if found is None:
         pytest.skip("ptxas is absent: neither on PATH nor in the wheel nvidia-cuda-nvcc; PTX is not assembled")
     folder = tmp_path_factory.mktemp("ptx")

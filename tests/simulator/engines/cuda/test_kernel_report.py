@@ -1,0 +1,96 @@
+"""Resources of kernels: by ptxas, and computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.examples import wave
+from retrograd.simulator.engines.cuda import kernel_report
+from retrograd.simulator.engines.cuda.kernel_report import (
+    assembled,
+    bytes_of_instance,
+    computed_occupancy,
+    program_kernels,
+    resources,
+    resources_on,
+    toolkit_program,
+)
+from retrograd.simulator.engines.cuda.runtime import Device
+from retrograd.simulator.engines.cuda.stepped_code import ADD, STEPS, TEST
+
+import retrograd as rg
+from retrograd.values.binding import bind, types_of
+
+PROGRAM = ".memory 3\nstart\nld.add r1, [r0]\nfmul.add r2, r1, r1\nst.add [r0 + 1], r2\nfinish\n"
+H200 = Device(0, "NVIDIA H200", (9, 0), 132, 1_980_000, 2048)
+
+needs_ptxas = pytest.mark.skipif(toolkit_program("ptxas") is None, reason="ptxas is absent: registers are not counted")
+
+
+@pytest.mark.parametrize(
+    ("registers", "threads", "expected"),
+    [(32, 128, 1.0), (64, 128, 0.5), (72, 128, 28 / 64), (96, 128, 20 / 64), (255, 128, 8 / 64), (48, 1, 0.5), (255, 256, 8 / 64)],
+)  # fmt: skip
+def test_occupancy(registers: int, threads: int, expected: float) -> None:
+    """As NVIDIA's occupancy calculator has it for compute capability 9.0."""
+    assert computed_occupancy(registers, threads) == expected
+
+
+def test_the_kernels_of_programs() -> None:
+    assert [kernel.use for kernel in program_kernels(rg.assemble(PROGRAM), "sm_90")] == ["batches"]
+    fields = np.zeros((8, 8))
+    types = types_of(wave.propagate, bind(wave.propagate, (fields, fields, fields, 2), {}))
+    found = program_kernels(wave.propagate.compiled_for(types).program, "sm_80")
+    assert [(kernel.name, kernel.threads) for kernel in found[1:]] == [(STEPS, 1), (TEST, 128), (ADD, 128)]
+    assert all(f".entry {kernel.name}(" in kernel.text and "sm_80" in kernel.text for kernel in found)
+
+
+def test_bytes_of_an_instance() -> None:
+    assert bytes_of_instance(rg.assemble(PROGRAM)) == 4 * 8
+    assert bytes_of_instance(rg.assemble(".format 16, 8\n" + PROGRAM)) == 4 * 2
+
+
+@needs_ptxas
+def test_ptxas_reports_each_kernel() -> None:
+    (kernel,) = program_kernels(rg.assemble(PROGRAM), "sm_90")
+    found = resources(kernel, "sm_90")
+    assert found is not None
+    assert 10 < found.registers < 128
+    assert (found.local_bytes, found.spilled) == (0, 0)
+    assert found.occupancy == computed_occupancy(found.registers, 128)
+
+
+@needs_ptxas
+def test_spilled_bytes_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few registers are allowed, so some are spilled."""
+    (kernel,) = program_kernels(rg.assemble(PROGRAM), "sm_90")
+    limited = kernel.text.replace(".visible .entry", ".visible .entry", 1).replace(")\n{", ")\n.maxnreg 16\n{", 1)
+    ptxas = toolkit_program("ptxas")
+    assert ptxas is not None
+    found = assembled(limited, "sm_90", ptxas)[kernel.name]
+    assert found.spilled
+    assert found.local_bytes > 0
+
+
+def test_without_ptxas_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_report, "toolkit_program", lambda name: None)
+    (kernel,) = program_kernels(rg.assemble(PROGRAM), "sm_90")
+    assert resources(kernel, "sm_90") is None
+
+
+def test_on_a_device_the_driver_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loaded:
+        registers, local_bytes = 40, 16
+
+        def __init__(self, *given: Any) -> None:
+            self.given = given
+
+        def occupancy(self, threads: int) -> float:
+            return threads / 1024
+
+    monkeypatch.setattr(kernel_report, "Kernel", Loaded)
+    (kernel,) = program_kernels(rg.assemble(PROGRAM), "sm_90")
+    found = resources_on(kernel, H200)
+    assert (found.registers, found.local_bytes, found.spilled, found.occupancy) == (40, 16, None, 0.125)
