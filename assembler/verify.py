@@ -31,13 +31,18 @@ def findings(program: Program, *, strict: bool = False) -> list[Diagnostic]:
         found += [*_subroutines(program, regions), *_borders(program, regions)]
     if not found:
         found += _unreachable(program)
-    if strict:
-        found += [
-            _at(program, pc, "RG0211", f"`{write(i)}` erases {program.format.width} bits")
-            for pc, i in enumerate(code)
-            if i.opcode.erased_words
-        ]
+    if strict and any(i.opcode.erased_words for i in code):
+        found += erasures(program)
     return found
+
+
+def erasures(program: Program) -> list[Diagnostic]:
+    """A diagnostic for each instruction that erases."""
+    return [
+        _at(program, pc, "RG0211", f"`{write(i)}` erases {program.format.width} bits")
+        for pc, i in enumerate(program.instructions)
+        if i.opcode.erased_words
+    ]
 
 
 def verify(program: Program, *, strict: bool = False) -> list[Diagnostic]:

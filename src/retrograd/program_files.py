@@ -1,4 +1,4 @@
-"""Programs in files: assembly text or an image, distinguished by content."""
+"""Programs in files: an image, PISA assembly, or assembly text, distinguished by content and suffix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from retrograd.isa.program import Program
 def program_from(
     data: bytes, name: str, path: Path | None = None, include: Sequence[str] = (), *, check: bool = True
 ) -> Program:
-    """The program that the bytes of a file hold; verified unless `check` is off. Raises RetrogradError."""
+    """The program that the bytes of a file hold; verified unless `check` is off. Raises RetrogradError.
+
+    The branches of PISA assembly are always checked: without pairs they have no encoding.
+    """
     if data.startswith(MAGIC[:4]):
         program = from_image(data)
         if check:
@@ -25,7 +28,17 @@ def program_from(
 
             verify(program)
         return program
-    return assemble(decode_text(data, name), name=name, path=path, include=_folders(include), check=check)
+    text = decode_text(data, name)
+    if is_pisa(data, name):
+        from retrograd.assembler.pisa.reader import read
+
+        return read(text, name=name)
+    return assemble(text, name=name, path=path, include=_folders(include), check=check)
+
+
+def is_pisa(data: bytes, name: str) -> bool:
+    """Whether a file holds PISA assembly: its suffix is .pisa or .pal, or its first line is the header of such files."""
+    return name.lower().endswith((".pisa", ".pal")) or data.startswith(b";; pendulum pal file")
 
 
 def _folders(include: Sequence[str]) -> list[Path]:

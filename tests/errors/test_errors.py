@@ -1,6 +1,7 @@
 """The corpus of errors: one wrong program, image or command for every diagnostic, with all that it prints.
 
     assembly/NAME.rga    a text that is no program, or none that can run backward
+    pisa/NAME.pisa       a text that is no PISA program, or none that can run backward
     traps/NAME.rga       a program that traps when it runs
     images/NAME          what `MUTATIONS` makes of good.rga's image
     built/NAME           what `BUILDERS` provokes, too large or too tangled to lie here as files
@@ -41,6 +42,7 @@ import numpy as np
 import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.image import from_image, to_image
+from retrograd.assembler.pisa.reader import read as read_pisa
 from retrograd.assembler.sources import decode_text
 from retrograd.assembler.verify import findings
 from retrograd.compiler.language.types import Array
@@ -91,6 +93,15 @@ def say_assembly(path: Path) -> str:
     except RetrogradError as error:
         return text_of(error)
     return "".join(f"{d.render()}\n" for d in findings(program, strict="strict" in modes(path)))
+
+
+def say_pisa(path: Path) -> str:
+    """What the reader of PISA says of a file, and the trap of a program that it accepts."""
+    try:
+        Machine(read_pisa(path.read_text(encoding="utf-8"), name=path.name)).run()
+    except RetrogradError as error:
+        return text_of(error)
+    raise AssertionError(f"{path.name}: nothing is wrong with it")
 
 
 # ------------------------------------------------------------------------------------------------- traps
@@ -577,18 +588,20 @@ def told_of_language(error: RetrogradError | None) -> str:
 
 SAYS: dict[str, Callable[[Path], str]] = {
     "assembly": say_assembly,
+    "pisa": say_pisa,
     "traps": say_trap,
     "images": say_image,
     "built": say_built,
     "commands": say_command,
     "language": say_language,
 }
-SUFFIXES = {"assembly": ".rga", "traps": ".rga", "commands": ".cmd", "language": ".py"}
+SUFFIXES = {"assembly": ".rga", "pisa": ".pisa", "traps": ".rga", "commands": ".cmd", "language": ".py"}
 
 
 def items() -> list[str]:
     """Every item of the corpus, as folder/name."""
     found = [f"{folder}/{p.stem}" for folder in ("assembly", "traps") for p in (HERE / folder).glob("*.rga")]
+    found += [f"pisa/{p.stem}" for p in (HERE / "pisa").glob("*.pisa")]
     found += [f"commands/{p.stem}" for p in (HERE / "commands").glob("*.cmd")]
     found += [f"language/{p.stem}" for p in (HERE / "language").glob("*.py")]
     found += [f"images/{name}" for name in MUTATIONS] + [f"built/{name}" for name in BUILDERS]

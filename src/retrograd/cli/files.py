@@ -18,7 +18,7 @@ from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import read_file, read_stream, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
-from retrograd.program_files import program_from
+from retrograd.program_files import is_pisa, program_from
 
 #: raw types -> (bytes a word, byte order); `word` has the format's own width
 _RAW = {
@@ -42,11 +42,16 @@ def read_bytes(path: str) -> bytes:
 
 
 def load_program(path: str, include: Sequence[str] = (), *, check: bool = True) -> Program:
-    """The program in a file, assembly text or image by content; verified unless `check` is off."""
+    """The program in a file, of any kind that `program_from` reads; verified unless `check` is off."""
+    return read_program(path, include, check=check)[0]
+
+
+def read_program(path: str, include: Sequence[str] = (), *, check: bool = True) -> tuple[Program, bool]:
+    """(the program in a file, whether its reader has checked its branches by the rules of another assembly language)."""
     data = read_bytes(path)
     if path == "-":
-        return program_from(data, "<stdin>", None, include, check=check)
-    return program_from(data, path, Path(path), include, check=check)
+        return program_from(data, "<stdin>", None, include, check=check), is_pisa(data, path)
+    return program_from(data, path, Path(path), include, check=check), is_pisa(data, path)
 
 
 def constant(text: str, w: Format, labels: Mapping[str, int], code: str, option: str) -> int:

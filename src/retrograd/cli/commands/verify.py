@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from retrograd.assembler.verify import findings
+from retrograd.assembler.verify import erasures, findings
 from retrograd.cli.exit_codes import BAD_INPUT, OK
-from retrograd.cli.files import load_program
+from retrograd.cli.files import read_program
 from retrograd.cli.options import Parser
 from retrograd.cli.report import print_findings
 
@@ -22,8 +22,11 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the findings."""
-    program = load_program(options.program, options.include, check=False)
-    found = findings(program, strict=options.strict)
+    program, is_checked = read_program(options.program, options.include, check=False)
+    if is_checked:
+        found = erasures(program) if options.strict else []
+    else:
+        found = findings(program, strict=options.strict)
     errors = sum(d.severity == "error" for d in found)
     if options.json:
         print_findings(found)

@@ -1,0 +1,296 @@
+"""Reader of PISA assembly: text -> Program, an instruction for each line at the address that the line has in PISA.
+
+Code and data share addresses in PISA, so jumps may be computed (`SWAPBR $r`), and data is found at the address of its line. Here code and
+memory are apart: a DATA line is a word of memory, and its place in the code holds a filler that no control reaches.
+
+    [label:] MNEMONIC operand …     ; comment
+
+Operands are registers $0 to $31, constants, and labels, whose value is their address; blanks or commas separate them. Traps: memory
+words at the addresses of instructions are zero here, where PISA has the instruction; SRLX fills with zeros, as the
+specification has it, where an emulator fills with the sign; the run begins at START, beyond a jump to it at address 0.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from retrograd.assembler.lexer import TextFault
+from retrograd.assembler.pisa.branches import Cell, faults, roles_of
+from retrograd.assembler.pisa.mnemonics import (
+    CONDITIONAL,
+    FORMAT,
+    MNEMONICS,
+    PLAIN,
+    REFUSED,
+    REGISTERS,
+    SYNONYMS,
+    UNCONDITIONAL,
+    ZERO_REGISTER,
+    syntax,
+)
+from retrograd.assembler.sources import Position, Sources
+from retrograd.isa.diagnostics import AssemblyError, Diagnostic, Span, VerificationError, nearest
+from retrograd.isa.encoding import Instruction, encode, illegality
+from retrograd.isa.program import MAX_CODE, Program, SourceMap
+from retrograd.isa.table import TABLE
+
+#: words of memory at least: code, data, stack and heap share them in PISA
+MEMORY = 1 << 16
+
+_LINE = re.compile(r"\s*(?:([^\s:;,$]+)\s*:)?([^;]*)(?:;\s*(goto|from)\s*$)?")
+_WORD = re.compile(r"[^\s,]+")
+_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)")
+_LONGEST_NUMBER = 40
+#: the filler at the address of a DATA line: it promises that a register is zero which no PISA program names
+_FILLER = Instruction(TABLE["assertz"], ZERO_REGISTER)
+
+
+class _Operand(NamedTuple):
+    text: str
+    column: int
+
+    def fault(self, code: str, message: str, hint: str | None = None) -> TextFault:
+        return TextFault(code, message, self.column, self.column + len(self.text), hint)
+
+
+class _Line(NamedTuple):
+    """A line with a word of the program: PISA's name of the instruction, where it stands, its operands, the role in its comment."""
+
+    mnemonic: str
+    start: int
+    operands: tuple[_Operand, ...]
+    role: str | None
+    position: Position
+
+
+def read(text: str, *, name: str = "<text>") -> Program:
+    """The program that a PISA text denotes, its branches paired. Inverse: `writer.write_program`.
+
+    Raises AssemblyError with every fault of the text, VerificationError with every branch that has no partner.
+    """
+    return _Reader(name, text).program()
+
+
+class _Reader:
+    def __init__(self, name: str, text: str) -> None:
+        self.sources = Sources(())
+        self.labels: dict[str, int] = {}
+        self.lines: list[_Line] = []
+        self.start_label: tuple[_Operand, int] | None = None
+        with self.sources.opened(name, text, None) as file:
+            for number, line in enumerate(file.lines, 1):
+                self.sources.line = number
+                try:
+                    self._line(line)
+                except TextFault as fault:
+                    self._report(fault)
+
+    # ------------------------------------------------------------ lines
+
+    def _line(self, line: str) -> None:
+        found = _LINE.match(line)
+        assert found is not None, "every group of the pattern may be empty"
+        label, body, role = found.groups()
+        if label is not None:
+            self._define(_Operand(label, found.start(1)))
+        words = [_Operand(w[0], found.start(2) + w.start()) for w in _WORD.finditer(body)]
+        if not words:
+            return
+        first, *rest = words
+        if first.text.lower() == ".start":
+            if len(rest) != 1:
+                raise first.fault("RG0102", "expected `.start LABEL`")
+            self.start_label = rest[0], self.sources.line
+            return
+        end = rest[-1].column + len(rest[-1].text) if rest else first.column + len(first.text)
+        position = self.sources.position(first.column, end)
+        if len(self.lines) == MAX_CODE:
+            raise self.sources.stop("RG0116", f"more than {MAX_CODE} words")
+        mnemonic = first.text.upper()
+        mnemonic = SYNONYMS.get(mnemonic, mnemonic)
+        # The word keeps its address even where it is at fault, so that the addresses of others are right.
+        self.lines.append(_Line(mnemonic, first.column, tuple(rest), role, position))
+        if mnemonic in REFUSED:
+            raise first.fault("RG0101", f"{mnemonic} has no counterpart: {REFUSED[mnemonic]}", "See docs/pisa.md.")
+        if mnemonic not in MNEMONICS:
+            hint = nearest(mnemonic, MNEMONICS) or "docs/pisa.md lists the instructions of PISA."
+            raise first.fault("RG0101", f"`{first.text[:40]}` is no instruction of PISA", hint)
+
+    def _define(self, label: _Operand) -> None:
+        if _NUMBER.fullmatch(label.text):
+            raise label.fault("RG0113", f"the number `{label.text[:40]}` is no label")
+        if label.text in self.labels:
+            raise label.fault("RG0107", f"the label `{label.text[:40]}` is already defined")
+        self.labels[label.text] = len(self.lines)
+
+    def _report(self, fault: TextFault) -> None:
+        self.sources.report(self.sources.position(fault.start, fault.end), fault, fault.hint)
+
+    # ------------------------------------------------------------ operands
+
+    def _register(self, o: _Operand) -> int:
+        digits = o.text[1:]
+        if (
+            o.text[:1] == "$"
+            and digits.isdecimal()
+            and digits.isascii()
+            and len(digits) < 4
+            and int(digits) < REGISTERS
+        ):
+            return int(digits)
+        hint = f"Registers are $0 to ${REGISTERS - 1}."
+        raise o.fault("RG0103", f"`{o.text[:40]}` is no register of PISA", hint)
+
+    def _value(self, o: _Operand) -> int:
+        """A constant, the address of a label, or its negative."""
+        if o.text in self.labels:
+            return self.labels[o.text]
+        if _NUMBER.fullmatch(o.text):
+            if len(o.text) > _LONGEST_NUMBER:
+                raise o.fault("RG0105", "the number is too long")
+            digits = o.text.lstrip("+-")
+            octal = len(digits) > 1 and digits[0] == "0" and digits.isdecimal()
+            if octal and not set(digits) <= set("01234567"):
+                raise o.fault("RG0104", f"`{o.text}` is no number: a leading 0 makes it octal")
+            value = int(digits, 8 if octal else 0)
+            return -value if o.text[0] == "-" else value
+        if o.text[0] == "-" and o.text[1:] in self.labels:
+            return -self.labels[o.text[1:]]
+        if o.text[0] == "$":
+            raise o.fault(
+                "RG0104", f"`{o.text[:40]}` is a register, where a constant stands", "Write a number or a label."
+            )
+        hint = nearest(o.text, self.labels) or "Write a number, or a label that some line defines."
+        raise o.fault("RG0106", f"`{o.text[:40]}` is not defined", hint)
+
+    def _constant(self, o: _Operand) -> int:
+        """A constant as a signed word."""
+        value = self._value(o)
+        if not -FORMAT.sign <= value <= FORMAT.mask:
+            raise o.fault("RG0105", f"{value} does not fit in {FORMAT.width} bits", "Write a constant that fits.")
+        return FORMAT.signed(value & FORMAT.mask)
+
+    def _amount(self, o: _Operand) -> int:
+        value = self._value(o)
+        if not 0 <= value < FORMAT.width:
+            raise o.fault("RG0105", f"a shift by {value}", f"Shifts go by 0 to {FORMAT.width - 1}.")
+        return value
+
+    def _target(self, o: _Operand) -> int:
+        value = self._value(o)
+        if not 0 <= value < len(self.lines):
+            raise o.fault(
+                "RG0203",
+                f"address {value} is outside the program of {len(self.lines)} words",
+                "Name the label of a branch.",
+            )
+        return value
+
+    # ------------------------------------------------------------ words
+
+    def _expect(self, line: _Line, count: int) -> None:
+        if len(line.operands) != count:
+            found = f"{len(line.operands)} operand{'s' * (len(line.operands) != 1)}"
+            shown = syntax(line.mnemonic)
+            last = (
+                line.operands[-1].column + len(line.operands[-1].text)
+                if line.operands
+                else line.start + len(line.mnemonic)
+            )
+            raise TextFault("RG0102", f"{found}; expected `{shown}`", line.start, last, f"Write `{shown}`.")
+
+    def _plain(self, line: _Line) -> Instruction:
+        plain = PLAIN[line.mnemonic]
+        self._expect(line, len(plain.fields))
+        fields: dict[str, int] = {}
+        for field, o in zip(plain.fields, line.operands, strict=True):
+            if field == "amount":
+                fields["imm"] = self._amount(o)
+            else:
+                fields[field] = self._constant(o) if field == "imm" else self._register(o)
+        i = Instruction(TABLE[plain.name], **fields)
+        if illegality(i) is not None:
+            message = f"{line.mnemonic} reads a register that it changes"
+            hint = "Copy the value to a register that is zero, use that, and clear the copy again."
+            raise TextFault("RG0108", message, line.start, line.position[3] - 1, hint)
+        return i
+
+    def _branch(self, line: _Line) -> Cell:
+        count = len(CONDITIONAL[line.mnemonic].fields) if line.mnemonic in CONDITIONAL else 0
+        self._expect(line, count + 1)
+        registers = tuple(self._register(o) for o in line.operands[:-1])
+        return Cell(line.mnemonic, registers, self._target(line.operands[-1]), line.role)
+
+    def program(self) -> Program:
+        """The program. Raises AssemblyError, VerificationError."""
+        cells: list[Cell] = []
+        plain: dict[int, Instruction] = {}
+        data = [0] * len(self.lines)
+        for pc, line in enumerate(self.lines):
+            self.sources.line = line.position[1]
+            cell = Cell(line.mnemonic)
+            try:
+                if line.mnemonic in PLAIN:
+                    plain[pc] = self._plain(line)
+                elif line.mnemonic == "DATA":
+                    self._expect(line, 1)
+                    data[pc] = self._constant(line.operands[0]) & FORMAT.mask
+                elif line.mnemonic in CONDITIONAL or line.mnemonic in UNCONDITIONAL:
+                    cell = self._branch(line)
+            except TextFault as fault:
+                self._report(fault)
+            cells.append(cell)
+        if self.sources.errors:
+            raise AssemblyError(*self.sources.errors)
+        self._check_ends()
+        roles = roles_of(cells)
+        found = [self._diagnostic(f.code, f.address, f.message, f.hint) for f in faults(cells, roles)]
+        if found:
+            raise VerificationError(*found)
+        code = [
+            encode(plain[pc] if pc in plain else _FILLER if cell.mnemonic == "DATA" else _branch(cell, pc, roles[pc]))
+            for pc, cell in enumerate(cells)
+        ]
+        file = self.sources.files[0]
+        source = SourceMap((file.name,), [line.position for line in self.lines], (file.lines,))
+        is_data = {pc for pc, cell in enumerate(cells) if cell.mnemonic == "DATA"}
+        labels = {name: pc for name, pc in self.labels.items() if pc not in is_data}
+        data_labels = {name: pc for name, pc in self.labels.items() if pc in is_data}
+        return Program(code, data, max(MEMORY, len(data)), FORMAT, labels, data_labels, source)
+
+    def _check_ends(self) -> None:
+        """One START, at the label of a `.start`, and one FINISH."""
+        found: list[Diagnostic] = []
+        name = self.sources.files[0].name
+        for mnemonic, code in (("START", "RG0204"), ("FINISH", "RG0205")):
+            places = [pc for pc, line in enumerate(self.lines) if line.mnemonic == mnemonic]
+            if not places:
+                found.append(Diagnostic(code, f"the program has no {mnemonic}", Span(name, 1)))
+            found += [self._diagnostic(code, pc, f"a second {mnemonic}", f"Keep one {mnemonic}.") for pc in places[1:]]
+            if mnemonic == "START" and places and self.start_label is not None:
+                label, number = self.start_label
+                if self.labels.get(label.text) != places[0]:
+                    span = Span(name, number, label.column + 1, label.column + len(label.text) + 1)
+                    text = self.sources.files[0].lines[number - 1]
+                    message = f"`{label.text[:40]}` is not the label of the START, where the run begins"
+                    found.append(Diagnostic(code, message, span, "Name the label of the START.", text))
+        if found:
+            raise VerificationError(*found)
+
+    def _diagnostic(self, code: str, pc: int, message: str, hint: str) -> Diagnostic:
+        _, number, column, end = self.lines[pc].position
+        file = self.sources.files[0]
+        return Diagnostic(code, message, Span(file.name, number, column, end), hint, file.lines[number - 1])
+
+
+def _branch(cell: Cell, pc: int, role: str) -> Instruction:
+    """A branch in its role, as an instruction at an address."""
+    distance = cell.target - pc
+    if cell.mnemonic in UNCONDITIONAL:
+        opcode = TABLE[role]
+        return Instruction(opcode, imm=opcode.distance(distance))
+    condition, fields = CONDITIONAL[cell.mnemonic]
+    opcode = TABLE[role + condition]
+    registers = {"ra": ZERO_REGISTER, "rb": ZERO_REGISTER} | dict(zip(fields, cell.registers, strict=True))
+    return Instruction(opcode, imm=opcode.distance(distance), **registers)
