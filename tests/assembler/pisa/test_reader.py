@@ -11,7 +11,7 @@ import pytest
 from retrograd.assembler.pisa.reader import MEMORY, read
 from retrograd.isa.diagnostics import AssemblyError, RetrogradError, VerificationError
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.machines.tiered_machine import machine_for
+from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Machine, Stop, Trap
 
 import retrograd as rg
