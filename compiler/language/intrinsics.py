@@ -97,19 +97,16 @@ FOREIGN: dict[Callable[..., Any], Intrinsic] = {
 ALTERNATIVES: dict[str, str] = {
     "round": "rg.floor({x} + 0.5)", "rint": "rg.floor({x} + 0.5)", "ceil": "-rg.floor(-{x})",
     "trunc": "rg.floor({x}) if {x} >= 0 else -rg.floor(-{x})",
-    "tanh": "1 - 2 / (rg.exp(2 * {x}) + 1)", "sinh": "(rg.exp({x}) - rg.exp(-{x})) / 2", "cosh": "(rg.exp({x}) + rg.exp(-{x})) / 2",
-    "asin": "rg.atan2({x}, rg.sqrt(1 - {x} * {x}))", "arcsin": "rg.atan2({x}, rg.sqrt(1 - {x} * {x}))",
-    "acos": "rg.atan2(rg.sqrt(1 - {x} * {x}), {x})", "arccos": "rg.atan2(rg.sqrt(1 - {x} * {x}), {x})",
-    "arctan": "rg.atan({x})", "arctan2": "rg.atan2({x}, {y})", "hypot": "rg.sqrt({x} * {x} + {y} * {y})",
-    "exp2": "rg.exp({x} * math.log(2))", "expm1": "rg.exp({x}) - 1", "log1p": "rg.log(1 + {x})",
-    "log2": "rg.log({x}) / math.log(2)", "log10": "rg.log({x}) / math.log(10)",
+    "arctan": "rg.atan({x})", "arctan2": "rg.atan2({x}, {y})", "arcsin": "rg.asin({x})", "arccos": "rg.acos({x})",
+    **{name: f"rg.{name}({{x}})" for name in ("tanh", "sinh", "cosh", "asin", "acos", "exp2", "expm1", "log1p", "log2", "log10", "cbrt", "erf")},
+    "hypot": "rg.hypot({x}, {y})",
     "pow": "{x} ** {y}", "power": "{x} ** {y}", "square": "{x} * {x}",
     "fabs": "abs({x})", "absolute": "abs({x})", "negative": "-{x}",
     "copysign": "abs({x}) if {y} >= 0 else -abs({x})",
     "radians": "{x} * (math.pi / 180)", "degrees": "{x} * (180 / math.pi)",
     "maximum": "max({x}, {y})", "minimum": "min({x}, {y})", "where": "rg.select({x}, {y}, {z})",
     "add": "{x} + {y}", "subtract": "{x} - {y}", "multiply": "{x} * {y}", "divide": "{x} / {y}", "true_divide": "{x} / {y}",
-    "dot": "rg.sum({x} * {y})", "vdot": "rg.sum({x} * {y})",
+    "dot": "{x} @ {y}", "vdot": "{x} @ {y}", "matmul": "{x} @ {y}",
     "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
 }  # fmt: skip
 

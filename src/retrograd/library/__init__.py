@@ -5,6 +5,7 @@ subtracts the result. No garbage is left.
 
     complex          Complex, complex_abs, complex_arg
     vectors          Vector3, Quaternion, scalar_product, vector_norm, rotate
+    elementary       tanh, sinh, cosh, asin, acos, log2, log10, exp2, expm1, log1p, cbrt, hypot, erf
     arithmetic       imul, idiv, scale, factorial, log_factorial, power, iexp, fibonacci, first_fibonacci
     arrays           total, dot, norm, norm2, axpy, affine, mapfold, filter_into, sort, cumulative_sum, reverse
     statistics       mean, variance, covariance, largest, logsumexp, softmax, cross_entropy, relu, normal_logpdf,

@@ -129,6 +129,8 @@ class Evaluator:
                 return self._name(name)
             case ast.Attribute(inner, name):
                 return self._attribute(self.value(inner), name)
+            case ast.BinOp(left, ast.MatMult(), right):
+                return self._matrix_product(self.lazy(self.value(left)).items, self.lazy(self.value(right)).items)
             case ast.BinOp(left, op, right):
                 symbol = _OPERATORS[type(op)]
                 return self.each(lambda x, y: self.a.binary(symbol, x, y), self.value(left), self.value(right))
@@ -153,6 +155,18 @@ class Evaluator:
             case ast.Call():
                 return self._call(node)
         raise AssertionError(ast.unparse(node))
+
+    def _matrix_product(self, x: Any, y: Any) -> Lazy:
+        """A matrix times a vector."""
+
+        def row(i: int) -> Number:
+            total: Number = 0
+            for k in range(len(y)):
+                term = self.a.binary("*", self.number(x[i, k]()), self.number(y[k]()))
+                total = self.a.binary("+", total, term)
+            return total
+
+        return Lazy(array((len(x),), lambda i: lambda: row(*i)))
 
     def _name(self, name: str) -> Any:
         if name in self.names:

@@ -150,6 +150,9 @@ class Expressions(Writer):
             case 20:
                 found = self._array_leaf("int", (3,))
                 return x() if found is None else f"({found} + {self._wrapped(y())})[{self.rng.randrange(-3, 3)}]"
+            case 19:
+                matrix, vector = self._array_leaf("int", (2, 3)), self._array_leaf("int", (3,))
+                return x() if matrix is None or vector is None else f"({matrix} @ {vector})[{self.rng.randrange(2)}]"
             case 17:
                 return f"({x()}) ** {self.exponent(0)}"
             case 18:

@@ -3,7 +3,8 @@
     t = 0;  f(t, x);  y += t;  ~f(t, x)        f(y, x) where f only adds to its result
 
 The value of f(x) is the result that f makes from zero. f may be a functional function, or a reversible function that changes
-one parameter only, its result: the first one, or the last one of a functional function. A result that is a struct has a value for each field.
+one parameter only, its result: the first one, or the last one of a functional function. A result that is a struct has a value for each
+field. Arrays in the place of numbers are taken element by element.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
-from retrograd.compiler.frontends.python.expressions.arguments import Arguments, Leaf, extent
+from retrograd.compiler.frontends.python.expressions.arguments import Arguments, Bound, Leaf, extent
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.frontends.specialisation import Refuse, Specialisation
 from retrograd.compiler.ir.effects import only_adds
@@ -23,7 +24,7 @@ from retrograd.compiler.ir.expressions import E, Invocation, view
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.shapes import ScalarShape, Shape, StructShape, leaf_shapes
 from retrograd.compiler.language.types import ScalarType, StructType, scalar_of, struct_of
-from retrograd.compiler.language.values import FunctionValue, Scalar, StructValue, Value
+from retrograd.compiler.language.values import ArrayView, FunctionValue, Lazy, Scalar, StructValue, Value
 
 #: (function, shapes of its arguments, raises errors at the call) → the function for these shapes
 Specialise = Callable[[SourceFunction, tuple[Shape, ...], Refuse | None], Specialisation]
@@ -47,14 +48,31 @@ class FunctionValues:
         made = _shape_of(t)
         if made is None:
             message = f"`{result.name}` of `{function.__name__}` is no number, so its call has no value"
-            self._refuse(message, f, node)
+            self._refuse(message, function, node)
         others = [p for p in function.parameters if p is not result]
         bound = self.arguments.bind(f, node, others)
+        spread = [
+            p.name for p in others
+            if isinstance(bound[p.name][0], ArrayView | Lazy) and p.annotation is not NOTHING and scalar_of(p.annotation)
+        ]  # fmt: skip
+
+        def one(*values: Value) -> Value:
+            given = dict(zip(spread, values, strict=True))
+            inner = {name: (given.get(name, value), where) for name, (value, where) in bound.items()}
+            return self._value(function, result, t, made, inner, node)
+
+        arithmetic = self.arguments.expressions.arithmetic
+        return self.errors.guarded(node, arithmetic.each, one, *(bound[name][0] for name in spread))
+
+    def _value(
+        self, function: SourceFunction, result: Parameter, t: Any, made: Shape, bound: Bound, node: ast.Call
+    ) -> Value:
+        """The value of a call for numbers where its parameters are numbers."""
+        kinds = tuple(leaf.kind for leaf in leaf_shapes(made) if isinstance(leaf, ScalarShape))
         shapes: list[Shape] = []
         parameters: list[int] = []
         leaves: list[Leaf] = []
         sizes: dict[str, int] = {}
-        kinds = tuple(leaf.kind for leaf in leaf_shapes(made) if isinstance(leaf, ScalarShape))
         for p in function.parameters:
             if p is result:
                 shapes.append(made)
@@ -75,7 +93,7 @@ class FunctionValues:
             message = (
                 f"`{function.__name__}` changes `{changed.name}` besides `{result.name}`, so its call has no value"
             )
-            self._refuse(message, f, node)
+            self._refuse(message, function, node)
         accumulates = len(kinds) == 1 and only_adds(self.builder.module.procedures, callee.name, parameters.index(~0))
         self.builder.module.calls_in_place += accumulates
         invocation = Invocation(callee.name, tuple(parameters), kinds, accumulates)
@@ -88,24 +106,26 @@ class FunctionValues:
         parameters = function.parameters
         first = function.first_result + (f.receiver is not None)
         if f.backward:
-            self._refuse(f"`~{function.__name__}` takes a result back, so its call has no value", f, node)
+            self._refuse(f"`~{function.__name__}` takes a result back, so its call has no value", function, node)
         if first >= len(parameters):
-            self._refuse(f"`{function.__name__}` has no parameter for a result, so its call has no value", f, node)
+            self._refuse(
+                f"`{function.__name__}` has no parameter for a result, so its call has no value", function, node
+            )
         if function.first_result and len(parameters) > function.first_result + 1:
             count = len(parameters) - function.first_result
-            self._refuse(f"`{function.__name__}` gives a tuple of {count} numbers, and not one", f, node)
+            self._refuse(f"`{function.__name__}` gives a tuple of {count} numbers, and not one", function, node)
         result = parameters[first]
         given = len(node.args) + len(node.keywords)
         if given >= len(parameters) - (f.receiver is not None) or any(k.arg == result.name for k in node.keywords):
             message = (
                 f"the call of `{function.__name__}` is given `{result.name}`, which it changes, so it has no value"
             )
-            self._refuse(message, f, node)
+            self._refuse(message, function, node)
         return result
 
-    def _refuse(self, message: str, f: FunctionValue, node: ast.Call) -> NoReturn:
-        called = f.function.__name__
-        hint = f"call `{called}` on a line of its own, with a variable for each argument that it changes: {f.function.signature}"
+    def _refuse(self, message: str, function: SourceFunction, node: ast.Call) -> NoReturn:
+        called = function.__name__
+        hint = f"call `{called}` on a line of its own, with a variable for each argument that it changes: {function.signature}"
         self.errors.fail("RG0701", message, node, hint)
 
 

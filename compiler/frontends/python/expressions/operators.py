@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.language.arithmetic import COMPARISONS
+from retrograd.compiler.ir.expressions import E, const, read
+from retrograd.compiler.ir.statements import Kind, Var
+from retrograd.compiler.language.arithmetic import COMPARISONS, element
 from retrograd.compiler.language.purity import need_plain
-from retrograd.compiler.language.values import Constant, FunctionValue, Scalar, Value
+from retrograd.compiler.language.values import ArrayView, Constant, FunctionValue, Lazy, Scalar, Value, describe
 
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -30,11 +33,45 @@ class Operators:
     expressions: ExpressionLowering
 
     def binary(self, node: ast.BinOp) -> Value:
-        if isinstance(node.op, ast.MatMult):
-            hint = "rg.sum(a[i] * b) is one element of the product; or call a function of retrograd.library"
-            self.errors.fail("RG0701", f"`{shortened(node)}`: `@` is no operator of the language", node, hint)
         x, y = self.expressions.value(node.left), self.expressions.value(node.right)
+        if isinstance(node.op, ast.MatMult):
+            return self._matrix_product(x, y, node)
         return self.errors.guarded(node, self.expressions.arithmetic.binary, OPERATORS[type(node.op)], x, y)
+
+    def _matrix_product(self, x: Value, y: Value, node: ast.BinOp) -> Value:
+        """Σₖ xᵢₖ yₖⱼ, of matrices and vectors."""
+        factors = [self._stored(x, node.left), self._stored(y, node.right)]
+        for v, operand in zip(factors, (node.left, node.right), strict=True):
+            if not isinstance(v, ArrayView | Lazy) or not 1 <= len(v.shape) <= 2:
+                message = f"`{shortened(operand)}` is {describe(v)}; `@` multiplies matrices and vectors"
+                self.errors.fail("RG0703", message, operand)
+        left, right = factors
+        assert isinstance(left, ArrayView | Lazy)
+        assert isinstance(right, ArrayView | Lazy)
+        if left.shape[-1] != right.shape[0]:
+            message = f"`{shortened(node)}`: rows of {left.shape[-1]} numbers, columns of {right.shape[0]}"
+            self.errors.fail("RG0712", message, node)
+        k = Var("k", Kind.INT, self.errors.span(node))
+        self.expressions.builder.ranges[k] = (0, left.shape[-1] - 1)
+        arithmetic = self.expressions.arithmetic
+
+        def one(index: tuple[E, ...]) -> Value:
+            i = len(left.shape) - 1
+            term = arithmetic.binary("*", element(left, (*index[:i], read(k))), element(right, (read(k), *index[i:])))
+            body = arithmetic.expression(term)
+            return Scalar(E("total", body.kind, (body,), ((k,), (left.shape[-1],))))
+
+        shape = (*left.shape[:-1], *right.shape[1:])
+        if not shape:
+            return self.errors.guarded(node, one, ())
+        self.errors.guarded(node, one, tuple(const(0, Kind.INT) for _ in shape))
+        return Lazy(shape, one)
+
+    def _stored(self, v: Value, node: ast.expr) -> Value:
+        """The value; constants as an array in memory."""
+        if isinstance(v, Constant) and isinstance(v.value, np.ndarray | tuple | list):
+            return self.expressions.constant_array(v.value, node)
+        return v
 
     def unary(self, node: ast.UnaryOp) -> Value:
         x = self.expressions.value(node.operand)
