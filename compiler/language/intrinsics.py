@@ -86,6 +86,11 @@ routine = Intrinsic("routine", CONTEXT, "`with routine() as r: …` computes; `~
 external = Intrinsic(
     "external", CONTEXT, "`with external(): …`: statements for the host, such as print; machines skip them."
 )
+forget = Intrinsic(
+    "forget",
+    CONTEXT,
+    "`with forget(): …` in functional functions: the values that are named inside are kept, all else of the run is uncomputed.",
+)
 
 #: functions of Python's own that mean the same here
 FOREIGN: dict[Callable[..., Any], Intrinsic] = {

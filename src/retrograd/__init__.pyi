@@ -27,6 +27,7 @@ from retrograd.compiler.language.intrinsics import exp as exp
 from retrograd.compiler.language.intrinsics import external as external
 from retrograd.compiler.language.intrinsics import flip as flip
 from retrograd.compiler.language.intrinsics import floor as floor
+from retrograd.compiler.language.intrinsics import forget as forget
 from retrograd.compiler.language.intrinsics import free as free
 from retrograd.compiler.language.intrinsics import irot as irot
 from retrograd.compiler.language.intrinsics import log as log

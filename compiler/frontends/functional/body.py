@@ -31,6 +31,7 @@ from retrograd.compiler.ir.statements import (
     Op,
     Operand,
     Var,
+    Within,
     invert,
 )
 from retrograd.compiler.ir.traversal import walk
@@ -164,6 +165,43 @@ class Body:
             del self._now.made[earlier:]
         self._now.made.append(_Made(nodes, tuple(targets), pure))
         return Value(t, tuple(map(read, targets)))
+
+    def uncomputed(self, compute: Callable[[], Value], copy: Callable[[Value], None]) -> None:
+        """Compute a value, copy it, and take back all that the computation has left, the heap included."""
+        outer, self._now = self._now, _Block()
+        value = compute()
+        made = self.taken()
+        self._now = _Block()
+        copy(value)
+        copied = self.taken()
+        self._now = outer
+        self.emit(Within(made, copied, None, self.span))
+
+    def reserved(self, words: E) -> Var:
+        """The address of this number of new words, which are free. It is kept as long as they are."""
+        start = Var("start", Kind.ADDRESS, self.span)
+        self.emit(Local(start), Op(TABLE["mov.add"], start, self.hp, None, 0, self.span))
+        self.emit(Op(TABLE["mov.add"], self.hp, self.operand(words), None, 0, self.span))
+        self._now.made.append(_Made([], (start,), False))
+        return start
+
+    @contextmanager
+    def cells_from(self, start: Var, words: E) -> Iterator[None]:
+        """Cells are made from this address on, and take this number of words."""
+        outer, self.hp = self.hp, Var("hp", Kind.ADDRESS)
+        add = Op(TABLE["mov.add"], self.hp, start, None, 0, self.span)
+        self.emit(Local(self.hp), add)
+        yield
+        self.emit(
+            Op(TABLE["mov.sub"], self.hp, self.operand(words), None, 0, self.span), *invert((add,)), Delocal(self.hp)
+        )
+        self.hp = outer
+
+    def variables(self, of: Sequence[Kind]) -> list[Var]:
+        """New variables, which the block around them clears."""
+        made = [Var("t", kind, self.span) for kind in of]
+        self.emit(*(Local(v, False, self.span) for v in made))
+        return made
 
     def add(self, targets: Sequence[Var], words: Sequence[E], fresh: bool = True) -> None:
         """targets += words. `fresh`: the targets are zero."""

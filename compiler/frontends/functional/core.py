@@ -221,6 +221,14 @@ class Structural:
 
 
 @dataclass(eq=False, frozen=True)
+class Forget:
+    """The value, behind which all cells and history of its computation are taken back: compute, copy, uncompute."""
+
+    value: Core
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
 class Refusal:
     """An expression that cannot be evaluated: the end of a function without `return`. An error where it is reached."""
 
@@ -232,7 +240,7 @@ class Refusal:
 
 Core = (
     Number | Ref | Lambda | Global | Operator | Apply | Let | LetRec | Conditional | Operation | Record | Item | Build | Cast
-    | Match | Element | Length | Total | Structural | Refusal
+    | Match | Element | Length | Total | Structural | Forget | Refusal
 )  # fmt: skip
 
 
@@ -251,7 +259,7 @@ def children(e: Core) -> tuple[Core, ...]:
             return (test, then, orelse)
         case Operation(_, args) | Record(args) | Build(_, args) | Structural(_, args):
             return args
-        case Item(value) | Length(value) | Cast(value):
+        case Item(value) | Length(value) | Cast(value) | Forget(value):
             return (value,)
         case Match(subject, cases, orelse):
             return (subject, *(c.body for c in cases), *(() if orelse is None else (orelse,)))

@@ -38,7 +38,8 @@ from retrograd.compiler.frontends.functional.types import (
     Tuple,
     Type,
     Word,
-    depth,
+    arrays,
+    extent,
     join,
     named,
 )
@@ -55,8 +56,8 @@ Key = tuple[Any, tuple[Type, ...], tuple[Type, ...]]
 Define = Callable[[Any], core.Lambda]
 Types = Mapping[core.Binding, Type]
 
-#: versions of functions that a program may have, and how deep their types may be nested
-_MOST, _DEEPEST = 1000, 24
+#: versions of functions that a program may have, how deep their types may be nested, and how many types are in one
+_MOST, _DEEPEST, _LARGEST = 1000, 24, 1 << 14
 
 #: the place of the entry
 NOWHERE = core.Place(Span("", 1, 1, 2), "")
@@ -77,6 +78,8 @@ class Inference:
         self._visited: set[Key] = set()
         self._changed = False
         self._at: core.Place = NOWHERE
+        #: the derivatives, and where each is first taken
+        self._derivatives: dict[Key, core.Place] = {}
         #: form of a value -> the function for forward mode
         self._forward: dict[Type, core.Lambda] = {}
         self._conversions: dict[Type, core.Lambda] = {}
@@ -100,7 +103,19 @@ class Inference:
             self._changed = False
             found = self.result(key)
             if not self._changed:
-                return found
+                break
+        for derivative, at in self._derivatives.items():
+            if self.is_recursive(derivative):
+                hint = (
+                    "Each order of derivative is a program of its own, so the number of orders is bounded by the text."
+                )
+                self.fail(
+                    "RG0719",
+                    f"this `{derivative[0].name}` computes itself inside, at a higher order each time",
+                    at,
+                    hint,
+                )
+        return found
 
     # ------------------------------------------------------------------ functions
 
@@ -111,7 +126,8 @@ class Inference:
         if key in self._visited:
             return self.results[key]
         code, captured, args = key
-        if len(self.results) > _MOST or any(depth(t) > _DEEPEST for t in (*captured, *args)):
+        extents = [extent(t) for t in (*captured, *args)]
+        if len(self.results) > _MOST or any(deep > _DEEPEST or n > _LARGEST for deep, n in extents):
             hint = "A function value may not hold a version of itself; pass it as an argument."
             self.fail("RG0719", f"the types of `{code.name}` grow without end", self._at, hint)
         self._visited.add(key)
@@ -119,6 +135,7 @@ class Inference:
         self.calls.setdefault(key, set())
         self._callers.append(key)
         if isinstance(code, Derivative):
+            self._derivatives.setdefault(key, self._at)
             found = self._derivative(code, captured[0], args)
         else:
             env = dict(zip(code.free, captured, strict=True)) | dict(zip(code.params, args, strict=True))
@@ -310,6 +327,13 @@ class Inference:
                 if not isinstance(t, Word | Nothing):
                     self.fail("RG0703", f"a sum of {t}s", at)
                 return INT if t == BOOL else t
+            case core.Forget(value, at):
+                t = self.type_of(value, env)
+                if arrays(t):
+                    self.fail(
+                        "RG0703", f"{named(t)} is the value of a block that forgets", at, "Take its elements out."
+                    )
+                return self.structural("copy", (t, INT), at) if has_cells((t,)) else t
             case core.Structural(op, args, at):
                 types = tuple(self.type_of(a, env) for a in args)
                 return NOTHING if any(isinstance(t, Nothing) for t in types) else self.structural(op, types, at)

@@ -8,7 +8,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.body import Body
 from retrograd.compiler.frontends.functional.calls import Calls, Procedures
 from retrograd.compiler.frontends.functional.data_classes import field_types
-from retrograd.compiler.frontends.functional.structures import StructureLowering
+from retrograd.compiler.frontends.functional.structures import StructureLowering, has_cells
 from retrograd.compiler.frontends.functional.types import (
     INT,
     Array,
@@ -76,7 +76,7 @@ class Lowering:
                 return self._item(self.value(value, env), index, at)
             case core.Cast(value, wanted, at):
                 return self.converted(self.value(value, env), wanted, at)
-            case core.Build() | core.Match() | core.Total():
+            case core.Build() | core.Match() | core.Total() | core.Forget():
                 t = self._type_of(e, env)
                 return self.body.new(t, lambda targets: self.into(e, env, targets, t))
             case core.Element(array, indices, at):
@@ -220,10 +220,44 @@ class Lowering:
             case core.Apply(f, args, at):
                 function, given = self.value(f, env), [self.value(a, env) for a in args]
                 self.calls.apply_into(function, given, at, targets, t)
+            case core.Forget(value, at):
+                self._forget(value, env, targets, t, at)
             case core.Total() if self._type_of(e, env) == t:
                 self.body.emit(*self.total(e, env, targets[0]))
             case _:
                 self.body.add(targets, self.converted(self.value(e, env), t, e.at).words)
+
+    def _forget(self, e: core.Core, env: Env, targets: list[Var], t: Type, at: core.Place) -> None:
+        """targets += the value. Cells of it are counted by a first run, and copied into reserved words by a second one."""
+
+        def value() -> Value:
+            return self.converted(self.value(e, env), t, at)
+
+        if not has_cells((t,)):
+            self.body.uncomputed(value, lambda found: self.body.add(targets, found.words))
+            return
+
+        def copied(found: Value, copies: list[Var]) -> None:
+            with self.body.nested() as inner:
+                self.body.add(copies, self.structures.copy(found, Value(INT, (const(1, Kind.INT),)), at).words)
+            self.body.emit(*inner)
+
+        def counted() -> Value:
+            found = value()
+            begin = self.body.mark()
+            copied(found, self.body.variables(kinds(t)))
+            return Value(INT, (self._number("-", Scalar(self.body.mark()), Scalar(begin)),))
+
+        words = self.body.new(
+            INT, lambda made: self.body.uncomputed(counted, lambda found: self.body.add(made, found.words)), "words"
+        ).words[0]
+        start = self.body.reserved(words)
+
+        def placed(found: Value) -> None:
+            with self.body.cells_from(start, words):
+                copied(found, targets)
+
+        self.body.uncomputed(value, placed)
 
     def _branch(self, e: core.Conditional, env: Env) -> Value:
         t = self._type_of(e, env)

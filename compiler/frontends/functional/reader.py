@@ -17,7 +17,7 @@ from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.language.intrinsics import ALTERNATIVES, EXPRESSION, FOREIGN, Intrinsic
+from retrograd.compiler.language.intrinsics import ALTERNATIVES, EXPRESSION, FOREIGN, Intrinsic, forget
 from retrograd.isa.diagnostics import nearest
 
 _BINARY: dict[type[ast.operator], str] = {
@@ -138,6 +138,14 @@ class Reader:
                 return self._if(node, rest, scope)
             case ast.Match():
                 return self._match(node, rest, scope)
+            case ast.With(
+                items=[ast.withitem(context_expr=ast.Call(func=f, args=[], keywords=[]), optional_vars=None)]
+            ) if self._found(f) is forget:
+                return self._forget(node, rest, scope)
+            case ast.With():
+                self.fail(
+                    "RG0701", "a `with` of another kind", node, "`with rg.forget():` takes back the run of its block."
+                )
             case ast.For() | ast.While():
                 hint = "Write a function that calls itself, or `sum(… for i in range(n))`."
                 self.fail("RG0701", "a loop has no value", node, hint)
@@ -185,6 +193,18 @@ class Reader:
             body = core.Let(binding, value, body, self.at(at))
         return body
 
+    def _forget(self, node: ast.With, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
+        """with forget(): …; the block gives the names that it assigns, or returns."""
+        if _returns(node.body):
+            return core.Forget(self._block(node.body, scope, node), self.at(node))
+        if any(isinstance(n, ast.Return) for n in _within(node.body)):
+            self.fail("RG0701", "a block that forgets returns on every path, or on none", node)
+
+        def made(body: core.Core) -> core.Core:
+            return core.Forget(body, self.at(node))
+
+        return self._values([(node.body, scope)], _stored(node.body), made, rest, scope, node)
+
     def _if(self, node: ast.If, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
         test = self.expression(node.test, scope)
 
@@ -210,6 +230,18 @@ class Reader:
             return made(*(self._block(b if _returns(b) else [*b, *rest], inner, at) for b, inner in paths))
         stored = dict.fromkeys(name for body, _ in paths for name in _stored(body))
         names = [n for n in stored if n in scope or all(n in _assigned(body) for body, _ in paths)]
+        return self._values(paths, names, made, rest, scope, at)
+
+    def _values(
+        self,
+        paths: Sequence[tuple[Sequence[ast.stmt], Scope]],
+        names: Sequence[str],
+        made: Callable[..., core.Core],
+        rest: Sequence[ast.stmt],
+        scope: Scope,
+        at: ast.AST,
+    ) -> core.Core:
+        """Blocks that give the values of these names, and the statements behind them."""
         values: list[ast.expr] = [ast.copy_location(ast.Name(n, ast.Load()), at) for n in names]
         tail = ast.copy_location(ast.Return(ast.copy_location(ast.Tuple(values, ast.Load()), at)), at)
         joined = made(*(self._block([*b, tail], inner, at) for b, inner in paths))

@@ -144,16 +144,20 @@ def _functions(a: tuple[Closure, ...], b: tuple[Closure, ...]) -> Function:
     return Function(tuple(out))
 
 
-def depth(t: Type) -> int:
-    """How deep the type is nested."""
+def extent(t: Type) -> tuple[int, int]:
+    """How deep the type is nested, and the number of types in it."""
+    inside: tuple[Type, ...]
     match t:
         case Tuple(items):
-            return 1 + max(map(depth, items), default=0)
+            inside = items
         case Function(alternatives):
-            return 1 + max((depth(x) for c in alternatives for x in c.captured), default=0)
+            inside = tuple(x for c in alternatives for x in c.captured)
         case List(item):
-            return 1 + depth(item)
-    return 0
+            inside = (item,)
+        case _:
+            return 0, 1
+    found = [extent(x) for x in inside]
+    return 1 + max((d for d, _ in found), default=0), 1 + sum(n for _, n in found)
 
 
 def kinds(t: Type) -> tuple[Kind, ...]:
