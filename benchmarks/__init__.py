@@ -5,7 +5,7 @@ peers/        one file each: the same workloads with other systems
 references/   the same in float64, independent of the code under test
 toolchain/    assembler, machines, compiler, counting, calls, start-up
 reporting/    table, page, bars, comparison of two runs
-gpu/          batches on a GPU: python -m retrograd.benchmarks.gpu
+gpu/          workloads on a GPU: retrograd bench --gpu
 operations    operations of the irreversible programs, counted; memory: peaks of processes
 ours          our programs on matrices of words; primals: plain loops, with and without Numba
 run           checks, times, counts: the document of schema retrograd.bench/3

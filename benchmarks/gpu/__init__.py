@@ -1,4 +1,4 @@
-"""Batches on a GPU beside jax and Warp: `python -m retrograd.benchmarks.gpu`.
+"""Workloads on a GPU beside jax and Warp: `retrograd bench --gpu`.
 
-It imports all parts. Start with `batches.py`.
+It imports all parts except `reporting`. Start with `measured.py`.
 """

@@ -69,7 +69,7 @@ def absent() -> dict[str, str]:
     found = {"jax": _jax()[1], "Warp": _warp()[1]}
     out = {name: why for name, why in found.items() if why}
     if "Warp" not in out:
-        out["Warp on the mixture"] = "no kernel of it is written here"
+        out["Warp on graph, mixture, leapfrog and wave"] = "no kernels of them are written here"
     return out
 
 
@@ -292,3 +292,58 @@ def mixture_gradient(data: Any, exact: Any) -> list[Task]:
         return _jitted(gradient, tuple(data[:4]), (), flat)
 
     return _tasks(by_jax, None, exact, 1e-8, "all points in one array")
+
+
+# ---------------------------------------------------------------------- graph, planets, wave
+
+
+def embedding(x: Reals, pairs: Any, edges: int, total: int, exact: Any, slopes: Any) -> tuple[list[Task], list[Task]]:
+    """(the losses of `total` embeddings, their gradients)"""
+
+    def by_jax(gradient: bool) -> Run:
+        jax = _jax()[0]
+
+        def loss(one: Any) -> Any:
+            return definitions.embedding(one, pairs, edges)
+
+        whole = np.resize(x, (total, *x.shape[1:]))
+        return _jitted(
+            jax.vmap(jax.grad(loss) if gradient else loss), (whole,), np.shape(slopes if gradient else exact)
+        )
+
+    value = _tasks(lambda: by_jax(False), None, exact, 1e-10, "vmap")
+    return value, _tasks(lambda: by_jax(True), None, slopes, 1e-8, "vmap of grad")
+
+
+def planets(
+    q: Reals, v: Reals, gm: Reals, steps: int, h: float, exact: Any, by_v: Any
+) -> tuple[list[Task], list[Task]]:
+    """(places of many systems afterwards, gradients of the Earth's first coordinate by velocities)"""
+
+    def places(q: Any, v: Any) -> Any:
+        return definitions.planets(q, v, gm, steps, h)
+
+    def by_jax(gradient: bool) -> Run:
+        jax = _jax()[0]
+        f = jax.grad(lambda v, q: places(q, v)[3, 0]) if gradient else lambda v, q: places(q, v)
+        return _jitted(jax.vmap(f), (v, q), np.shape(by_v if gradient else exact))
+
+    value = _tasks(lambda: by_jax(False), None, exact, 1e-10, "vmap of scan")
+    return value, _tasks(lambda: by_jax(True), None, by_v, 1e-8, "vmap of grad of scan")
+
+
+def wave(
+    q: Reals, p: Reals, c: Reals, seen: Reals, line: int, steps: int, exact: Any, by_c: Any
+) -> tuple[list[Task], list[Task]]:
+    """(the field afterwards, the gradient of the misfit by the medium)"""
+
+    def misfit(c: Any, q: Any, p: Any) -> Any:
+        return ((definitions.wave(q, p, c, steps, 2)[:, line] - seen) ** 2).sum()
+
+    def by_jax(gradient: bool) -> Run:
+        jax = _jax()[0]
+        f = jax.grad(misfit) if gradient else lambda c, q, p: definitions.wave(q, p, c, steps)
+        return _jitted(f, (c, q, p), ())
+
+    value = _tasks(lambda: by_jax(False), None, exact, 1e-6, "scan")
+    return value, _tasks(lambda: by_jax(True), None, by_c, 1e-6, "two levels of checkpoints")

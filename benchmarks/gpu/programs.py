@@ -41,14 +41,18 @@ class Sizes:
     instances: int
     bessel: tuple[int, ...]
     measurements: int
+    embeddings: int
     points: int
+    #: planetary systems, and the steps of each; cells on a side of the wave, and its steps
+    systems: tuple[int, int]
+    wave: tuple[int, int]
     repeats: int
 
 
 SIZES = {
-    "full": Sizes(200, 4, 256, (10**4, 10**5, 10**6, 10**7), MEASUREMENTS, 1000, 5),
-    "quick": Sizes(20, 4, 64, (10**4, 10**6), 10**6, 200, 2),
-    "fake": Sizes(2, 1, 12, (50,), 9, 2, 1),
+    "full": Sizes(200, 4, 256, (10**4, 10**5, 10**6, 10**7), MEASUREMENTS, 10**6, 1000, (10**5, 30), (2048, 100), 5),
+    "quick": Sizes(20, 4, 64, (10**4, 10**6), 10**6, 10**5, 200, (10**4, 30), (512, 20), 2),
+    "fake": Sizes(2, 1, 12, (50,), 9, 3, 2, (2, 2), (12, 3), 1),
 }
 
 

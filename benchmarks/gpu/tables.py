@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from retrograd.presentation.tables import markdown
+
 
 @dataclass
 class Report:
@@ -28,50 +30,70 @@ def line(row: dict[str, Any]) -> str:
     return f"{row['workload']}, {row['system']}: {row['kernel_ms']:.3f} ms, {ns:.2f} ns each{copies}, error {row['error']:.0e}"
 
 
-def markdown(report: Report) -> str:
-    """The tables for docs/benchmarks.md."""
-    m, lines = report.machine, []
+#: the workloads that are measured on a device
+WORKLOADS = (
+    "Bessel J₂, and its slope",
+    "BA errors of 9,125,125 measurements, and their Jacobian blocks",
+    "graph embedding, and its gradient",
+    "Gaussian mixture, and its gradient",
+    "leapfrog, nine bodies, and its gradient",
+    "wave on 2048 × 2048 cells, forward, back, and its gradient: single runs",
+)
+HEAD = ("workload", "system", "on the device, ms", "ns each", "copies, ms", "our cores, ms", "error", "")
+
+
+def section(found: dict[str, Any] | None) -> str:
+    """The part of the page docs/benchmarks.md; `found` is None where a run had no `--gpu`."""
+    if found is None:
+        return _not_measured("the run had no `--gpu`")
+    lines = []
+    m = found["machine"]
     if "device" in m:
         lines += [
-            f"On one {m['device']} ({m['capability']}, {m['multiprocessors']} multiprocessors), CUDA {m['cuda']}:",
+            f"On one {m['device']} ({m['capability']}, {m['multiprocessors']} multiprocessors), CUDA {m['cuda']}.",
             "",
         ]
         if m["fake"]:
             lines += ["*The device is none: times mean nothing.*", ""]
-        same = sum(row["same"] for row in report.identical)
-        instances = sum(row["instances"] for row in report.identical)
+        same = sum(row["same"] for row in found["identical"])
+        instances = sum(row["instances"] for row in found["identical"])
         lines += [
-            f"Bits: {same} of {len(report.identical)} batches ({instances} instances) are the same as on the CPU.",
+            f"Bits: {same} of {len(found['identical'])} batches ({instances} instances) are the same as on the CPU.",
             "",
+            markdown([HEAD, *map(_cells, found["times"])], range(2, 7)),
         ]
-        lines += [
-            "| workload | system | kernel, ms | ns each | copies, ms | error | |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        for row in report.times:
-            ns = 1e6 * row["kernel_ms"] / row["instances"]
-            copies = f"{row['copies_ms']:.2f}" if "copies_ms" in row else "–"
-            cells = (
-                row["workload"],
-                row["system"],
-                f"{row['kernel_ms']:.3f}",
-                f"{ns:.2f}",
-                copies,
-                f"{row['error']:.0e}",
-                row["note"],
-            )
-            lines.append(f"| {' | '.join(cells)} |")
-        lines.append("")
-    keys = list(
-        dict.fromkeys(
-            k for part in ("programs", "instructions") for found in report.counts[part].values() for k in found
-        )
-    )
-    lines += [f"| {report.counts['arch']} | {' | '.join(keys)} |", "|---" * (len(keys) + 1) + "|"]
-    for part in ("programs", "instructions"):
-        for name, found in report.counts[part].items():
-            lines.append(f"| {name} | {' | '.join(str(found.get(key, '')) for key in keys)} |")
-    differing = [f"Different bits: {row['name']}." for row in report.identical if not row["same"]]
-    lines += ["", *differing, *(f"Failed: {row['what']}: {row['error']}" for row in report.failed)]
-    lines += ["", *(f"Absent: {name} ({why})." for name, why in report.absent.items())]
-    return "\n".join(lines).rstrip()
+    else:
+        lines.append(_not_measured(found["absent"]["device"]))
+    counted = {} if not found["counts"] else found["counts"]["programs"]
+    if counted:
+        keys = list(dict.fromkeys(key for counts in counted.values() for key in counts))
+        rows = [[name, *(str(counts.get(key, "")) for key in keys)] for name, counts in counted.items()]
+        title = f"Instructions of whole kernels of batches for {found['counts']['arch']}, and registers and local bytes of a thread:"
+        lines += ["", title, "", markdown([["program", *keys], *rows], range(1, len(keys) + 1))]
+    differing = [f"Different bits: {row['name']}." for row in found["identical"] if not row["same"]]
+    differing += [f"Failed: {row['what']}: {row['error']}" for row in found["failed"]]
+    absent = [f"Absent: {name} ({why})." for name, why in found["absent"].items() if name != "device"]
+    return "\n".join([*lines, *(["", *differing] if differing else []), *(["", *absent] if absent else [])])
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    def milliseconds(key: str) -> str:
+        return f"{row[key]:.2f}" if key in row else "–"
+
+    each = 1e6 * row["kernel_ms"] / row["instances"]
+    return [
+        row["workload"], row["system"], f"{row['kernel_ms']:.3f}", f"{each:.2f}", milliseconds("copies_ms"),
+        milliseconds("cores_ms"), f"{row['error']:.0e}", row["note"],
+    ]  # fmt: skip
+
+
+def _not_measured(why: str) -> str:
+    rows = [["workload", "on a GPU"], *([name, "not measured"] for name in WORKLOADS)]
+    return f"Not measured: {why.rstrip('.')}.\n\n{markdown(rows)}"
+
+
+def instructions_table(counts: dict[str, Any]) -> str:
+    """PTX and machine instructions of each ISA instruction, as counted."""
+    keys = list(dict.fromkeys(key for found in counts["instructions"].values() for key in found))
+    rows = [[name, *(str(found.get(key, "")) for key in keys)] for name, found in counts["instructions"].items()]
+    return markdown([[counts["arch"], *keys], *rows], range(1, len(keys) + 1))

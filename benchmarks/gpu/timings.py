@@ -22,6 +22,7 @@ from retrograd.benchmarks.gpu.programs import (
 from retrograd.benchmarks.references import adbench, complex_step
 from retrograd.examples import bessel, bundle_adjustment, gmm
 from retrograd.isa.program import Program
+from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda.batch import Timed
 
@@ -30,12 +31,14 @@ from retrograd.differentiation.programs import gradient_program, loss_gradient_p
 
 #: elements of each batch that are compared with float64
 CHECKED = 5
+#: elements that the cores of this machine run beside the device
+ON_CORES = 1 << 14
 
 
-def _run(program: Program, rows: Words, total: int, repeats: int) -> tuple[Words, dict[str, float]]:
+def timed_run(program: Program, rows: Words, total: int, repeats: int) -> tuple[Words, dict[str, float]]:
     """(the first rows afterwards, times): the best of some runs of `total` instances, which repeat the rows.
 
-    Compilation happens before the first timed run.
+    Compilation happens before the first timed run. `cores_ms`: a part of the batch on the cores of this machine, as if it were the whole.
     """
     after = on_gpus.run_batch(program, rows[: max(CHECKED, 1)]).rows
     best: dict[str, float] = {}
@@ -50,10 +53,14 @@ def _run(program: Program, rows: Words, total: int, repeats: int) -> tuple[Words
         wall = 1e3 * (time.perf_counter() - begun)
         if not best or timed.kernel < best["kernel_ms"]:
             best = {"kernel_ms": timed.kernel, "copies_ms": timed.copies, "wall_ms": wall}
-    return after, best
+    part = rows[: min(total, ON_CORES)]
+    on_cores.run_batch(program, part)
+    begun = time.perf_counter()
+    on_cores.run_batch(program, part)
+    return after, best | {"cores_ms": 1e3 * (time.perf_counter() - begun) * total / len(part)}
 
 
-def _checked(name: str, found: Any, exact: Any, tolerance: float) -> float:
+def checked(name: str, found: Any, exact: Any, tolerance: float) -> float:
     """The largest error, relative to the largest number or 1. Raises AssertionError if it is too large."""
     found, exact = np.ravel(found), np.ravel(exact)
     error = float(np.abs(found - exact).max() / max(1.0, float(np.abs(exact).max())))
@@ -62,22 +69,22 @@ def _checked(name: str, found: Any, exact: Any, tolerance: float) -> float:
     return error
 
 
-def _row(
+def row_of(
     workload: str, system: str, instances: int, times: dict[str, float], error: float, note: str = ""
 ) -> dict[str, Any]:
     return {"workload": workload, "system": system, "instances": instances, **times, "error": error, "note": note}
 
 
-def _peers(workload: str, instances: int, tasks: Sequence[gpu_peers.Task], sizes: Sizes) -> Iterator[dict[str, Any]]:
+def peer_rows(workload: str, instances: int, tasks: Sequence[gpu_peers.Task], sizes: Sizes) -> Iterator[dict[str, Any]]:
     for task in tasks:
         try:
             run = task.prepare()
-            error = _checked(f"{workload}, {task.system}", run.sample(), task.exact, task.tolerance)
+            error = checked(f"{workload}, {task.system}", run.sample(), task.exact, task.tolerance)
             times = {"kernel_ms": run.best(sizes.repeats)}
         except Exception as failure:  # out of memory, for one
             yield {"workload": workload, "system": task.system, "failed": f"{type(failure).__name__}: {failure}"}
             continue
-        yield _row(workload, task.system, instances, times, error, task.note)
+        yield row_of(workload, task.system, instances, times, error, task.note)
 
 
 def bessel_rows(count: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
@@ -90,17 +97,17 @@ def bessel_rows(count: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
     slopes = np.array(
         [complex_step.jacobian(lambda x: bessel.reference(x.item(), 2, 1e-8), np.array(x)) for x in z[:CHECKED]]
     )
-    after, times = _run(compiled.program, plain, count, sizes.repeats)
+    after, times = timed_run(compiled.program, plain, count, sizes.repeats)
     name = f"Bessel J₂, {count} numbers"
-    yield _row(name, "retrograd", count, times, _checked(name, reals_of(after[:CHECKED, out]), exact, 1e-9))
+    yield row_of(name, "retrograd", count, times, checked(name, reals_of(after[:CHECKED, out]), exact, 1e-9))
     tasks = gpu_peers.bessel_value(count, exact)
-    yield from _peers(name, count, tasks, sizes)
-    after, times = _run(program, rows, count, sizes.repeats)
+    yield from peer_rows(name, count, tasks, sizes)
+    after, times = timed_run(program, rows, count, sizes.repeats)
     name = f"Bessel J₂ and its slope, {count} numbers"
     found = np.stack([reals_of(after[:CHECKED, value]), reals_of(after[:CHECKED, slope]) / 2.0**BESSEL_SCALE], axis=1)
     both = np.stack([exact, slopes], axis=1)
-    yield _row(name, "retrograd", count, times, _checked(name, found, both, 1e-8))
-    yield from _peers(name, count, gpu_peers.bessel_gradient(count, both), sizes)
+    yield row_of(name, "retrograd", count, times, checked(name, found, both, 1e-8))
+    yield from peer_rows(name, count, gpu_peers.bessel_gradient(count, both), sizes)
 
 
 def bundle_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
@@ -115,11 +122,11 @@ def bundle_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     )
     compiled, rows = words_of(bundle_adjustment.reprojection_error, (np.zeros((count, 2)), *data.arguments))
     error = next(a.address for a in compiled.arguments if a.name == "error")
-    after, times = _run(compiled.program, rows, total, sizes.repeats)
+    after, times = timed_run(compiled.program, rows, total, sizes.repeats)
     name = f"BA errors, {total} measurements"
     found = reals_of(after[:CHECKED, error : error + 2])
-    yield _row(name, "retrograd", total, times, _checked(name, found, exact, 5e-6))
-    yield from _peers(name, total, gpu_peers.bundle_errors(data, total, exact), sizes)
+    yield row_of(name, "retrograd", total, times, checked(name, found, exact, 5e-6))
+    yield from peer_rows(name, total, gpu_peers.bundle_errors(data, total, exact), sizes)
 
     made = gradient_program(compiled, False)
     places = [
@@ -130,16 +137,17 @@ def bundle_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     ]
     width = max(a.address + a.type.size + made.cotangents for a in compiled.arguments)
     rows = padded(made.compiled, rows, width)
-    whole, jacobians = {"kernel_ms": 0.0, "copies_ms": 0.0, "wall_ms": 0.0}, []
+    whole: dict[str, float] = {}
+    jacobians = []
     for which in range(2):
         rows[:, error + made.cotangents : error + made.cotangents + 2] = 0
         rows[:, error + made.cotangents + which] = 1 << 32
-        after, times = _run(made.compiled.program, rows, total, sizes.repeats)
-        whole = {key: whole[key] + spent for key, spent in times.items()}
+        after, times = timed_run(made.compiled.program, rows, total, sizes.repeats)
+        whole = {key: whole.get(key, 0.0) + spent for key, spent in times.items()}
         jacobians.append(reals_of(after[:CHECKED, places]))
     name = f"BA Jacobian blocks, {total} measurements"
-    yield _row(name, "retrograd", total, whole, _checked(name, np.stack(jacobians, axis=1), blocks, 1e-7))
-    yield from _peers(name, total, gpu_peers.bundle_jacobian(data, total, blocks), sizes)
+    yield row_of(name, "retrograd", total, whole, checked(name, np.stack(jacobians, axis=1), blocks, 1e-7))
+    yield from peer_rows(name, total, gpu_peers.bundle_jacobian(data, total, blocks), sizes)
 
 
 def mixture_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
@@ -167,8 +175,8 @@ def mixture_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     name = f"GMM objective, {n} points, k = {len(parameters[0])}"
     prior = float(rg.run(gmm.gmm_objective, 0.0, *empty).values.out)
     found = float(reals_of(after[:, out].sum(dtype=np.uint64)[None])[0]) - (n - 1) * prior
-    yield _row(name, "retrograd", n, times, _checked(name, found / n, exact / n, 1e-6), "a thread for each point")
-    yield from _peers(name, n, gpu_peers.mixture_value(data, exact), sizes)
+    yield row_of(name, "retrograd", n, times, checked(name, found / n, exact / n, 1e-6), "a thread for each point")
+    yield from peer_rows(name, n, gpu_peers.mixture_value(data, exact), sizes)
 
     wanted = [arguments[name] for name in ("alphas", "means", "icf")]
     made = loss_gradient_program(compiled, False, wanted, arguments["out"], 0)
@@ -184,13 +192,13 @@ def mixture_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
             reals_of(after[:, first : first + a.type.size].sum(axis=0, dtype=np.uint64)) - (n - 1) * np.ravel(of_none)
         )
     both = np.concatenate([np.ravel(part) for part in by[:3]])
-    yield _row(
-        name, "retrograd", n, times, _checked(name, np.concatenate(slopes), both, 1e-6), "a thread for each point"
+    yield row_of(
+        name, "retrograd", n, times, checked(name, np.concatenate(slopes), both, 1e-6), "a thread for each point"
     )
-    yield from _peers(name, n, gpu_peers.mixture_gradient(data, both), sizes)
+    yield from peer_rows(name, n, gpu_peers.mixture_gradient(data, both), sizes)
 
 
 def _run_all(program: Program, rows: Words, repeats: int) -> tuple[Words, dict[str, float]]:
     """(all rows afterwards, times)."""
     after = on_gpus.run_batch(program, rows).rows
-    return after, _run(program, rows, len(rows), repeats)[1]
+    return after, timed_run(program, rows, len(rows), repeats)[1]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from retrograd.benchmarks.reporting.check import read
-from retrograd.benchmarks.reporting.report import FIGURES, page, write
+from retrograd.benchmarks.reporting.report import FIGURES, page, read_gpu, write
 
 COMMAND = "python -m retrograd.benchmarks.reporting"
 
@@ -21,7 +21,7 @@ def main() -> None:
     document = read(options.docs / "benchmarks" / FIGURES)
     if not options.check:
         write(document, options.docs)
-    elif (options.docs / "benchmarks.md").read_text(encoding="utf-8") != page(document):
+    elif (options.docs / "benchmarks.md").read_text(encoding="utf-8") != page(document, read_gpu(options.docs)):
         sys.exit(f"{options.docs}/benchmarks.md is stale: run {COMMAND} {options.docs}")
 
 

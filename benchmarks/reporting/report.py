@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from retrograd.benchmarks.gpu.tables import section
 from retrograd.benchmarks.reporting.pictures import PICTURES
 from retrograd.benchmarks.reporting.table import (
     STREAM_HEAD,
@@ -28,6 +29,8 @@ from retrograd.isa.files import is_input, replacing, write_file
 from retrograd.presentation.tables import markdown
 
 FIGURES = "figures.json"
+#: results of a GPU
+GPU = "gpu.json"
 #: figures of small sizes without peers, which a check compares with its own
 QUICK = "quick.json"
 #: the load of a machine that does nothing else
@@ -99,6 +102,11 @@ Energy is by the models that [come with Retrograd](energy.md#models); ≥ marks 
 
 {times}
 
+## On a GPU
+`retrograd bench --gpu` measures batches on a GPU, and single runs with parallel loops, beside JAX and Warp on the same device and Retrograd on the cores of the machine; `--report docs` adds its results to this page.
+
+{gpu}
+
 ## Goldens
 {goldens}
 
@@ -110,12 +118,12 @@ Energy is by the models that [come with Retrograd](energy.md#models); ≥ marks 
 """
 
 
-def page(document: dict[str, Any]) -> str:
-    """The page as Markdown."""
+def page(document: dict[str, Any], gpu: dict[str, Any] | None = None) -> str:
+    """The page as Markdown. `gpu`: the results of `retrograd bench --gpu`."""
     return PAGE.format(
         head=_head(document), repeats=REPEATS[not document["quick"]], bars=_bars(document), times=_times(document),
         streams=_streams(document), growth=_growth(document), counts=_counts(document), goldens=_goldens(document), toolchain=_toolchain(document),
-        missing=_missing(document),
+        missing=_missing(document), gpu=section(gpu),
     )  # fmt: skip
 
 
@@ -129,7 +137,7 @@ def write(document: dict[str, Any], docs: Path) -> list[Path]:
     if not is_input(figures):  # With `--from` that very file, its figures stay unchanged.
         write_file(figures, json.dumps(document, indent=1) + "\n")
         out.insert(0, figures)
-    write_file(text, page(document))
+    write_file(text, page(document, read_gpu(docs)))
     import matplotlib as mpl
 
     # Fixed seed for ids and no date: equal figures give equal files.
@@ -139,6 +147,26 @@ def write(document: dict[str, Any], docs: Path) -> list[Path]:
             with replacing(path) as file:
                 draw(document).savefig(file, format="svg", metadata={"Date": None})
             out.append(path)
+    return out
+
+
+def read_gpu(docs: Path) -> dict[str, Any] | None:
+    """The kept results of `retrograd bench --gpu`; None if there are none."""
+    path = docs / "benchmarks" / GPU
+    found: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return found
+
+
+def write_gpu(found: dict[str, Any], docs: Path) -> list[Path]:
+    """Keep the results of `retrograd bench --gpu`, and write the page again if the figures of the processor are there; return the paths."""
+    folder = docs / "benchmarks"
+    folder.mkdir(exist_ok=True)
+    out = [folder / GPU]
+    write_file(out[0], json.dumps(found, indent=1, default=str) + "\n")
+    figures = folder / FIGURES
+    if figures.exists():
+        out.append(docs / "benchmarks.md")
+        write_file(out[1], page(json.loads(figures.read_text(encoding="utf-8")), found))
     return out
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from retrograd.benchmarks import run, workloads
+from retrograd.benchmarks.gpu import measured
+from retrograd.benchmarks.reporting import report
 from retrograd.benchmarks.workload import Golden, Workload
 from retrograd.examples import quadratic
 
@@ -109,4 +111,89 @@ def test_the_committed_page_is_that_of_the_committed_figures() -> None:
 
     docs = Path(__file__).resolve().parents[3] / "docs"
     document = check.read(docs / "benchmarks" / report.FIGURES)
-    assert (docs / "benchmarks.md").read_text(encoding="utf-8") == report.page(document)
+    assert (docs / "benchmarks.md").read_text(encoding="utf-8") == report.page(document, report.read_gpu(docs))
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (["--fake"], "--fake is for --gpu"),
+        (["--gpu", "iexp"], "a name of a workload does not go with --gpu"),
+        (["--gpu", "--peers", "jax"], "--peers does not go with --gpu"),
+        (["--gpu", "--from", "figures.json"], "--from does not go with --gpu"),
+        (["--gpu", "--check", "figures.json"], "--check does not go with --gpu"),
+    ],
+)
+def test_options_of_a_gpu(capsys: Output, options: list[str], shown: str) -> None:
+    assert main(["bench", *options]) == 2
+    assert shown in capsys.readouterr().err
+
+
+def on_gpu(**changes: Any) -> dict[str, Any]:
+    row = {
+        "workload": "BA",
+        "system": "retrograd",
+        "instances": 1000,
+        "kernel_ms": 2.0,
+        "cores_ms": 30.0,
+        "error": 1e-9,
+        "note": "",
+    }
+    machine = {"device": "H200", "capability": "sm_90", "multiprocessors": 132, "cuda": "13.0", "fake": False}
+    counts = {
+        "arch": "sm_90",
+        "programs": {"empty": {"isa": 2, "ptx": 406, "registers": 48}},
+        "instructions": {"swap": {"ptx": 0.0}},
+    }
+    found = {
+        "schema": "retrograd.gpu/1",
+        "wrong": False,
+        "machine": machine,
+        "identical": [],
+        "times": [row],
+        "counts": counts,
+    }
+    return found | {"absent": {}, "failed": []} | changes
+
+
+def test_results_of_a_gpu_go_to_the_page(
+    figures: Path, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    figures.rename(tmp_path / "benchmarks" / "figures.json")
+    monkeypatch.setattr(measured, "measured", lambda **_: on_gpu())
+    assert main(["bench", "--gpu", "--report", str(tmp_path)]) == 0
+    text = (tmp_path / "benchmarks.md").read_text()
+    row = "| BA | retrograd | 2.000 | 2000.00 | – | 30.00 | 1e-09 |  |"
+    assert "On one H200 (sm_90, 132 multiprocessors), CUDA 13.0." in text
+    assert row in text
+    assert row in capsys.readouterr().out
+    document = as_json((tmp_path / "benchmarks" / "figures.json").read_text())
+    assert text == report.page(document, report.read_gpu(tmp_path))
+    assert "Not measured: the run had no `--gpu`." in report.page(document)
+
+
+def test_without_a_device_nothing_is_measured(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = {"machine": {}, "times": [], "absent": {"device": "no driver.", "Warp": "it is not there"}}
+    monkeypatch.setattr(measured, "measured", lambda **_: on_gpu(**absent))
+    assert main(["bench", "--gpu"]) == 0
+    out = capsys.readouterr().out
+    assert "Not measured: no driver.\n" in out
+    assert "| graph embedding, and its gradient | not measured |" in out
+    assert "| empty | 2 | 406 | 48 |" in out
+    assert "| swap | 0.0 |" in out
+    assert "Absent: Warp (it is not there)." in out
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"failed": [{"what": "BA", "error": "ValueError: 1"}]},
+        {"identical": [{"name": "random program 3", "instances": 5, "same": False}]},
+    ],
+)
+def test_wrong_results_of_a_gpu(capsys: Output, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]) -> None:
+    monkeypatch.setattr(measured, "measured", lambda **_: on_gpu(wrong=True, **wrong))
+    assert main(["bench", "--gpu"]) == 1
+    out = capsys.readouterr().out
+    assert ("Failed: BA: ValueError: 1" in out) != ("Different bits: random program 3." in out)

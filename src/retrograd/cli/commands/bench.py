@@ -35,6 +35,13 @@ def arguments(p: Parser) -> None:
         "--from", dest="from_", metavar="FILE", help="take the figures from such a file: nothing is measured"
     )
     p.add_argument(
+        "--gpu", action="store_true", help="measure the workloads of a GPU in place of the processor's, beside jax and Warp; "
+        "without a device, only the code of kernels; --report replaces this part of the page",
+    )  # fmt: skip
+    p.add_argument(
+        "--fake", action="store_true", help="of --gpu: tiny sizes under Numba's CUDA simulator; times mean nothing"
+    )
+    p.add_argument(
         "--report",
         metavar="FOLDER",
         help="write benchmarks.md there, its pictures and figures to benchmarks/, and figures of small sizes for --check",
@@ -59,6 +66,8 @@ def execute(options: argparse.Namespace) -> int:
         )
     if options.json not in (None, "-"):
         check_output(options.json)
+    if options.gpu:
+        return _on_gpu(options, folder)
     document = check.read(Path(options.from_)) if options.from_ is not None else _measured(options)
     if options.json == "-":
         print_json(document["schema"], document, indent=1)
@@ -80,6 +89,28 @@ def execute(options: argparse.Namespace) -> int:
             print(f"wrote {path}", file=sys.stderr)
     again = None if options.from_ is not None else functools.partial(_again, quick=options.quick)
     return _verdict(document, before, again)
+
+
+def _on_gpu(options: argparse.Namespace, folder: Path | None) -> int:
+    """Measure on a GPU, show and write the results; exit code 1 where bits differ or a part has failed."""
+    from retrograd.benchmarks.gpu.measured import measured
+    from retrograd.benchmarks.gpu.tables import instructions_table, section
+
+    found = measured(quick=options.quick, fake=options.fake, say=lambda line: print(line, file=sys.stderr, flush=True))
+    if options.json == "-":
+        print_json(found["schema"], found, indent=1)
+    else:
+        if options.json is not None:
+            write_file(options.json, json.dumps(found, indent=1, default=str) + "\n")
+        print(section(found))
+        if found["counts"]:
+            print(f"\n{instructions_table(found['counts'])}")
+    if folder is not None:
+        from retrograd.benchmarks.reporting import report
+
+        for path in report.write_gpu(found, folder):
+            print(f"wrote {path}", file=sys.stderr)
+    return WRONG if found["wrong"] else OK
 
 
 def _again(names: list[str], quick: bool) -> dict[str, Any]:
@@ -111,6 +142,13 @@ def _verdict(
 
 def _check(options: argparse.Namespace) -> None:
     """Raise InputError RG0501, RG0512 for options that exclude each other."""
+    if options.fake and not options.gpu:
+        raise fail("RG0512", "--fake is for --gpu")
+    if options.gpu:
+        for name in ("workloads", "peers", "data", "full", "check", "from_"):
+            if getattr(options, name):
+                shown = "a name of a workload" if name == "workloads" else f"--{name.rstrip('_')}"
+                raise fail("RG0512", f"{shown} does not go with --gpu")
     if options.from_ is not None:
         for name in ("workloads", "quick", "full", "peers", "data"):
             if getattr(options, name):
