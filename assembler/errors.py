@@ -45,6 +45,9 @@ register(
      "For example: .format 64, 32"),
     ("RG0118", "not text", "An assembly file is UTF-8 text without NUL characters. An image begins with other bytes.",
      "Save the text as UTF-8, or assemble a damaged image again."),
+    ("RG0119", "no counterpart in PISA", "PISA has 32 registers of 32 bits, sums, exchanges, shifts and bitwise functions. Quotients, fixed-point and "
+     "lognum numbers, and their checks, are not among them.",
+     "Write the function with integers, in words of 32 bits, or export another form: --emit llvm, -o for an image."),
     ("RG0201", "unpaired branch", "A jump must land on a branch that names its source, and a comefrom must name a jump. Otherwise the direction from "
      "which control came is lost when the program runs backward.",
      "Write `goto.cc a, b, L` and at L `L: from.cc a, b, K` with K the label of the goto."),

@@ -20,7 +20,7 @@ COMMANDS = {
     "run": "run a program or a reversible function, forward or backward, to its end or its first trap",
     "energy": "count what a run does, and price it by a technology model",
     "sweep": "price functions at many points: models, temperatures, clocks, formats, arguments",
-    "compile": "compile a reversible function to an image, assembly text, IR, LLVM IR or PTX",
+    "compile": "compile a reversible function to an image, assembly text, IR, LLVM IR, PTX or PISA",
     "grad": "differentiate a reversible function: run it forward, and back with cotangents",
     "asm": "assemble text into a binary image",
     "dis": "print a program as assembly text that assembles to the same program",

@@ -48,7 +48,7 @@ class Simulator:
             words = line.partition(";")[0].replace(",", " ").split()
             if words and words[0].endswith(":"):
                 labels[words.pop(0)[:-1]] = len(self.lines)
-            if words:
+            if words and words[0] != ".start":
                 self.lines.append(words)
         for pc, words in enumerate(self.lines):
             words[0] = words[0].upper()

@@ -1,4 +1,4 @@
-"""`retrograd compile`: a reversible function as image, assembly text, IR, LLVM IR or PTX; a report of its loops."""
+"""`retrograd compile`: a reversible function as image, assembly text, IR, LLVM IR, PTX or PISA; a report of its loops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def arguments(p: Parser) -> None:
     )
     p.function_arguments("examples of its arguments, where annotations leave types or shapes open")
     p.include_option()
-    p.add_argument("-o", "--output", metavar="FILE", help="the image, LLVM IR or PTX to write")
+    p.add_argument("-o", "--output", metavar="FILE", help="the image, LLVM IR, PTX or PISA to write")
     form = p.add_mutually_exclusive_group()
     form.add_argument(
         "--asm", action="store_true", help="print assembly text, with the lines of the source as comments"
@@ -44,8 +44,8 @@ def arguments(p: Parser) -> None:
     form.add_argument("--dump-ir", metavar="PASS", help="print the reversible IR after a pass, or after each: all")
     form.add_argument(
         "--emit",
-        choices=("llvm", "ptx"),
-        help="print LLVM IR for this processor, or PTX",
+        choices=("llvm", "ptx", "pisa"),
+        help="print LLVM IR for this processor, PTX, or Pendulum's PISA",
     )
     form.add_argument(
         "--report",
@@ -89,6 +89,8 @@ def execute(options: argparse.Namespace) -> int:
         raise fail("RG0512", "--report is printed, and writes no file", "leave out -o")
     if (options.emit is not None or options.report) and not is_function(options.function):
         return _translate_program(options)
+    if options.emit == "pisa" and options.format is None:
+        options.format = "32,0"
     function, inverse = function_and_inverse(options.function, options.format)
     changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
     if options.erase is not None:
@@ -104,7 +106,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.dump_ir is not None:
         return _dump_ir(function, args, keywords, options.dump_ir)
     compiled = function.compiled(*args, **keywords)
-    program = ~compiled.program if inverse else compiled.program
+    program = _pisa_program(compiled) if options.emit == "pisa" else compiled.program
+    program = ~program if inverse else program
     if options.emit is not None:
         return _emit(program, options)
     if options.report:
@@ -196,9 +199,21 @@ def _report(program: Program, options: argparse.Namespace, storage: Storage | No
     return OK
 
 
+def _pisa_program(compiled: Compiled) -> Program:
+    """The program with the registers that PISA has."""
+    from retrograd.assembler.pisa.expansions import REGISTERS
+    from retrograd.compiler.backend.emission import emit
+
+    return emit(compiled.module, registers=REGISTERS).program
+
+
 def _emit(program: Program, options: argparse.Namespace) -> int:
     """Print or write the program in the form that `--emit` names."""
-    if options.emit == "ptx":
+    if options.emit == "pisa":
+        from retrograd.assembler.pisa.writer import write_program
+
+        text = write_program(program)
+    elif options.emit == "ptx":
         from retrograd.simulator.engines.cuda.ptx import ptx
 
         arch = options.arch or "sm_80"

@@ -1,0 +1,1 @@
+retrograd compile quotient.rga --emit pisa
