@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from retrograd.assembler.pisa.expansions import REGISTERS, Line, Lines, S, U, condition, expansion
-from retrograd.assembler.pisa.mnemonics import FORMAT
+from retrograd.assembler.pisa.mnemonics import CONDITIONAL, FORMAT, PLAIN, ZERO_REGISTER
 from retrograd.assembler.verify import verify
 from retrograd.isa.diagnostics import AssemblyError, Diagnostic
 from retrograd.isa.encoding import Instruction, write
@@ -22,6 +22,9 @@ HEADER = ";; pendulum pal file"
 _NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 #: the most words of data that are written because a label names a word without a value
 _MOST_LABELLED = 1 << 16
+#: instruction of the table -> PISA's, with its operands; condition and fields of its registers -> branch
+_PLAIN = {plain.name: (mnemonic, plain.fields) for mnemonic, plain in PLAIN.items() if mnemonic != "OUTPUT"}
+_BRANCHES = {(c.condition, c.fields): mnemonic for mnemonic, c in CONDITIONAL.items()} | {("", ()): "BRA"}
 #: conditions that PISA has for two registers
 _DIRECT = {"": "BRA", ".eq": "BEQ", ".ne": "BNE"}
 
@@ -34,6 +37,43 @@ def write_program(program: Program) -> str:
     """
     verify(program)
     return _Writer(program).text()
+
+
+def write_back(program: Program) -> str:
+    """A program that `reader.read` made, as PISA at the same addresses, with the roles of its branches as comments.
+
+    `reader.read` gives an equal program. `OUTPUT $r` is written as `XORI $r 0`. Raises KeyError for a program of another origin.
+    """
+    names: dict[int, list[str]] = {}
+    for name, pc in [*program.labels.items(), *program.data_labels.items()]:
+        names.setdefault(pc, []).append(name)
+    lines = [HEADER]
+    for pc, i in enumerate(program.instructions):
+        found = names.get(pc, [])
+        lines += [f"{name}:" for name in found[:-1]]
+        lines.append(_shown(found[-1] if found else "", _read_line(program, pc, i, names)))
+    # A label at the end stands on a line without an instruction.
+    lines += [f"{name}:" for name in names.get(len(program.code), [])]
+    return "\n".join(lines) + "\n"
+
+
+def _read_line(program: Program, pc: int, i: Instruction, names: Mapping[int, list[str]]) -> Line:
+    """The PISA instruction that the reader turned into an instruction."""
+    name = i.opcode.name
+    if name == "assertz":
+        return Line("DATA", constant=FORMAT.signed(program.data[pc]))
+    if "target" in i.opcode.operands:
+        to = pc + i.opcode.distance(i.imm)
+        target = names.get(to, [str(to)])[-1]
+        if name in ("call", "uncall"):
+            return Line("BRA" if name == "call" else "RBRA", target=target)
+        role, test = name[:4], name[4:]
+        registers = tuple(r for r in (i.ra, i.rb) if r != ZERO_REGISTER) if test else ()
+        fields = tuple(f for f in ("ra", "rb") if test and getattr(i, f) != ZERO_REGISTER)
+        return Line(_BRANCHES[test, fields], registers, target=target, role=role)
+    mnemonic, fields = _PLAIN[name]
+    registers = tuple(getattr(i, f) for f in fields if f not in ("imm", "amount"))
+    return Line(mnemonic, registers, i.imm if {"imm", "amount"} & {*fields} else None)
 
 
 class _Writer:

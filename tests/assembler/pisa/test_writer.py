@@ -11,7 +11,7 @@ import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.pisa.expansions import REGISTERS, expansion
 from retrograd.assembler.pisa.reader import read
-from retrograd.assembler.pisa.writer import renumbering, write_program
+from retrograd.assembler.pisa.writer import renumbering, write_back, write_program
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Options
 from retrograd.isa.diagnostics import AssemblyError
@@ -26,6 +26,7 @@ from retrograd import Array, reversible
 from retrograd.library import arithmetic
 from retrograd.values.binding import types_from_annotations
 from tests.assembler.pisa.simulator import Simulator
+from tests.assembler.pisa.test_reader import EVERY, EXPECTED, PROGRAMS
 
 WORDS = Format(32, 0)
 MOST = 20_000
@@ -64,6 +65,7 @@ def check_exported(
     for found in (simulator.registers, read_back.registers):
         assert [found[n] for n in new.values()] == [machine.registers[r] for r in new], text
         assert found[29:32] == [0, 0, 0]
+    assert read(write_back(read_back.program)) == read_back.program
     size = len(machine.memory)
     assert [simulator.memory[base + at] for at in range(size)] == list(machine.memory), text
     assert list(read_back.memory)[base : base + size] == list(machine.memory)
@@ -233,6 +235,22 @@ def test_functions_of_the_library() -> None:
     """Recursion, loops with two conditions, and inverse calls."""
     check_compiled(arithmetic.fibonacci, 3, 7)
     check_compiled(arithmetic.first_fibonacci, 0, 5)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_programs_of_compilers_are_written_as_they_were_read(name: str) -> None:
+    """Each branch carries its role now, so none is guessed."""
+    program = read((PROGRAMS / name).read_text(encoding="utf-8"))
+    text = write_back(program)
+    assert read(text) == program
+    assert text.count("; goto") == text.count("; from") > 4
+
+
+def test_every_instruction_is_written_as_it_was_read() -> None:
+    program = read(EVERY + "l: DATA 1\nend:\n")
+    assert read(write_back(program)) == program
+    text = "START\na: BGTZ $1 4\nBLEZ $1 3\nBLEZ $1 2\nBGTZ $1 1\nx:\ny: FINISH\n"
+    assert read(write_back(read(text))) == read(text)
 
 
 # ------------------------------------------------------------ refused

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd import __version__
 from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.files import load_program
+from retrograd.cli.files import read_program
 from retrograd.cli.functions import function_and_inverse, is_function
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.report import print_json
@@ -183,8 +183,8 @@ def _translate_program(options: argparse.Namespace) -> int:
             raise fail(
                 "RG0512", f"--{option.replace('_', '-')} is for functions, and `{options.function}` is a program"
             )
-    program = load_program(options.function, options.include)
-    return _report(program, options) if options.report else _emit(program, options)
+    program, is_pisa = read_program(options.function, options.include)
+    return _report(program, options) if options.report else _emit(program, options, is_pisa)
 
 
 def _report(program: Program, options: argparse.Namespace, storage: Storage | None = None) -> int:
@@ -207,12 +207,12 @@ def _pisa_program(compiled: Compiled) -> Program:
     return emit(compiled.module, registers=REGISTERS).program
 
 
-def _emit(program: Program, options: argparse.Namespace) -> int:
-    """Print or write the program in the form that `--emit` names."""
+def _emit(program: Program, options: argparse.Namespace, is_pisa: bool = False) -> int:
+    """Print or write the program in the form that `--emit` names. A program read from PISA is written as PISA at its addresses."""
     if options.emit == "pisa":
-        from retrograd.assembler.pisa.writer import write_program
+        from retrograd.assembler.pisa.writer import write_back, write_program
 
-        text = write_program(program)
+        text = write_back(program) if is_pisa else write_program(program)
     elif options.emit == "ptx":
         from retrograd.simulator.engines.cuda.ptx import ptx
 
