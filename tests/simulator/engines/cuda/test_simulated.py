@@ -58,8 +58,15 @@ def test_files_are_found() -> None:
 
 
 def test_importing_retrograd_imports_no_numba() -> None:
+    """Neither does importing the engine on GPUs: its first use does."""
+    engine = "retrograd.simulator.engines.cuda"
     code = (
-        "import retrograd, retrograd.cli.main, sys; print(*(m for m in sys.modules if m.startswith(('numba', 'cuda'))))"
+        "import importlib, pkgutil, sys\n"
+        "import retrograd, retrograd.cli.main, retrograd.cli.commands.devices\n"
+        f"import {engine} as engine\n"
+        "for found in pkgutil.iter_modules(engine.__path__):\n"
+        f"    importlib.import_module('{engine}.' + found.name)\n"
+        "print(*(m for m in sys.modules if m.startswith(('numba', 'cuda'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not done.stdout.strip()
