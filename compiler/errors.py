@@ -59,6 +59,8 @@ register(
     ("RG0723", "constant too large to compute", "Constants are computed while the function is compiled; this one would take memory or time without "
      "bound.",
      "Compute it outside and pass the result, or write a smaller constant."),
+    ("RG0724", "not an S-expression", "A VLAD file consists of numbers, symbols, and lists in brackets that match.",
+     "Correct the brackets, quotes and dots."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or its initial value. Any other value would be erased.",
@@ -81,4 +83,6 @@ register(
     ("RG0811", "heap full", "The cells of lists and data classes, and values that calls leave behind, lie in a heap of limited size until the run is "
      "uncomputed.",
      "Enlarge the heap: `@functional(heap=…)` sets its words."),
+    ("RG0812", "part of the empty list", "The empty list has no head and no tail.",
+     "Test the list with `null?` or `pair?` first."),
 )  # fmt: skip

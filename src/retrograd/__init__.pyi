@@ -63,8 +63,8 @@ from retrograd.differentiation import jvp as jvp
 from retrograd.differentiation import reversible_gradient as reversible_gradient
 from retrograd.differentiation import value_and_grad as value_and_grad
 from retrograd.differentiation import vjp as vjp
-from retrograd.functional.functions import Functional as Functional
-from retrograd.functional.functions import functional as functional
+from retrograd.functional_programs.functions import Functional as Functional
+from retrograd.functional_programs.functions import functional as functional
 from retrograd.functions.execution import ProgramTrap as ProgramTrap
 from retrograd.functions.learning import Consistency as Consistency
 from retrograd.functions.learning import learn_by_consistency as learn_by_consistency

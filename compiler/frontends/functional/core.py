@@ -8,10 +8,10 @@ Both readers, of Python and of VLAD, produce it. A binding is an object, so two 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from retrograd.isa.diagnostics import Span
 
@@ -50,13 +50,14 @@ class Ref:
 
 @dataclass(eq=False)
 class Lambda:
-    """A function. `group`: bindings of the letrec that it belongs to, itself among them."""
+    """A function. `group`: bindings of the letrec that it belongs to, itself among them. `versions`: functions that were made from it."""
 
     name: str
     params: tuple[Binding, ...]
     body: Core
     at: Place
     group: tuple[tuple[Binding, Lambda], ...] = ()
+    versions: dict[str, Lambda] = field(default_factory=dict, repr=False)
 
     @cached_property
     def free(self) -> tuple[Binding, ...]:
@@ -131,10 +132,11 @@ class Operation:
 
 @dataclass(eq=False, frozen=True)
 class Record:
-    """A tuple."""
+    """A tuple. `form`: see types.Tuple."""
 
     items: tuple[Core, ...]
     at: Place
+    form: str = ""
 
 
 @dataclass(eq=False, frozen=True)
@@ -211,6 +213,23 @@ class Total:
     at: Place
 
 
+class Rules(Protocol):
+    """The meaning of a Primitive: the type of its value, and the value, found by inference and by the lowering."""
+
+    def type(self, inference: Any, types: tuple[Any, ...], at: Place) -> Any: ...
+
+    def value(self, lowering: Any, values: Sequence[Any], at: Place) -> Any: ...
+
+
+@dataclass(eq=False, frozen=True)
+class Primitive:
+    """An operation of a source language, which brings its own rules. It has no value where an argument has none."""
+
+    rules: Rules
+    args: tuple[Core, ...]
+    at: Place
+
+
 @dataclass(eq=False, frozen=True)
 class Structural:
     """A function of values of any form (structures.py): "copy", "zero", "dot"."""
@@ -240,7 +259,7 @@ class Refusal:
 
 Core = (
     Number | Ref | Lambda | Global | Operator | Apply | Let | LetRec | Conditional | Operation | Record | Item | Build | Cast
-    | Match | Element | Length | Total | Structural | Forget | Refusal
+    | Match | Element | Length | Total | Structural | Forget | Primitive | Refusal
 )  # fmt: skip
 
 
@@ -257,7 +276,7 @@ def children(e: Core) -> tuple[Core, ...]:
             return (*(f for _, f in functions), body)
         case Conditional(test, then, orelse):
             return (test, then, orelse)
-        case Operation(_, args) | Record(args) | Build(_, args) | Structural(_, args):
+        case Operation(_, args) | Record(args) | Build(_, args) | Structural(_, args) | Primitive(_, args):
             return args
         case Item(value) | Length(value) | Cast(value) | Forget(value):
             return (value,)

@@ -32,6 +32,7 @@ from retrograd.compiler.frontends.functional.types import (
     Data,
     Derivative,
     Function,
+    Known,
     List,
     Mismatch,
     Nothing,
@@ -39,6 +40,7 @@ from retrograd.compiler.frontends.functional.types import (
     Type,
     Word,
     arrays,
+    constructed,
     extent,
     join,
     named,
@@ -57,7 +59,7 @@ Define = Callable[[Any], core.Lambda]
 Types = Mapping[core.Binding, Type]
 
 #: versions of functions that a program may have, how deep their types may be nested, and how many types are in one
-_MOST, _DEEPEST, _LARGEST = 1000, 24, 1 << 14
+_MOST, _DEEPEST, _LARGEST = 4000, 32, 1 << 14
 
 #: the place of the entry
 NOWHERE = core.Place(Span("", 1, 1, 2), "")
@@ -75,6 +77,8 @@ class Inference:
         #: function -> the functions that it calls
         self.calls: dict[Key, set[Key]] = {}
         self._callers: list[Key] = []
+        #: the calls that are being analysed, the innermost last
+        self.sites: list[core.Place] = []
         self._visited: set[Key] = set()
         self._changed = False
         self._at: core.Place = NOWHERE
@@ -134,6 +138,7 @@ class Inference:
         self.results.setdefault(key, NOTHING)
         self.calls.setdefault(key, set())
         self._callers.append(key)
+        self.sites.append(self._at)
         if isinstance(code, Derivative):
             self._derivatives.setdefault(key, self._at)
             found = self._derivative(code, captured[0], args)
@@ -142,6 +147,7 @@ class Inference:
             env |= {b: Function((Closure(f, captured),)) for b, f in code.group}
             found = self.type_of(code.body, env)
         self._callers.pop()
+        self.sites.pop()
         joined = self._join(self.results[key], found, self._at)
         if joined != self.results[key]:
             self.results[key] = joined
@@ -296,12 +302,19 @@ class Inference:
             case core.LetRec(functions, body):
                 return self.type_of(body, {**env, **{b: self.closure(f, env) for b, f in functions}})
             case core.Conditional(test, then, orelse, at):
-                self.condition(self.type_of(test, env), test.at)
+                condition = self.type_of(test, env)
+                if isinstance(condition, Known):
+                    return self.type_of(then if condition.value else orelse, env)
+                self.condition(condition, test.at)
                 return self._join(self.type_of(then, env), self.type_of(orelse, env), at)
             case core.Operation():
                 return self._operation(e, env)
             case core.Record(items):
-                return Tuple(tuple(self.type_of(i, env) for i in items))
+                return constructed(tuple(self.type_of(i, env) for i in items), e.form)
+            case core.Primitive(rules, args, at):
+                types = tuple(self.type_of(a, env) for a in args)
+                made: Type = NOTHING if NOTHING in types else rules.type(self, types, at)
+                return made
             case core.Item(value, index, at):
                 return self._item(self.type_of(value, env), index, at)
             case core.Build():

@@ -11,15 +11,18 @@ from retrograd.compiler.frontends.functional.data_classes import field_types
 from retrograd.compiler.frontends.functional.structures import StructureLowering, has_cells
 from retrograd.compiler.frontends.functional.types import (
     INT,
+    NOTHING,
     Array,
     Closure,
     Data,
     Function,
+    Known,
     List,
     Nothing,
     Tuple,
     Type,
     Word,
+    constructed,
     kinds,
 )
 from retrograd.compiler.frontends.functional.values import Env, Value, combined
@@ -56,6 +59,8 @@ class Lowering:
                 return Value(self.inference.type_of(e, {}))
             case core.Apply(f, args, at):
                 function, given = self.value(f, env), [self.value(a, env) for a in args]
+                if any(isinstance(v.type, Nothing) for v in (function, *given)):
+                    return Value(NOTHING)
                 return self.calls.apply(function, given, at)
             case core.Let(binding, value, rest):
                 return self.value(rest, {**env, binding: self.body.named(self.value(value, env), binding.name)})
@@ -71,7 +76,14 @@ class Lowering:
                 return Value(Word(word.kind), (word,))
             case core.Record(items):
                 parts = [self.value(i, env) for i in items]
-                return combined(Tuple(tuple(p.type for p in parts)), parts)
+                types = tuple(p.type for p in parts)
+                return self.converted(combined(Tuple(types, e.form), parts), constructed(types, e.form), e.at)
+            case core.Primitive(rules, args, at):
+                parts = [self.value(a, env) for a in args]
+                if any(isinstance(p.type, Nothing) for p in parts):
+                    return Value(NOTHING)
+                made: Value = rules.value(self, parts, at)
+                return made
             case core.Item(value, index, at):
                 return self._item(self.value(value, env), index, at)
             case core.Cast(value, wanted, at):
@@ -157,7 +169,17 @@ class Lowering:
         t = value.type
         if t == wanted or isinstance(wanted, Nothing):
             return value
+        if isinstance(t, Nothing):
+            return Value(wanted, tuple(const(0, kind) for kind in kinds(wanted)))
         match t, wanted:
+            case Known(truth), Tuple(_, "boolean"):
+                return Value(wanted, (const(int(truth), Kind.BOOL),))
+            case Tuple((), "nil"), List():
+                return Value(wanted, (const(0, Kind.ADDRESS),))
+            case Tuple((_, _) as items, "pair"), List(item):
+                head, tail = value.split(items)
+                cell = (*self.converted(head, item, at).words, *self.converted(tail, wanted, at).words)
+                return self.body.new(wanted, lambda made: self.body.cell(cell, made[0]))
             case Word(), Word(kind):
                 e = self.inference.guarded(at, lambda: Scalar(self.arithmetic.expression(self._scalar(value), kind)))
                 return Value(wanted, (self.arithmetic.expression(e),))
@@ -204,6 +226,8 @@ class Lowering:
                 self.into(rest, {**env, binding: self.body.named(self.value(value, env), binding.name)}, targets, t)
             case core.LetRec(functions, rest):
                 self.into(rest, env | _closures(functions, env), targets, t)
+            case core.Conditional(_, then, orelse) if (known := self._known(e, env)) is not None:
+                self.into(then if known.value else orelse, env, targets, t)
             case core.Conditional(test, then, orelse) if not (isinstance(t, Word) and _is_simple(e)):
                 condition = self.arithmetic.truth(self._scalar(self.value(test, env)))
                 self.body.branch(
@@ -219,13 +243,19 @@ class Lowering:
                 self._build(e, env, targets, t)
             case core.Apply(f, args, at):
                 function, given = self.value(f, env), [self.value(a, env) for a in args]
-                self.calls.apply_into(function, given, at, targets, t)
+                if not any(isinstance(v.type, Nothing) for v in (function, *given)):
+                    self.calls.apply_into(function, given, at, targets, t)
             case core.Forget(value, at):
                 self._forget(value, env, targets, t, at)
             case core.Total() if self._type_of(e, env) == t:
                 self.body.emit(*self.total(e, env, targets[0]))
             case _:
                 self.body.add(targets, self.converted(self.value(e, env), t, e.at).words)
+
+    def _known(self, e: core.Conditional, env: Env) -> Known | None:
+        """The type of a condition that is known by its type: then one branch is no part of the program."""
+        found = self._type_of(e.test, env) if isinstance(e.test, core.Primitive) else None
+        return found if isinstance(found, Known) else None
 
     def _forget(self, e: core.Core, env: Env, targets: list[Var], t: Type, at: core.Place) -> None:
         """targets += the value. Cells of it are counted by a first run, and copied into reserved words by a second one."""
@@ -260,6 +290,9 @@ class Lowering:
         self.body.uncomputed(value, placed)
 
     def _branch(self, e: core.Conditional, env: Env) -> Value:
+        known = self._known(e, env)
+        if known is not None:
+            return self.value(e.then if known.value else e.orelse, env)
         t = self._type_of(e, env)
         if not (isinstance(t, Word) and _is_simple(e.then) and _is_simple(e.orelse)):
             return self.body.new(t, lambda targets: self.into(e, env, targets, t))
@@ -291,7 +324,7 @@ class Lowering:
         classes, at = cell.type.classes, cell.words[0]
         cases = [c for c in e.cases if c.cls in classes]
         complete = {c.cls for c in cases} == classes
-        tag = self.body.atom(self._loaded(at, 0, Kind.INT), "class") if len(cases) + (not complete) > 1 else None
+        tag = self.body.atom(self.loaded(at, 0, Kind.INT), "class") if len(cases) + (not complete) > 1 else None
 
         def rest(k: int) -> None:
             if k == len(cases):
@@ -319,12 +352,13 @@ class Lowering:
         used = {node.binding for node in core.walk(case.body) if isinstance(node, core.Ref)}
         for binding, field_type in zip(case.fields, types, strict=True):
             own = kinds(field_type)
-            value = Value(field_type, tuple(self._loaded(cell, offset + k, kind) for k, kind in enumerate(own)))
+            value = Value(field_type, tuple(self.loaded(cell, offset + k, kind) for k, kind in enumerate(own)))
             offset += len(own)
             inner[binding] = self.body.named(value, binding.name) if binding in used else value
         self.into(case.body, inner, targets, t)
 
-    def _loaded(self, cell: E, offset: int, kind: Kind) -> E:
+    def loaded(self, cell: E, offset: int, kind: Kind) -> E:
+        """A word of a cell of the heap; zero for the cell at the constant address 0."""
         if cell.op == "const":
             return const(0, kind)
         return load(Address(self.body.heap.region, cell.param, (), offset), kind)

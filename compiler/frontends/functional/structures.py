@@ -21,6 +21,7 @@ from retrograd.compiler.frontends.functional.types import (
     Closure,
     Data,
     Function,
+    Known,
     List,
     Nothing,
     Tuple,
@@ -49,10 +50,10 @@ def cotangent(t: Type) -> Type:
         case Word(kind) if kind is not Kind.LOGNUM:
             return FIXED
         case Tuple(items):
-            return Tuple(tuple(map(cotangent, items)))
+            return Tuple(tuple(map(cotangent, items)), t.form)
         case List(item):
             return List(cotangent(item))
-        case Data() | Nothing():
+        case Data() | Known() | Nothing():
             return t
         case Function(alternatives):
             held = tuple(Tuple(tuple(map(cotangent, c.captured))) for c in alternatives)

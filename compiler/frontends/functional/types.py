@@ -32,10 +32,23 @@ class Word:
 
 @dataclass(frozen=True)
 class Tuple:
+    """A tuple. `form`: of VLAD, the constructor of the value, such as "pair", "nil" or "bundle"; no value has two forms."""
+
     items: tuple[Type, ...]
+    form: str = ""
 
     def __str__(self) -> str:
-        return f"tuple[{', '.join(map(str, self.items))}]"
+        return self.form or f"tuple[{', '.join(map(str, self.items))}]"
+
+
+@dataclass(frozen=True)
+class Known:
+    """The type of one constant, which takes no words: of VLAD, #t, #f, or a symbol."""
+
+    value: bool | str
+
+    def __str__(self) -> str:
+        return f"symbol {self.value}" if isinstance(self.value, str) else "#t" if self.value else "#f"
 
 
 @dataclass(frozen=True)
@@ -95,10 +108,14 @@ class Array:
         return f"Array[{self.element}, {', '.join(map(str, self.shape))}]"
 
 
-Type = Nothing | Word | Tuple | Function | List | Data | Array
+Type = Nothing | Word | Tuple | Known | Function | List | Data | Array
 
 NOTHING = Nothing()
+#: pairs of a list that is made of words, and not of cells: so a list that is built by recursion has one type in the end
+_LONGEST = 16
 INT, FIXED, BOOL = Word(Kind.INT), Word(Kind.FIXED), Word(Kind.BOOL)
+#: of VLAD: #t or #f
+BOOLEAN = Tuple((BOOL,), "boolean")
 
 
 class Mismatch(TypeError):
@@ -115,8 +132,14 @@ def join(x: Type, y: Type) -> Type:
         case Word(a), Word(b):
             if {a, b} <= {Kind.INT, Kind.FIXED, Kind.BOOL}:
                 return FIXED if Kind.FIXED in (a, b) else INT
-        case Tuple(a), Tuple(b) if len(a) == len(b):
-            return Tuple(tuple(join(i, j) for i, j in zip(a, b, strict=True)))
+        case Tuple(a), Tuple(b) if len(a) == len(b) and x.form == y.form:
+            return Tuple(tuple(join(i, j) for i, j in zip(a, b, strict=True)), x.form)
+        case (Known() | Tuple(_, "boolean"), Known() | Tuple(_, "boolean")) if _is_truth(x) and _is_truth(y):
+            return BOOLEAN
+        case (Tuple(_, "pair" | "nil") | List(), Tuple(_, "pair" | "nil") | List()) if isinstance(
+            x, Tuple
+        ) or isinstance(y, Tuple):
+            return join(as_list(x), as_list(y))
         case Function(a), Function(b):
             return _functions(a, b)
         case List(a), List(b):
@@ -124,6 +147,40 @@ def join(x: Type, y: Type) -> Type:
         case Data(a), Data(b):
             return Data(a | b)
     raise Mismatch(f"{named(x)} and {named(y)}")
+
+
+def as_list(t: Type) -> List:
+    """The type of a chain of pairs as that of a list in the heap. Raises Mismatch."""
+    match t:
+        case List():
+            return t
+        case Tuple((), "nil"):
+            return List(NOTHING)
+        case Tuple((head, tail), "pair"):
+            return List(join(head, as_list(tail).item))
+        case Nothing():
+            return List(NOTHING)
+    raise Mismatch(f"a list that ends with {named(t)}")
+
+
+def constructed(items: tuple[Type, ...], form: str) -> Type:
+    """The type of a tuple; a pair before a list, or at the head of a long chain of pairs, is a list."""
+    made = Tuple(items, form)
+    if form != "pair":
+        return made
+    length, last = 1, items[1]
+    while isinstance(last, Tuple) and last.form == "pair":
+        length, last = length + 1, last.items[1]
+    if not isinstance(last, List) and length <= _LONGEST:
+        return made
+    try:
+        return as_list(made)
+    except Mismatch:
+        return made
+
+
+def _is_truth(t: Type) -> bool:
+    return isinstance(t, Tuple) or (isinstance(t, Known) and isinstance(t.value, bool))
 
 
 def named(t: Type) -> str:
@@ -148,6 +205,10 @@ def extent(t: Type) -> tuple[int, int]:
     """How deep the type is nested, and the number of types in it."""
     inside: tuple[Type, ...]
     match t:
+        case Tuple((head, tail), "pair"):
+            # A list is as deep as its items.
+            (d, n), (e, m) = extent(head), extent(tail)
+            return max(1 + d, e), 1 + n + m
         case Tuple(items):
             inside = items
         case Function(alternatives):
@@ -166,7 +227,7 @@ def kinds(t: Type) -> tuple[Kind, ...]:
     A function of several alternatives has a tag, then the words of each; a list is an address; an array has no words.
     """
     match t:
-        case Nothing():
+        case Nothing() | Known():
             return ()
         case Word(kind):
             return (kind,)

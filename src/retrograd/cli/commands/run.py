@@ -13,7 +13,7 @@ from retrograd.cli.cycles import cycles_dict, cycles_table
 from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.cli.files import write_words
 from retrograd.cli.functions import function_and_direction, is_function
-from retrograd.cli.options import Parser, fail, step_limit
+from retrograd.cli.options import Parser, fail, refuse_options_of_programs, step_limit
 from retrograd.cli.programs import extent, output_regions, prepared
 from retrograd.cli.report import (
     Tracer,
@@ -35,7 +35,7 @@ _PATIENCE, _TICK = 1.0, 0.5
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd run`."""
-    p.program_argument(" or FILE.py:FUNCTION")
+    p.program_argument(" or FILE.py:FUNCTION or FILE.vlad")
     p.function_arguments()
     p.run_options()
     p.add_argument("-o", dest="output", metavar="OUT.npz", help="the file to write a batch's results to")
@@ -45,12 +45,14 @@ def arguments(p: Parser) -> None:
     )  # fmt: skip
     p.add_argument("--cycles", action="store_true", help="count the cycles of the co-processor by instruction")
     p.add_argument("--trace", action="store_true", help="of a program: print every step and its changes, on stderr")
-    p.json_option("retrograd.run/1", "call/1 or batch/1")
+    p.json_option("retrograd.run/1", "call/1, batch/1 or vlad/1")
     p.size_options(arrays=True)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Load, run, show."""
+    if options.program.endswith(".vlad"):
+        return _run_vlad(options)
     if not is_function(options.program):
         return _run_program(options)
     engine_named(options.engine)
@@ -62,6 +64,50 @@ def execute(options: argparse.Namespace) -> int:
         if given:
             raise fail("RG0512", f"{option} is for batches", "name the arrays: --batch FILE.npz")
     return _run_function(options)
+
+
+# ---------------------------------------------------------------------- files of VLAD
+
+
+def _run_vlad(options: argparse.Namespace) -> int:
+    """Print the value of each expression."""
+    from retrograd.functional_programs.vlad import shown as text_of
+    from retrograd.functional_programs.vlad_files import evaluations, load_vlad
+    from retrograd.functions.execution import ProgramTrap
+
+    refuse_options_of_programs(options)
+    given = {"--batch": options.batch, "--shared": options.shared, "-o": options.output, "--cycles": options.cycles}
+    for option, value in given.items():
+        if value:
+            raise fail("RG0512", f"{option} is not for files of VLAD")
+    if options.args or options.backward or options.inverse:
+        hint = "each expression is run forward and back by `retrograd test`"
+        raise fail("RG0512", "a file of VLAD has no arguments and no direction", hint)
+    engine_named(options.engine)
+    steps = erased = 0
+    rows = []
+    file = load_vlad(options.program)
+    found = evaluations(
+        file,
+        format=options.format,
+        engine=options.engine,
+        max_steps=step_limit(options),
+        overflow=not options.no_overflow,
+    )
+    try:
+        for e in found:
+            line = e.expression.datum.at.span.line
+            rows.append({"line": line, "value": text_of(e.value), "steps": e.steps, "erased_bits": e.erased_bits})
+            steps, erased = steps + e.steps, erased + e.erased_bits
+            if not options.json:
+                print(text_of(e.value), flush=True)
+    except ProgramTrap as trap:
+        return print_trap(trap, as_json=options.json)
+    if options.json:
+        print_json("retrograd.vlad/1", {"expressions": rows, "steps": steps, "erased_bits": erased})
+    else:
+        print(f"\n{steps} steps forward, {erased} bits erased")
+    return OK
 
 
 # ---------------------------------------------------------------------- functions

@@ -1,0 +1,414 @@
+"""The primitives of VLAD: the type of each value, and the words of it, by the types of the arguments.
+
+A predicate of types, such as `pair?`, is known when the program is compiled, so a recursion over a list of known length ends there.
+Reals have levels (lifting.py): the primitives of reals compute with words at level 0, and by rules of the prelude with bundles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.core import Place
+from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.lowering import Lowering
+from retrograd.compiler.frontends.functional.types import (
+    BOOL,
+    BOOLEAN,
+    FIXED,
+    NOTHING,
+    Closure,
+    Derivative,
+    Function,
+    Known,
+    List,
+    Tuple,
+    Type,
+    kinds,
+    named,
+)
+from retrograd.compiler.frontends.functional.values import Value
+from retrograd.compiler.frontends.vlad import lifting
+from retrograd.compiler.frontends.vlad.structure import Structure, call, depth, is_real, type_of_call
+from retrograd.compiler.ir.expressions import E, const
+from retrograd.compiler.ir.statements import Check, Const, Kind, Test
+from retrograd.compiler.language.values import Constant as Number
+from retrograd.compiler.language.values import Scalar
+
+PAIR, NIL = "pair", "nil"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """#t, #f, or a symbol."""
+
+    of: bool | str
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        return Known(self.of)
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        return Value(Known(self.of))
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Whether a value is true, as a condition: all values are, except #f."""
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        t = types[0]
+        return BOOL if t == BOOLEAN else Known(t != Known(False))
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        t = self.type(lowering.inference, [values[0].type], at)
+        return Value(t, values[0].words if t == BOOL else ())
+
+
+@dataclass(frozen=True)
+class Item:
+    """car and cdr: of a pair, and of a list in the heap, whose cell is the item and the address of the next."""
+
+    name: str
+    index: int
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        match types[0]:
+            case Tuple((_, _) as items, "pair"):
+                return items[self.index]
+            case Tuple((), "nil"):
+                return NOTHING
+            case List(item):
+                return types[0] if self.index else item
+        hint = {"bundle": "`primal` and `tangent` are its parts.", "reverse": "`*j-inverse` gives the value."}
+        found = types[0]
+        form = found.form if isinstance(found, Tuple) else ""
+        inference.fail("RG0703", f"`{self.name}` of {named(found)}", at, hint.get(form))
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        whole = values[0]
+        t = self.type(lowering.inference, [whole.type], at)
+        body = lowering.body
+        message = f"`{self.name}` of the empty list"
+        if isinstance(whole.type, List):
+            cell = body.atom(whole.words[0], "cell")
+            body.emit(Check(Test("ne", body.operand(cell), Const(0)), "RG0812", message, at.span))
+            begin = len(kinds(whole.type.item)) if self.index else 0
+            return Value(t, tuple(lowering.loaded(cell, begin + k, kind) for k, kind in enumerate(kinds(t))))
+        if t == NOTHING:
+            body.emit(Check(Test("ne", Const(0), Const(0)), "RG0812", message, at.span))
+            return Value(NOTHING)
+        assert isinstance(whole.type, Tuple)
+        return whole.split(whole.type.items)[self.index]
+
+
+CAR, CDR = Item("car", 0), Item("cdr", 1)
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A question about the form of a value. `level`: of the code, since a real of lifted code is a bundle."""
+
+    name: str
+    level: int = 0
+
+    def lifted(self) -> Predicate:
+        return replace(self, level=self.level + 1)
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        t = types[0]
+        form = t.form if isinstance(t, Tuple) else ""
+        if isinstance(t, List) and self.name in ("null?", "pair?"):
+            return BOOLEAN
+        match self.name:
+            case "null?" | "pair?":
+                return Known(form == {"null?": "nil", "pair?": "pair"}[self.name])
+            case "real?":
+                return Known(is_real(t) and depth(t) == self.level)
+            case "bundle?":
+                return Known(is_real(t) and depth(t) > self.level)
+            case "boolean?":
+                return Known(t == BOOLEAN or (isinstance(t, Known) and isinstance(t.value, bool)))
+            case "symbol?":
+                return Known(isinstance(t, Known) and isinstance(t.value, str))
+        return Known(isinstance(t, Function) or (form == "reverse" and isinstance(_inside(t), Function)))
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        t = self.type(lowering.inference, [values[0].type], at)
+        if isinstance(t, Known):
+            return Value(t)
+        cell = lowering.body.atom(values[0].words[0], "cell")
+        address = const(cell.param, Kind.INT) if cell.op == "const" else E("read", Kind.INT, (), cell.param)
+        a = lowering.arithmetic
+        found = a.binary("==" if self.name == "null?" else "!=", Scalar(address), Number(0))
+        return Value(BOOLEAN, (a.expression(found),))
+
+
+@dataclass(frozen=True)
+class Alike:
+    """eq?: whether two symbols, truth values or empty lists are the same, of reals whether they are equal."""
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        x, y = types
+        if is_real(x) and is_real(y):
+            return BOOLEAN
+        if BOOLEAN in types and all(t == BOOLEAN or isinstance(t, Known) for t in types):
+            return BOOLEAN
+        if isinstance(x, List) or isinstance(y, List):
+            inference.fail("RG0703", "`eq?` of lists", at, "`equal?` compares their items.")
+        return Known(x == y and (isinstance(x, Known) or x == Tuple((), NIL)))
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        t = self.type(lowering.inference, [v.type for v in values], at)
+        if isinstance(t, Known):
+            return Value(t)
+        if is_real(values[0].type):
+            return _comparison(lowering, "==", [v.words[0] for v in values])
+        words = [lowering.converted(v, BOOLEAN, at).words[0] for v in values]
+        return _comparison(lowering, "==", words)
+
+
+def _comparison(lowering: Lowering, op: str, words: Sequence[E]) -> Value:
+    a = lowering.arithmetic
+    return Value(BOOLEAN, (a.expression(a.binary(op, *map(Scalar, words))),))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison of reals, by their primal words; `zero`: with zero."""
+
+    name: str
+    op: str
+    zero: bool = False
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        for t in types:
+            if not is_real(t):
+                inference.fail("RG0703", f"`{self.name}` compares reals, and not {named(t)}", at)
+        return BOOLEAN
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        words = [v.words[0] for v in values]
+        return _comparison(lowering, self.op, [*words, const(0, Kind.FIXED)] if self.zero else words)
+
+
+@dataclass(frozen=True)
+class Real:
+    """A function of reals: of words an operation, of bundles the rule of the prelude."""
+
+    name: str
+    op: str
+    rule: str
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        if all(t == FIXED for t in types):
+            return FIXED
+        for t in types:
+            if not is_real(t):
+                inference.fail("RG0703", f"`{self.name}` is not defined for {named(t)}", at)
+        if len({depth(t) for t in types}) > 1:
+            message = f"`{self.name}` of a bundle and a real"
+            inference.fail(
+                "RG0703", message, at, "A function of bundles is (j* f); (j* x) makes a bundle of x and zero."
+            )
+        return type_of_call(inference, self.rule, types)
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        if values[0].type != FIXED:
+            return call(lowering, self.rule, values, at)
+        e = core.Operation(self.op, (), at)
+        found = lowering.inference.scalar(e, [Scalar(v.words[0]) for v in values])
+        return Value(FIXED, (lowering.arithmetic.expression(found, Kind.FIXED),))
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A function of values of any structure: bundle, primal, tangent, zero, plus (structure.py)."""
+
+    name: str
+    level: int = 0
+
+    def lifted(self) -> Shaped:
+        return replace(self, level=self.level + 1)
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        return Structure(inference, at, self.level).type(self.name, types)
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        return Structure(lowering.inference, at, self.level, lowering).value(self.name, values)
+
+
+def _inside(t: Type) -> Type:
+    return t.items[0] if isinstance(t, Tuple) and t.items else NOTHING
+
+
+@dataclass(frozen=True)
+class Wrap:
+    """A value of reverse mode: `*j` of a value, or a sensitivity."""
+
+    form: str
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        return Tuple((types[0],), self.form)
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        return Value(Tuple((values[0].type,), self.form), values[0].words, values[0].views)
+
+
+@dataclass(frozen=True)
+class Unwrap:
+    """The value inside one of reverse mode."""
+
+    name: str
+    form: str
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        t = types[0]
+        if not isinstance(t, Tuple) or t.form != self.form:
+            inference.fail("RG0703", f"`{self.name}` of {named(t)}", at, f"It takes a {self.form} value.")
+        return t.items[0]
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        return Value(self.type(lowering.inference, [values[0].type], at), values[0].words, values[0].views)
+
+
+@dataclass(frozen=True)
+class Callable_:
+    """The operator of a call: a function itself; of `(*j f)` the function of reverse values."""
+
+    level: int = 0
+
+    def lifted(self) -> Callable_:
+        return Callable_(self.level + 1)
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        t = types[0]
+        if isinstance(t, Tuple) and t.form == "reverse" and isinstance(_inside(t), Function):
+            return type_of_call(inference, "reverse-function", [_inside(t)], self.level)
+        if isinstance(t, Tuple) and t.form:
+            inference.fail("RG0703", f"{named(t)} is called like a function", at)
+        return t
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        v = values[0]
+        if isinstance(v.type, Tuple) and v.type.form == "reverse":
+            inside = Value(_inside(v.type), v.words, v.views)
+            return call(lowering, "reverse-function", [inside], at, self.level)
+        return v
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """(%vjp f x s): s·J f(x), by running backward.
+
+    In lifted code the reals are bundles of 2ⁿ words, and the transpose is by bundles and not by words: that of
+    (a ⊲ a')·(x ⊲ x') = ax ⊲ ax' + a'x has its words in the opposite order.
+    """
+
+    level: int = 0
+
+    def lifted(self) -> Transposed:
+        return Transposed(self.level + 1)
+
+    def _function(self, f: Type) -> Function:
+        return Function((Closure(Derivative("vjp"), (f,)),))
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        f, x, _ = types
+        direction = self._direction(inference, types, at)
+        if NOTHING in types or direction == NOTHING:
+            return NOTHING
+        return _listed(inference.apply(self._function(f), (x, direction), at))
+
+    def _direction(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        """The type of the sensitivity, where that of a function is a tuple, which VLAD has as a list."""
+        f, x, s = types
+        y = inference.apply(f, (x,), at)
+        if y == NOTHING:
+            return NOTHING
+        wanted = inference.cotangent(y, at)
+        if _listed(wanted) != s:
+            message = f"the sensitivity of {named(y)} has another form than {named(s)}"
+            inference.fail("RG0703", message, at, "It has a real for each real of the value.")
+        return wanted
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        f, x, s = values
+        closure = self._function(f.type).alternatives[0]
+        direction = self._direction(lowering.inference, [v.type for v in values], at)
+        if direction == NOTHING:
+            return Value(NOTHING)
+        found = lowering.calls.call(closure, [f], [x, Value(direction, self._reversed(s).words)], at)
+        return Value(_listed(found.type), self._reversed(found).words)
+
+    def _reversed(self, value: Value) -> Value:
+        """The words of each real in the opposite order."""
+        if not self.level:
+            return value
+        words = list(value.words)
+        at = 0
+
+        def go(t: Type) -> None:
+            nonlocal at
+            if is_real(t) and depth(t) >= self.level:
+                for _ in range(1 << (depth(t) - self.level)):
+                    n = 1 << self.level
+                    words[at : at + n] = reversed(words[at : at + n])
+                    at += n
+            elif isinstance(t, Tuple):
+                for item in t.items:
+                    go(item)
+            else:
+                at += len(kinds(t))
+
+        go(value.type)
+        return Value(value.type, tuple(words), value.views)
+
+
+def _listed(t: Type) -> Type:
+    """The type with lists in place of tuples: the sensitivity of a function is the list of those of the values that it has captured."""
+    match t:
+        case Tuple(items, ""):
+            made: Type = Tuple((), NIL)
+            for item in reversed(items):
+                made = Tuple((_listed(item), made), PAIR)
+            return made
+        case Tuple(items, form):
+            return Tuple(tuple(map(_listed, items)), form)
+        case List(item):
+            return List(_listed(item))
+    return t
+
+
+class Entry(NamedTuple):
+    """A primitive, and the number of its arguments."""
+
+    rules: Any
+    arguments: int
+
+
+def _real(name: str, op: str, count: int) -> tuple[str, Entry]:
+    return name, Entry(Real(name, op, f"bundle-{name}"), count)
+
+
+NEGATIVE = Real("-", "-", "bundle-negative")
+
+lifting.BUNDLE = Shaped("bundle")
+
+PRIMITIVES: dict[str, Entry] = dict(
+    [
+        _real("+", "+", 2), _real("-", "-", 2), _real("*", "*", 2), _real("/", "/", 2),
+        _real("sqrt", "sqrt", 1), _real("exp", "exp", 1), _real("log", "log", 1), _real("sin", "sin", 1),
+        _real("cos", "cos", 1), _real("atan", "atan2", 2),
+        *((n, Entry(Compared(n, op), 2)) for n, op in (("=", "=="), ("<", "<"), (">", ">"), ("<=", "<="), (">=", ">="))),
+        *((n, Entry(Compared(n, op, True), 1)) for n, op in (("zero?", "=="), ("positive?", ">"), ("negative?", "<"))),
+        *((n, Entry(Predicate(n), 1)) for n in ("null?", "pair?", "real?", "boolean?", "symbol?", "procedure?", "bundle?")),
+        ("eq?", Entry(Alike(), 2)), ("car", Entry(CAR, 1)), ("cdr", Entry(CDR, 1)),
+        ("bundle", Entry(Shaped("bundle"), 2)), ("primal", Entry(Shaped("primal"), 1)),
+        ("tangent", Entry(Shaped("tangent"), 1)), ("zero", Entry(Shaped("zero"), 1)), ("plus", Entry(Shaped("plus"), 2)),
+        ("*j", Entry(Wrap("reverse"), 1)), ("*j-inverse", Entry(Unwrap("*j-inverse", "reverse"), 1)),
+        ("sensitize", Entry(Wrap("sensitivity"), 1)), ("unsensitize", Entry(Unwrap("unsensitize", "sensitivity"), 1)),
+        ("%vjp", Entry(Transposed(), 3)),
+    ]
+)  # fmt: skip

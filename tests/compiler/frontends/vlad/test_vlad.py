@@ -1,0 +1,113 @@
+"""VLAD: every form, primitive and operator by the tests inside the files, engines, formats, and texts that are no programs."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from retrograd.compiler.frontends.vlad.definitions import read_vlad
+from retrograd.compiler.frontends.vlad.reader import read
+from retrograd.isa.diagnostics import CompileError, RetrogradError
+
+from retrograd.cli.main import main
+from retrograd.functional_programs.vlad import shown
+from retrograd.functional_programs.vlad_files import evaluations
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[3] / "examples" / "vlad"
+
+
+@pytest.mark.parametrize("name", ["forms", "derivatives"])
+def test_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each value is as written, each run back leaves zeros, and no bit is erased."""
+    assert main(["test", str(HERE / f"{name}.vlad")]) == 0
+    assert "0 failed" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.vlad")), ids=lambda p: p.stem)
+def test_examples(path: Path) -> None:
+    assert main(["test", str(path)]) == 0
+
+
+def test_failures_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "wrong.vlad"
+    path.write_text("(+ 1 2) ===> 4\n(list 1 2) ===> (1 2)\n'(1 . 2) ===> (1)\n#t ===> 1\n1 ===> 1.0000001\n")
+    assert main(["test", str(path)]) == 1
+    found = capsys.readouterr()
+    assert "5 tests in 1 file, 3 failed" in found.out
+    assert [line.split(":", 3)[1] for line in found.err.splitlines()] == ["1", "3", "4"]
+    assert main(["test", str(path), "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["failures"]) == 3
+
+
+def test_run_prints_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "values.vlad"
+    path.write_text("(define (f x) (* x x))\n(f 3)\n(list #t 'a (bundle 1 2) f)\n(map f (map-n f 3))\n")
+    assert main(["run", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["9", "(#t a #[bundle 1 2] #[procedure f])", "(0 1 16)"]
+    assert lines[-1].endswith("0 bits erased")
+    assert main(["run", str(path), "--json"]) == 0
+    assert [e["value"] for e in json.loads(capsys.readouterr().out)["expressions"]] == [
+        "9",
+        "(#t a #[bundle 1 2] #[procedure f])",
+        "(0 1 16)",
+    ]
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("translated", marks=pytest.mark.slow)])
+def test_engines_and_formats(engine: str) -> None:
+    text = "(format Q16.48)\n((gradient (lambda (x) (fold + 0 (map-n (lambda (i) (* i (* x x))) 4)))) 3)"
+    found = [list(evaluations(read_vlad(text, "t.vlad"), engine=engine, format=w, back=True)) for w in (None, "Q32.32")]
+    assert [shown(e[0].value) for e in found] == ["36", "36"]
+    assert all(e[0].restored and e[0].erased_bits == 0 for e in found)
+
+
+def test_malformed_texts_are_refused() -> None:
+    """Texts that are cut, and texts of random tokens, end in a diagnostic or are read."""
+    rng = random.Random(20)
+    text = (HERE / "forms.vlad").read_text()
+    tokens = [
+        "(",
+        ")",
+        "[",
+        "]",
+        "'",
+        ".",
+        "#|",
+        "|#",
+        "===>",
+        "define",
+        "lambda",
+        "let",
+        "if",
+        "x",
+        "1",
+        "#t",
+        ";",
+        "\n",
+    ]
+    tokens += ["cond", "else", "letrec", "cons", "list", "bundle", "+", "car", "f", "quote", "#", "1e999", "()", '"']
+    refused = []
+    for k in range(200):
+        if k % 2:
+            given = " ".join(rng.choice(tokens) for _ in range(rng.randrange(1, 24)))
+        else:
+            at = rng.randrange(len(text))
+            given = text[:at] + rng.choice(tokens) + text[at + rng.randrange(3) :][: rng.randrange(40)]
+        try:
+            for e in read_vlad(given, "fuzz.vlad").expressions:
+                e.core()
+        except RetrogradError as error:
+            refused.append(error.diagnostics[0].span)
+    assert len(refused) > 100
+    assert None not in refused
+
+
+def test_deep_nesting_is_refused_or_read() -> None:
+    deep = 3000
+    assert len(read("(" * deep + ")" * deep, "deep.vlad")) == 1
+    assert len(read("'" * deep + "a", "deep.vlad")) == 1
+    with pytest.raises(CompileError, match="RG0720"):
+        list(evaluations(read_vlad("(+ 1 " * deep + "1" + ")" * deep, "deep.vlad")))
