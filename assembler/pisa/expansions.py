@@ -27,7 +27,7 @@ _INVERSE = {"ADD": "SUB", "SUB": "ADD", "RL": "RR", "RR": "RL"}
 _EXCLUSIVE_OR = {
     plain.name.removesuffix(".xor"): (mnemonic, plain.fields)
     for mnemonic, plain in PLAIN.items()
-    if plain.name.endswith(".xor") and mnemonic != "OUTPUT"
+    if plain.name.endswith(".xor")
 }
 _BIJECTIONS = {
     plain.name: (mnemonic, plain.fields) for mnemonic, plain in PLAIN.items() if "." not in plain.name

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 #: the most words of data that are written because a label names a word without a value
 _MOST_LABELLED = 1 << 16
 #: instruction of the table -> PISA's, with its operands; condition and fields of its registers -> branch
-_PLAIN = {plain.name: (mnemonic, plain.fields) for mnemonic, plain in PLAIN.items() if mnemonic != "OUTPUT"}
+_PLAIN = {plain.name: (mnemonic, plain.fields) for mnemonic, plain in PLAIN.items()}
 _BRANCHES = {(c.condition, c.fields): mnemonic for mnemonic, c in CONDITIONAL.items()} | {("", ()): "BRA"}
 #: conditions that PISA has for two registers
 _DIRECT = {"": "BRA", ".eq": "BEQ", ".ne": "BNE"}
@@ -42,7 +42,7 @@ def write_program(program: Program) -> str:
 def write_back(program: Program) -> str:
     """A program that `reader.read` made, as PISA at the same addresses, with the roles of its branches as comments.
 
-    `reader.read` gives an equal program. `OUTPUT $r` is written as `XORI $r 0`. Raises KeyError for a program of another origin.
+    `reader.read` gives an equal program. Raises KeyError for a program of another origin.
     """
     names: dict[int, list[str]] = {}
     for name, pc in [*program.labels.items(), *program.data_labels.items()]:

@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 
-from retrograd.cli.files import Region, constant, load_program, read_words
+from retrograd.cli.files import Region, constant, read_program, read_words
 from retrograd.cli.options import fail, integer, refuse_options_of_functions
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
@@ -25,7 +25,7 @@ def prepared(options: argparse.Namespace) -> tuple[Machine, int]:
     from_stdin = [options.program == "-", *(re.match(r"(.*=)?-(,\w+)?$", text) is not None for text in options.mem)]
     if sum(from_stdin) > 1:
         raise fail("RG0503", "standard input is read once; two files are to come from it")
-    program = load_program(options.program, options.include)
+    program, options.is_pisa = read_program(options.program, options.include)
     if options.inverse:
         program = ~program
     limit = _words(options.memory_limit, "--memory-limit")

@@ -15,6 +15,7 @@ from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Machine, Stop, Trap
 
 import retrograd as rg
+from retrograd.cli.main import main
 from tests.assembler.pisa.simulator import Simulator
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -209,6 +210,37 @@ def test_every_fault_of_a_text_is_reported() -> None:
     assert [d.code for d in caught.value.diagnostics] == [
         "RG0101", "RG0108", "RG0103", "RG0106", "RG0102", "RG0105", "RG0105",
     ]  # fmt: skip
+
+
+PRINTS = """
+    START
+    OUTPUT $1           ; 0: a signed integer
+    ADDI $2 -42
+    OUTPUT $2
+    ADDI $3 0xFF00
+    OUTPUT $3           ; a line break
+    ADDI $4 0x100
+    OUTPUT $4           ; a text
+    ADDI $5 0x65736162  ; "base", and a word that ends it
+    OUTPUT $5
+    OUTPUT $1
+    ADDI $6 0x11
+    OUTPUT $6           ; hexadecimal
+    OUTPUT $2
+    FINISH
+"""
+
+
+@pytest.mark.parametrize("engine", ["reference", "auto"])
+def test_output(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Types and values, as the protocol has them; the run counts each OUTPUT as one step."""
+    file = tmp_path / "prints.pisa"
+    file.write_text(PRINTS, encoding="utf-8")
+    assert main(["run", str(file), "--engine", engine]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("-42\nbaseffffffd6\nhalted at pc 14 after 14 steps"), out
+    assert main(["run", str(file), "--engine", engine, "--max-steps", "4"]) == 4
+    assert capsys.readouterr().out.startswith("-42\nlimit at pc 4 after 4 steps")
 
 
 TEXTS = [

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from types import TracebackType
+from typing import TextIO
 
 from retrograd.cli.arguments import parse_arguments, plain, rounded_words, shown
 from retrograd.cli.cycles import cycles_dict, cycles_table
@@ -27,7 +28,7 @@ from retrograd.cli.report import (
 from retrograd.isa.diagnostics import Diagnostic, nearest
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.tiering import engine_named
-from retrograd.simulator.machine import Machine, Stop, Trap
+from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
 
 #: seconds of a run before its progress is shown, and between two updates
 _PATIENCE, _TICK = 1.0, 0.5
@@ -172,7 +173,12 @@ def _run_program(options: argparse.Namespace) -> int:
     before = machine.retired
     try:
         with _Progress(machine, max_steps, wanted=observe is None and sys.stderr.isatty()):
-            outcome = machine.run(max_steps, breakpoints=breakpoints, observe=observe)
+            if options.is_pisa:
+                outcome = _run_pisa(
+                    machine, max_steps, breakpoints, observe, sys.stderr if options.json else sys.stdout
+                )
+            else:
+                outcome = machine.run(max_steps, breakpoints=breakpoints, observe=observe)
         stop, steps = outcome.stop.value, outcome.steps
     except Trap as caught:
         trap, stop, steps = caught, "trap", machine.retired - before
@@ -188,6 +194,28 @@ def _run_program(options: argparse.Namespace) -> int:
         if options.cycles:
             print("\n" + cycles_table(machine))
     return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
+
+
+def _run_pisa(
+    machine: Machine, max_steps: int | None, breakpoints: frozenset[int], observe: Tracer | None, out: TextIO
+) -> Outcome:
+    """Run a PISA program, and print each word that it outputs, in either direction."""
+    from retrograd.assembler.pisa.output import Output, marks
+
+    registers, output = marks(machine.program), Output()
+    column, taken = 0, 0
+    while True:
+        left = None if max_steps is None else max_steps - taken
+        outcome = machine.run(left, breakpoints=breakpoints | registers.keys(), observe=observe)
+        taken += outcome.steps
+        if outcome.stop is Stop.BREAKPOINT and machine.pc in registers and not machine.br:
+            text = output.text(machine.registers[registers[machine.pc]])
+            column = 0 if text.endswith("\n") else column + len(text)
+            out.write(text)
+        if outcome.stop is not Stop.BREAKPOINT or machine.pc in breakpoints:
+            if column:
+                out.write("\n")
+            return Outcome(outcome.stop, taken)
 
 
 class _Progress:
