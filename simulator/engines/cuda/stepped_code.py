@@ -324,7 +324,7 @@ class _CellEmitter:
             failed.append(reduce(or_, (x ^ x.sar(63) for x in bounded.values())).gtu((1 << inner.bits) - 1))
         self._load(inputs(*inner.additions.values()) - self.words.keys())
         trees, _ = self._terms()
-        code.ret(code.any([*failed, *trees.unsound]))
+        code.ret(code.any([*failed, *trees.unsound()]))
         return code.callee
 
     def emit_add(self) -> Callee:

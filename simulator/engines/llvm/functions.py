@@ -239,16 +239,26 @@ def near_root(x: Value, s: int) -> Value:
 def two_words(a: Value, b: Value, added: int) -> tuple[Value, Value]:
     """(lower, upper word) of the signed product a·b + added in lanes of 64 bits; `added` is 0 or a power of two below 2^63.
 
-    The unsigned product by halves, less b·2^64 where a < 0 and a·2^64 where b < 0. Both sums of a product of 32 bits have room for
-    `added` = 2^k: the lower for k ≤ 32, the other for 2^(k − 32).
+    With x = x₁·2^32 + x₀ in signed halves:   a·b = a₁b₁·2^64 + (a₁b₀ + a₀b₁)·2^32 + a₀b₀
+
+    Signed products need no correction for negative words. The middle sum and the carry into it stay below 2^63 − 2^31, so the sum
+    has room for the upper part of `added`. Trap: wrong where `undivided` of a or b is negative.
     """
-    a0, a1, b0, b1 = a & _DIGIT, a.shr(32), b & _DIGIT, b.shr(32)
+    (a0, a1), (b0, b1) = _halves(a), _halves(b)
     low = a0 * b0
     if 0 < added <= 1 << 32:
         low = low + added
-    one = a1 * b0 + low.shr(32)
+    middle = a1 * b0 + a0 * b1 + low.sar(32)
     if added > 1 << 32:
-        one = one + (added >> 32)
-    two = a0 * b1 + (one & _DIGIT)
-    top = a1 * b1 + (one.shr(32) + two.shr(32)) - (a.sar(63) & b) - (b.sar(63) & a)
-    return two << 32 | low & _DIGIT, top
+        middle = middle + (added >> 32)
+    return middle << 32 | low & _DIGIT, a1 * b1 + middle.sar(32)
+
+
+def _halves(x: Value) -> tuple[Value, Value]:
+    """(x₀, x₁) of 32 signed bits each, x = x₁·2^32 + x₀."""
+    return (x << 32).sar(32), (x + (1 << 31)).sar(32)
+
+
+def undivided(x: Value) -> Value:
+    """A word that is negative if and only if x has no signed halves: if x ≥ 2^63 − 2^31, the sum x + 2^31 wraps."""
+    return (x + (1 << 31)) & ~x

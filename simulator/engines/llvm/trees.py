@@ -11,14 +11,15 @@ Overrides, each of which computes the value that the nodes define (tests compare
     a rounded quotient              ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋
     a root                          that of a double, corrected by integers
 
-In lanes, words have 64 bits. There are no products and quotients of 128 bits, so products are made of four products of 32 bits,
-and quotients are right only below 2^50: `unsound` holds in the lanes whose values must not be used.
+In lanes, words have 64 bits. There are no products and quotients of 128 bits. Products are made of four products of 32 bits, and are
+right only for operands below 2^63 − 2^31; quotients are right only below 2^50. `unsound` gives the lanes whose values must not be used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
 from retrograd.isa.expr import ZERO, Expr, half, nodes
@@ -33,6 +34,7 @@ from retrograd.simulator.engines.llvm.functions import (
     near_root,
     rounded_quotient,
     two_words,
+    undivided,
     wide_quotient,
 )
 from retrograd.simulator.engines.llvm.types import POINTER, integer, pointer, structure
@@ -96,8 +98,9 @@ class Trees:
         self._wrapped: dict[Expr, Value] = {}
         #: in lanes: words that are negative where a sum does not fit
         self._signs: dict[Expr, Value] = {}
-        #: truths: where one holds, values must not be used
-        self.unsound: list[Value] = []
+        #: where a truth holds, or a word is negative, values must not be used
+        self.unsound_truths: list[Value] = []
+        self.unsound_words: list[Value] = []
         self._sharing = _sharing_of(roots, w)
         #: sums whose overflow is a deferred check
         self._deferred = _checked_sums(deferred)
@@ -126,6 +129,11 @@ class Trees:
             if found is None:
                 found = self._truths[root] = self.value(root).ne(0)
         return found
+
+    def unsound(self) -> list[Value]:
+        """Truths: where one holds, values must not be used."""
+        negative = [reduce(or_, self.unsound_words).lt(0)] if self.unsound_words else []
+        return [*self.unsound_truths, *negative]
 
     def below(self, guard: Expr) -> tuple[Value, int] | None:
         """(word, k), where the guard holds if and only if the unsigned word is below 2^k: the words of several guards can be gathered by `or`.
@@ -252,11 +260,16 @@ class Trees:
     def _product(self, x: Expr, y: Expr, s: int, added: int) -> Value:
         """⌊(x·y + added) / 2^s⌋, s > 0, added < 2^(W−1)."""
         if self._lanes > 1:
-            low, high = self._once(("words", x, y, added), lambda: two_words(self.value(x), self.value(y), added))
+            low, high = self._once(("words", x, y, added), lambda: self._two_words(x, y, added))
             if s < LANE_WIDTH:
                 return self._code.intrinsic("fshr", high, low, self._code.constant(self._word, s))
             return high.sar(min(s - LANE_WIDTH, LANE_WIDTH - 1))
         return self._wide_product(x, y, added).sar(min(s, 2 * self._w.width - 1)).to(self._word)
+
+    def _two_words(self, x: Expr, y: Expr, added: int) -> tuple[Value, Value]:
+        factors = self.value(x), self.value(y)
+        self.unsound_words += map(undivided, dict.fromkeys(factors))
+        return two_words(*factors, added)
 
     def _wide_product(self, x: Expr, y: Expr, added: int) -> Value:
         """x·y + added, added < 2^(W−1), as a word of 2W bits."""
@@ -302,7 +315,7 @@ class Trees:
             if self._lanes == 1:
                 return self._code.call(wide_quotient(self._code.module, self._w, top), *operands)
             quotient, sound = near_quotient(*operands, top)
-            self.unsound.append(~sound)
+            self.unsound_truths.append(~sound)
             return quotient
 
         return self._once(("quotient", x, y, top), make), top

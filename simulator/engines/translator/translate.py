@@ -323,7 +323,7 @@ class Translator:
         jump = after.pop("br")
         for place, value in after.items():
             self._set(i, place, value)
-        for unsound in trees.unsound:
+        for unsound in trees.unsound():
             self._check(~unsound)
         self._flush()
         self._follow(jump, at)
@@ -463,8 +463,10 @@ class Translator:
                 else:
                     self._gather(*below)
             after = {place: trees.value(tree) for place, tree in found.after.items()}
-            for unsound in trees.unsound:
+            for unsound in trees.unsound_truths:
                 self._check(~unsound)
+            for word in trees.unsound_words:
+                self._gather(word, self.w.width - 1)
         for place in found.erases:
             self._log(words[place])
             self._add(self.erased, 1)
@@ -489,7 +491,7 @@ class Translator:
             trees = self._trees(inner, dict(zip(words, arguments, strict=True)), found)
             failed = [~trees.truth(tree) for tree in _guards(found, self.modes)]
             after = [trees.value(tree) for tree in found.after.values()]
-            return inner.pack(*after, inner.any([*failed, *trees.unsound], self.word.truth))
+            return inner.pack(*after, inner.any([*failed, *trees.unsound()], self.word.truth))
 
         name = f"{found.opcode.name.replace('.', '_')}{'_lifted' * found.differentiating}{'_same' * found.same}{'_lanes' * (self.lanes > 1)}"
         parameters = {f"word{k}": self.word for k in range(len(words))}

@@ -215,7 +215,7 @@ class VectorLoopEmitter:
         roots = [*loop.stores.values(), *loop.sums.values(), *loop.accumulators.values()]
         trees = self._trees(*roots)
         values = [trees.value(root) for root in roots]
-        failed = [*self._unbounded(), *self._failed_guards(), *trees.unsound]
+        failed = [*self._unbounded(), *self._failed_guards(), *trees.unsound()]
         holds = self._scalars_bounded()
         if failed:
             bits = self._bits(code.any(failed) if mask is None else code.any(failed) & mask)
@@ -273,7 +273,7 @@ class VectorLoopEmitter:
             values = self._trees(*used.values())
             words = {name: values.value(word) for name, word in used.items()}
             trees = Trees(self.code, self.loop.forms.w, words, (tree,), (), self.lanes)
-            out += [~trees.truth(tree), *trees.unsound, *values.unsound]
+            out += [~trees.truth(tree), *trees.unsound(), *values.unsound()]
         return out
 
     def _count(self, active: Value, full: bool) -> None:
