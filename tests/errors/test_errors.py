@@ -96,7 +96,7 @@ def say_assembly(path: Path) -> str:
 
 
 def say_pisa(path: Path) -> str:
-    """What the reader of PISA says of a file, and the trap of a program that it accepts."""
+    """The errors of the reader of PISA for a file, or the trap of a program that it accepts."""
     try:
         Machine(read_pisa(path.read_text(encoding="utf-8"), name=path.name)).run()
     except RetrogradError as error:
