@@ -154,6 +154,8 @@ class Calls:
         if code.mode == "jvp":
             key = self._inference.forward_key(f.type, self._inference.apply(f.type, types[:-1], at), types)
             return self.call(Closure(key[0]), (), [f, *args], at)
+        if code.mode == "hessian":
+            return self.call(Closure(self._inference.second_key(f.type, types)[0]), (), [f, *args], at)
         name = self._procedures.gradient(code.mode, f.type, types, at)
         given = differentiated(code.mode, types)
         forms = [self._inference.cotangent(t, at) for t in given]

@@ -85,7 +85,7 @@ class Global:
 
 @dataclass(eq=False, frozen=True)
 class Operator:
-    """A function of functions: "grad", "vjp", "jvp"."""
+    """A function of functions: "grad", "vjp", "jvp", "hessian"."""
 
     name: str
     at: Place

@@ -86,6 +86,7 @@ class Inference:
         self._derivatives: dict[Key, core.Place] = {}
         #: form of a value -> the function for forward mode
         self._forward: dict[Type, core.Lambda] = {}
+        self._second: dict[Type, core.Lambda] = {}
         self._conversions: dict[Type, core.Lambda] = {}
         self.structures = Structures()
 
@@ -195,6 +196,8 @@ class Inference:
 
     def _derivative(self, code: Derivative, f: Type, args: tuple[Type, ...]) -> Type:
         at = self._at
+        if code.mode == "hessian":
+            return self.result(self.second_key(f, args))
         given = args[:-1] if code.mode != "grad" else args
         if code.mode != "grad" and len(args) != 2:
             self.fail("RG0715", f"`{code.mode}(f)` takes a value and a direction", at)
@@ -270,6 +273,30 @@ class Inference:
             start = zero if has_cells((shape,)) else _zero(shape, at)
             body = core.Apply(transposed, (start, core.Ref(v, at)), at)
             code = self._forward[shape] = core.Lambda("jvp", (function, x, v), body, at)
+        return code, (), (f, *args)
+
+    def second_key(self, f: Type, args: tuple[Type, ...]) -> Key:
+        """hessian(f)(x) as a function of (f, x): the tuple of vjp(grad(f))(x, e) for each unit vector e, and grad(grad(f))(x) of a number x."""
+        at = self._at
+        shape = self.cotangent(args[0], at) if len(args) == 1 else NOTHING
+        items = shape.items if isinstance(shape, Tuple) else (shape,)
+        if any(t != FIXED for t in items):
+            hint = "`grad` of `grad` gives second derivatives by other values."
+            self.fail("RG0715", "`hessian(f)` is taken at one number, or at one tuple of numbers", at, hint)
+        code = self._second.get(shape)
+        if code is None:
+            function, x = (core.Binding(name, at) for name in ("f", "x"))
+            slope = core.Apply(core.Operator("grad", at), (core.Ref(function, at),), at)
+            back = core.Apply(core.Operator("vjp", at), (slope,), at)
+
+            def row(k: int) -> core.Core:
+                unit = tuple(core.Number(float(i == k), at) for i in range(len(items)))
+                given = core.Record(unit, at) if isinstance(shape, Tuple) else unit[0]
+                return core.Apply(back, (core.Ref(x, at), given), at)
+
+            rows = tuple(row(k) for k in range(len(items)))
+            body = core.Record(rows, at) if isinstance(shape, Tuple) else rows[0]
+            code = self._second[shape] = core.Lambda("hessian", (function, x), body, at)
         return code, (), (f, *args)
 
     def cotangent(self, t: Type, at: core.Place) -> Type:

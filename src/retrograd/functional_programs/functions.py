@@ -10,13 +10,13 @@ from typing import Any, overload
 from retrograd.compiler.compiled import Options
 from retrograd.compiler.frontends.functional.function import FunctionalSource
 from retrograd.compiler.frontends.functional.types import Tuple, Type
-from retrograd.differentiation import grad, jvp, vjp
+from retrograd.differentiation import grad, hessian, jvp, vjp
 from retrograd.functions.reversible import Reversible
 from retrograd.isa.diagnostics import RetrogradError, api_boundary, shorten_traceback
 from retrograd.isa.words import Format
 from retrograd.values.numbers import fixed
 
-FunctionalSource.operators = {(f.__module__, f.__qualname__): f.__name__ for f in (grad, vjp, jvp)}
+FunctionalSource.operators = {(f.__module__, f.__qualname__): f.__name__ for f in (grad, vjp, jvp, hessian)}
 FunctionalSource.conversions = {(fixed.__module__, fixed.__qualname__): "fixed"}
 
 
@@ -76,7 +76,7 @@ def functional(
     """f(x …) = the value of the expression that f returns; as a reversible function `out += f(x …)`, which `~f` undoes.
 
     The body is an expression: `=` names values, `if`, `match`, `def` and `lambda` are as in Python, and nothing is ever changed. Inside,
-    functions are values, lists and `@rg.data` classes hold values, and `rg.grad(g)`, `rg.vjp(g)`, `rg.jvp(g)` are functions again,
+    functions are values, lists and `@rg.data` classes hold values, and `rg.grad(g)`, `rg.vjp(g)`, `rg.jvp(g)`, `rg.hessian(g)` are functions again,
     at any depth. Types are inferred at each call. Outside, `rg.grad(f)` and all other functions take f like a reversible function.
     `stack`, `heap`: words for recursion, and for the cells and the history of a run. Raises CompileError when it is first called.
     Trap: the whole run stays in the heap until it is uncomputed, so memory grows with the number of calls.

@@ -150,7 +150,10 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], Any, Any]] = {
 # fmt: on
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = {"second", "transposed", "list of functions", "other choice", "tree"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CASES])
 def test_derivatives(name: str) -> None:
     """Values and gradients; nothing but the result is left, and no bit is erased."""
     f, args, value, gradient = CASES[name]
@@ -162,3 +165,21 @@ def test_derivatives(name: str) -> None:
     if gradient is not None:
         by = [p.name for p, x in zip(f.given, args, strict=True) if isinstance(x, float)]
         assert rg.grad(f, by)(*args) == pytest.approx(gradient, abs=1e-6)
+
+
+@rg.functional
+def curvature(x: fixed, y: fixed) -> tuple[tuple[fixed, fixed], tuple[fixed, fixed], fixed]:
+    """The Hessian of a function of a pair, and the second derivative by a number of a function that captures both."""
+    first, second = rg.hessian(lambda p: 2 * p[0] * p[0] * y + 3 * p[0] * p[1] + p[1] * p[1] * p[1])((x, y))
+    return first, second, rg.hessian(lambda t: t * t * t * x)(y)
+
+
+@rg.functional
+def curvature_by_a_list(x: fixed):
+    return rg.hessian(lambda items: 0.0)([x])
+
+
+def test_hessians() -> None:
+    assert curvature(3.0, 4.0) == ((16.0, 3.0), (3.0, 24.0), 72.0)
+    with pytest.raises(rg.CompileError, match="at one number, or at one tuple of numbers"):
+        curvature_by_a_list(1.0)
