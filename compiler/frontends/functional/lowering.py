@@ -393,8 +393,13 @@ class Lowering:
         index = Var(e.index.name, Kind.INT, e.at.span)
         bounds = self.body.operand(start), self.body.operand(stop)
         with self.body.nested() as inner:
-            value = self.value(e.body, {**env, e.index: Value(INT, (read(index),))})
-            self.body.add([target], self.converted(value, Word(target.kind), e.at).words, fresh=False)
+            within = {**env, e.index: Value(INT, (read(index),))}
+            if isinstance(e.body, core.Total) and self._type_of(e.body, within) == Word(target.kind):
+                # A sum of sums is added up in one target, so the inner sum is computed once.
+                self.body.emit(*self.total(e.body, within, target))
+            else:
+                value = self.value(e.body, within)
+                self.body.add([target], self.converted(value, Word(target.kind), e.at).words, fresh=False)
         return (For(index, *bounds, 1, tuple(inner), False, start.op == stop.op == "const", e.at.span),)
 
 

@@ -198,3 +198,53 @@ def test_deep_recursion() -> None:
         deep.with_options(heap=1 << 10)(0.3, 100_000)
     assert caught.value.code == "RG0811"
     assert "heap of 1024 words is full" in str(caught.value)
+
+
+@rg.functional
+def energy(xs: rg.Array[rg.fixed, "n", 2]):
+    d = lambda i, j: sum((xs[i, k] - xs[j, k]) ** 2 for k in range(2))
+    return sum(rg.sqrt(d(i, j)) for i in range(len(xs)) for j in range(i))
+
+
+@rg.reversible
+def energy_by_hand(out: rg.fixed, xs: rg.Array[rg.fixed, "n", 2]):
+    for i in range(len(xs)):
+        for j in range(i):
+            out += rg.sqrt((xs[i, 0] - xs[j, 0]) ** 2 + (xs[i, 1] - xs[j, 1]) ** 2)
+
+
+@rg.functional
+def fold(x: rg.fixed, c: rg.fixed, n: int):
+    def up(k, v):
+        return [] if k == 0 else [v, *up(k - 1, v * 0.99)]
+
+    def folded(f, a, items):
+        match items:
+            case []:
+                return a
+            case [v, *rest]:
+                return folded(f, f(a, v), rest)
+
+    return folded(lambda a, v: a + rg.sin(v) * c, 0.0, up(n, x))
+
+
+@rg.reversible
+def fold_by_hand(out: rg.fixed, x: rg.fixed, c: rg.fixed, n: int):
+    with rg.routine() as filled:
+        items = rg.zeros(100)
+        for i in range(n):
+            if i == 0:
+                items[i] += x
+            else:
+                items[i] += items[i - 1] * 0.99
+    for i in range(n):
+        out += rg.sin(items[i]) * c
+    ~filled
+
+
+def test_instructions_beside_those_by_hand() -> None:
+    """A sum over pairs of particles takes at most 2 times the instructions of loops, a fold over a list with a closure 4 times."""
+    xs = np.random.default_rng(1).random((20, 2))
+    assert rg.run(energy, xs).steps <= 1.3 * rg.run(energy_by_hand, 0.0, xs).steps
+    assert energy(xs) == energy_by_hand(0.0, xs).out
+    assert rg.run(fold, 0.3, 0.5, 50).steps <= 3.2 * rg.run(fold_by_hand, 0.0, 0.3, 0.5, 50).steps
