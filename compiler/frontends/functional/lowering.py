@@ -229,7 +229,10 @@ class Lowering:
             case core.Conditional(_, then, orelse) if (known := self._known(e, env)) is not None:
                 self.into(then if known.value else orelse, env, targets, t)
             case core.Conditional(test, then, orelse) if not (isinstance(t, Word) and _is_simple(e)):
-                condition = self.arithmetic.truth(self._scalar(self.value(test, env)))
+                found = self.value(test, env)
+                if isinstance(found.type, Nothing):
+                    return
+                condition = self.arithmetic.truth(self._scalar(found))
                 self.body.branch(
                     condition, lambda: self.into(then, env, targets, t), lambda: self.into(orelse, env, targets, t)
                 )
@@ -296,7 +299,10 @@ class Lowering:
         t = self._type_of(e, env)
         if not (isinstance(t, Word) and _is_simple(e.then) and _is_simple(e.orelse)):
             return self.body.new(t, lambda targets: self.into(e, env, targets, t))
-        test = self.arithmetic.truth(self._scalar(self.value(e.test, env)))
+        found = self.value(e.test, env)
+        if isinstance(found.type, Nothing):
+            return Value(NOTHING)
+        test = self.arithmetic.truth(self._scalar(found))
         sides = [self.converted(self.value(side, env), t, e.at).words[0] for side in (e.then, e.orelse)]
         return Value(t, (choose(test, *sides),))
 

@@ -1,0 +1,1 @@
+retrograd run vlad_bracket_of_another_kind.vlad

@@ -1,0 +1,1 @@
+retrograd run vlad_bracket_open.vlad

@@ -1,0 +1,1 @@
+retrograd run vlad_bundle_and_real.vlad

@@ -1,0 +1,1 @@
+retrograd run vlad_car_in_the_run.vlad

@@ -1,0 +1,1 @@
+retrograd run vlad_car_of_a_number.vlad

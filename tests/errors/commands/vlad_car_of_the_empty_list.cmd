@@ -1,0 +1,1 @@
+retrograd run vlad_car_of_the_empty_list.vlad

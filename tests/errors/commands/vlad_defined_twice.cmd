@@ -1,0 +1,1 @@
+retrograd run vlad_defined_twice.vlad

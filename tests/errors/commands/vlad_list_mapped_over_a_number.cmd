@@ -1,0 +1,1 @@
+retrograd run vlad_list_mapped_over_a_number.vlad

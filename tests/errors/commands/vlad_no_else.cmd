@@ -1,0 +1,1 @@
+retrograd run vlad_no_else.vlad

@@ -1,0 +1,1 @@
+retrograd run vlad_parameter_count.vlad

@@ -1,0 +1,1 @@
+retrograd run vlad_two_types.vlad

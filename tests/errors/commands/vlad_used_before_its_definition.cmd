@@ -1,0 +1,1 @@
+retrograd run vlad_used_before_its_definition.vlad
