@@ -9,16 +9,16 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.measure import Spent, timed
+from retrograd.benchmarks.measure import Spent, optimised, timed
 from retrograd.benchmarks.operations import operations
 from retrograd.benchmarks.ours import Ours
 from retrograd.benchmarks.peers import Peer, Prepared
 from retrograd.benchmarks.workload import Problem, Sizes, Task
-from retrograd.simulator.engines import tiering
 
 from retrograd.batch.runs import BatchWords
 
@@ -125,7 +125,9 @@ def _ask_ours(one: _Asked, problem: Problem, sizes: Sizes, irreversible: float |
     main = System(task.what, "translated", True)
     one.systems.append(main)
     try:
-        first = program.run("translated")
+        # Small sizes would wait for the compiler longer than they run.
+        with nullcontext() if sizes.quick else optimised():
+            first = program.run("translated")
     except (KeyboardInterrupt, MemoryError):
         raise
     except Exception as raised:
@@ -169,10 +171,8 @@ def _variants(task: Task, program: Ours, evaluations: float, error: float, sizes
 
 
 def _warm(call: Callable[[], object]) -> None:
-    """Call until code for lanes would be loaded: by then, code for one instance is compiled, too, which can take longer than the budget."""
-    call()
-    began = time.process_time()
-    while time.process_time() - began < 2 * tiering.policy.costs.lanes:
+    """Call once, with optimised code and code for lanes, which later calls use."""
+    with optimised():
         call()
 
 
