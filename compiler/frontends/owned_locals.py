@@ -227,7 +227,7 @@ class OwnedLocals:
         what = own_name(place) if isinstance(place, Region) else place.name
         gone = self.scope.freed.get(what)
         since = "has changed since" if gone is None else f"was freed in line {gone.line}"
-        hint = f"Free `{local.name}` before, with `del {local.name}`, or undo the change of `{what}` first."
+        hint = f"Free `{local.name}` before, with `del {local.name}`, undo the change of `{what}` first, or give the value that `{local.name}` has then: `rg.free({local.name}, …)`."
         self.fail("RG0718", f"`{local.name}` was made from `{what}`, which {since}", where, hint)
 
     def _certain_rest(self, history: Sequence[Update], initial: E) -> str | None:

@@ -20,7 +20,7 @@ from retrograd.compiler.ir.expressions import E, add, apply, choose, const, cons
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.purity import need_operators, need_plain
 from retrograd.compiler.language.sizes import check_operator, check_result
-from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe
+from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, StackValue, Value, count_of, describe
 from retrograd.isa.words import Format
 
 INT, FIXED, LOGNUM, BOOL = Kind.INT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL
@@ -302,7 +302,9 @@ class Arithmetic:
         raise TypeError(f"{op} is not defined for {e.kind.value}")
 
     def truth(self, x: Value) -> E:
-        """The value as a condition: a bool, or a number that is not zero."""
+        """The value as a condition: a bool, a number that is not zero, or a stack that is not empty."""
+        if isinstance(x, StackValue):
+            x = Scalar(count_of(x))
         e = self.expression(x)
         if e.kind is BOOL:
             return e

@@ -60,6 +60,7 @@ tan = _expression("tan", "sin x / cos x.")
 atan2 = _expression("atan2", "The angle of the vector (x, y): atan2(y, x).")
 atan = _expression("atan", "atan2(x, 1).")
 select = _expression("select", "select(c, x, y): x if c else y; only the one chosen is computed.")
+top = _expression("top", "top(stack): the last word of a stack, which stays there.")
 floor = _expression("floor", "⌊x⌋ of a fixed, as an int.")
 sum = _expression("sum", "Σ of an array's elements.")
 mean = _expression("mean", "Σ of an array's elements over their number.")
@@ -73,7 +74,9 @@ cswap = _statement("cswap", "cswap(c, x, y): exchange x and y if c (the Fredkin 
 rol = _statement("rol", "rol(x, k): rotate the bits of an int to the left by k. Inverse: ror.")
 ror = _statement("ror", "ror(x, k): rotate the bits of an int to the right by k. Inverse: rol.")
 push = _statement("push", "push(stack, x): x goes on the stack and becomes zero. Inverse: pop.")
-pop = _statement("pop", "pop(stack, x): x, which must be zero, takes the top of the stack. Inverse: push.")
+pop = _statement(
+    "pop", "pop(stack, x): x, which must be zero, takes the top of the stack; x = pop(stack) makes x. Inverse: push."
+)
 free = _statement("free", "free(x, e): free x, which must hold the value of e. Inverse: x = e.")
 erase = _statement("erase", "erase(x): x := 0, at the price of a word of bits. It has no inverse.")
 

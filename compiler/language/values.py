@@ -126,6 +126,11 @@ def stored(t: Any, address: Address, why_not: str | None = None) -> Value:
     raise TypeError(t)
 
 
+def count_of(stack: StackValue) -> E:
+    """The number of words on a stack."""
+    return load(stack.address, Kind.INT)
+
+
 def row_major(shape: Sequence[int], size: int) -> tuple[int, ...]:
     """The strides of an array that lies densely, the last index moving fastest."""
     strides: list[int] = []

@@ -70,7 +70,7 @@ CONSTRUCTS = (
     "rg.log(", "rg.sin(", "rg.cos(", "rg.atan2(", "rg.atan(", "lognum(", "fixed(", "min(", "max(", "abs(", "len(",
     " // ", " % ", " & ", " | ", " ^ ", " << ", " >> ", " ** ", " and ", " or ", "not ", "enumerate(", "zip(", ".T",
     "reversed(", "::-1", "@rg.struct", ".act(", "rg.Stack[", "Array[bool", "Array[lognum", "Array[P", "    ~f", "~g(",
-    "    ~q", "C[", "in reversed(range(", "zip(range(", ") ** ((", "** (-", "u0: ", " @ ",
+    "    ~q", "C[", "in reversed(range(", "zip(range(", ") ** ((", "** (-", "u0: ", " @ ", "rg.top(", "len(st",
 )  # fmt: skip
 STATEMENTS = ("AugAssign", "AnnAssign", "Assert", "Assign", "Delete", "For", "If", "IfExp", "While", "With")
 

@@ -64,6 +64,7 @@ class FunctionLowering:
         self.expressions = expressions = ExpressionLowering(captures, builder, owned, errors)
         arguments = Arguments(errors, expressions)
         values = FunctionValues(errors, arguments, builder, specialise)
+        indexing = Indexing(errors, expressions, builder)
         names, operators = Names(errors, expressions, scope, function), Operators(errors, expressions)
         expressions.lowerings = {
             ast.Constant: lambda node: Constant(node.value),
@@ -76,8 +77,8 @@ class FunctionLowering:
             ast.IfExp: operators.choice,
             ast.Tuple: operators.sequence,
             ast.List: operators.sequence,
-            ast.Subscript: Indexing(errors, expressions, builder).lower,
-            ast.Call: CallValues(errors, expressions, builder, values).lower,
+            ast.Subscript: indexing.lower,
+            ast.Call: CallValues(errors, expressions, builder, values, indexing).lower,
         }
 
         blocks = Blocks(errors, builder, scope, owned)

@@ -158,7 +158,9 @@ class _TrapContext:
                 if not event.changed:
                     continue
                 span = self.source.span(event.pc)
-                if span is not None and span.line not in made:
+                # A variable is made by sums. An exchange in its line is that of `x = rg.pop(s)`.
+                exchanged = self.compiled.program.instructions[event.pc].opcode.name == "exch"
+                if span is not None and (exchanged or span.line not in made):
                     return value, span
                 value = watch()
         return value, None

@@ -75,7 +75,9 @@ class Evaluator:
         self._readings.pop()
 
     def number(self, value: Any) -> Number:
-        """A scalar's number; a cell is read."""
+        """A scalar's number, or the count of a stack; a cell is read."""
+        if isinstance(value, Stack):
+            value = value.count
         if isinstance(value, Cell):
             for seen in self._readings:
                 seen.add(value)
@@ -232,6 +234,8 @@ class Evaluator:
             x = View(array(x.shape, lambda i: Cell(*self.a.word(constants[i].item()))))
         if isinstance(x, tuple):
             return x[self.integer(node)]
+        if isinstance(x, Stack):
+            return self._word(x, self.integer(node))
         found, axis = [], 0
         for key in keys:
             if isinstance(key, ast.Constant) and key.value is ...:
@@ -258,7 +262,8 @@ class Evaluator:
     def _call(self, node: ast.Call) -> Any:
         match node.func:
             case ast.Name("len"):
-                return len(self.value(node.args[0]).items)
+                found = self.value(node.args[0])
+                return self.number(found) if isinstance(found, Stack) else len(found.items)
             case ast.Name("abs" | "min" | "max" as name) | ast.Attribute(ast.Name("rg"), name):
                 pass
             case ast.Name(name) if name in self.functions:
@@ -271,6 +276,8 @@ class Evaluator:
                 return Struct(name, {field: self.value(a) for (field, _), a in parts})
         if name == "select":
             return self._select(*node.args)
+        if name == "top":
+            return self._word(self.value(node.args[0]), -1)
         values = [self.value(a) for a in node.args]
         if name in ("sum", "mean"):
             total: Number = 0
@@ -299,6 +306,14 @@ class Evaluator:
     def call(self, callee: Callee, args: Sequence[Any]) -> None:
         """Run a function on values."""
         raise NotImplementedError
+
+    def _word(self, stack: Stack, index: int) -> Number:
+        """The word of a stack at an index, from the top if it is negative."""
+        count = self.a.signed(self.a.word(self.number(stack.count), INT))
+        place = index + count if index < 0 else index
+        if not 0 <= place < count:
+            raise Trapped("no such word")
+        return self.number(stack.words[place])
 
     def iteration(self, node: ast.expr) -> list[Any]:
         """What a loop goes through, in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .scope import Var, Writer, kinds
-from .values import Many, Record, Scalar, Type
+from .values import Many, Pile, Record, Scalar, Type
 
 
 class Expressions(Writer):
@@ -97,6 +97,21 @@ class Expressions(Writer):
         """The value of a call of a function that changes its result only."""
         raise NotImplementedError
 
+    def _of_a_pile(self, kind: str) -> str | None:
+        """The length of a stack, or a word of it."""
+        found = [v for v in self.scope.vars.values() if isinstance(v.type, Pile) and v.base not in self.avoid]
+        if not found:
+            return None
+        var = self.pick(found)
+        assert isinstance(var.type, Pile)
+        if kind not in (var.type.kind, "int"):
+            return None
+        self.reads(var)
+        if var.type.kind != kind or self.chance(0.4):
+            return f"len({var.name})"
+        word = self.pick((f"rg.top({var.name})", f"{var.name}[0]", f"{var.name}[-1]"))
+        return f"({word} if {var.name} else {'0' if kind == 'int' else '0.5'})"
+
     def small_int(self, low: int, high: int) -> str:
         """An int from low to high, whose bounds the compiler sees."""
         inner = self.integer(1 if self.chance(0.2) else 0)
@@ -104,6 +119,9 @@ class Expressions(Writer):
         return text if low == 0 else f"{text} + {low}"
 
     def integer(self, depth: int = 2) -> str:
+        pile = self._of_a_pile("int") if depth > 0 and self.chance(0.1) else None
+        if pile is not None:
+            return pile
         called = self.call_value("int") if depth > 0 and self.chance(0.15) else None
         if called is not None:
             return called
@@ -163,7 +181,7 @@ class Expressions(Writer):
         """An integer exponent, a constant or one that is known only when the program runs."""
         if self.chance(0.5):
             return f"({self.small_int(least, 3)})"
-        n = self.rng.randint(least, 4)
+        n = self.rng.randint(least, 4 if least == 0 else 1)
         return str(n) if n >= 0 else f"({n})"
 
     def _wrapped(self, text: str) -> str:
@@ -195,6 +213,9 @@ class Expressions(Writer):
         return self.pick(("0.5", "1.25", "-2.0", "3.0", "0.1", "-0.75", "1e-3"))
 
     def fixed(self, depth: int = 2) -> str:
+        pile = self._of_a_pile("fixed") if depth > 0 and self.chance(0.1) else None
+        if pile is not None:
+            return pile
         called = self.call_value("fixed") if depth > 0 and self.chance(0.15) else None
         if called is not None:
             return called
@@ -237,13 +258,13 @@ class Expressions(Writer):
             case 17:
                 return self.pick((f"rg.sqrt(abs({x()}))", f"(abs({x()})) ** 0.5", f"rg.log(abs({x()}) + 0.5)"))
             case 18:
-                return self.pick((f"rg.atan2({x()}, abs({y()}) + 0.5)", f"rg.atan({x()})"))
+                return self.pick((f"rg.atan2({x()}, abs({y()}) + 0.5)",) * 2 + (f"rg.atan({x()})",))
             case 19:
                 found = self.array(("fixed",), depth - 1)
                 return x() if found is None else f"rg.{self.pick(('sum', 'mean'))}({found})"
             case 20:
                 return self._guarded_element("fixed") or x()
-        if self.chance(0.5):
+        if self.chance(0.75):
             # Away from zero, so that negative powers have a value.
             return f"(abs({self.fixed(0)}) + 0.75) ** {self.exponent(-2)}"
         return (

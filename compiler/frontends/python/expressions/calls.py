@@ -17,9 +17,10 @@ import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.function_values import FunctionValues
+from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import E, const, read
+from retrograd.compiler.ir.expressions import E, const, read, sub
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language import intrinsics, purity
 from retrograd.compiler.language.arithmetic import element
@@ -33,8 +34,10 @@ from retrograd.compiler.language.values import (
     FunctionValue,
     Lazy,
     Scalar,
+    StackValue,
     StructValue,
     Value,
+    count_of,
     describe,
 )
 from retrograd.isa.diagnostics import CompileError
@@ -50,6 +53,7 @@ class CallValues:
     expressions: ExpressionLowering
     builder: IRBuilder
     functions: FunctionValues
+    indexing: Indexing
 
     def lower(self, node: ast.Call) -> Value:
         f = self.expressions.value(node.func)
@@ -75,6 +79,8 @@ class CallValues:
             x = self._arguments(node, 1)[0]
             if isinstance(x, ArrayView | Lazy) and x.shape:
                 return Constant(x.shape[0])
+            if isinstance(x, StackValue):
+                return Scalar(count_of(x))
             if isinstance(x, Constant) and hasattr(type(x.value), "__len__"):
                 self.errors.guarded(node, need_container, x.value, "the length of", "__len__")
                 if getattr(x.value, "ndim", True):
@@ -131,6 +137,8 @@ class CallValues:
             self.errors.fail("RG0715", f"rg.{name} takes no keywords", node)
         if name in ("sum", "mean"):
             return self._reduction(name, node)
+        if name == "top":
+            return self._top(node)
         count = {"atan2": 2, "select": 3}.get(name, 1)
         args = self._arguments(node, count)
         if name != "select" and all(isinstance(v, Constant) for v in args):
@@ -146,6 +154,15 @@ class CallValues:
             hint = "Choose an argument where the function has a value."
             self.errors.fail("RG0714", f"rg.{name} has no value that fits at {shown}", node, hint)
         return self.errors.guarded(node, self.expressions.arithmetic.function, name, args)
+
+    def _top(self, node: ast.Call) -> Value:
+        """The last word of a stack, which stays there."""
+        x = self._arguments(node, 1)[0]
+        shown = shortened(node.args[0])
+        if not isinstance(x, StackValue):
+            self.errors.fail("RG0703", f"rg.top of {describe(x)}, which is no stack", node)
+        last = sub(count_of(x), const(1, INT), self.builder.w)
+        return self.indexing.word(x, last, f"the stack `{shown}` is empty, and has no top", node)
 
     def _reduction(self, name: str, node: ast.Call) -> Value:
         x = self._arguments(node, 1)[0]

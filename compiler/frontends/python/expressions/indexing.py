@@ -18,7 +18,17 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, InRange, add, const, interval, linear, sub
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.purity import need_container, need_plain
-from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    Lazy,
+    Scalar,
+    StackValue,
+    Value,
+    count_of,
+    describe,
+    stored,
+)
 
 INT = Kind.INT
 
@@ -50,6 +60,8 @@ class Indexing:
                     return self.expressions.wrap(x.value[index])
                 except Exception as error:
                     self.errors.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__} {error}", node)
+        if isinstance(x, StackValue):
+            return self._index_stack(x, node)
         if not isinstance(x, ArrayView | Lazy):
             self.errors.fail("RG0703", f"{describe(x)} cannot be indexed", node)
         if any(isinstance(k, ast.Constant) and k.value is Ellipsis for k in keys):
@@ -106,6 +118,23 @@ class Indexing:
             return x.element(tuple(full))
 
         return Lazy(tuple(shape), pick) if shape else pick(())
+
+    def _index_stack(self, x: StackValue, node: ast.Subscript) -> Value:
+        """`s[i]`: the word i from the bottom; `s[-i]`: that from the top."""
+        if isinstance(node.slice, ast.Slice | ast.Tuple):
+            self.errors.fail("RG0701", f"`{shortened(node)}`: a stack has one index, and no slices", node)
+        e = self.expressions.scalar(node.slice, INT)
+        key, stack = shortened(node.slice), shortened(node.value)
+        if e.op == "const" and e.param < 0:
+            return self.word(x, add(count_of(x), e, self.builder.w), f"the stack `{stack}` has no word `{key}`", node)
+        return self.word(x, e, f"`{key}` is no index of a word on the stack `{stack}`", node)
+
+    def word(self, x: StackValue, index: E, message: str, node: ast.AST) -> Value:
+        """The word of a stack at an index, with the test that 0 ≤ index < count."""
+        w, span = self.builder.w, self.errors.span(node)
+        below = sub(sub(count_of(x), const(1, INT), w), index, w)
+        checks = [InRange(e, x.type.capacity, message, span) for e in (index, below)]
+        return stored(x.type.element, x.address.moved(1).shifted(index, 1, *checks), x.why_not)
 
     def _index(self, key: ast.expr, length: int, node: ast.AST, axis: int | None) -> tuple[E, InRange | None]:
         """An index, and its bounds check unless the index is certainly in range."""

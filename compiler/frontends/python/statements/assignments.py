@@ -23,9 +23,10 @@ from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import variables
 from retrograd.compiler.ir.flatten import release
 from retrograd.compiler.ir.statements import Kind, Var
+from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.purity import need_iterable
 from retrograd.compiler.language.types import scalar_of, static
-from retrograd.compiler.language.values import Constant, Scalar, StructValue, Value, describe
+from retrograd.compiler.language.values import Constant, Scalar, StackValue, StructValue, Value, describe
 
 
 @dataclass(eq=False)
@@ -83,6 +84,9 @@ class Assignments:
         if name in self.scope.names:
             self.errors.fail("RG0706", f"`{name}` holds a value already", target, _as_update(name, value))
         if isinstance(value, ast.Call):
+            if self._pops(value):
+                self._pop_new(name, value)
+                return
             made = self.allocation.constructed(name, value)
             if made is not None:
                 self.scope.names[name] = made
@@ -95,6 +99,24 @@ class Assignments:
                 self.errors.fail("RG0703", "a local variable is annotated as int, bool, fixed or lognum", annotation)
             kind = wanted.kind
         self.scope.names[name] = self.allocation.allocate(name, found, kind, value, fixed_name=name not in self.changed)
+
+    def _pops(self, call: ast.Call) -> bool:
+        """Whether the call is `rg.pop(stack)`."""
+        if len(call.args) != 1 or call.keywords or not isinstance(call.func, ast.Name | ast.Attribute):
+            return False
+        callee = self.expressions.value(call.func)
+        return isinstance(callee, Constant) and callee.value is intrinsics.pop
+
+    def _pop_new(self, name: str, call: ast.Call) -> None:
+        """`x = rg.pop(s)`: a new variable that is zero, and takes the top of the stack."""
+        s = self.locations.location(call.args[0])
+        if not isinstance(s, StackValue):
+            self.errors.fail("RG0703", f"rg.pop on {describe(s)}, which is no stack", call)
+        kind = s.type.element.kind
+        zero = Constant(1 if kind is Kind.LOGNUM else 0)
+        self.scope.names[name] = self.allocation.allocate(name, zero, kind, call)
+        target = ast.copy_location(ast.Name(name, ast.Load()), call)
+        self.bijections.push("pop", ast.copy_location(ast.Call(call.func, [call.args[0], target], []), call))
 
     def bind(self, target: ast.expr, value: Value, node: ast.AST) -> None:
         """Name a value, or the items of a constant; no local is allocated."""
@@ -141,7 +163,9 @@ class Assignments:
         value = self.locations.location(target)
         made = next((m for m in self.locals.owned if m.name == target.id and m.value is value), None)
         if made is None or not isinstance(value, Scalar):
-            self.errors.fail("RG0709", f"`{target.id}` is no variable that was made in this function", target)
+            hint = f"`del {target.id}` frees what was made here." if made is not None else None
+            what = "is no number" if made is not None else "is no variable that was made in this function"
+            self.errors.fail("RG0709", f"`{target.id}` {what}", target, hint)
         assert isinstance(value.place, Var)
         e = self.expressions.number(self.expressions.value(given), call, value.kind)
         if value.place in variables(e):

@@ -84,6 +84,8 @@ class Locations:
             return
         for other, words in dict.fromkeys(loads(e)):
             if other.region is where.region:
+                if any(at.region is where.region for term, _ in where.terms for at, _ in loads(term)):
+                    t.address(where)  # the word of a stack, tested to lie above the count, which its index reads
                 self.differ(t, where, other, 1, words, "RG0704", message(), node, e)
 
     def independent(
