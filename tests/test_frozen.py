@@ -23,8 +23,17 @@ import numpy as np
 from amaranth.back import rtlil
 from retrograd.assembler.assemble import assemble_file
 from retrograd.compiler.frontends.python.source import NOTHING
-from retrograd.compiler.language.types import ArrayAnnotation, StructType, element_of, scalar_of, static, struct_of
+from retrograd.compiler.language.types import (
+    ArrayAnnotation,
+    StackAnnotation,
+    StructType,
+    element_of,
+    scalar_of,
+    static,
+    struct_of,
+)
 from retrograd.examples.graph_embedding import EDGES
+from retrograd.examples.turing import INCREMENT
 from retrograd.hdl.bus.top import Coprocessor
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
@@ -78,6 +87,8 @@ LENGTHS: dict[str, dict[str, int]] = {
 #: arguments that annotations do not give: functions, static values, arrays of any shape
 GIVEN: dict[str, dict[str, Any]] = {
     "examples.graph_embedding.add_distances": {"pairs": EDGES},
+    "examples.turing.apply": {"rule": [1, 2, 1, 2]},
+    "examples.turing.run": {"q": 1, "symbol": 0, "left": [], "right": [2, 1, 2], "rules": INCREMENT},
     "library.arrays.mapfold": {"function": relu, "fold": add},
     "library.arrays.filter_into": {"predicate": positive},
     "library.linear_algebra.add_scaled": {"y": [0.25, 0.5], "x": [0.5, 0.75]},
@@ -129,6 +140,8 @@ def drawn(annotation: Any, lengths: dict[str, int], rng: random.Random) -> Any:
             return values.reshape(shape)
         values = [drawn(annotation.element, lengths, rng) for _ in range(int(np.prod(shape)))]
         return np.array(values).reshape(shape)
+    if isinstance(annotation, StackAnnotation):
+        return [drawn(annotation.element, lengths, rng) for _ in range(LENGTH)]
     struct = struct_of(annotation)
     if struct is not None:
         return struct.cls(*(drawn(hint, lengths, rng) for hint in struct.cls.__retrograd_fields__.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,10 @@ def test_a_name_is_imported_when_it_is_used() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True", "False", "True"]
+
+
+def test_no_public_name_is_that_of_a_module() -> None:
+    """The import of `retrograd.x` would set the attribute x, in place of the public name."""
+    modules = {info.name for info in pkgutil.iter_modules(rg.__path__)}
+    assert len(modules) > 5
+    assert {*rg.__all__} & modules == set()

@@ -135,9 +135,12 @@ def passed(call: Callable[[], object]) -> tuple[int, int, int]:
 
 
 def test_a_warm_call_passes_few_functions() -> None:
-    """A gradient passed 102 functions in 20 files, with 171 changes of file, before the gradient program computed it."""
+    """A gradient passed 102 functions in 20 files, with 171 changes of file, before the gradient program computed it.
+
+    The translation, which a busy machine may take, has five files that the interpreter has not.
+    """
     slope = rg.grad(quartic, "x")
-    for call, most in ((lambda: quartic(0.0, X), (70, 24, 70)), (lambda: slope(0.0, X), (75, 26, 70))):
+    for call, most in ((lambda: quartic(0.0, X), (75, 26, 70)), (lambda: slope(0.0, X), (80, 29, 70))):
         assert all(found <= bound for found, bound in zip(passed(call), most, strict=True)), passed(call)
 
 

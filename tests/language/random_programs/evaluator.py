@@ -147,7 +147,7 @@ class Evaluator:
                 return self._comparison([left, *comparators], [_OPERATORS[type(op)] for op in ops])
             case ast.IfExp(test, body, orelse):
                 known = self.value(test)
-                if not isinstance(known, Word | Cell | View | Lazy):
+                if not isinstance(known, Word | Cell | View | Lazy | Stack):
                     return self.value(body if known else orelse)
                 return self._select(test, body, orelse)
             case ast.Subscript(array_, ast.expr() as key):
