@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from retrograd.assembler.lexer import TextFault
 from retrograd.assembler.sources import Position, Sources
-from retrograd.assembler.symbols import SymbolTable
+from retrograd.assembler.symbols import REGISTERS, SymbolTable
 from retrograd.isa.diagnostics import AssemblyError, nearest
 from retrograd.isa.encoding import CODE_SHIFT, FIELD_SHIFT
 from retrograd.isa.entries import Opcode
@@ -117,9 +117,9 @@ class Layout:
         if sources.errors:
             raise AssemblyError(*sources.errors)
         source = SourceMap(tuple(f.name for f in sources.files), self.spans, tuple(f.lines for f in sources.files))
-        return Program(
-            self.code, self.data, self.memory, symbols.format, symbols.labels, symbols.data_labels, source, self.table
-        )
+        names = {name: number for name, number in symbols.registers.items() if name not in REGISTERS}
+        labels = symbols.labels, symbols.data_labels
+        return Program(self.code, self.data, self.memory, symbols.format, *labels, source, self.table, names)
 
     def _resolve(self, fixup: Fixup, words: list[int]) -> None:
         """Put the value of a fixup into its word, or report the fault."""

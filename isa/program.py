@@ -58,10 +58,12 @@ class Program:
     data_labels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     source: SourceMap = field(default=SourceMap(), compare=False, repr=False)
     table: Table = field(default=TABLE, compare=False, repr=False)
+    #: the registers that a text names by `.reg`; for showing, never stored in images
+    register_names: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Labels may be a read-only view of a mapping, which has no pickle.
-        where = dict(self.labels), dict(self.data_labels), self.source, self.table
+        where = dict(self.labels), dict(self.data_labels), self.source, self.table, dict(self.register_names)
         return type(self), (self.code, self.data, self.memory, self.format, *where)
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ from retrograd.isa.table import TABLE, Table
 #: the packages that register kinds of errors
 PARTS = (
     "isa", "assembler", "compiler", "simulator", "simulator.engines", "simulator.energy", "hdl", "benchmarks",
-    "values", "functions", "testing", "pricing", "cli",
+    "values", "functions", "testing", "pricing", "debugger", "cli",
 )  # fmt: skip
 
 #: hundreds of the codes -> (title, introduction)
@@ -52,6 +52,7 @@ HUNDREDS = {
     "RG10": ("Engines and devices", "A machine other than the reference machine is not there, or cannot do this."),
     "RG11": ("Energy", "A technology model is wrong, or has no figures for what was asked."),
     "RG12": ("Benchmarks", "A workload, another system or a file of figures is not what `retrograd bench` knows."),
+    "RG13": ("The debugger", "A session has no such place, step or command, or a file is no saved state."),
 }
 
 

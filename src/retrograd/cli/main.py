@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": "encrypt a message by running forward, decrypt it by running backward",
     "run": "run a program or a reversible function, forward or backward, to its end or its first trap",
     "test": "run the expressions of VLAD files, forward and back, and compare their values with `===>`",
+    "debug": "step and run a program in both directions, and find the instruction that gave a value",
     "energy": "count what a run does, and price it by a technology model",
     "sweep": "price functions at many points: models, temperatures, clocks, formats, arguments",
     "compile": "compile a reversible function to an image, assembly text, IR, LLVM IR, PTX or PISA",

@@ -70,6 +70,7 @@ _RUN: dict[str, dict[str, Any]] = {
 #: options of a run that a function does not have: its arguments and its own code stand for them
 _OF_PROGRAMS = (
     "--set", "--mem", "--out", "--break", "--memory", "--memory-limit", "--strict", "--trace", "--include",
+    "--until", "--resume", "--turn", "--save",
 )  # fmt: skip
 _OF_FUNCTIONS = ("--batch", "--shared", "-o")
 _DESTINATIONS = {"--set": "sets", "--break": "breaks", "-o": "output"}

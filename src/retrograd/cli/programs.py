@@ -70,13 +70,13 @@ def _set(machine: Machine, text: str) -> None:
     word = constant(value, machine.format, labels, "RG0502", option)
     if name[:1] == "r" and name[1:].isdecimal() and int(name[1:]) < len(machine.registers):
         machine.registers[int(name[1:])] = word
+    elif name in machine.program.register_names:
+        machine.registers[machine.program.register_names[name]] = word
     elif name in labels:
         machine.load(labels[name], [word])
     else:
-        hint = (
-            nearest(name, labels)
-            or "write r0 to r255 or a data label; what `.reg` names is known to the assembler only"
-        )
+        known = [*labels, *machine.program.register_names]
+        hint = nearest(name, known) or "write r0 to r255, a name of `.reg` in a text, or a data label"
         raise fail("RG0502", f"{option}: `{name}` is neither a register nor a data label", hint)
 
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from retrograd.cli.arguments import parse_arguments, plain, rounded_words, shown
 from retrograd.cli.cycles import cycles_dict, cycles_table
@@ -26,9 +26,13 @@ from retrograd.cli.report import (
     registers_table,
 )
 from retrograd.isa.diagnostics import Diagnostic, nearest
+from retrograd.isa.files import check_output
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
+
+if TYPE_CHECKING:
+    from retrograd.debugger.expressions import Expression
 
 #: seconds of a run before its progress is shown, and between two updates
 _PATIENCE, _TICK = 1.0, 0.5
@@ -44,6 +48,12 @@ def arguments(p: Parser) -> None:
         "--break", metavar="WHERE", action="append", default=[], dest="breaks",
         help="of a program: stop before the instruction at a label or address",
     )  # fmt: skip
+    p.add_argument(
+        "--until", metavar="EXPR", help="of a program: stop where an expression such as `r1 > 5` becomes true"
+    )
+    p.add_argument("--resume", metavar="STATE", help="of a program: begin in a state that --save wrote")
+    p.add_argument("--turn", action="store_true", help="of a program: turn before the run, so it takes back steps")
+    p.add_argument("--save", metavar="STATE", help="of a program: save the state after the run, for --resume")
     p.add_argument("--cycles", action="store_true", help="count the cycles of the co-processor by instruction")
     p.add_argument("--trace", action="store_true", help="of a program: print every step and its changes, on stderr")
     p.json_option("retrograd.run/1", "call/1, batch/1 or vlad/1")
@@ -165,6 +175,21 @@ def _run_function(options: argparse.Namespace) -> int:
 def _run_program(options: argparse.Namespace) -> int:
     machine, _ = prepared(options)
     outputs = output_regions(machine, options.out)
+    if options.save is not None:
+        check_output(options.save)
+    step = 0
+    if options.resume is not None:
+        from retrograd.debugger.saved_state import load_state
+
+        step = load_state(options.resume, machine)
+    if options.turn:
+        machine.turn()
+        step = 0
+    until: Expression | None = None
+    if options.until is not None:
+        from retrograd.debugger import expressions
+
+        until = expressions.Expression(options.until, machine)
     breakpoints = frozenset(_breakpoint(text, machine.program) for text in options.breaks)
     max_steps = step_limit(options)
     observe = Tracer(machine) if options.trace else None
@@ -175,13 +200,17 @@ def _run_program(options: argparse.Namespace) -> int:
         with _Progress(machine, max_steps, wanted=observe is None and sys.stderr.isatty()):
             if options.is_pisa:
                 outcome = _run_pisa(
-                    machine, max_steps, breakpoints, observe, sys.stderr if options.json else sys.stdout
+                    machine, max_steps, breakpoints, until, observe, sys.stderr if options.json else sys.stdout
                 )
             else:
-                outcome = machine.run(max_steps, breakpoints=breakpoints, observe=observe)
+                outcome = machine.run(max_steps, breakpoints=breakpoints, until=until, observe=observe)
         stop, steps = outcome.stop.value, outcome.steps
     except Trap as caught:
         trap, stop, steps = caught, "trap", machine.retired - before
+    if options.save is not None:
+        from retrograd.debugger.saved_state import save_state
+
+        save_state(options.save, machine, step + steps)
     for region in outputs:
         write_words(region, machine.memory[region.address : extent(machine, region)], machine.format)
     if options.json:
@@ -197,7 +226,12 @@ def _run_program(options: argparse.Namespace) -> int:
 
 
 def _run_pisa(
-    machine: Machine, max_steps: int | None, breakpoints: frozenset[int], observe: Tracer | None, out: TextIO
+    machine: Machine,
+    max_steps: int | None,
+    breakpoints: frozenset[int],
+    until: Expression | None,
+    observe: Tracer | None,
+    out: TextIO,
 ) -> Outcome:
     """Run a PISA program, and print each word that it outputs, in either direction."""
     from retrograd.assembler.pisa.output import Output, marks
@@ -206,12 +240,14 @@ def _run_pisa(
     column, taken = 0, 0
     while True:
         left = None if max_steps is None else max_steps - taken
-        outcome = machine.run(left, breakpoints=breakpoints | registers.keys(), observe=observe)
+        outcome = machine.run(left, breakpoints=breakpoints | registers.keys(), until=until, observe=observe)
         taken += outcome.steps
         if outcome.stop is Stop.BREAKPOINT and machine.pc in registers and not machine.br:
             text = output.text(machine.registers[registers[machine.pc]])
             column = 0 if text.endswith("\n") else column + len(text)
             out.write(text)
+        if outcome.stop is Stop.BREAKPOINT and machine.pc not in breakpoints and until is not None and until(machine):
+            outcome = Outcome(Stop.CONDITION, outcome.steps)
         if outcome.stop is not Stop.BREAKPOINT or machine.pc in breakpoints:
             if column:
                 out.write("\n")

@@ -1,0 +1,177 @@
+"""A timeline: the steps of one run, numbered from its beginning, on a machine that moves to any of them.
+
+    state n  --instruction n-->  state n + 1
+
+Long moves are runs of the machine's engine. For each address the timeline counts how often its instruction stands before the
+present step. This count never falls as the step number grows, so the next or last step at an address is found by runs of growing
+length and a binary search over step numbers: exactly, in about twice the distance, without a log.
+
+A step back over an `erase` has no inverse. The timeline then begins anew from the state in which it was opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.simulator.engines.state.snapshot import restore, snapshot
+from retrograd.simulator.machine import Machine, Trap
+
+#: moves of fewer steps are single steps; the first and the longest run of a search
+_FEW, _FIRST, _LONGEST = 16, 64, 1 << 24
+
+
+class Timeline:
+    """A machine with the number of its step. `position` is that of the machine's present state."""
+
+    def __init__(self, machine: Machine, position: int = 0) -> None:
+        self.machine = machine
+        self.position = position
+        #: direction -> how often the instruction at each address was executed between the opening and the present step
+        self.executed: dict[int, list[int]] = {way: [0] * len(machine.program.code) for way in (+1, -1)}
+        #: the trap before which the machine stands
+        self.trap: Trap | None = None
+        table = machine.program.table
+        self._turns = [i.opcode.turns or table.inverse(i.opcode).turns for i in machine.program.instructions]
+        self._opened: tuple[int, Any, Any] = position, None, None
+        self.open_here()
+
+    def open_here(self) -> None:
+        """Let this state be the one from which the timeline begins anew, after a change from outside."""
+        self._opened = self.position, snapshot(self.machine), {way: list(hits) for way, hits in self.executed.items()}
+
+    # ------------------------------------------------------------------ moves
+
+    def to(self, position: int) -> bool:
+        """Move to the step; False where the run ends or traps before it. Raises InputError RG1303."""
+        if position < self.position:
+            return self.back(self.position - position)
+        return self.forward(position - self.position)
+
+    def forward(self, steps: int) -> bool:
+        """Take the steps; False if the run ended or trapped before the last of them."""
+        self.trap = None
+        wanted = self.position + steps
+        try:
+            if steps < _FEW:
+                while self.position < wanted and self._step():
+                    pass
+            else:
+                self._run(steps, +1)
+        except Trap as trap:
+            self.trap = trap
+        return self.position == wanted
+
+    def back(self, steps: int) -> bool:
+        """Take the steps back; False if the beginning came first. Raises InputError RG1303."""
+        self.trap = None
+        target = max(self.position - steps, 0)
+        reached = target == self.position - steps
+        before = self.position
+        try:
+            if before - target < _FEW:
+                while self.position > target and self._step_back():
+                    pass
+            else:
+                self._run(before - target, -1)
+        except Trap:
+            self._begin_anew(target, before)
+        return reached and self.position == target
+
+    def _step(self) -> bool:
+        machine = self.machine
+        pc, way = machine._pc, machine._direction
+        if not machine.step():
+            return False
+        self.executed[way][pc] += 1
+        self.position += 1
+        return True
+
+    def _step_back(self) -> bool:
+        machine = self.machine
+        if not machine.step_back():
+            return False
+        self.executed[machine._direction][machine._pc] -= 1
+        self.position -= 1
+        return True
+
+    def _run(self, steps: int, sign: int) -> None:
+        """Run on the engine. What the machine counted is added to the counts of the timeline, also where it traps."""
+        machine = self.machine
+        before = {way: list(hits) for way, hits in machine.executed.items()}
+        try:
+            if sign > 0:
+                machine.run(steps)
+            else:
+                machine.run_back(steps)
+        finally:
+            taken = 0
+            for way, hits in machine.executed.items():
+                for pc, (now, then) in enumerate(zip(hits, before[way], strict=True)):
+                    if now != then:
+                        taken += now - then
+                        # Taken back, an instruction counts in the other direction; one that turns the machine counts twice over.
+                        mine = way if sign > 0 or self._turns[pc] else -way
+                        self.executed[mine][pc] += sign * int(now - then)
+            self.position += sign * int(taken)
+
+    def _begin_anew(self, target: int, before: int) -> None:
+        opened, state, executed = self._opened
+        if target < opened:
+            self.forward(before - self.position)
+            message = f"step {target} lies before the beginning of the session, and an erased word lies between"
+            raise InputError(Diagnostic("RG1303", message))
+        restore(self.machine, state)
+        self.position = opened
+        self.executed = {way: list(hits) for way, hits in executed.items()}
+        self.forward(target - opened)
+
+    # ------------------------------------------------------------------ search
+
+    def _hits(self, addresses: Collection[int]) -> int:
+        ahead, behind = self.executed[+1], self.executed[-1]
+        return sum(ahead[pc] + behind[pc] for pc in addresses)
+
+    def next_at(self, addresses: Collection[int]) -> bool:
+        """Move to the first step, from here on, whose instruction is at one of the addresses; False at the end or a trap.
+
+        Standing at the end or before a trap, at one of the addresses, is a hit too.
+        """
+        hits, chunk = self._hits(addresses), _FIRST
+        while True:
+            low = self.position
+            whole = self.forward(chunk)
+            if self._hits(addresses) > hits:
+                high = self.position
+                while high - low > 1:
+                    self.to((low + high) // 2)
+                    if self._hits(addresses) > hits:
+                        high = self.position
+                    else:
+                        low = self.position
+                self.to(low)
+                return True
+            if not whole:
+                return self.machine.pc in addresses
+            chunk = min(chunk * 4, _LONGEST)
+
+    def last_at(self, addresses: Collection[int]) -> bool:
+        """Move to the last step before this one whose instruction is at one of the addresses; False at the beginning."""
+        hits, chunk = self._hits(addresses), _FIRST
+        while True:
+            high = self.position
+            whole = self.back(chunk)
+            if self._hits(addresses) < hits:
+                low = self.position
+                while high - low > 1:
+                    self.to((low + high) // 2)
+                    if self._hits(addresses) < hits:
+                        low = self.position
+                    else:
+                        high = self.position
+                self.to(low)
+                return True
+            if not whole or not self.position:
+                return False
+            chunk = min(chunk * 4, _LONGEST)

@@ -1,0 +1,1 @@
+retrograd debug add.rga -x place.script

@@ -1,0 +1,1 @@
+retrograd run add.rga --resume other.state
