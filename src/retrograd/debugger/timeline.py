@@ -97,7 +97,7 @@ class Timeline:
         return True
 
     def _run(self, steps: int, sign: int) -> None:
-        """Run on the engine. What the machine counted is added to the counts of the timeline, also where it traps."""
+        """Run on the engine. The counts of the machine are added to those of the timeline, also where it traps."""
         machine = self.machine
         before = {way: list(hits) for way, hits in machine.executed.items()}
         try:
@@ -111,7 +111,7 @@ class Timeline:
                 for pc, (now, then) in enumerate(zip(hits, before[way], strict=True)):
                     if now != then:
                         taken += now - then
-                        # Taken back, an instruction counts in the other direction; one that turns the machine counts twice over.
+                        # Taken back, an instruction counts in the other direction; but an instruction that turns the machine in its own direction.
                         mine = way if sign > 0 or self._turns[pc] else -way
                         self.executed[mine][pc] += sign * int(now - then)
             self.position += sign * int(taken)

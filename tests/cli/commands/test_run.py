@@ -66,6 +66,11 @@ def test_set_a_register(outcome: Outcome, value: str, word: int) -> None:
     assert outcome("add.rga", "--set", f"r7={value}")["registers"] == {"r7": word}
 
 
+def test_set_a_register_by_its_name(cli: Cli) -> None:
+    code, out, _ = cli("run", "fib.rga", "--set", "n=5", "--json")
+    assert (code, json.loads(out)["registers"]["r1"]) == (OK, 5)
+
+
 def test_set_the_word_at_a_label(outcome: Outcome) -> None:
     found = outcome("add.rga", "--set", "sum=40", "--set", "r1=2")
     assert found["memory"]["nonzero"]["0"] == 42
@@ -592,7 +597,7 @@ def test_every_option_of_run_is_tried(cli: Cli) -> None:
     options = {word.strip("[],") for word in text.split() if word.startswith("--")}
     own = "".join(
         next(Path(__file__).parents[1].rglob(f"test_{name}.py")).read_text("utf-8")
-        for name in ("run", "engines", "batches", "cycles", "limits", "functions")
+        for name in ("run", "engines", "batches", "cycles", "limits", "functions", "debug")
     )
     assert parser() is not None
     assert {o for o in options if f'"{o}' not in own and o not in ("--help", "--include")} == set()

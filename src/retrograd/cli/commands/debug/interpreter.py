@@ -31,7 +31,7 @@ class Interpreter:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        #: command -> (what does it, its summary)
+        #: command -> (its function, its summary)
         self.commands: dict[str, tuple[Callable[[str], None], str]] = {
             "step": (self._repeated(session.step), "step [N]: one instruction"),
             "reverse-step": (self._repeated(session.step, back=True), "reverse-step [N]: one instruction back"),

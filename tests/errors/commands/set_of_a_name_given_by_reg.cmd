@@ -1,1 +1,0 @@
-retrograd run add.rga --set amount=1
