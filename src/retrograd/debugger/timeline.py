@@ -157,7 +157,7 @@ class Timeline:
             chunk = min(chunk * 4, _LONGEST)
 
     def last_at(self, addresses: Collection[int]) -> bool:
-        """Move to the last step before this one whose instruction is at one of the addresses; False at the beginning."""
+        """Move back to the last step before, whose instruction is at one of the addresses; False at the beginning."""
         hits, chunk = self._hits(addresses), _FIRST
         while True:
             high = self.position

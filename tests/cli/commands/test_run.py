@@ -68,7 +68,7 @@ def test_set_a_register(outcome: Outcome, value: str, word: int) -> None:
 
 def test_set_a_register_by_its_name(cli: Cli) -> None:
     code, out, _ = cli("run", "fib.rga", "--set", "n=5", "--json")
-    assert (code, json.loads(out)["registers"]["r1"]) == (OK, 5)
+    assert (code, json.loads(out)["registers"]["r1"]) == (OK, 8)
 
 
 def test_set_the_word_at_a_label(outcome: Outcome) -> None:
