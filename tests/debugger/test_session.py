@@ -140,16 +140,6 @@ def test_any_motions_end_at_the_states_of_the_reference_machine(seed: int, engin
     check_motions(loaded(case, engine), states(loaded(case, "reference")), seed)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 1000, 100))
-def test_motions_in_many_random_programs(first: int) -> None:
-    for seed in range(first, first + 100):
-        case = generate(seed)
-        expected = states(loaded(case, "reference"))
-        for engine in ("reference", "threaded", "auto"):
-            check_motions(loaded(case, engine), expected, seed)
-
-
 @pytest.mark.parametrize("text", [SUM, CALLS, ERASES])
 @pytest.mark.parametrize("engine", ["reference", "threaded"])
 def test_motions_in_calls_loops_and_erasure(text: str, engine: str) -> None:
