@@ -291,14 +291,17 @@ def only_adds(
         places = operands_of(node)
         if var not in places:
             continue
-        match node:
-            case ir.Op(opcode, d) if d is var and places.count(var) == 1:
-                if not facts(opcode).updates or opcode.name.rpartition(".")[2] not in ("add", "sub"):
-                    return False
-            case ir.Call(callee) if places.count(var) == 1:
-                passed = callee, places.index(var)
-                if passed not in around and not only_adds(procedures, *passed, around):
-                    return False
-            case _:
+        if places.count(var) != 1:
+            return False
+        if isinstance(node, ir.Op):
+            if node.d is not var or not facts(node.opcode).updates:
                 return False
+            if node.opcode.name.rpartition(".")[2] not in ("add", "sub"):
+                return False
+        elif isinstance(node, ir.Call):
+            passed = node.procedure, places.index(var)
+            if passed not in around and not only_adds(procedures, *passed, around):
+                return False
+        else:
+            return False
     return True
