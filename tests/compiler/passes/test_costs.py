@@ -59,7 +59,7 @@ Arguments = Callable[[], tuple[Any, ...]]
 RUNS: dict[str, tuple[rg.Reversible, Arguments, int]] = {
     "hypot": (hypot, lambda: (0.0, 3.0, 4.0), 12),
     "bessel": (bessel.bessel, lambda: (0.0, 1.0), 318),
-    "bessel_log": (bessel.bessel_log, lambda: (0.0, 1.0), 312),
+    "bessel_log": (bessel.bessel_log, lambda: (0.0, 1.0), 250),
     "fib": (fibonacci_search.fib, lambda: (0, 10), 4336),
     "gmm": (gmm.gmm_objective, gmm_arguments, 574),
     "reprojection": (bundle_adjustment.reprojection_error, reprojection_arguments, 129),

@@ -214,7 +214,7 @@ def test_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
 
 @pytest.mark.parametrize("w", LIFTED, ids=str)
 def test_lifted_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
-    _, traps = sequences(lockstep, threaded, w, True, w.width + 1, count=300)
+    _, traps = sequences(lockstep, threaded, w, True, w.width + 1, count=450)
     assert {"RG0404", "RG0409"} <= traps.keys()
 
 
