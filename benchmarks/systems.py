@@ -159,11 +159,13 @@ def _variants(task: Task, program: Ours, evaluations: float, error: float, sizes
     calls: dict[str, Callable[[], object]] = {}
     if not sizes.quick:
         calls["unchecked"] = functools.partial(program.run, "translated", checks=False)
-        _warm(calls["unchecked"])
     if program.public is not None and steps <= LONGEST and not (sizes.quick and task.what == "hessian"):
         calls["public"] = functools.partial(program.public, "translated")
     if task.what == "value":
         calls["uncall"] = program.uncall()
+    if not sizes.quick:
+        for call in calls.values():
+            _warm(call)
     return [
         System(task.what, name, True, call=call, evaluations=evaluations, error=None if name == "uncall" else error)
         for name, call in calls.items()
