@@ -57,6 +57,10 @@ class Plan:
     def free(self, name: str, value: ast.expr | None = None) -> None:
         """Undo what made the variable, or what would make it with another expression."""
         step = next(s for s in reversed(self.made) if _target(s.node) == name)
+        for other in [s for s in reversed(self.made) if _names(s.node.value) == name]:
+            # Another name for it, or for a part of it, ends with it.
+            self.made.remove(other)
+            self.steps.append(other.inverse())
         self.made.remove(step)
         if value is not None:
             step = Step(ast.Assign([ast.Name(name, ast.Store())], value), True, True)
@@ -70,6 +74,13 @@ class Plan:
 def _target(node: ast.stmt) -> str:
     assert isinstance(node, ast.Assign | ast.AnnAssign)
     return ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+
+
+def _names(value: ast.expr | None) -> str | None:
+    """The variable that `x`, `x.field` or `x[i]` is a name for."""
+    while isinstance(value, ast.Attribute | ast.Subscript):
+        value = value.value
+    return value.id if isinstance(value, ast.Name) else None
 
 
 def _is_exchange(node: ast.Assign) -> bool:
