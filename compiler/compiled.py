@@ -11,6 +11,7 @@ from typing import Any
 
 from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.backend.memory_operands import use_memory_operands
+from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.activity import useful_variables
 from retrograd.compiler.frontends.python.source import SourceFunction, fail
 from retrograd.compiler.ir.statements import Module, Region
@@ -87,7 +88,7 @@ def compile_function(
 ) -> Compiled:
     """The function as a program. `observe(pass, module)` sees the IR after each step. Raises CompileError."""
     try:
-        return _compile(function, types, w, options or Options(), observe)
+        return with_deep_stack(lambda: _compile(function, types, w, options or Options(), observe))
     except RecursionError:
         pass
     except Impure as error:

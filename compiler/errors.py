@@ -61,6 +61,8 @@ register(
      "Compute it outside and pass the result, or write a smaller constant."),
     ("RG0724", "not an S-expression", "A VLAD file consists of numbers, symbols, and lists in brackets that match.",
      "Correct the brackets, quotes and dots."),
+    ("RG0725", "not a program of Janus", "A Janus program consists of procedures, whose statements have an inverse.",
+     "docs/janus.md lists the statements."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or its initial value. Any other value would be erased.",

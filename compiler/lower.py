@@ -112,6 +112,11 @@ def lower(
     )
 
 
+def shape_of(t: Type) -> Shape:
+    """The shape of an argument of a type."""
+    return _static_shape(t.value) if isinstance(t, StaticType) else _shape_of(t)
+
+
 def _static_shape(value: Any) -> StaticShape:
     backward = getattr(type(value), "__retrograd_inverse__", False)
     if isinstance(value, SourceFunction) or backward:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import NamedTuple
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
 from retrograd.isa.encoding import Instruction, decode, encode, inverse
@@ -41,6 +42,23 @@ class SourceMap:
         return None if found is None else Span(self.files[found[0]], *found[1:])
 
 
+class VariableLocation(NamedTuple):
+    """The register or word of memory that holds a variable of the source at some points of the code (a DWARF location list entry).
+
+    Point p lies before the instruction at address p and behind the one at p − 1. The location holds from `first` to `last`.
+    Where the variable begins and ends to live it is zero. Trap: within one statement a word may lie elsewhere for a few instructions.
+    """
+
+    name: str
+    #: "int", "fixed", "lognum", "bool" or "address"
+    kind: str
+    first: int
+    last: int
+    number: int
+    #: whether `number` is an address of memory; else it is a register
+    memory: bool = False
+
+
 @dataclass(frozen=True)
 class Program:
     """`~program` is the inverse program: the inverses of its instructions, last first.
@@ -60,10 +78,13 @@ class Program:
     table: Table = field(default=TABLE, compare=False, repr=False)
     #: the registers that a text names by `.reg`; for showing, never stored in images
     register_names: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
+    #: the scalar variables of a compiled source; for showing, never stored in images
+    variables: Sequence[VariableLocation] = field(default=(), compare=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Labels may be a read-only view of a mapping, which has no pickle.
-        where = dict(self.labels), dict(self.data_labels), self.source, self.table, dict(self.register_names)
+        shown = dict(self.register_names), self.variables
+        where = dict(self.labels), dict(self.data_labels), self.source, self.table, *shown
         return type(self), (self.code, self.data, self.memory, self.format, *where)
 
     def __post_init__(self) -> None:
@@ -123,6 +144,7 @@ class Program:
             # A label at the very end names no instruction, and stays there.
             labels={name: pc if pc > last else last - pc for name, pc in self.labels.items()},
             source=replace(self.source, spans=spans),
+            variables=tuple(v._replace(first=last + 1 - v.last, last=last + 1 - v.first) for v in self.variables),
         )
 
 

@@ -29,8 +29,8 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "simulator": frozenset({"numpy", "llvmlite", "numba", "cuda", "nvtx"}),
     "hdl": frozenset({"amaranth", "numpy", "z3"}),
     "compiler": frozenset({"numpy", "lark"}),
-    # scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests.
-    FACE: frozenset({"numpy", "matplotlib", "rich", "scipy", "pytest", "hypothesis"}),
+    # scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs.
+    FACE: frozenset({"numpy", "matplotlib", "rich", "scipy", "pytest", "hypothesis", "vcd"}),
     BENCHMARKS: frozenset({"numpy", "matplotlib"}) | PEERS,
 }
 #: module -> the only folder that may import it
@@ -39,6 +39,7 @@ ONLY_IN = {
     "amaranth": "hdl",
     "cuda": "simulator/engines/cuda/runtime.py",
     "nvtx": "simulator/engines/cuda/runtime.py",
+    "vcd": "src/retrograd/explorer/vcd.py",
 }
 #: the front end of Python; these files compose it with the rest of the compiler, which depends on no source language
 PYTHON_FRONT_END = "compiler/frontends/python"

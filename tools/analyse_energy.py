@@ -25,6 +25,7 @@ from retrograd.isa.files import replacing, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.simulator.energy.circuits import cuccaro_adder, gate_counts
+from retrograd.simulator.energy.context import pricing_context
 from retrograd.simulator.energy.counting import CODE_BITS
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.laws import ramp_energy
@@ -41,7 +42,6 @@ from retrograd.presentation import charts
 from retrograd.presentation.tables import markdown
 from retrograd.pricing import plots as energy_plots
 from retrograd.pricing.advice import break_even, break_even_per_memory_unit
-from retrograd.pricing.context import pricing_context
 from retrograd.pricing.report import EnergyReport, program_text, report_of, total_text
 from retrograd.values.binding import bind, types_of
 

@@ -7,7 +7,8 @@ direction of execution, and no information is lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from retrograd.compiler.backend.calling_convention import CallSequences, Shared
@@ -30,6 +31,8 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 _SWAP, _NEG, _SWAPBR, _ASSERT = TABLE["swap"], TABLE["neg"], TABLE["swapbr"], TABLE["assertz"]
+#: part of an instruction's effect -> the field that names its register
+_FIELDS = {"d": "rd", "a": "ra", "b": "rb"}
 _GOTO, _FROM = TABLE["goto"], TABLE["from"]
 
 
@@ -83,6 +86,11 @@ class FunctionEmitter:
         self._span: Span | None = None
         #: how many instructions at the end of the code put variables back that the next instruction may bring in again
         self._put_back = 0
+        #: (variable, location, address where it becomes live, address where it is freed), in the order of freeing
+        self.live_ranges: list[tuple[ir.Var, int, int, int]] = []
+        self._begun: dict[ir.Var, int] = {}
+        #: register -> (first, end) of the points of the code at which a call sequence has moved its word elsewhere
+        self._displaced: dict[int, list[tuple[int, int]]] = {}
 
     # ---------------------------------------------------------------- frames
 
@@ -162,6 +170,7 @@ class FunctionEmitter:
         location = self.locations.take(hint)
         self._where[var] = location
         self._alive ^= hash((id(var), location))
+        self._begun[var] = len(self.code)
         return location
 
     def _end(self, var: ir.Var) -> None:
@@ -169,6 +178,36 @@ class FunctionEmitter:
         del self._where[var]
         self._alive ^= hash((id(var), location))
         self.locations.give_back(location)
+        self.live_ranges.append((var, location, self._begun.pop(var), len(self.code)))
+
+    def _shorten_live_ranges(self) -> None:
+        """Let live ranges that began or ended at an instruction that was removed begin or end at its address."""
+        end = len(self.code)
+        for var in reversed(self._begun):
+            if self._begun[var] <= end:
+                break
+            self._begun[var] = end
+        at = len(self.live_ranges)
+        while at and self.live_ranges[at - 1][3] > end:
+            at -= 1
+            var, location, first, _ = self.live_ranges[at]
+            self.live_ranges[at] = var, location, min(first, end), end
+
+    def location_lists(self) -> Iterator[tuple[ir.Var, int, int, int]]:
+        """(variable, location, first, last): the location holds the variable from point `first` of the code to point `last`.
+
+        The live ranges of local variables and parameters, without the points at which call sequences have moved the word elsewhere.
+        """
+        parameters = ((var, self._where[var], 0, len(self.code)) for var in self._begun)
+        for var, location, first, last in (*self.live_ranges, *parameters):
+            start, displaced = first, self._displaced.get(location, [])
+            for away, back in displaced[bisect_right(displaced, (first, len(self.code) + 1)) :]:
+                if back > last:
+                    break
+                yield var, location, start, away - 1
+                start = back
+            if start < last:
+                yield var, location, start, last
 
     def _location(self, var: ir.Var) -> int:
         location = self._where.get(var)
@@ -222,6 +261,7 @@ class FunctionEmitter:
             for items in (self.code, self.origins, self.spans):
                 items.pop()
             self._put_back -= 1
+            self._shorten_live_ranges()
 
     def _unload(self, loads: Sequence[Instruction]) -> None:
         if loads:
@@ -302,10 +342,20 @@ class FunctionEmitter:
 
     def _call(self, call: ir.Call) -> None:
         before = self._calls.before(call)
+        start, end = len(self.code), len(self.code) + 2 * len(before)
+        for n, i in enumerate(before):
+            for part in i.opcode.writes:
+                if part in _FIELDS:
+                    self._displace(getattr(i, _FIELDS[part]), start + n + 1, end - n + 1)
         self._put_stacked(before)
         self.calls[len(self.code)] = call.procedure
         self._put(Instruction(TABLE["uncall" if call.backward else "call"]))
         self._put_stacked(undo(before))
+
+    def _displace(self, register: int, first: int, end: int) -> None:
+        found = self._displaced.setdefault(register, [])
+        if not found or first >= found[-1][1]:
+            found.append((first, end))
 
     def _put_stacked(self, instructions: Sequence[Instruction]) -> None:
         """Put; accesses to the stack can trap, when it is full."""

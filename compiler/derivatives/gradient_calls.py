@@ -1,6 +1,7 @@
 """Gradients as procedures: the body of a gradient calls its function, and then the lifted inverse of the function.
 
     G(x …, g …):   within (P(x …); L̄ += 1; lift(P⁻¹)(x …, x̄ …)) do (g += x̄)
+                   within (C; L += …; L̄ += 1; lift(L −= …; C⁻¹)) do (g += x̄)         for P = within (C) do (L += …)
 
 G adds ∂L/∂x to g and changes nothing else. So G is an update: it can be inverted, called in loops, and differentiated. Bodies are
 made after all procedures and the memory are known, inner gradients first. Each level of gradients has one more stretch of shadow
@@ -14,8 +15,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from retrograd.compiler.derivatives.activity import Storage, active_storage
+from retrograd.compiler.derivatives.derivatives_in_place import expand_in_place
 from retrograd.compiler.derivatives.gradients import with_region, with_shadow_memory
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
+from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.call_graph import calls
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
 from retrograd.compiler.ir.statements import (
@@ -29,10 +32,12 @@ from retrograd.compiler.ir.statements import (
     Module,
     Node,
     Op,
+    Procedure,
     Region,
     Var,
     Within,
 )
+from retrograd.compiler.ir.traversal import bodies
 from retrograd.isa import functions
 from retrograd.isa.expr import Expr, div_round, place
 from retrograd.isa.table import TABLE
@@ -91,7 +96,17 @@ def expand_gradients(module: Module, wanted: Mapping[str, GradientCall]) -> Modu
         return levels[name]
 
     for n in sorted({level(name) for name in wanted}):
-        module = _expand([g for name, g in wanted.items() if levels[name] == n], module)
+        group = [g for name, g in wanted.items() if levels[name] == n]
+        before = set(module.procedures)
+        module = _expand(group, module)
+        own = {g.name for g in group}
+        lifted = module.procedures.keys() - before
+        module = expand_in_place(module, own, own | lifted, lambda name: _reachable(module, name, wanted))  # noqa: B023
+        # Functions that are called once only are inlined.
+        called = {call.procedure for body in bodies(module) for call in calls(body)} | {
+            g.callee for g in wanted.values()
+        }
+        module = replace(module, procedures={n: p for n, p in module.procedures.items() if n in called or n not in own})
     return module
 
 
@@ -175,17 +190,29 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
     for x, param in zip(own, inner.params, strict=True):
         if lifting.shadow(param) is not None:
             shadows[x] = Var(f"{x.name}.bar", Kind.FIXED)
-    run = Call(g.callee, own, regions, g.backward, outer.span)
-    back = lifting.version(inner, not g.backward)
     pointer = Var("kept", Kind.ADDRESS)
-    compute: list[Node] = [
-        run,
-        *(Local(c) for c in shadows.values()),
-        Op(TABLE["mov.add"], shadows[g.loss], Const(1 << w.frac), None, 0, outer.span),
-        Local(pointer),
-        Op(TABLE["mov.add"], pointer, Const(kept.region.address)),
-        Call(back, (*own, *shadows.values(), pointer), regions, False, outer.span),
-    ]
+    before: list[Node] = [*(Local(c) for c in shadows.values())]
+    before += [Local(pointer), Op(TABLE["mov.add"], pointer, Const(kept.region.address))]
+    seed = Op(TABLE["mov.add"], shadows[g.loss], Const(1 << w.frac), None, 0, outer.span)
+    loss = names[g.loss]
+    compute: list[Node]
+    computed = inner.body[0] if len(inner.body) == 1 else None
+    if isinstance(computed, Within) and not g.backward and not lifting.uses(computed.compute, loss):
+        # P = made; added; made⁻¹: made⁻¹ of the run, and lift(made) with shadows that are zero, are left out.
+        made, added = computed.compute, computed.body
+        zero = _zeros(lifting, inner, loss)
+        begin = lifting.block(made, zero)
+        zero.discard(_bar(lifting, loss))
+        way_back = lifting.undone(made, added, zero)
+        renamed = dict(zip(inner.params, own, strict=True)) | {kept.pointer: pointer}
+        renamed |= {_bar(lifting, names[x]): c for x, c in shadows.items()}
+        whole = (*begin, *added, seed._replace(d=_bar(lifting, loss)), *way_back)
+        places = dict(zip(inner.regions, regions, strict=True))
+        compute = [*before, *Renaming(renamed, places, fresh=True).block(whole)]
+    else:
+        back = lifting.version(inner, not g.backward, zero=_zeros(lifting, inner, loss))
+        run = Call(g.callee, own, regions, g.backward, outer.span)
+        compute = [run, *before, seed, Call(back, (*own, *shadows.values(), pointer), regions, False, outer.span)]
     body: list[Node] = []
     for source, target in g.wanted:
         if source.region is None:
@@ -197,6 +224,25 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
     if g.cells is not None and lifting.is_active(g.cells.region):
         body += _add_cells(g.cells, lifting, w)
     return (Within(tuple(compute), tuple(body), None, outer.span),)
+
+
+def _bar(lifting: Lifting, x: Var | Region) -> Var:
+    """The shadow of an active variable."""
+    assert isinstance(x, Var)
+    shadow = lifting.shadow(x)
+    assert shadow is not None
+    return shadow
+
+
+def _zeros(lifting: Lifting, inner: Procedure, loss: Var | Region) -> set[Storage]:
+    """The shadows that are zero before the way back: of all parameters but the loss, and of regions that have one name everywhere."""
+    if inner.recursive:
+        return set()
+    shadows = {lifting.shadow(x) for x in inner.params if x is not loss}
+    procedures, regions = lifting.module.procedures.values(), lifting.module.regions
+    passed = {r for p in procedures for r in p.regions}
+    passed |= {r for p in procedures for call in calls(p.body) for r in call.regions}
+    return {x for x in shadows if x is not None} | {r for r in regions if r.address is not None and r not in passed}
 
 
 def _add_word(target: Location, shadow: Location, x: Location, kind: Kind, w: Format) -> Block:

@@ -183,8 +183,20 @@ class Lifting:
             case ir.Check() | ir.External():
                 return [self._primal(node)]
 
+    def uses(self, block: ir.Block, x: Storage) -> bool:
+        """Whether statements read or write a variable."""
+        access = self._accesses.block(block)
+        return x in access.reads or x in access.writes
+
+    def undone(self, compute: ir.Block, body: ir.Block, zero: set[Storage]) -> list[ir.Node]:
+        """body⁻¹; compute⁻¹ with shadows."""
+        return self._after_compute(ir.Within(compute, ir.invert(body)), zero)
+
     def _within(self, node: ir.Within, zero: set[Storage]) -> list[ir.Node]:
-        out = [*self.block(node.compute, zero), *self.block(node.body, zero)]
+        return [*self.block(node.compute, zero), *self._after_compute(node, zero)]
+
+    def _after_compute(self, node: ir.Within, zero: set[Storage]) -> list[ir.Node]:
+        out = self.block(node.body, zero)
         clobbered = clobbered_between(node, self._accesses)
         for part in reversed(node.compute):
             exact = not clobbered.clobbers(self._accesses.of(part))
@@ -360,6 +372,8 @@ class Lifting:
     def _call(self, call: ir.Call, zero: set[Storage]) -> list[ir.Node]:
         callee = self.module.procedures[call.procedure]
         accesses = self._accesses.of(call)
+        if self._is_all_zero(call, callee, accesses.loads | accesses.stores, zero):
+            return [self._primal(call)]
         for region in accesses.loads | accesses.stores:
             _changed(region, zero)
         before: list[ir.Node] = []
@@ -394,8 +408,24 @@ class Lifting:
         label = self.version(callee, call.backward, roles)
         return [*before, ir.Call(label, args, (*call.regions, *regions), False, call.span), *after]
 
-    def version(self, p: ir.Procedure, backward: bool, roles: Roles | None = None) -> str:
-        """The lifted procedure, or its inverse lifted, by name. `roles`: the accumulators among its parameters and regions."""
+    def _is_all_zero(
+        self, call: ir.Call, callee: ir.Procedure, regions: Iterable[ir.Region | None], zero: Collection[Storage]
+    ) -> bool:
+        """Whether all shadows that the call may read are zero. Then they stay zero, because shadows change linearly."""
+        if self._roles:
+            return False
+        given = [x for x, param in zip(call.args, callee.params, strict=True) if self.shadow(param) is not None]
+        return all(self.shadow(x) is None or self.shadow(x) in zero for x in given) and not any(
+            self.is_active(region) and region not in zero for region in regions
+        )
+
+    def version(
+        self, p: ir.Procedure, backward: bool, roles: Roles | None = None, zero: Collection[Storage] = ()
+    ) -> str:
+        """The lifted procedure, or its inverse lifted, by name. `roles`: the accumulators among its parameters and regions.
+
+        `zero`: as in `lifted`, for a procedure that is called nowhere else.
+        """
         roles = roles or {}
         key = (p.name, backward, frozenset(roles.items()))
         if key in self._labels:
@@ -418,7 +448,7 @@ class Lifting:
         written.update(range(len(params) - len(own), len(params)))
         outer = self._roles, self._undoing
         self._roles, self._undoing = roles, 0
-        body = self.lifted(ir.invert(p.body) if backward else p.body)
+        body = self.lifted(ir.invert(p.body) if backward else p.body, zero)
         self._roles, self._undoing = outer
         self.procedures[label] = replace(
             p, name=label, params=params, regions=regions, body=body, written=frozenset(written)

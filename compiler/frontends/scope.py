@@ -13,8 +13,11 @@ class Scope:
         self.names: dict[str, Value] = {}
         #: names that were freed, and where: for messages
         self.freed: dict[str, Span] = {}
+        #: values that lost their names, and where: inner functions may use them
+        self.lost: list[tuple[Value, Span]] = []
 
     def free(self, name: str, where: Span) -> None:
         """Remove a name; a later use of it is refused with this place."""
-        self.names.pop(name, None)
+        if name in self.names:
+            self.lost.append((self.names.pop(name), where))
         self.freed[name] = where

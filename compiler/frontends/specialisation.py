@@ -7,12 +7,20 @@ passed by address.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
 
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import ZERO, Kind, Node, Op, Procedure, Region, Var
-from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
+from retrograd.compiler.language.shapes import (
+    ArrayShape,
+    ClosureShape,
+    ScalarShape,
+    Shape,
+    StackShape,
+    StaticShape,
+    StructShape,
+)
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -132,6 +140,9 @@ def parameters_of(names: Sequence[str], shapes: Sequence[Shape]) -> Parameters:
                 return StackValue(t, passed_by_address(name, t.size))
             case StructShape(t, fields):
                 return StructValue(t, {field: value(inner, f"{name}.{field}") for field, inner in fields})
+            case ClosureShape(_, captured, given):
+                assert isinstance(given, FunctionValue)
+                return replace(given, captured=tuple((n, value(inner, f"{name}.{n}")) for n, inner in captured))
             case StaticShape(_, given):
                 return given if isinstance(given, FunctionValue | StructValue) else Constant(given)
 

@@ -32,6 +32,7 @@ class E:
     | view | those of the address | the address and the number of words: an array passed to a call |
     | choose | condition, x, y | |
     | total | body | the index variables and their ranges: Σ body over all of them |
+    | extreme | body | min or max, the index variables, their ranges, memory for the extremes of the first k values |
     """
 
     __slots__ = ("_hash", "args", "kind", "op", "param")
@@ -61,12 +62,14 @@ class E:
 
 
 class InRange(NamedTuple):
-    """A condition on an index, 0 ≤ index < length, that is tested when the program runs."""
+    """A condition on an index, 0 ≤ index < length as unsigned words, that is tested when the program runs."""
 
     value: E
-    length: int
+    #: a number, or the variable that holds it
+    length: int | Var
     message: str
     span: Span | None
+    code: str = "RG0801"
 
 
 class Address(NamedTuple):
@@ -224,7 +227,10 @@ def walk(e: E) -> Iterator[E]:
         stack.extend(node.args)
         at = _address(node)
         if at is not None:
-            stack.extend(check.value for check in at.checks)
+            for check in at.checks:
+                stack.append(check.value)
+                if isinstance(check.length, Var):
+                    stack.append(read(check.length))
 
 
 def _address(e: E) -> Address | None:
@@ -253,7 +259,7 @@ def lazy(e: E) -> bool:
     """Whether computing it may trap or is expensive, so that it must not be computed where its value is not used."""
     return any(
         (node.op == "load" and node.param.checks)
-        or node.op in ("total", "choose", "power", "call")
+        or node.op in ("total", "extreme", "choose", "power", "call")
         or (node.op == "apply" and node.param not in ("slt", "sltu", "seq", "and", "or", "min", "max", "abs", "mul"))
         for node in walk(e)
     )

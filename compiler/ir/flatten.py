@@ -9,9 +9,10 @@ Cost: twice the number of temporaries, not twice to the power of their depth.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.expressions import Address, E, Invocation, variables
+from retrograd.compiler.ir.expressions import Address, E, InRange, Invocation, apply, choose, load, read, variables
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
@@ -34,7 +35,7 @@ class Temporaries:
         self.outer = outer
         self.compute: list[ir.Node] = []
         self._known: dict[E, ir.Operand] = {}
-        self._checked: set[tuple[E, int]] = set()
+        self._checked: set[tuple[E, int | ir.Var]] = set()
 
     def inner(self) -> Temporaries:
         """Temporaries for a block that is not executed exactly once, such as a branch."""
@@ -70,6 +71,8 @@ class Temporaries:
         found = self._find(e)
         if found is None and e.op == "call":
             found = self._results(e)
+        elif found is None and e.op == "extreme":
+            found = self._known[e] = self.operand(self._extreme(e))
         if found is None:
             t = self.fresh(_name(e), e.kind)
             self.into(self.compute, t, _set(e.kind), e, fresh=True)
@@ -85,7 +88,7 @@ class Temporaries:
     def address(self, at: Address) -> tuple[ir.Operand, int]:
         """(register, immediate) of a memory operand, its checks made."""
         for check in at.checks:
-            self._check(check.value, check.length, check.message, check.span)
+            self._check(check)
         offset = at.offset + (at.region.address or 0 if at.base is None else 0)
         parts = [(e, k) for e, k in at.terms]
         if at.base is not None:
@@ -123,16 +126,17 @@ class Temporaries:
             self._known[key] = found = t
         return found
 
-    def _check(self, index: E, length: int, message: str, span: Span | None) -> None:
-        key = (index, length)
+    def _check(self, check: InRange) -> None:
+        key = (check.value, check.length)
         scope: Temporaries | None = self
         while scope is not None:
             if key in scope._checked:
                 return
             scope = scope.outer
-        x = self.operand(index)
+        x = self.operand(check.value)
         self._checked.add(key)
-        self.compute.append(ir.Check(ir.Test("ltu", x, ir.Const(length)), "RG0801", message, span))
+        length = check.length if isinstance(check.length, ir.Var) else ir.Const(check.length)
+        self.compute.append(ir.Check(ir.Test("ltu", x, length), check.code, check.message, check.span))
 
     def test(self, e: E) -> ir.Test:
         """A condition as the test of a branch."""
@@ -262,6 +266,45 @@ class Temporaries:
             block = (ir.For(var, ir.ZERO, ir.Const(length), 1, block, False, True, self.span),)
         out.extend(block)
 
+    def _extreme(self, e: E) -> E:
+        """The smallest or largest value of the body, as a word in memory.
+
+            m[0] = ±∞;  for k: m[k + 1] = min(m[k], body(k))        the value is the last m
+
+        The words m[k] are computed before the statement and uncomputed after it, as any temporary is.
+        """
+        which, indices, shape, region = e.param
+        body = e.args[0]
+        self.hoist(body, frozenset(indices))
+        start = Address(region, None)
+        if region.address is None:
+            # Another activation of the function may be live, so the words lie on the stack.
+            base = self.fresh("at", ir.Kind.ADDRESS)
+            self.compute.append(self.op("mov", "add", base, ir.SP))
+            self.compute.append(self.op("mov", "add", ir.SP, ir.Const(region.size)))
+            start = Address(region, base)
+        place = start
+        for axis, var in enumerate(indices):
+            place = place.shifted(read(var), prod(shape[axis + 1 :]))
+        worst = self.w.sign - 1 if which == "min" else self.w.sign
+        self.compute.append(self.memory("st.add", ir.Const(worst), start))
+        within = self.inner()
+        before = load(place, e.kind)
+        first = (before, body) if which == "min" else (body, before)
+        # Of two equal values the later one is chosen, which receives the derivative.
+        chosen = choose(apply("slt", ir.Kind.BOOL, *first), before, body)
+        d = ir.Var(which, e.kind, self.span)
+        exchange = within.memory("exch", d, place.moved(1))
+        found: list[ir.Node] = []
+        within.into(found, d, "add", chosen, fresh=True)
+        block = within.wrap(
+            (ir.Local(d, False, self.span), exchange, *found, exchange, ir.Delocal(d, False, self.span))
+        )
+        for var, length in zip(reversed(indices), reversed(shape), strict=True):
+            block = (ir.For(var, ir.ZERO, ir.Const(length), 1, block, False, True, self.span),)
+        self.compute.extend(block)
+        return load(start.moved(prod(shape)), e.kind)
+
     def hoist(self, e: E, indices: frozenset[ir.Var]) -> None:
         """Compute the parts of e that do not depend on the indices, before a loop over these."""
         if self._hoist(e, indices):
@@ -271,7 +314,7 @@ class Temporaries:
         """Whether e is independent of the indices; if it is not, its independent parts are computed."""
         if e.op in ("const", "read"):
             return e.param not in indices
-        if e.op == "total":
+        if e.op in ("total", "extreme"):
             return variables(e).isdisjoint(indices)
         if e.op == "choose":
             # Only one side of a choice is computed; the condition always is.

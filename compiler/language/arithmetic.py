@@ -352,6 +352,8 @@ class Arithmetic:
                     return v[0]
                 # Not `ftoi`, which rounds to nearest.
                 return Scalar(apply("sar", INT, self.converted(x, FIXED), const(self.w.frac, INT)))
+            case "round":
+                return self._rounded(v[0])
             case "abs":
                 x = self.expression(v[0])
                 return Scalar(apply("fabs" if x.kind is FIXED else "abs", x.kind, x))
@@ -361,6 +363,19 @@ class Arithmetic:
                 kind = self.common(v[1:])
                 return Scalar(choose(self.truth(v[0]), self.expression(v[1], kind), self.expression(v[2], kind)))
         raise TypeError(name)
+
+    def _rounded(self, value: Value) -> Value:
+        """The nearest integer, of two the even one: ⌊x⌋ + [x − ⌊x⌋ > ½ − ulp · (⌊x⌋ mod 2)], in words of F fractional bits."""
+        x = self.expression(value)
+        if x.kind in (INT, BOOL):
+            return value
+        x = self.converted(x, FIXED)
+        if self.w.frac == 0:
+            return Scalar(apply("mov", INT, x))
+        below = apply("sar", INT, x, const(self.w.frac, INT))
+        rest = apply("and", INT, x, const((1 << self.w.frac) - 1, INT))
+        half = sub(const(1 << (self.w.frac - 1), INT), apply("and", INT, below, const(1, INT)), self.w)
+        return Scalar(add(below, apply("mov", INT, apply("slt", BOOL, half, rest)), self.w))
 
     def _extreme(self, name: str, v: Sequence[Value]) -> Value:
         kind = self.common(v)

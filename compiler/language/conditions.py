@@ -11,12 +11,14 @@ from retrograd.isa.diagnostics import Span
 class Condition(NamedTuple):
     """The text of a condition and its place. `sides`: of a comparison, the texts of the two operands of its test.
 
-    A side is None where the condition is no comparison, or where the operand is a literal.
+    A side is None where the condition is no comparison, or where the operand is a literal. `negated`: the test is the opposite of the
+    condition, as in `from p … until q`.
     """
 
     text: str
     span: Span
     sides: tuple[str | None, str | None] = (None, None)
+    negated: bool = False
 
     def values(self, a: Operand, b: Operand) -> str:
         """`: x is {a}, y is {b}` for the operands of the test, without constants."""

@@ -62,8 +62,10 @@ atan = _expression("atan", "atan2(x, 1).")
 select = _expression("select", "select(c, x, y): x if c else y; only the one chosen is computed.")
 top = _expression("top", "top(stack): the last word of a stack, which stays there.")
 floor = _expression("floor", "⌊x⌋ of a fixed, as an int.")
-sum = _expression("sum", "Σ of an array's elements.")
-mean = _expression("mean", "Σ of an array's elements over their number.")
+sum = _expression("sum", "Σ of an array's elements; axis=k sums along one axis.")
+mean = _expression("mean", "Σ of an array's elements over their number; axis=k along one axis.")
+min = _expression("min", "The smallest element of an array; axis=k along one axis.")
+max = _expression("max", "The largest element of an array; axis=k along one axis.")
 
 rot = _statement("rot", "rot(x, y, t): (x, y) turned by the angle t, exactly undone by irot.")
 irot = _statement("irot", "irot(x, y, t): (x, y) turned by −t; the inverse of rot, bit for bit.")
@@ -103,7 +105,7 @@ FOREIGN: dict[Callable[..., Any], Intrinsic] = {
 
 #: name of a function of Python or NumPy → an expression to write in its place
 ALTERNATIVES: dict[str, str] = {
-    "round": "rg.floor({x} + 0.5)", "rint": "rg.floor({x} + 0.5)", "ceil": "-rg.floor(-{x})",
+    "rint": "round({x})", "ceil": "-rg.floor(-{x})",
     "trunc": "rg.floor({x}) if {x} >= 0 else -rg.floor(-{x})",
     "arctan": "rg.atan({x})", "arctan2": "rg.atan2({x}, {y})", "arcsin": "rg.asin({x})", "arccos": "rg.acos({x})",
     **{name: f"rg.{name}({{x}})" for name in ("tanh", "sinh", "cosh", "asin", "acos", "exp2", "expm1", "log1p", "log2", "log10", "cbrt", "erf")},

@@ -40,7 +40,16 @@ class StaticShape:
     value: Any = field(compare=False)
 
 
-Shape = ScalarShape | ArrayShape | StackShape | StructShape | StaticShape
+@dataclass(frozen=True)
+class ClosureShape:
+    """An inner function with the variables around it that it uses. Functions count by identity."""
+
+    key: Any
+    captured: tuple[tuple[str, Shape], ...]
+    value: Any = field(compare=False)
+
+
+Shape = ScalarShape | ArrayShape | StackShape | StructShape | StaticShape | ClosureShape
 
 
 def leaf_shapes(shape: Shape) -> list[Shape]:
@@ -48,6 +57,8 @@ def leaf_shapes(shape: Shape) -> list[Shape]:
     match shape:
         case StructShape(_, fields):
             return [leaf for _, inner in fields for leaf in leaf_shapes(inner)]
+        case ClosureShape(_, captured):
+            return [leaf for _, inner in captured for leaf in leaf_shapes(inner)]
         case StaticShape():
             return []
     return [shape]

@@ -63,6 +63,15 @@ class ArrayView:
 
 
 @dataclass(frozen=True)
+class MeasuredArray:
+    """An array that the host reads, in row-major order. A length that is None is known when the program runs."""
+
+    element: ScalarType
+    lengths: tuple[int | None, ...]
+    address: Address
+
+
+@dataclass(frozen=True)
 class Lazy:
     """An array expression: `element(indices)` computes one element."""
 
@@ -89,11 +98,15 @@ class StackValue:
 
 @dataclass(frozen=True)
 class FunctionValue:
-    """A reversible function, or its inverse; with the object before the dot where it is a method."""
+    """A reversible function, or its inverse; with the object before the dot where it is a method.
+
+    `captured`: the variables of the function around it that an inner function uses, passed with each call.
+    """
 
     function: Any
     backward: bool = False
     receiver: Value | None = None
+    captured: tuple[tuple[str, Value], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,7 @@ class RoutineValue:
     name: str
 
 
-Value = Constant | Scalar | ArrayView | Lazy | StructValue | StackValue | FunctionValue | RoutineValue
+Value = Constant | Scalar | ArrayView | MeasuredArray | Lazy | StructValue | StackValue | FunctionValue | RoutineValue
 
 
 def variable(var: Var, why_not: str | None = None) -> Scalar:
@@ -155,7 +168,7 @@ def describe(value: Value) -> str:
             return f"{'an' if value.kind is Kind.INT else 'a'} {value.kind.value}"
         case ArrayView(element, shape):
             return f"an array of {element} of shape {shape}"
-        case Lazy(shape):
+        case Lazy(shape) | MeasuredArray(lengths=shape):
             return f"an array of shape {shape}"
         case StructValue(t):
             return f"a {t}"

@@ -63,10 +63,17 @@ class Microprogram:
     writes: tuple[str, ...]
 
     @property
+    def stages(self) -> dict[str, int]:
+        """Stage -> cycles, in their order. A memory word is written along with the first register."""
+        before = {"fetch": FETCH, "decode": DECODE, "read": READ}
+        if self.memory:
+            before |= {"address": ADDRESS, "access": ACCESS}
+        return {**before, "execute": self.execute, "write": max(1, len(self.writes))}
+
+    @property
     def cycles(self) -> int:
-        """From the fetch to the last write. A memory word is written along with the first register."""
-        before = FETCH + DECODE + READ + (ADDRESS + ACCESS if self.memory else 0)
-        return before + self.execute + max(1, len(self.writes))
+        """From the fetch to the last write."""
+        return sum(self.stages.values())
 
 
 def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule) -> Microprogram:

@@ -17,7 +17,13 @@ def cycles(opcode: Opcode, w: Format, lifted: bool, same: bool) -> int:
 
     The inverse takes as many. Neither operands nor checks of overflow change the number.
     """
-    return microprograms(opcode.entry, w, lifted, same and lifted)[opcode.name].cycles
+    return sum(stages(opcode, w, lifted, same).values())
+
+
+@cache
+def stages(opcode: Opcode, w: Format, lifted: bool, same: bool) -> dict[str, int]:
+    """Stage -> cycles of the opcode, in the order of the stages; see `cycles`."""
+    return microprograms(opcode.entry, w, lifted, same and lifted)[opcode.name].stages
 
 
 class Execution(NamedTuple):
@@ -34,6 +40,10 @@ class Execution(NamedTuple):
     def cycles(self, w: Format) -> int:
         """Cycles of the instruction."""
         return cycles(self.opcode, w, self.lifted, self.same)
+
+    def stages(self, w: Format) -> dict[str, int]:
+        """Stage -> cycles of the instruction."""
+        return stages(self.opcode, w, self.lifted, self.same)
 
 
 def total_cycles(counts: Mapping[Execution, int], w: Format) -> int:

@@ -31,7 +31,9 @@ from retrograd.compiler.language.intrinsics import forget as forget
 from retrograd.compiler.language.intrinsics import free as free
 from retrograd.compiler.language.intrinsics import irot as irot
 from retrograd.compiler.language.intrinsics import log as log
+from retrograd.compiler.language.intrinsics import max as max
 from retrograd.compiler.language.intrinsics import mean as mean
+from retrograd.compiler.language.intrinsics import min as min
 from retrograd.compiler.language.intrinsics import neg as neg
 from retrograd.compiler.language.intrinsics import pop as pop
 from retrograd.compiler.language.intrinsics import push as push
@@ -117,3 +119,4 @@ from retrograd.values.numbers import lognum as lognum
 from retrograd.version import __version__ as __version__
 
 __all__: list[str]
+from retrograd.explorer.explorations import explore as explore

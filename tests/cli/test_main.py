@@ -18,7 +18,7 @@ import pytest
 from retrograd import __version__
 from retrograd.cli.commands import hdl
 from retrograd.cli.main import COMMANDS as SUMMARIES
-from retrograd.cli.main import parser
+from retrograd.cli.main import FOLDERS, parser
 from retrograd.cli.options import _RUN
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -180,10 +180,11 @@ def test_import_retrograd_is_lean() -> None:
 def test_a_command_is_a_module_and_a_line(package: str) -> None:
     """The modules of the folder are the commands that its parser lists, in whose order `--help` shows them."""
     listed = SUMMARIES if package == "retrograd.cli.commands" else hdl.COMMANDS
+    folders = FOLDERS if package == "retrograd.cli.commands" else {}
     modules = {info.name for info in pkgutil.iter_modules(importlib.import_module(package).__path__)}
-    assert modules - {"hardware"} == set(listed)
+    assert modules - {"hardware", *folders.values()} == set(listed) - set(folders)
     for name, summary in listed.items():
-        module = importlib.import_module(f"{package}.{name}")
+        module = importlib.import_module(".".join([package, *([folders[name]] if name in folders else []), name]))
         assert callable(module.arguments), name
         assert callable(module.execute), name
         assert summary[0].islower(), name

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from retrograd.assembler.assemble import assemble
+from retrograd.examples.bessel import GUARD, bessel
+from retrograd.examples.fibonacci_search import search
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.choice import machine_for
@@ -15,6 +19,10 @@ from retrograd.simulator.machine import Machine, MachineState, Trap
 from retrograd.debugger import Place, Session
 from retrograd.debugger.places import written_registers
 from retrograd.debugger.saved_state import load_state, save_state
+from retrograd.debugger.variables import variables
+from retrograd.differentiation import grad
+from retrograd.functions.execution import load
+from retrograd.values.binding import bind
 from tests.programs.generator import Case, generate
 
 #: r2 = Σ i² for i ≤ r1; M[0] counts the passes, M[1] stays
@@ -82,6 +90,39 @@ def loaded(case: Case, engine: str) -> Machine:
         machine.registers[number] = word
     machine.load(0, case.memory)
     return machine
+
+
+def test_the_way_back_of_a_gradient() -> None:
+    """Random motions on the way back, with cotangents, end at the states of the reference machine."""
+    from tests.debugger.test_recording import words_of
+
+    def opened(engine: str) -> Machine:
+        requested = grad(bessel, loss="out", scale=14).requested
+        run = replace(requested.run, engine=engine)
+        values = run.values((0.0, 2.5), {})
+        way_back = requested.way_back(run, values)
+        machine = run.machine(way_back.compiled, values)
+        machine.run()
+        way_back.begin(machine)
+        return machine
+
+    machine, states = opened("reference"), []
+    while True:
+        states.append((machine.pc, words_of(machine), machine.dropped_bits))
+        if not machine.step():
+            break
+    assert states[-1][2] > 0
+    for engine in ("reference", "native"):
+        session, rng = Session(opened(engine)), random.Random(7)
+        for _ in range(60):
+            n = rng.randrange(len(states))
+            session.to(n)
+            now = session.machine
+            assert (now.pc, words_of(now)) == states[n][:2], (engine, n)
+            assert session.counts().dropped_bits == states[n][2]
+            assert session.counts().retired == n
+            for variable in session.variables():
+                assert variable.cotangent is not None
 
 
 def check_motions(machine: Machine, expected: list[MachineState], seed: int) -> None:
@@ -290,3 +331,57 @@ def test_a_saved_state_is_read_back_and_checked(tmp_path: Path) -> None:
     save_state(path, session.machine, 0)
     with pytest.raises(InputError, match="another program"):
         load_state(path, Machine(assemble(CALLS)))
+
+
+def test_variables_of_the_source_by_name_in_recursive_calls() -> None:
+    """search(n) at the call of fib: the variables of the caller there, those of each activation inside."""
+    compiled = search.compiled(0, 3)
+    session = Session(load(compiled, [0, 3], engine="reference"))
+    session.break_at("fib", "n == 2")
+    assert session.resume().reason == "breakpoint"
+    assert {v.name: v.value for v in session.variables()} == {"n": 2, "out": 0}
+    assert session.evaluate("n + out") == 2
+    here = session.position
+    assert session.resume().reason == "breakpoint"
+    assert session.resume(back=True).step == here
+    session.run_until("value > 0")
+    assert {v.name for v in session.variables()} == {"n", "value", "bound"}
+    assert session.place("value") == next(v.place for v in session.variables() if v.name == "value")
+    with pytest.raises(InputError, match="no place"):
+        session.evaluate("nothing")
+
+
+def test_values_of_variables_are_numbers_of_their_kind() -> None:
+    values = bind(bessel, (0.0, 1.5, 2), {})
+    session = Session(load(bessel.compiled(*values), values, engine="reference"))
+    session.run_until("term > 0.25")
+    found = {v.name: v for v in session.variables()}
+    assert found["term"].kind == "fixed"
+    assert found["term"].value == GUARD * Fraction(3, 4) ** 2 / 2
+    session.run_until("k > 1")
+    assert session.evaluate("k") == 2
+
+
+def test_a_variable_that_is_not_live_makes_a_condition_false_and_an_expression_wrong() -> None:
+    session = Session(load(search.compiled(0, 3), [0, 3], engine="reference"))
+    assert session.evaluate("bound") == 3  # the word of the argument in memory
+    with pytest.raises(InputError, match="not live"):
+        session.evaluate("out")
+    session.break_at("fib", "value == 0")
+    assert session.resume().reason == "end"
+
+
+def test_locations_of_the_inverse_program() -> None:
+    """Run forward, the inverse program passes the points of the program run backward."""
+    program = search.compiled(0, 3).program
+    forward, backward = machine_for(~program, "reference"), machine_for(program, "reference", backward=True)
+    for machine in (forward, backward):
+        machine.load(0, [4, 3])
+    seen = 0
+    while True:
+        assert variables(forward) == variables(backward)
+        seen += len(variables(forward))
+        if not forward.step():
+            break
+        backward.step()
+    assert seen > 100

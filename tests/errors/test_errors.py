@@ -328,7 +328,8 @@ def function_nested_too_deep() -> None:
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         head = "from retrograd import fixed, reversible\n\n\n@reversible\ndef f(y: fixed, x: fixed):\n"
         Path("deep.py").write_text(f"{head}    y += {' + '.join(['x'] * 1500)}\n")
-        runpy.run_path("deep.py")["f"](0.0, 1.0)
+        with patch("retrograd.compiler.deep_recursion._FRAMES", 1000):
+            runpy.run_path("deep.py")["f"](0.0, 1.0)
 
 
 GPU = Device(0, "NVIDIA A100", (8, 0), 108, 1_410_000, 2048)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from retrograd.isa.diagnostics import InputError
+from retrograd.simulator.energy.context import gates_for
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.loading import technology
 from retrograd.simulator.energy.pricing import NotModelled
@@ -18,7 +19,6 @@ from retrograd.simulator.energy.units import BOLTZMANN
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.pricing.context import gates_for
 from retrograd.pricing.report import EnergyReport, program_text, total_text
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import type_of
-from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.inference import Inference, Key
 from retrograd.compiler.frontends.functional.program import Program
 from retrograd.compiler.frontends.functional.reader import Reader
 from retrograd.compiler.frontends.functional.types import (
@@ -34,7 +34,7 @@ from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, StaticSh
 from retrograd.compiler.language.values import ArrayView, FunctionValue, Scalar
 from retrograd.compiler.language.values import Value as Argument
 from retrograd.isa.diagnostics import CompileError
-from retrograd.isa.words import Q32_32
+from retrograd.isa.words import Q32_32, Format
 
 #: kind of a result -> annotation of its parameter, and the value with which it begins
 _ANNOTATIONS: dict[Kind, type] = {Kind.FIXED: float, Kind.INT: int, Kind.BOOL: bool}
@@ -101,6 +101,18 @@ class FunctionalSource(SourceFunction):
             Parameter(name, _ANNOTATIONS[w.kind], _ZEROS[w.kind]) for name, w in zip(names, words, strict=True)
         )
 
+    def inferred(self, shapes: Sequence[Any], w: Format) -> tuple[Inference, Key]:
+        """(the types of all functions of a program for arguments of these shapes, its entry). Raises CompileError."""
+        captures = Captures()
+        inference = Inference(w, lambda f: _defined(f, captures))
+        args = tuple(_type(shape, inference, self) for shape in shapes[: len(self.given)])
+        key = inference.definition(self), (), args
+        inference.solve(key)
+        # Calls of the last round only: earlier rounds have versions for types that grew.
+        inference.calls.clear()
+        inference.solve(key)
+        return inference, key
+
     def own_lowering(
         self, made: Specialisation, module: ModuleBuilder, captures: Captures, shared: Declare
     ) -> Procedure:
@@ -150,12 +162,23 @@ def _words(t: Type) -> list[Word] | None:
 
 def _value(shape: Any, given: Argument, inference: Inference, function: FunctionalSource) -> Value:
     """An argument as a value of the functional language. Raises CompileError RG0703."""
-    match shape, given:
-        case ScalarShape(kind), Scalar(e) if kind in _ZEROS:
-            return Value(Word(kind), (e,))
-        case ArrayShape(element, lengths, strides), ArrayView(address=Address() as address):
-            return Value(Array(element, lengths, strides), (), (address,))
-        case StaticShape(), FunctionValue(f, False, None) if isinstance(f, FunctionalSource):
-            return Value(Function((Closure(inference.definition(f)),)))
+    t = _type(shape, inference, function)
+    match given:
+        case Scalar(e):
+            return Value(t, (e,))
+        case ArrayView(address=Address() as address):
+            return Value(t, (), (address,))
+    return Value(t)
+
+
+def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
+    """The type of an argument of a shape. Raises CompileError RG0703."""
+    match shape:
+        case ScalarShape(kind) if kind in _ZEROS:
+            return Word(kind)
+        case ArrayShape(element, lengths, strides):
+            return Array(element, lengths, strides)
+        case StaticShape(_, FunctionValue(f, False, None)) if isinstance(f, FunctionalSource):
+            return Function((Closure(inference.definition(f)),))
     hint = "Functional functions take numbers, arrays, and functional functions."
     fail("RG0703", f"`{function.__name__}` is given another kind of argument", function.source, function.tree, hint)

@@ -24,7 +24,7 @@ from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.names import Names
 from retrograd.compiler.frontends.python.expressions.operators import Operators
-from retrograd.compiler.frontends.python.source import InnerFunction, SourceFunction
+from retrograd.compiler.frontends.python.source import InnerFunction, SourceFunction, free_names
 from retrograd.compiler.frontends.python.statements.allocation import Allocation
 from retrograd.compiler.frontends.python.statements.assignments import Assignments, changed_names
 from retrograd.compiler.frontends.python.statements.bijections import Bijections
@@ -40,8 +40,10 @@ from retrograd.compiler.frontends.python.statements.refusals import refuse_state
 from retrograd.compiler.frontends.python.statements.routines import Routines
 from retrograd.compiler.frontends.python.statements.updates import Updates
 from retrograd.compiler.frontends.scope import Scope
+from retrograd.compiler.frontends.specialisation import parameters_of
 from retrograd.compiler.ir.statements import Block
-from retrograd.compiler.language.values import Constant, FunctionValue
+from retrograd.compiler.language.shapes import Shape
+from retrograd.compiler.language.values import Constant, FunctionValue, RoutineValue, Value
 
 
 class FunctionLowering:
@@ -63,7 +65,8 @@ class FunctionLowering:
 
         self.expressions = expressions = ExpressionLowering(captures, builder, owned, errors)
         arguments = Arguments(errors, expressions)
-        values = FunctionValues(errors, arguments, builder, specialise)
+        self._specialise = specialise
+        values = FunctionValues(errors, arguments, builder, specialise, self._value_of_lambda)
         indexing = Indexing(errors, expressions, builder)
         names, operators = Names(errors, expressions, scope, function), Operators(errors, expressions)
         expressions.lowerings = {
@@ -78,7 +81,8 @@ class FunctionLowering:
             ast.Tuple: operators.sequence,
             ast.List: operators.sequence,
             ast.Subscript: indexing.lower,
-            ast.Call: CallValues(errors, expressions, builder, values, indexing).lower,
+            ast.Lambda: self._closure,
+            ast.Call: CallValues(errors, expressions, builder, values, indexing, function.__name__, recursive).lower,
         }
 
         blocks = Blocks(errors, builder, scope, owned)
@@ -95,7 +99,9 @@ class FunctionLowering:
         host_blocks = HostBlocks(errors, function, builder, scope)
         routines = Routines(errors, expressions, builder, scope, owned, blocks, host_blocks, self.lower)
         calls = Calls(errors, arguments, builder, locations, blocks, specialise)
-        standalone = ExpressionStatements(errors, expressions, scope, calls, bijections, assignments, routines)
+        standalone = ExpressionStatements(
+            errors, expressions, scope, indexing, calls, bijections, assignments, routines
+        )
         self.statements: dict[type[ast.stmt], Callable[[Any], None]] = {
             ast.Pass: lambda _: None,
             ast.Expr: standalone.lower,
@@ -109,6 +115,7 @@ class FunctionLowering:
             ast.For: loops.lower,
             ast.With: routines.lower_with,
             ast.FunctionDef: self._inner_function,
+            ast.Nonlocal: self._nonlocal,
         }
         self._blocks = blocks
 
@@ -116,11 +123,14 @@ class FunctionLowering:
         """The IR of the whole function. The object cannot be used again."""
         with self._blocks.block() as inner:
             self.lower(self.function.tree.body)
-        # These close circles of references: without them all parts are freed at once, and not by the garbage collector.
+        self._close()
+        return tuple(inner)
+
+    def _close(self) -> None:
+        """Cut the circles of references: without them all parts are freed at once, and not by the garbage collector."""
         self.statements.clear()
         self.expressions.lowerings.clear()
         self.builder.on_write = None
-        return tuple(inner)
 
     def lower(self, statements: Sequence[ast.stmt]) -> None:
         """Emit the IR of statements in a row."""
@@ -132,15 +142,45 @@ class FunctionLowering:
             lower(node)
 
     def _inner_function(self, node: ast.FunctionDef) -> None:
-        names = self.scope.names
-        if node.name in names:
+        if node.name in self.scope.names:
             self.errors.fail("RG0706", f"`{node.name}` is a variable already", node)
+        self.scope.names[node.name] = self._closure(node)
+
+    def _closure(self, node: ast.FunctionDef | ast.Lambda) -> FunctionValue:
+        """An inner function: constants around it are part of it, variables around it are passed with each call."""
+        used = free_names(node)
         constants: dict[str, Any] = {}
-        for name, value in names.items():
+        captured: dict[str, Value] = {}
+        for name, value in self.scope.names.items():
             if isinstance(value, Constant):
                 constants[name] = value.value
-            elif isinstance(value, FunctionValue):
+            elif isinstance(value, FunctionValue) and value == FunctionValue(value.function):
                 constants[name] = value.function
-        inner = InnerFunction(node, self.function, constants, self.expressions.static)
-        constants[node.name] = inner
-        names[node.name] = FunctionValue(inner)
+            elif name in used and not isinstance(value, RoutineValue):
+                captured[name] = value
+        static = self.expressions.static
+        if isinstance(node, ast.Lambda):
+            inner = InnerFunction.from_lambda(node, self.function, constants, tuple(captured), static)
+        else:
+            inner = InnerFunction(node, self.function, constants, tuple(captured), static)
+            if not captured:
+                constants[node.name] = inner
+        inner.around = frozenset(self.scope.names)
+        return FunctionValue(inner, captured=tuple(captured.items()))
+
+    def _value_of_lambda(self, f: InnerFunction, shapes: Sequence[Shape]) -> Value:
+        """The value of a lambda's expression for arguments and variables of these shapes; no statement is emitted."""
+        builder = self.builder
+        inner = FunctionLowering(f, builder.module, self.expressions.captures, self._specialise, False)
+        names = [*(p.name for p in f.parameters[1:]), *f.captured]
+        inner.scope.names.update(parameters_of(names, shapes).names)
+        assert f.lambda_body is not None
+        found = inner.expressions.value(f.lambda_body)
+        inner._close()
+        return found
+
+    def _nonlocal(self, node: ast.Nonlocal) -> None:
+        """`nonlocal x` in an inner function, which may then change x."""
+        for name in node.names:
+            if name not in self.function.captured:
+                self.errors.fail("RG0702", f"no variable `{name}` is at hand where this function is defined", node)

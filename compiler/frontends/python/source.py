@@ -12,6 +12,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -110,8 +111,17 @@ class SourceFunction:
         #: the function that it is the gradient of, in place of a body
         self.gradient_of: GradientOf | None = None
 
+    #: the hint of a trap by the conditions of a loop
+    loop_hint: str | None = (
+        "The second condition of a `while` is false before the loop and true after every pass; where there may be no pass at all, "
+        "it must tell the two apart, as a counter of the passes does."
+    )
     #: lowers the function in place of its statements, where its body is of another language
     own_lowering: Callable[..., Any] | None = None
+    #: variables of the function around it that an inner function uses
+    captured: tuple[str, ...] = ()
+    #: the expression of a lambda, which is the value of its calls
+    lambda_body: ast.expr | None = None
     #: position of the first parameter that holds a result, which is the loss unless another is named
     first_result = 0
 
@@ -266,20 +276,26 @@ class SourceFunction:
 
 
 class InnerFunction(SourceFunction):
-    """A `def` inside a reversible function: its names are constants of the function around it, or names of that function."""
+    """A `def` or `lambda` inside a reversible function: its names are its own, or names of the function around it."""
+
+    _variants: dict[type[ast.operator], InnerFunction]
+    #: the variables of the function around it, which it changes only if it declares them `nonlocal`
+    around: frozenset[str] = frozenset()
 
     def __init__(
         self,
         tree: ast.FunctionDef,
         outer: SourceFunction,
         constants: dict[str, Any],
+        captured: tuple[str, ...],
         static: Callable[[ast.expr, str], Any],
     ) -> None:
-        """`static`: the value of an expression in the function around, which must be known."""
+        """`captured`: the variables around that it uses. `static`: the value of an expression there, which must be known."""
         self.__name__ = tree.name
         self.__qualname__ = f"{outer.__qualname__}.{tree.name}"
         self.__doc__ = ast.get_docstring(tree)
         self._tree, self._outer, self._constants = tree, outer, constants
+        self.captured = captured
         self._around: dict[str, Any] = {}
         self.read_from = None
         self.owner = None
@@ -293,6 +309,50 @@ class InnerFunction(SourceFunction):
     @property
     def source(self) -> Source:
         return self._outer.source
+
+    @classmethod
+    def from_lambda(
+        cls,
+        node: ast.Lambda,
+        outer: SourceFunction,
+        constants: dict[str, Any],
+        captured: tuple[str, ...],
+        static: Callable[[ast.expr, str], Any],
+    ) -> InnerFunction:
+        """`lambda x: e` as `def f(result, x): result += e`."""
+        if node.args.vararg or node.args.kwarg:
+            fail("RG0701", "a lambda has plain parameters", outer.source, node)
+        taken = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)} | free_names(node)
+        result = "result"
+        while result in taken:
+            result += "_"
+        tree = ast.FunctionDef("lambda", node.args, [], [], lineno=node.lineno, col_offset=node.col_offset)
+        tree.args = ast.arguments(
+            [], [ast.arg(result), *node.args.posonlyargs, *node.args.args], None, node.args.kwonlyargs,
+            node.args.kw_defaults, None, node.args.defaults,
+        )  # fmt: skip
+        target = ast.Name(result, ast.Store())
+        tree.body = [ast.AugAssign(target, ast.Add(), node.body)]
+        for made in (tree, tree.args.args[0], tree.body[0], target):
+            ast.copy_location(made, node)
+        found = cls(tree, outer, constants, captured, static)
+        found.lambda_body, found._variants = node.body, {}
+        return found
+
+    def with_update(self, operator: ast.operator) -> InnerFunction:
+        """A lambda whose result is made by another update: `*=` of lognums, `^=` of bools."""
+        kind = type(operator)
+        if kind is ast.Add:
+            return self
+        if kind not in self._variants:
+            made = copy(self)
+            update = copy(self._tree.body[0])
+            assert isinstance(update, ast.AugAssign)
+            update.op = operator
+            made._tree = copy(self._tree)
+            made._tree.body = [update]
+            self._variants[kind] = made
+        return self._variants[kind]
 
     def _read_parameters(self, static: Callable[[ast.expr, str], Any]) -> tuple[Parameter, ...]:
         a = self._tree.args
@@ -330,6 +390,32 @@ class InnerFunction(SourceFunction):
 
     def names(self) -> list[str]:
         return [*self._constants, *self._outer.names()]
+
+
+def free_names(tree: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """The names that an inner function uses and does not bind itself, as in Python; `nonlocal` names are among them."""
+    used: set[str] = set()
+    bound = {a.arg for a in ast.walk(tree.args) if isinstance(a, ast.arg)}
+    outer: set[str] = set()
+    pending: list[ast.AST] = list(tree.body) if isinstance(tree, ast.FunctionDef) else [tree.body]
+    while pending:
+        node = pending.pop()
+        match node:
+            case ast.FunctionDef(name=name):
+                bound.add(name)
+                used |= free_names(node)
+                pending += [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
+            case ast.Lambda():
+                used |= free_names(node)
+            case ast.Nonlocal(names=names):
+                outer.update(names)
+            case ast.Name(id=name, ctx=ast.Load()):
+                used.add(name)
+            case ast.Name(id=name):
+                bound.add(name)
+            case _:
+                pending += ast.iter_child_nodes(node)
+    return used - bound | outer
 
 
 def evaluated_in(annotation: Any, cls: type) -> Any:

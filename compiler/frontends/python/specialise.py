@@ -25,6 +25,7 @@ from retrograd.compiler.frontends.specialisation import (
 from retrograd.compiler.ir.effects import only_adds
 from retrograd.compiler.ir.statements import Procedure
 from retrograd.compiler.language.shapes import Shape
+from retrograd.compiler.language.values import FunctionValue
 
 #: specialisations that one program may have
 _MOST = 2000
@@ -95,10 +96,14 @@ class Specialiser:
         known, before = set(self._known), module.checkpoint()
         while True:
             made.called_itself, in_place = False, module.calls_in_place
-            parameters = parameters_of([p.name for p in function.parameters], made.shapes)
+            names = [*(p.name for p in function.parameters), *function.captured]
+            parameters = parameters_of(names, made.shapes)
             module.procedures[made.name] = parameters.declaration(made.name, made.written, True, adds=made.adds)
             lowering = FunctionLowering(function, module, self.captures, self.specialise, made.recursive)
             lowering.scope.names.update(parameters.names)
+            if function.captured and function.__name__ not in parameters.names:
+                around = tuple((name, parameters.names[name]) for name in function.captured)
+                lowering.scope.names[function.__name__] = FunctionValue(function, captured=around)
             body = lowering.body()
             places = [
                 var if region is None else region

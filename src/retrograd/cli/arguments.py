@@ -138,3 +138,8 @@ def shown(value: Any) -> str:
 
         return np.array2string(value, precision=10, separator=", ", threshold=200)
     return repr(value)
+
+
+def argument_named(text: str) -> int | str:
+    """An argument of a function, by name or by position."""
+    return int(text) if text.removeprefix("-").isdecimal() and len(text) < 10 else text

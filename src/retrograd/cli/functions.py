@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 #: functions listed in the error for a file without a function
 _LISTED = 20
+_JANUS = re.compile(r"(?P<file>.+\.ja)(?::(?P<name>~?[A-Za-z_][\w']*)?)?")
 _PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>~?[A-Za-z_][\w.]*)")
 
 
 def is_function(text: str) -> bool:
-    """Whether an argument is written FILE.py:FUNCTION, or FILE.py without a function."""
-    return _PLACE.fullmatch(text) is not None or _file_alone(text) is not None
+    """Whether an argument is written FILE.py:FUNCTION, FILE.py without a function, FILE.ja or FILE.ja:PROCEDURE."""
+    return _JANUS.fullmatch(text) is not None or _PLACE.fullmatch(text) is not None or _file_alone(text) is not None
 
 
 def _file_alone(text: str) -> Path | None:
@@ -62,12 +63,18 @@ def _no_function(path: Path) -> InputError:
 
 
 def load_function(text: str) -> Reversible | Inverse:
-    """The function FILE.py:FUNCTION, or the inverse FILE.py:~FUNCTION.
+    """The function FILE.py:FUNCTION, or the inverse FILE.py:~FUNCTION; the procedure FILE.ja:PROCEDURE, or `main` of FILE.ja.
 
     Raises InputError RG0501, RG0508, RG0509.
     """
     from retrograd.functions.reversible import Inverse, Reversible
 
+    janus = _JANUS.fullmatch(text)
+    if janus is not None:
+        from retrograd.functions.janus import load_janus
+
+        procedure = load_janus(janus["file"], (janus["name"] or "main").lstrip("~"))
+        return ~procedure if (janus["name"] or "").startswith("~") else procedure
     found = _PLACE.fullmatch(text)
     alone = _file_alone(text)
     if found is None and alone is not None:

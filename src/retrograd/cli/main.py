@@ -14,12 +14,15 @@ from retrograd.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK
 from retrograd.cli.options import Parser, add_commands
 from retrograd.cli.streams import discard, standard_streams
 
-#: command -> summary; the command is the module of that name in `cli/commands/`
+#: command -> summary; the command is the module of that name in `cli/commands/`, or in its folder there
 COMMANDS = {
     "demo": "encrypt a message by running forward, decrypt it by running backward",
     "run": "run a program or a reversible function, forward or backward, to its end or its first trap",
     "test": "run the expressions of VLAD files, forward and back, and compare their values with `===>`",
     "debug": "step and run a program in both directions, and find the instruction that gave a value",
+    "explore": "write a page that shows a run step by step, forward and back",
+    "trace": "record a run for GTKWave, Konata, Perfetto or as JSON",
+    "graph": "draw a program's control flow, and the code that undoes other code, as SVG",
     "energy": "count what a run does, and price it by a technology model",
     "sweep": "price functions at many points: models, temperatures, clocks, formats, arguments",
     "compile": "compile a reversible function to an image, assembly text, IR, LLVM IR, PTX or PISA",
@@ -34,6 +37,8 @@ COMMANDS = {
     "explain": "explain an error code",
 }
 
+FOLDERS = {"debug": "debugging", "explore": "debugging", "trace": "debugging", "graph": "debugging"}
+
 
 @cache
 def parser() -> Parser:
@@ -43,7 +48,7 @@ def parser() -> Parser:
         description="Programs that run backward, exactly: assemble, run and inspect reversible programs.",
     )
     top.add_argument("--version", action="version", version=f"retrograd {__version__}")
-    add_commands(top, "retrograd.cli.commands", COMMANDS)
+    add_commands(top, "retrograd.cli.commands", COMMANDS, folders=FOLDERS)
     return top
 
 

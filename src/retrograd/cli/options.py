@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -120,6 +121,10 @@ class Parser(argparse.ArgumentParser):
         """-I DIR."""
         self.add_argument("-I", "--include", metavar="DIR", **_REPEATED, help="folder that .include may read")
 
+    def loss_option(self, text: str) -> None:
+        """--loss NAME, without a default."""
+        self.add_argument("--loss", metavar="NAME", help=text)
+
     def function_arguments(
         self, text: str = "of a function: literals such as 1.5 or [1.0, 2.0], NAME=VALUE, @FILE.npy"
     ) -> None:
@@ -156,14 +161,27 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--json", action="store_true", help=f"print JSON (schema {', '.join(schemas)})")
 
 
-def add_commands(p: Parser, package: str, listed: Mapping[str, str], destination: str = "execute") -> None:
-    """Give a parser its commands, name -> summary. `options.<destination>` becomes the `execute` of the one that is named."""
+def add_commands(
+    p: Parser,
+    package: str,
+    listed: Mapping[str, str],
+    destination: str = "execute",
+    folders: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Give a parser its commands, name -> summary. `options.<destination>` becomes the `execute` of the one that is named.
+
+    `folders`: name -> folder of the package that has the command's module.
+    """
     commands = p.add_subparsers(metavar="COMMAND", required=True, dest=f"{destination}_name")
     for name, summary in listed.items():
+        module = ".".join([package, *([folders[name]] if name in folders else []), name])
         commands.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", module=f"{package}.{name}",
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            module=module,
             destination=destination,
-        )  # fmt: skip
+        )
 
 
 # ---------------------------------------------------------------------- values of options

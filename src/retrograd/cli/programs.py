@@ -5,14 +5,64 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.files import Region, constant, read_program, read_words
+from retrograd.cli.functions import function_and_direction, is_function
 from retrograd.cli.options import fail, integer, refuse_options_of_functions
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import MEMORY_LIMIT, Machine
+
+if TYPE_CHECKING:
+    from retrograd.compiler.compiled import Compiled
+    from retrograd.differentiation.gradients import GradientFunction
+
+
+def opened(options: argparse.Namespace) -> tuple[Machine, Compiled | None]:
+    """(the machine at the beginning of a program or of FILE.py:FUNCTION with its arguments, the compiled function)."""
+    if not is_function(options.program):
+        return prepared(options)[0], None
+    from retrograd.cli.arguments import parse_arguments
+    from retrograd.functions.execution import load
+    from retrograd.values.binding import bind
+
+    function, backward = function_and_direction(options)
+    args, keywords = parse_arguments(options.args, function)
+    given = bind(function, args, keywords)
+    compiled = function.compiled_for(function.types_of(given), function.format_for())
+    overflow = not options.no_overflow
+    return load(compiled, given, backward=backward, overflow=overflow, engine=options.engine), compiled
+
+
+def gradient_of(options: argparse.Namespace) -> tuple[GradientFunction, list[Any], dict[str, Any]]:
+    """(the gradient of the argument --loss of FILE.py:FUNCTION, its arguments). Raises InputError RG0512 for programs."""
+    if not is_function(options.program):
+        raise fail("RG0512", "--loss is for functions: a program has no arguments")
+    from retrograd.cli.arguments import argument_named, parse_arguments
+    from retrograd.differentiation import grad
+
+    function, backward = function_and_direction(options)
+    args, keywords = parse_arguments(options.args, function)
+    f = grad(~function if backward else function, None, argument_named(options.loss), format=function.format_for())
+    return f, args, keywords
+
+
+def opened_way_back(options: argparse.Namespace) -> Machine:
+    """The machine of a gradient at the beginning of its way back. Raises InputError, ProgramTrap."""
+    from retrograd.functions.execution import execute
+
+    f, args, keywords = gradient_of(options)
+    run = replace(f.requested.run, engine=options.engine)
+    values = run.values(tuple(args), keywords)
+    way_back = f.requested.way_back(run, values)
+    machine = run.machine(way_back.compiled, values)
+    execute(way_back.compiled, machine)
+    way_back.begin(machine)
+    return machine
 
 
 def prepared(options: argparse.Namespace) -> tuple[Machine, int]:

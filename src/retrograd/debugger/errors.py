@@ -7,7 +7,7 @@ from retrograd.isa.diagnostics import register
 register(
     ("RG1301", "bad expression of the debugger", "An expression has registers, labels, `M[…]`, numbers, comparisons, arithmetic, and, or, not.",
      "For example: `r3 > 10 and total == 5`."),
-    ("RG1302", "no such place", "A place is a register, the name of one, a data label, or `M[ADDRESS]`.",
+    ("RG1302", "no such place", "A place is a variable of the source where it is live, a register, the name of one, a data label, or `M[ADDRESS]`.",
      "`info` lists the names of a program."),
     ("RG1303", "no such step", "A step number counts the instructions from the beginning. An erased word cannot be brought back from before the "
      "beginning of the session.",

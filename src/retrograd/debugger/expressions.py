@@ -1,7 +1,12 @@
 """Expressions of the debugger: conditions of breakpoints, values to print.
 
-    r3 > 10 and total[2] == r1        registers, names of registers, data labels, M[ADDRESS], pc, br, dir; signed integers
-    real(x) > 1.5                     real(place) is the word as a fixed-point number
+    n > 10 and total[2] == r1         variables of the source; registers, names of registers, data labels, M[ADDRESS], pc, br,
+                                      direction: signed integers
+    real(total) > 1.5                 real(place) is the word as a fixed-point number
+    cotangent(x) != 0                 cotangent(variable or place), of a machine that differentiates
+
+A name is first a variable that is live where the machine stands, then a place. Where a variable is not live, a condition with its
+name does not hold.
 
 The syntax is that of Python, of which `ast.parse` reads it. Only the nodes below have a meaning, so an expression calls nothing.
 """
@@ -14,7 +19,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from retrograd.debugger.places import Place, place_named
+from retrograd.debugger.places import Place, cotangent_of, place_named
+from retrograd.debugger.variables import named, place_of, value_of
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.simulator.machine import Machine
 
@@ -32,11 +38,19 @@ _LONGEST = 1000
 _Value = Callable[[Machine], Any]
 
 
-class Expression:
-    """An expression over the state of a machine. Raises InputError RG1301, RG1302."""
+class _NotLive(Exception):
+    """A variable in the expression is not live where the machine stands."""
 
-    def __init__(self, text: str, machine: Machine) -> None:
+
+class Expression:
+    """An expression over the state of a machine. `condition`: its names of variables stand for no other places.
+
+    Raises InputError RG1301, RG1302.
+    """
+
+    def __init__(self, text: str, machine: Machine, *, condition: bool = False) -> None:
         self.text = text
+        self._condition = condition
         self._machine = machine
         try:
             if len(text) > _LONGEST:
@@ -47,9 +61,21 @@ class Expression:
         self._value = self._compiled(tree)
 
     def __call__(self, machine: Machine) -> Any:
-        """The value in the state of a machine: an int, a bool, or a Fraction. Raises InputError RG1301."""
+        """The value in the state of a machine: an int, a bool, a float, or a Fraction. Raises InputError RG1301, RG1302."""
         try:
             return self._value(machine)
+        except _NotLive as error:
+            hint = "`info` lists the variables that are"
+            raise InputError(Diagnostic("RG1302", f"`{error}` is not live here", hint=hint)) from None
+        except (ArithmeticError, TypeError) as error:
+            raise self._fault(f"`{self.text[:60]}`: {error}") from None
+
+    def holds(self, machine: Machine) -> bool:
+        """Whether it is true in the state of a machine; false where one of its variables is not live. Raises InputError RG1301."""
+        try:
+            return bool(self._value(machine))
+        except _NotLive:
+            return False
         except (ArithmeticError, TypeError) as error:
             raise self._fault(f"`{self.text[:60]}`: {error}") from None
 
@@ -59,6 +85,52 @@ class Expression:
 
     def _place(self, text: str) -> Place:
         return place_named(text, self._machine.program, len(self._machine._memory))
+
+    def _named(self, text: str) -> _Value:
+        """The value of a name: of the variable, where one is live; else of the place."""
+        signed = self._machine.format.signed
+        if any(v.name == text for v in self._machine.program.variables):
+            place = None if self._condition else self._place_or_none(text, known=True)
+
+            def value(machine: Machine) -> Any:
+                found = named(text, machine)
+                if found is None:
+                    if place is None:
+                        raise _NotLive(text)
+                    return signed(place.word(machine))
+                word = (machine._memory if found.memory else machine._registers)[found.number]
+                return value_of(found.kind, int(word), machine.format)
+
+            return value
+        place = self._place(text)
+        return lambda machine: signed(place.word(machine))
+
+    def _cotangent(self, text: str) -> _Value:
+        """The cotangent of a live variable, or else of a place."""
+        if self._machine._cotangents is None:
+            raise self._fault(
+                f"cotangent({text[:40]}): this machine does not differentiate; `--loss NAME` debugs the way back"
+            )
+        known = any(v.name == text for v in self._machine.program.variables)
+        fixed = None if known and self._condition else self._place_or_none(text, known)
+
+        def value(machine: Machine) -> Any:
+            found = named(text, machine)
+            place = fixed if found is None else place_of(found)
+            if place is None:
+                raise _NotLive(text)
+            return cotangent_of(place, machine)
+
+        return value
+
+    def _place_or_none(self, text: str, known: bool) -> Place | None:
+        """The place with a name; of a variable that is no place as well, None. Raises InputError RG1302."""
+        try:
+            return self._place(text)
+        except InputError:
+            if known:
+                return None
+            raise
 
     def _compiled(self, node: ast.expr) -> _Value:
         match node:
@@ -70,11 +142,12 @@ class Expression:
             case ast.Name(id="pc" | "br" | "direction" as name):
                 return lambda machine: getattr(machine, name)
             case ast.Name() | ast.Subscript(value=ast.Name(), slice=ast.Constant(value=int())) | ast.Attribute():
-                place, signed = self._place(ast.unparse(node)), self._machine.format.signed
-                return lambda machine: signed(place.word(machine))
+                return self._named(ast.unparse(node))
             case ast.Call(func=ast.Name(id="real"), args=[inner], keywords=[]):
                 real, exact = self._machine.format.to_real, self._place(ast.unparse(inner))
                 return lambda machine: real(exact.word(machine))
+            case ast.Call(func=ast.Name(id="cotangent"), args=[inner], keywords=[]):
+                return self._cotangent(ast.unparse(inner))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
                 return _both(_ARITHMETIC[type(op)], self._compiled(left), self._compiled(right))
             case ast.UnaryOp(op=ast.USub(), operand=inner):

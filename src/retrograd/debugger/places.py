@@ -7,8 +7,10 @@ changes the place. An address is static if no instruction of the program writes 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.encoding import Instruction
@@ -34,6 +36,14 @@ class Place:
         return (machine._memory if self.memory else machine._registers)[self.index]
 
 
+def cotangent_of(place: Place, machine: Machine) -> Fraction | None:
+    """The cotangent that a place holds beside its value, as a number; None unless the machine differentiates."""
+    if machine._cotangents is None:
+        return None
+    store = machine._cotangents.memory if place.memory else machine._cotangents.registers
+    return machine.format.to_real(int(store[place.index]))
+
+
 def place_named(text: str, program: Program, words: int) -> Place:
     """The place with a name; `words`: the size of memory. Raises InputError RG1302."""
     found = re.fullmatch(r"r(\d{1,3})", text)
@@ -56,6 +66,22 @@ def place_named(text: str, program: Program, words: int) -> Place:
         raise InputError(Diagnostic("RG1302", f"`{text[:60]}` lies outside of the {words} words of memory"))
     hint = nearest(text, [*program.register_names, *program.data_labels])
     raise InputError(Diagnostic("RG1302", f"`{text[:60]}` is no place of this program", hint=hint))
+
+
+def memory_names(program: Program, words: int) -> Callable[[int], str]:
+    """Address -> `label`, `label[k]` within the words up to the next label, or `M[address]` before all labels."""
+    labels = sorted((address, name) for name, address in program.data_labels.items() if address < words)
+    addresses = [address for address, _ in labels]
+
+    def name(address: int) -> str:
+        k = bisect_right(addresses, address)
+        if not k:
+            return f"M[{address}]"
+        start, label = labels[k - 1]
+        end = addresses[k] if k < len(addresses) else words
+        return label if end - start == 1 else f"{label}[{address - start}]"
+
+    return name
 
 
 def written_registers(i: Instruction) -> set[int]:

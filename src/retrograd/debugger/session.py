@@ -12,7 +12,6 @@ that instructions with computed addresses may write, and `until`, are exact but 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,8 +20,11 @@ from typing import Any, Literal
 from retrograd.debugger.expressions import Expression
 from retrograd.debugger.places import Place, place_named, writers
 from retrograd.debugger.timeline import Timeline
+from retrograd.debugger.variables import Variable, named, place_of, variables
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
 from retrograd.isa.encoding import Instruction
+from retrograd.isa.microarchitecture.timing import Execution
+from retrograd.simulator.energy.counting import Counts
 from retrograd.simulator.machine import Machine, Trap
 
 Reason = Literal["step", "breakpoint", "watch", "condition", "trap", "end", "beginning"]
@@ -98,15 +100,6 @@ class Frame:
     span: Span | None
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Counts of the steps before the present one."""
-
-    steps: int
-    erased_bits: int
-    cycles: int
-
-
 class Session:
     """A debugger of one run of a machine, which stands at step `position` of the run."""
 
@@ -116,6 +109,7 @@ class Session:
         self.breakpoints: dict[int, Breakpoint] = {}
         self.watches: dict[int, Watch] = {}
         self._number = 0
+        self._dropped = machine.dropped_bits
         code = machine.program.instructions
         self._calls = frozenset(pc for pc, i in enumerate(code) if i.opcode.name in ("call", "uncall"))
 
@@ -137,12 +131,19 @@ class Session:
         return self.machine.program.source.span(self.machine.pc)
 
     def place(self, text: str) -> Place:
-        """The place with a name. Raises InputError RG1302."""
+        """The place with a name: of a live variable, a register, a word. Raises InputError RG1302."""
+        found = named(text, self.machine)
+        if found is not None:
+            return place_of(found)
         return place_named(text, self.machine.program, len(self.machine._memory))
 
     def evaluate(self, text: str) -> Any:
         """The value of an expression now. Raises InputError RG1301, RG1302."""
         return Expression(text, self.machine)(self.machine)
+
+    def variables(self) -> list[Variable]:
+        """The variables of the source that are live now, those of outer procedures left out."""
+        return variables(self.machine)
 
     def set(self, place: Place, word: int) -> None:
         """Change a place. The run goes on, in both directions, from the changed state."""
@@ -151,30 +152,15 @@ class Session:
         self.timeline.open_here()
 
     def counts(self) -> Counts:
-        """Bits erased and cycles of the steps between the opening of the session and this one."""
-        from retrograd.isa.microarchitecture.timing import Execution, total_cycles
-
+        """The counts of the steps between the opening of the session and this one: by line, and to be priced."""
         machine, table = self.machine, self.machine.program.table
-        executions: Counter[Execution] = Counter()
+        executed: dict[tuple[int, Execution], int] = {}
         for way, hits in self.timeline.executed.items():
-            for i, n in zip(machine.program.instructions, hits, strict=True):
+            for pc, (i, n) in enumerate(zip(machine.program.instructions, hits, strict=True)):
                 if n:
                     opcode = i.opcode if way > 0 else table.inverse(i.opcode)
-                    executions[Execution(opcode, machine.differentiating, i.ra == i.rb, way)] += n
-        erased = sum(n * e.opcode.erased_words for e, n in executions.items()) * machine.format.width
-        return Counts(self.position, erased, total_cycles(executions, machine.format))
-
-    def steps_by_line(self) -> dict[tuple[str, int], int]:
-        """(file, line) -> steps of the line between the opening of the session and the present step."""
-        out: Counter[tuple[str, int]] = Counter()
-        for hits in self.timeline.executed.values():
-            for pc, n in enumerate(hits):
-                span = self.machine.program.source.span(pc) if n else None
-                if span is not None:
-                    out[span.file, span.line] += n
-        return dict(out)
-
-    # ------------------------------------------------------------------ breakpoints
+                    executed[pc, Execution(opcode, machine.differentiating, i.ra == i.rb, way)] = n
+        return Counts(machine.program, executed, machine.dropped_bits - self._dropped)
 
     def resolve(self, where: str) -> frozenset[int]:
         """The addresses of a label, `FILE:LINE` or `:LINE`, or `*ADDRESS`. Raises InputError RG1302."""
@@ -206,7 +192,7 @@ class Session:
     def break_at(self, where: str, condition: str | None = None, ignore: int = 0) -> Breakpoint:
         """Set a breakpoint. Raises InputError RG1301, RG1302."""
         addresses = self.resolve(where)
-        test = None if condition is None else Expression(condition, self.machine)
+        test = None if condition is None else Expression(condition, self.machine, condition=True)
         self._number += 1
         made = Breakpoint(self._number, addresses, where, test, ignore)
         self.breakpoints[made.number] = made
@@ -349,7 +335,7 @@ class Session:
         if self.pc not in addresses:
             return None
         for found in self.breakpoints.values():
-            if self.pc in found.addresses and (found.condition is None or found.condition(self.machine)):
+            if self.pc in found.addresses and (found.condition is None or found.condition.holds(self.machine)):
                 found.hits += 1
                 if found.hits > found.ignore:
                     return found
@@ -375,9 +361,9 @@ class Session:
 
     def run_until(self, text: str, *, back: bool = False) -> Event:
         """Single steps until an expression becomes true. Raises InputError RG1301, RG1302."""
-        holds = Expression(text, self.machine)
+        condition = Expression(text, self.machine, condition=True)
         while self._one(back):
-            if holds(self.machine):
+            if condition.holds(self.machine):
                 return self._event("condition")
         return self._event(_last(back))
 

@@ -9,7 +9,7 @@ however long it runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retrograd.compiler.compiled import Compiled
@@ -39,8 +39,10 @@ from retrograd.differentiation.programs import (
     loss_gradient_program,
 )
 from retrograd.functions.execution import Finished, ProgramTrap, words_of
+from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
+from retrograd.simulator.machine import Machine
 from retrograd.values.exact import real_of
 from retrograd.values.named import named_tuple
 
@@ -82,6 +84,14 @@ class GradientRequest:
         program = loss_gradient_program(compiled, self.run.backward, wanted, loss, scale)
         return GradientPlan(compiled, program, scale, wanted)
 
+    def way_back(self, run: Request, values: Sequence[Any]) -> WayBack:
+        """The way back of a machine in differentiation mode, without a gradient program. Raises NotDifferentiable."""
+        options = replace(run.options or run.function.options, cotangents=True)
+        compiled = replace(run, options=options).compiled(values)
+        loss = compiled.arguments[self.loss]
+        need_loss(self.f, loss)
+        return WayBack(compiled, loss, 1 << (compiled.format.frac + need_scale(self.scale, compiled.format)))
+
     def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """∂L/∂x, or (L, ∂L/∂x), at these arguments. Raises CompileError, InputError, ProgramTrap."""
         values = self.run.values(args, keywords)
@@ -118,6 +128,22 @@ class GradientPlan:
         words = memory[address : address + a.type.size]
         size = None if all_fixed(a.type) else sizes(a.type, memory[a.address : a.address + a.type.size], w)
         return shaped(a.type, from_words(words, size, self.scale, w))
+
+
+@dataclass(frozen=True)
+class WayBack:
+    """The way back of a machine: D = 1, the cotangent of the loss is `one`, all others are 0, and the machine is turned."""
+
+    compiled: Compiled
+    loss: Argument
+    one: int
+
+    def begin(self, machine: Machine) -> None:
+        """Turn a machine that stands at the end of the run."""
+        machine.differentiating = True
+        machine.clear_cotangents()
+        machine.memory_cotangents[self.loss.address] = self.one
+        machine.turn()
 
 
 def need_loss(f: Reversible | Inverse, a: Argument) -> None:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from retrograd.batch.arguments import Loaded
 from retrograd.batch.runs import DEFAULT, BatchWords, Numbers, run_rows
 from retrograd.compiler.compiled import Compiled, emit_optimised, real_regions
+from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.lower import Argument
@@ -134,7 +135,7 @@ def kept(compiled: Compiled, key: tuple[Any, ...], make: Callable[[], T]) -> T:
     """The object that was made for a compiled function under this key, made once."""
     found = compiled.derived.get(key)
     if found is None:
-        found = compiled.derived[key] = make()
+        found = compiled.derived[key] = with_deep_stack(make)
     made: T = found
     return made
 

@@ -55,13 +55,13 @@ def evaluations(
 ) -> Iterator[Evaluated]:
     """The values of a file's expressions, in order. `back`: each is also run back. Raises CompileError, ProgramTrap."""
     for e in file.expressions:
-        with _deep_recursion():
+        with deep_recursion():
             found = _evaluated(e, format or file.format, engine, back, settings)
         yield found
 
 
 @contextmanager
-def _deep_recursion() -> Iterator[None]:
+def deep_recursion() -> Iterator[None]:
     """The compiler works by recursion, through each call of a recursion over a list whose length is known."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _FRAMES))

@@ -11,7 +11,15 @@ import numpy as np
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Const, Var
 from retrograd.compiler.language.types import ArrayType, ScalarType
-from retrograd.compiler.language.values import ArrayView, Constant, Scalar, StackValue, StructValue, Value
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    MeasuredArray,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+)
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError, Span
 from retrograd.simulator.machine import REGISTERS, Machine, Outcome, Stop
 from retrograd.values.marshal import from_words
@@ -74,6 +82,11 @@ def _seen(compiled: Compiled, machine: Machine, value: Value, words: Iterator[in
                 at = base + sum(i * s for i, s in zip(index, strides, strict=True))
                 out += machine.memory[at : at + element.size]
             return from_words(ArrayType(element, shape), out, w)
+        case MeasuredArray(element, lengths):
+            base = next(words)
+            measured = tuple(next(words) if n is None else n for n in lengths)
+            t = ArrayType(element, measured)
+            return from_words(t, machine.memory[base : base + t.size], w)
         case StackValue(t):
             base = next(words)
             return from_words(t, machine.memory[base : base + t.size], w)

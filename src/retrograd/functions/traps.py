@@ -36,11 +36,6 @@ _FUNCTIONS = {
     "fatan2": "rg.atan2", "ltof": "fixed",
 }  # fmt: skip
 
-_WHILE = (
-    "The second condition of a `while` is false before the loop and true after every pass; where there may be no pass at all, "
-    "it must tell the two apart, as a counter of the passes does."
-)
-
 _BACKWARD = "Run backward from values that running forward leaves; from others, or where the program is wrong, there is no way back."
 
 
@@ -59,7 +54,7 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
         case If() | While() if found.code == "RG0406":
             code = "RG0803"
             message, span = context.condition(node, span)
-            hint = _WHILE if isinstance(node, While) else None
+            hint = compiled.function.loop_hint if isinstance(node, While) else None
         case _ if found.code == "RG0401":
             # Indices are checked before, so only the stack can leave the memory.
             code, message = "RG0807", f"calls within calls have filled the stack of {context.stack} words"
@@ -187,7 +182,13 @@ class _TrapContext:
             return "RG0803", f"{what} changed while the body ran: the body writes to what it reads"
         register = self.compiled.program.instructions[self.trap.pc].rd
         made = {s.line for s in (var.span, node.span) if s is not None}
+        narrowed = len(made) == 2 and self.trap.direction > 0 and node.span is not None
+        if narrowed and node.span is not None:
+            # It is freed in another line than it was made in, where it had its value.
+            made = {node.span.line}
         before, writer = self.last_writer(lambda: self.machine.registers[register], made)
+        if narrowed and writer is not None and var.span is not None and writer[:2] == var.span[:2]:
+            writer = None
         expected = self._expected(before, rest, var.kind)
         when = "when it is freed" if self.trap.direction > 0 else "where it was made"
         message = (
@@ -258,7 +259,8 @@ class _TrapContext:
         text = "the second condition" if failed is None else f"`{failed.text}`"
         other = "the other condition" if by is None else f"`{by.text}`"
         values = self._values(failed, test)
-        word = str(truth).lower()
+        negated = failed is not None and failed.negated
+        word, wanted = str(truth != negated).lower(), str(truth == negated).lower()
         if isinstance(node, If):
             if forward:
                 when = f"after the `if`, though its body was {'not ' * truth}run"
@@ -266,9 +268,9 @@ class _TrapContext:
                 when = f"before the `if`, though {other} is {str(not truth).lower()} after it"
         elif forward:
             when = (
-                "before the first pass of the loop, and must be false there"
+                f"before the first pass of the loop, and must be {wanted} there"
                 if truth
-                else "after a pass of the loop, and must be true there"
+                else f"after a pass of the loop, and must be {wanted} there"
             )
         else:
             when = (

@@ -1,6 +1,6 @@
 """Energy of functions: runs counted and priced by technology models, sweeps, advice, plots.
 
-It imports `functions`, `batch`, `differentiation` and `simulator/energy`. Start with `runs.py`.
+It imports `figures`, `functions`, `batch`, `differentiation` and `simulator/energy`. Start with `runs.py`.
 """
 
 from retrograd.pricing import errors as errors

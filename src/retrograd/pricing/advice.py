@@ -22,8 +22,8 @@ from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.functions.storage_report import storage_dict, storage_text
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.presentation.tables import columns
-from retrograd.pricing.context import PricingContext, pricing_context
 from retrograd.pricing.report import EnergyReport, energy_text, program_text, report_of
+from retrograd.simulator.energy.context import PricingContext, pricing_context
 from retrograd.simulator.energy.counting import NOTHING, host_traffic
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.pricing import NotModelled, Price

@@ -18,9 +18,8 @@ from retrograd.batch.arguments import Batch, Loaded
 from retrograd.batch.batches import Mapped
 from retrograd.batch.runs import run_rows
 from retrograd.compiler.compiled import Compiled
-from retrograd.differentiation.arguments import need_scale
 from retrograd.differentiation.batches import BatchGradient
-from retrograd.differentiation.gradient_requests import GradientRequest, choose, need_loss
+from retrograd.differentiation.gradient_requests import GradientRequest, choose
 from retrograd.differentiation.gradients import LossFunction
 from retrograd.differentiation.pullbacks import pullback_program
 from retrograd.differentiation.reports import explained
@@ -65,29 +64,23 @@ def _gradient(
     """Forward and back on one machine in differentiation mode, as on the co-processor."""
     run = how.run_of(requested.run)
     values = run.values(args, keywords)
-    options = run.options or run.function.options
-    compiled = replace(run, options=replace(options, cotangents=True)).compiled(values)
-    loss = compiled.arguments[requested.loss]
-    need_loss(requested.f, loss)
+    way_back = requested.way_back(run, values)
+    compiled = way_back.compiled
     wanted = choose(requested.f, compiled.arguments, requested.chosen, requested.loss)
-    one = 1 << (compiled.format.frac + need_scale(requested.scale, compiled.format))
     words = compiled.argument_words
     out = sum(a.type.size for a in wanted) + requested.value
 
     machine = run.machine(compiled, values)
     there = Ledger(machine, range(words)) if how.timeline else None
     execute(compiled, machine, how.max_steps, there)
-    machine.differentiating = True
-    machine.clear_cotangents()
-    machine.memory_cotangents[loss.address] = one
-    machine.turn()
+    way_back.begin(machine)
     back = None if there is None else there.again(machine)
     left = None if how.max_steps is None else max(0, how.max_steps - machine.retired)
     try:
         stop = machine.run(left, observe=back).stop
     except Trap as trap:
         # A machine has cotangents of constants, too, and they may outgrow the word. The gradient program has none.
-        other = _by_program(run, values, {loss.address: one}) if trap.code == "RG0404" else None
+        other = _by_program(run, values, {way_back.loss.address: way_back.one}) if trap.code == "RG0404" else None
         if other is None:
             raise ProgramTrap(explained(compiled, machine, trap), machine, trap) from None
         machine, there, back = other, None, None

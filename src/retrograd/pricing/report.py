@@ -10,9 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from retrograd.figures.nesting import undone
+from retrograd.isa.encoding import write
 from retrograd.presentation.tables import columns
-from retrograd.pricing.context import PricingContext, pricing_context
-from retrograd.simulator.energy.attribution import SourceLine, by_function, by_line
+from retrograd.simulator.energy.attribution import ADDRESS, FRAME, SourceLine, by_function, by_line
+from retrograd.simulator.energy.context import PricingContext, pricing_context
 from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.ledger import Ledger
@@ -214,6 +216,37 @@ class EnergyReport:
             shown = (with_prefix(e, "J") for e in (min(priced), sum(priced) / len(priced), max(priced)))
             rows.append([name, *(f"≥ {e}" if lacks else e for e in shown)])
         return columns(rows)
+
+    def annotated(self) -> str:
+        """The source with the instructions of each line, those of them that undo earlier code, its cycles and its energy.
+
+        Lines from the first to the last that was executed are shown; for a program without a source, its executed instructions.
+        Code that undoes earlier code is recognised by its text: see `retrograd.figures.nesting`.
+        """
+        program = self.counts.program
+        undoing = undone(program)
+        parts = by_line(self.counts)
+        shown: dict[str, list[int]] = {}
+        for line in parts:
+            shown.setdefault(line.file, []).append(line.line)
+        texts = dict(zip(program.source.files, program.source.texts, strict=False))
+        rows = [["instructions", "undoing", "cycles", "energy", "line", ""]]
+        for file, numbers in shown.items():
+            text = texts.get(file)
+            rows.append(["", "", "", "", "", file or FRAME] if len(shown) > 1 else [])
+            for number in range(min(numbers), max(numbers) + 1) if text else numbers:
+                source = text[number - 1].rstrip() if text and 0 < number <= len(text) else ""
+                if file == ADDRESS:
+                    source = write(program.instructions[number])
+                part = parts.get(SourceLine(file, number))
+                if part is None:
+                    rows.append(["", "", "", "", f"{number}", source])
+                    continue
+                energy = self.by.price(part).program
+                priced = with_prefix(energy.nominal, "J") if isinstance(energy, Range) else "not modelled"
+                back = part.at(undoing).retired
+                rows.append([f"{part.retired}", f"{back or ''}", f"{part.cycles}", priced, f"{number or ''}", source])
+        return columns([row for row in rows if row], right=range(5))
 
     def _repr_html_(self) -> str:
         cells = self._rows()

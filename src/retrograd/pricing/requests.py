@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from retrograd.compiler.compiled import Options
 from retrograd.functions.requests import Request
 from retrograd.isa.words import Format
-from retrograd.pricing.context import Figures, PricingContext, Quantity, pricing_context
+from retrograd.simulator.energy.context import Figures, PricingContext, Quantity, pricing_context
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.technology import Technology
 

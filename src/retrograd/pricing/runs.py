@@ -12,9 +12,9 @@ from retrograd.functions.execution import execute
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.words import Format
-from retrograd.pricing.context import Figures, Quantity
 from retrograd.pricing.report import EnergyReport, report_of, with_way_back
 from retrograd.pricing.requests import EnergyRequest
+from retrograd.simulator.energy.context import Figures, Quantity
 from retrograd.simulator.energy.counting import counts_of, host_traffic
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.ledger import Ledger

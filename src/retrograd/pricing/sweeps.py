@@ -25,8 +25,8 @@ from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Retr
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation.progress import Bar
-from retrograd.pricing.context import Figures, PricingContext, Quantity, pricing_context
 from retrograd.pricing.store import SCHEMA, Kept, Store
+from retrograd.simulator.energy.context import Figures, PricingContext, Quantity, pricing_context
 from retrograd.simulator.energy.counting import Counts, counts_of, host_traffic
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.loading import technology

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from retrograd.simulator.energy.units import BOLTZMANN
 
-from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
+from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
 from retrograd.presentation import progress
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
@@ -63,6 +63,31 @@ def test_a_function(cli: Cli, functions: str) -> None:
     assert "183.7 zJ" in rows["erasure"]
     assert "not modelled" in rows["logic"]
     assert "landauer 1.0, 300 K" in out
+
+
+def test_lines(cli: Cli, functions: str, tmp_path: Path) -> None:
+    """The costs of the lines add up to those of the run."""
+    norm = ["energy", f"{functions}:norm", "0.0", "3.0", "4.0"]
+    whole = json.loads(cli(*norm, "--json")[1])
+    code, out, _ = cli(*norm, "--lines")
+    assert code == OK
+    head, *rows = out.splitlines()
+    assert head.split() == ["instructions", "undoing", "cycles", "energy", "line"]
+    columns = [head.index(name) for name in ("undoing", "cycles", "energy")]
+    costs = [(row[: columns[0]], row[columns[0] : columns[1]], row[columns[1] - 4 : columns[2]]) for row in rows]
+    assert sum(int(count) for count, _, _ in costs if count.strip()) == whole["counts"]["retired"]
+    [square] = [row for row in rows if "square += x * x" in row]
+    assert square.split()[:2] == ["2", "1"]
+    program = tmp_path / "p.rga"
+    program.write_text("start\n add r1, 5\n mov.add r2, r1\n sub r1, 5\n finish\n")
+    rows = [line.split() for line in cli("energy", str(program), "--lines")[1].splitlines()[1:]]
+    assert [row[:2] for row in rows if row[-3:] == ["sub", "r1,", "5"]] == [["1", "1"]]
+
+
+@pytest.mark.parametrize("other", [["--json"], ["--compare", "cmos45,landauer"], ["--advise"]])
+def test_lines_are_text(cli: Cli, functions: str, other: list[str]) -> None:
+    code, out, err = cli("energy", f"{functions}:norm", "0.0", "3.0", "4.0", "--lines", *other)
+    assert (code, "RG0512" in out + err) == (BAD_INPUT, True)
 
 
 def test_json(cli: Cli, functions: str) -> None:

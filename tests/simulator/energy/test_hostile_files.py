@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 from retrograd.isa.diagnostics import InputError
+from retrograd.simulator.energy.context import PricingContext
 from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of
 from retrograd.simulator.energy.figures import exactly
 from retrograd.simulator.energy.gates import gates_from, load_gates
@@ -25,7 +26,6 @@ from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.energy.units import UNITS, quantity
 
 import retrograd as rg
-from retrograd.pricing.context import PricingContext
 from retrograd.pricing.report import EnergyReport
 
 T = TypeVar("T")

@@ -17,7 +17,15 @@ from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Sourc
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import number_kind
-from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
+from retrograd.compiler.language.shapes import (
+    ArrayShape,
+    ClosureShape,
+    ScalarShape,
+    Shape,
+    StackShape,
+    StaticShape,
+    StructShape,
+)
 from retrograd.compiler.language.types import (
     ArrayAnnotation,
     ScalarType,
@@ -172,18 +180,29 @@ class Arguments:
                         v = Scalar(e, None, f"it is {describe(v)}")
                     inner.append((field_name, self.shape(f"{name}.{field_name}", v, where, found)))
                 return StructShape(t, tuple(inner))
-            case FunctionValue(f, backward, receiver):
+            case FunctionValue(f, backward, receiver, captured):
                 if receiver is not None:
                     message = "a method of an object is no argument; pass the object and the function"
                     self.errors.fail("RG0703", message, where)
+                if captured:
+                    return ClosureShape((id(f), backward), self.captured(value, where, found), value)
                 return StaticShape((id(f), backward), value)
             case Constant(v):
+                if isinstance(v, tuple) and any(isinstance(x, FunctionValue) and x.captured for x in v):
+                    hint = "Pass each function as an argument of its own."
+                    message = "a list of functions that use variables around them is no argument"
+                    self.errors.fail("RG0703", message, where, hint)
                 return StaticShape(static_key(v), v)
             case Lazy():
                 hint = "give it a name first, `t = …`, which makes an array of it"
                 self.errors.fail("RG0715", f"`{name}` is {describe(value)}, which lies nowhere", where, hint)
             case _:
                 self.errors.fail("RG0715", f"{describe(value)} is no argument", where)
+
+    def captured(self, f: FunctionValue, where: ast.AST, found: list[Leaf]) -> tuple[tuple[str, Shape], ...]:
+        """The shapes of the variables around f that it uses, whose leaves are added to `found`."""
+        at = {name: ast.copy_location(ast.Name(name, ast.Load()), where) for name, _ in f.captured}
+        return tuple((name, self.shape(name, value, at[name], found)) for name, value in f.captured)
 
 
 def extent(view: ArrayView | StackValue) -> int:

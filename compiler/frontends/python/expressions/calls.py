@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from string import Formatter
@@ -20,8 +21,8 @@ from retrograd.compiler.frontends.python.expressions.function_values import Func
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import E, const, read, sub
-from retrograd.compiler.ir.statements import Kind, Var
+from retrograd.compiler.ir.expressions import E, apply, const, read, sub
+from retrograd.compiler.ir.statements import Kind, Region, Var
 from retrograd.compiler.language import intrinsics, purity
 from retrograd.compiler.language.arithmetic import element
 from retrograd.compiler.language.intrinsics import Intrinsic
@@ -43,6 +44,7 @@ from retrograd.compiler.language.values import (
 from retrograd.isa.diagnostics import CompileError
 
 INT, BOOL = Kind.INT, Kind.BOOL
+_REDUCTIONS = ("sum", "mean", "min", "max")
 
 
 @dataclass(eq=False)
@@ -54,8 +56,15 @@ class CallValues:
     builder: IRBuilder
     functions: FunctionValues
     indexing: Indexing
+    #: the name of the function, for its regions
+    owner: str
+    #: whether more than one activation of the function may be live
+    recursive: bool
 
     def lower(self, node: ast.Call) -> Value:
+        chosen = self.indexing.chosen_function(node.func)
+        if chosen is not None:
+            return self._chosen(*chosen, node)
         f = self.expressions.value(node.func)
         if isinstance(f, FunctionValue):
             return self.functions.lower(f, node)
@@ -88,15 +97,35 @@ class CallValues:
             self.errors.fail("RG0703", f"{describe(x)} has no length", node)
         if callee is abs:
             return self.errors.guarded(node, self.expressions.arithmetic.function, "abs", self._arguments(node, 1))
+        if callee is round and not all(isinstance(v, Constant) for v in self._arguments(node, None)):
+            if len(node.args) != 1:
+                hint = f"write `fixed(round({shortened(node.args[0])} * 100)) / 100` for two places"
+                self.errors.fail("RG0715", f"`{shortened(node)}`: round gives an int, and takes no places", node, hint)
+            return self.errors.guarded(node, self.expressions.arithmetic.function, "round", self._arguments(node, 1))
         if callee is min or callee is max:
             args = self._arguments(node, None)
             if args and all(isinstance(v, Constant) for v in args):
                 values = [v.value for v in args if isinstance(v, Constant)]
                 return self.errors.guarded(node, lambda: Constant(purity.call(callee, tuple(values), callee.__name__)))
+            if len(args) == 1 and isinstance(args[0], ArrayView | Lazy):
+                if len(args[0].shape) != 1:
+                    hint = f"write `rg.{callee.__name__}({shortened(node.args[0])})`, or give an axis to it, `axis=0`"
+                    message = f"`{shortened(node)}` compares the rows of {describe(args[0])}"
+                    self.errors.fail("RG0703", message, node, hint)
+                return self._reduced(callee.__name__, args[0], (0,), node)
             if len(args) < 2:
                 self.errors.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
             return self.errors.guarded(node, self.expressions.arithmetic.function, callee.__name__, args)
         return self._host_call(callee, node)
+
+    def _chosen(self, functions: Sequence[FunctionValue], index: E, node: ast.Call) -> Value:
+        """`fs[i](x)`: only the chosen function is called."""
+        *others, found = (self.functions.lower(f, node) for f in functions)
+        arithmetic = self.expressions.arithmetic
+        for k, value in reversed(list(enumerate(others))):
+            is_it = Scalar(apply("seq", BOOL, index, const(k, INT)))
+            found = self.errors.guarded(node, arithmetic.function, "select", [is_it, value, found])
+        return found
 
     def _host_call(self, callee: Any, node: ast.Call) -> Value:
         """The result of a pure Python function of constants, called now."""
@@ -133,10 +162,10 @@ class CallValues:
             line = f"t = rg.{name}({shown})" if f.role == intrinsics.CONSTRUCTOR else f"rg.{name}({shown})"
             hint = f"write `{line}` on a line of its own"
             self.errors.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)
+        if name in _REDUCTIONS:
+            return self._reduction(name, node)
         if node.keywords:
             self.errors.fail("RG0715", f"rg.{name} takes no keywords", node)
-        if name in ("sum", "mean"):
-            return self._reduction(name, node)
         if name == "top":
             return self._top(node)
         count = {"atan2": 2, "select": 3}.get(name, 1)
@@ -165,27 +194,75 @@ class CallValues:
         return self.indexing.word(x, last, f"the stack `{shown}` is empty, and has no top", node)
 
     def _reduction(self, name: str, node: ast.Call) -> Value:
+        """`rg.sum(x)`, `rg.max(x, axis=1)`: of all elements, or along one axis."""
+        keyword = next((k for k in node.keywords if k.arg != "axis"), None)
+        if keyword is not None or len(node.keywords) > 1:
+            self.errors.fail("RG0715", f"rg.{name} takes an array, and axis=", keyword or node)
         x = self._arguments(node, 1)[0]
-        if isinstance(x, Constant) and isinstance(x.value, np.ndarray | tuple | list):
+        stored = isinstance(x, Constant) and isinstance(x.value, np.ndarray | tuple | list)
+        if isinstance(x, Constant) and stored and not node.keywords:
             values = self.expressions.numbers(x.value, node)
-            summed = np.sum(values).item()
-            return self.errors.guarded(node, lambda: Constant(summed / values.size if name == "mean" else summed))
+            if values.size or name == "sum":
+                found = getattr(np, name)(values).item()
+                return self.errors.guarded(node, lambda: Constant(found))
+        if isinstance(x, Constant) and stored:
+            x = self.expressions.constant_array(x.value, node)
         if not isinstance(x, ArrayView | Lazy):
-            self.errors.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node)
-        shape = x.shape
-        indices = tuple(Var(f"i{n}", INT, self.errors.span(node)) for n in range(len(shape)))
+            hint = f"{name}(x, y) compares two numbers" if name in ("min", "max") else None
+            self.errors.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node, hint)
+        axes = tuple(range(len(x.shape)))
+        if node.keywords:
+            given = node.keywords[0].value
+            axis = self.expressions.static_int(given, "an axis")
+            if not -len(axes) <= axis < len(axes):
+                message = f"{describe(x)} has no axis {axis}"
+                self.errors.fail("RG0712", message, given, f"Axes go from 0 to {len(axes) - 1}; −1 is the last.")
+            axes = (axis % len(axes),)
+        return self._reduced(name, x, axes, node)
+
+    def _reduced(self, name: str, x: ArrayView | Lazy, axes: tuple[int, ...], node: ast.Call) -> Value:
+        """The sum, mean, minimum or maximum of an array over some of its axes."""
+        shape = tuple(x.shape[axis] for axis in axes)
+        rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
+        if name != "sum" and prod(shape) == 0:
+            message, hint = (
+                f"`{shortened(node)}`: the array is empty, and has no {name}",
+                "Give it an element at least.",
+            )
+            self.errors.fail("RG0703", message, node, hint)
+        indices = tuple(Var(f"i{axis}", INT, self.errors.span(node)) for axis in axes)
         for var, length in zip(indices, shape, strict=True):
             self.builder.ranges[var] = (0, length - 1)
-        index = tuple(read(v) for v in indices)
+        region = self._running(name, prod(shape) + 1, node) if name in ("min", "max") else None
         arithmetic = self.expressions.arithmetic
-        body = self.errors.guarded(node, lambda: arithmetic.expression(element(x, index)))
-        kind = INT if body.kind is BOOL else body.kind
-        if kind is Kind.LOGNUM:
-            self.errors.fail("RG0703", "lognums are not summed: fixed(x) makes a fixed of one", node)
-        total: E = const(0, kind) if prod(shape) == 0 else E("total", kind, (body,), (indices, shape))
-        if name == "sum":
-            return Scalar(total)
-        return self.errors.guarded(node, arithmetic.binary, "/", Scalar(total), Constant(float(prod(shape))))
+
+        def one(index: tuple[E, ...]) -> Value:
+            own, around = iter(indices), iter(index)
+            whole = tuple(read(next(own)) if axis in axes else next(around) for axis in range(len(x.shape)))
+            body = arithmetic.expression(element(x, whole))
+            if body.kind is BOOL:
+                body = arithmetic.converted(body, INT)
+            if body.kind is Kind.LOGNUM:
+                how = "summed" if region is None else "compared"
+                raise TypeError(f"lognums are not {how}: fixed(x) makes a fixed of one")
+            if region is not None:
+                return Scalar(E("extreme", body.kind, (body,), (name, indices, shape, region)))
+            total = const(0, body.kind) if prod(shape) == 0 else E("total", body.kind, (body,), (indices, shape))
+            if name == "sum":
+                return Scalar(total)
+            return arithmetic.binary("/", Scalar(total), Constant(float(prod(shape))))
+
+        if not rest:
+            return self.errors.guarded(node, one, ())
+        self.errors.guarded(node, one, tuple(const(0, INT) for _ in rest))
+        return Lazy(rest, one)
+
+    def _running(self, name: str, words: int, node: ast.Call) -> Region:
+        """Memory for the smallest or largest of the first k elements, k = 0 … n."""
+        span = self.errors.span(node)
+        if self.recursive:
+            return Region(name, words, span=span)
+        return self.builder.module.static_region(f"{self.owner}.{name}", words, span)
 
     def _construct(self, t: Any, node: ast.Call) -> StructValue:
         """`Complex(1.0, y)`: a struct whose fields are expressions."""

@@ -10,21 +10,34 @@ field. Arrays in the place of numbers are taken element by element.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.arguments import Arguments, Bound, Leaf, extent
-from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
+from retrograd.compiler.frontends.python.source import NOTHING, InnerFunction, Parameter, SourceFunction
 from retrograd.compiler.frontends.specialisation import Refuse, Specialisation
 from retrograd.compiler.ir.effects import only_adds
 from retrograd.compiler.ir.expressions import E, Invocation, view
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.arithmetic import number_kind
 from retrograd.compiler.language.shapes import ScalarShape, Shape, StructShape, leaf_shapes
 from retrograd.compiler.language.types import ScalarType, StructType, scalar_of, struct_of
-from retrograd.compiler.language.values import ArrayView, FunctionValue, Lazy, Scalar, StructValue, Value
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    FunctionValue,
+    Lazy,
+    Scalar,
+    StructValue,
+    Value,
+    describe,
+)
+
+#: kind of a lambda's value → the update that makes it from zero
+_MADE_BY: dict[Kind, type[ast.operator]] = {Kind.LOGNUM: ast.Mult, Kind.BOOL: ast.BitXor}
 
 #: (function, shapes of its arguments, raises errors at the call) → the function for these shapes
 Specialise = Callable[[SourceFunction, tuple[Shape, ...], Refuse | None], Specialisation]
@@ -38,15 +51,18 @@ class FunctionValues:
     arguments: Arguments
     builder: IRBuilder
     specialise: Specialise
+    #: (lambda, shapes of its arguments and of the variables that it uses) → the value of its expression
+    value_of_lambda: Callable[[InnerFunction, Sequence[Shape]], Value]
 
     def lower(self, f: FunctionValue, node: ast.Call) -> Value:
         """The value of `f(x)`. Raises CompileError RG0701 where f has none."""
         function: SourceFunction = f.function
         result = self._result(f, node)
-        wanted = scalar_of(result.annotation) if result.annotation is not NOTHING else ScalarType(Kind.FIXED)
-        t = wanted or struct_of(result.annotation)
+        t: Any = ScalarType(Kind.FIXED)
+        if result.annotation is not NOTHING:
+            t = scalar_of(result.annotation) or struct_of(result.annotation)
         made = _shape_of(t)
-        if made is None:
+        if made is None and function.lambda_body is None:
             message = f"`{result.name}` of `{function.__name__}` is no number, so its call has no value"
             self._refuse(message, function, node)
         others = [p for p in function.parameters if p is not result]
@@ -59,15 +75,40 @@ class FunctionValues:
         def one(*values: Value) -> Value:
             given = dict(zip(spread, values, strict=True))
             inner = {name: (given.get(name, value), where) for name, (value, where) in bound.items()}
-            return self._value(function, result, t, made, inner, node)
+            if isinstance(function, InnerFunction) and function.lambda_body is not None:
+                return self._lambda_value(f, inner, node)
+            return self._value(f, result, t, inner, node)
 
         arithmetic = self.arguments.expressions.arithmetic
         return self.errors.guarded(node, arithmetic.each, one, *(bound[name][0] for name in spread))
 
-    def _value(
-        self, function: SourceFunction, result: Parameter, t: Any, made: Shape, bound: Bound, node: ast.Call
-    ) -> Value:
+    def _lambda_value(self, f: FunctionValue, bound: Bound, node: ast.Call) -> Value:
+        """The value of a call of a lambda. Its type is that of the expression for these arguments."""
+        function: InnerFunction = f.function
+        result, *others = function.parameters
+        leaves: list[Leaf] = []
+        shapes: list[Shape] = []
+        for p in others:
+            value, where = bound[p.name]
+            shapes.append(
+                self.arguments.shape(p.name, self.arguments.fitted(p, value, where, function, {}), where, leaves)
+            )
+        shapes += [shape for _, shape in self.arguments.captured(f, node, leaves)]
+        found = self.value_of_lambda(function, shapes)
+        match found:
+            case Scalar() | Constant() if kind := found.kind if isinstance(found, Scalar) else number_kind(found.value):
+                made = function.with_update(_MADE_BY.get(kind, ast.Add)())
+                return self._value(replace(f, function=made), result, ScalarType(kind), bound, node)
+            case StructValue(t) if _shape_of(t) is not None:
+                return self._value(f, result, t, bound, node)
+        hint = "write a `def` with a parameter for the result, and call it on a line of its own"
+        self.errors.fail("RG0703", f"the value of this lambda is {describe(found)}, and no number", node, hint)
+
+    def _value(self, f: FunctionValue, result: Parameter, t: Any, bound: Bound, node: ast.Call) -> Value:
         """The value of a call for numbers where its parameters are numbers."""
+        function: SourceFunction = f.function
+        made = _shape_of(t)
+        assert made is not None
         kinds = tuple(leaf.kind for leaf in leaf_shapes(made) if isinstance(leaf, ScalarShape))
         shapes: list[Shape] = []
         parameters: list[int] = []
@@ -83,6 +124,9 @@ class FunctionValues:
             before = len(leaves)
             shapes.append(self.arguments.shape(p.name, value, where, leaves))
             parameters += range(before, len(leaves))
+        before = len(leaves)
+        shapes += [shape for _, shape in self.arguments.captured(f, node, leaves)]
+        parameters += range(before, len(leaves))
 
         def refuse(code: str, message: str, hint: str | None = None) -> NoReturn:
             self.errors.fail(code, message, node, hint)

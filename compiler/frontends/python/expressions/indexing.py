@@ -21,6 +21,7 @@ from retrograd.compiler.language.purity import need_container, need_plain
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
+    FunctionValue,
     Lazy,
     Scalar,
     StackValue,
@@ -66,21 +67,52 @@ class Indexing:
             self.errors.fail("RG0703", f"{describe(x)} cannot be indexed", node)
         if any(isinstance(k, ast.Constant) and k.value is Ellipsis for k in keys):
             at = next(i for i, k in enumerate(keys) if isinstance(k, ast.Constant) and k.value is Ellipsis)
-            fill: list[ast.expr] = [ast.Slice() for _ in range(len(x.shape) - len(keys) + 1)]
+            given = sum(not self._new_axis(k) for k in keys) - 1
+            fill: list[ast.expr] = [ast.Slice() for _ in range(len(x.shape) - given)]
             keys = [*keys[:at], *fill, *keys[at + 1 :]]
-        if len(keys) > len(x.shape):
-            self.errors.fail("RG0712", f"{len(keys)} indices for {describe(x)}", node)
+        given = sum(not self._new_axis(k) for k in keys)
+        if given > len(x.shape):
+            self.errors.fail("RG0712", f"{given} indices for {describe(x)}", node)
         return self._index_view(x, keys, node) if isinstance(x, ArrayView) else self._index_lazy(x, keys, node)
+
+    def chosen_function(self, node: ast.expr) -> tuple[list[FunctionValue], E] | None:
+        """(functions, index) of `fs[i]`, where fs is a list of functions and i is known only when the program runs."""
+        if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Slice | ast.Tuple):
+            return None
+        x, index = self.expressions.value(node.value), self.expressions.value(node.slice)
+        if not isinstance(x, Constant) or not isinstance(x.value, tuple | list) or not isinstance(index, Scalar):
+            return None
+        functions = [self.expressions.wrap(f) for f in x.value]
+        found = [f for f in functions if isinstance(f, FunctionValue)]
+        if not found or len(found) != len(functions):
+            return None
+        self.expressions.captures.contents(x.value)
+        # A table of the numbers of the functions, read at the index, which is thereby tested.
+        numbers = self.expressions.constant_array(range(len(found)), node)
+        return found, self.expressions.number(self._index_view(numbers, [node.slice], node), node)
+
+    def _new_axis(self, key: ast.expr) -> bool:
+        """Whether a key is None or np.newaxis: an axis of length 1."""
+        if isinstance(key, ast.Constant):
+            return key.value is None
+        return (
+            isinstance(key, ast.Attribute) and key.attr == "newaxis" and self.expressions.value(key) == Constant(None)
+        )
 
     def _index_view(self, x: ArrayView, keys: Sequence[ast.expr], node: ast.AST) -> Value:
         axis = 0
         for key in keys:
+            if self._new_axis(key):
+                shape, strides = (*x.shape[:axis], 1, *x.shape[axis:]), (*x.strides[:axis], 1, *x.strides[axis:])
+                x = ArrayView(x.element, shape, strides, x.address, x.why_not)
+                axis += 1
+                continue
             if isinstance(key, ast.Slice):
                 first, length, step = self._slice(key, x.shape[axis])
                 address = x.address.shifted(first, x.strides[axis])
-                shape, strides = list(x.shape), list(x.strides)
-                shape[axis], strides[axis] = length, strides[axis] * step
-                x = ArrayView(x.element, tuple(shape), tuple(strides), address, x.why_not)
+                shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+                strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :])
+                x = ArrayView(x.element, shape, strides, address, x.why_not)
                 axis += 1
                 continue
             index, check = self._index(key, x.shape[axis], node, None if len(x.shape) == 1 else keys.index(key))
@@ -88,10 +120,17 @@ class Indexing:
         return x if x.shape else x.item()
 
     def _index_lazy(self, x: Lazy, keys: Sequence[ast.expr], node: ast.AST) -> Value:
-        picks: list[tuple[E, int] | E] = []
+        picks: list[tuple[E, int] | E | None] = []
         shape: list[int] = []
-        for axis, length in enumerate(x.shape):
-            key = keys[axis] if axis < len(keys) else ast.Slice()
+        given = sum(not self._new_axis(k) for k in keys)
+        axis = -1
+        for key in (*keys, *(ast.Slice() for _ in x.shape[given:])):
+            if self._new_axis(key):
+                picks.append(None)
+                shape.append(1)
+                continue
+            axis += 1
+            length = x.shape[axis]
             if isinstance(key, ast.Slice):
                 first, count, step = self._slice(key, length)
                 picks.append((first, step))
@@ -107,7 +146,9 @@ class Indexing:
             rest = iter(index)
             full = []
             for p in picks:
-                if isinstance(p, E):
+                if p is None:
+                    next(rest)
+                elif isinstance(p, E):
                     full.append(p)
                 else:
                     first, step = p

@@ -33,7 +33,6 @@ INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 INSTEAD_OF_EXPRESSION: dict[type[ast.AST], str] = {
     ast.ListComp: "make an array with `t = rg.zeros(n)` and fill it in a loop, or write an expression of whole arrays",
     ast.GeneratorExp: "write an expression of whole arrays, such as rg.sum(x * x)",
-    ast.Lambda: "write a `def` inside the function, and call it as a statement",
     ast.NamedExpr: "make the variable in a statement of its own, `t = …`",
     ast.JoinedStr: "text is for the host: `with rg.external():`",
     ast.Yield: "every argument comes back, changed or not: change an argument",
@@ -105,6 +104,8 @@ class ExpressionLowering:
         """The value of a Python object that the function captures."""
         if isinstance(found, SourceFunction):
             return FunctionValue(found)
+        if isinstance(found, FunctionValue):
+            return found  # of a list of functions
         # The class has the attribute: reading it from an object of a user's class may run code.
         if getattr(type(found), "__retrograd_inverse__", False):
             return FunctionValue(found.__retrograd_inverse_of__, backward=True)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import ast
 import builtins
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.source import SourceFunction
+from retrograd.compiler.frontends.python.source import InnerFunction, SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.language import intrinsics
@@ -37,7 +37,10 @@ class Names:
     def name(self, node: ast.Name) -> Value:
         name = node.id
         if name in self.scope.names:
-            return self.scope.names[name]
+            found = self.scope.names[name]
+            if isinstance(found, FunctionValue) and found.captured:
+                self._require_live(found, node)
+            return found
         if name in self.scope.freed:
             hint = f"Free `{name}` later, or compute it again."
             self.errors.fail("RG0702", f"`{name}` was freed in line {self.scope.freed[name].line}", node, hint)
@@ -53,8 +56,20 @@ class Names:
                 self.errors.fail("RG0702", f"`{name}` has no value yet: it is made in line {line}", node, hint)
             message = f"`{name}` is made in line {line}, and freed at the end of the block there"
             self.errors.fail("RG0702", message, node, f"Make `{name}` before that block.")
+        if isinstance(self.function, InnerFunction) and name in self.function.around:
+            message = f"`{name}` is a variable of the function around `{self.function.__name__}`"
+            hint = f"write `nonlocal {name}` at the head of `{self.function.__name__}` to change it"
+            self.errors.fail("RG0702", message, node, hint)
         known = [n for n in (*self.scope.names, *self.function.names()) if n != name and n not in _UNLIKELY]
         self.errors.fail("RG0702", f"nothing is named `{name}` here", node, nearest(name, known))
+
+    def _require_live(self, f: FunctionValue, node: ast.Name) -> None:
+        """Refuse an inner function that uses a variable which was freed."""
+        for name, value in f.captured:
+            where = next((at for lost, at in self.scope.lost if lost is value), None)
+            if where is not None:
+                message = f"`{name}`, which `{node.id}` uses, was freed in line {where.line}"
+                self.errors.fail("RG0702", message, node, f"Free `{name}` later, or define `{node.id}` again.")
 
     def attribute(self, node: ast.Attribute) -> Value:
         x = self.expressions.value(node.value)
@@ -81,8 +96,8 @@ class Names:
                 except AttributeError:
                     hint = nearest(name, dir(v))
                     self.errors.fail("RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, hint)
-            case FunctionValue(f, backward, receiver) if name == "inverse":
-                return FunctionValue(f, not backward, receiver)
+            case FunctionValue(backward=backward) if name == "inverse":
+                return replace(x, backward=not backward)
         self.errors.fail("RG0702", f"{describe(x)} has no attribute `{name}`", node)
 
     def _read(self, owner: Any, name: str, node: ast.AST) -> Value:

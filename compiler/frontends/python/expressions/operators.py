@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class Operators:
     def unary(self, node: ast.UnaryOp) -> Value:
         x = self.expressions.value(node.operand)
         if isinstance(node.op, ast.Invert) and isinstance(x, FunctionValue):
-            return FunctionValue(x.function, not x.backward, x.receiver)
+            return replace(x, backward=not x.backward)
         return self.errors.guarded(node, self.expressions.arithmetic.unary, OPERATORS[type(node.op)], x)
 
     def choice(self, node: ast.IfExp) -> Value:
@@ -139,7 +139,8 @@ class Operators:
         values = [self.expressions.value(v) for v in node.elts]
         if all(isinstance(v, Constant) for v in values):
             return Constant(tuple(v.value for v in values if isinstance(v, Constant)))
-        if all(isinstance(v, FunctionValue) for v in values):
-            return Constant(tuple(v.function for v in values if isinstance(v, FunctionValue)))
+        functions = [v for v in values if isinstance(v, FunctionValue)]
+        if len(functions) == len(values):
+            return Constant(tuple(v.function if v == FunctionValue(v.function) else v for v in functions))
         hint = "Use each variable by its own name, or make a class of them with @rg.struct."
         self.errors.fail("RG0701", "a tuple of variables is no value of the language", node, hint)

@@ -18,13 +18,14 @@ from retrograd.compiler.frontends.python.expressions.arguments import Arguments,
 from retrograd.compiler.frontends.python.expressions.function_values import Specialise
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
+from retrograd.compiler.frontends.python.statements.branches import loads_clobbered
 from retrograd.compiler.frontends.python.statements.iterables import first_axis
 from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.specialisation import Specialisation
-from retrograd.compiler.ir.expressions import Address, E, loads
+from retrograd.compiler.ir.expressions import Address, E, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
-from retrograd.compiler.ir.statements import Call, Operand, Region, Var
+from retrograd.compiler.ir.statements import Block, Call, Const, If, Operand, Region, Test, Var
 from retrograd.compiler.language.shapes import Shape
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -48,7 +49,7 @@ class Calls:
 
     def lower(self, f: FunctionValue, backward: bool, call: ast.Call) -> None:
         """`f(x, y)`, or `~f(x, y)` where backward."""
-        self._call(f.function, f.backward != backward, self.arguments.bind(f, call, f.function.parameters), call)
+        self._call(f, f.backward != backward, self.arguments.bind(f, call, f.function.parameters), call)
 
     def each(self, f: FunctionValue, backward: bool, call: ast.Call) -> None:
         """`f.each(xs, ys, c)`: f on the elements of the first axis; scalars are passed to every call."""
@@ -60,12 +61,33 @@ class Calls:
 
         def one(index: tuple[E, ...]) -> None:
             inner = {name: (first_axis(v, index[0]), where) for name, (v, where) in arguments.items()}
-            self._call(f.function, f.backward != backward, inner, call)
+            self._call(f, f.backward != backward, inner, call)
 
         self.blocks.over_elements(tuple(lengths), one)
 
-    def _call(self, function: SourceFunction, backward: bool, arguments: Bound, node: ast.Call) -> None:
+    def chosen(self, functions: Sequence[FunctionValue], index: E, backward: bool, call: ast.Call) -> None:
+        """`fs[i](x)`: a branch for each function."""
+        branches: list[Block] = []
+        for f in functions:
+            with self.blocks.block() as inner:
+                self.lower(f, backward, call)
+            branches.append(tuple(inner))
+        changes = self.builder.effects(tuple(node for branch in branches for node in branch))
+        changed = sorted(v.name for v in variables(index) & changes.writes)
+        if changed:
+            message = f"`{shortened(call)}` changes `{changed[0]}`, which chooses the function"
+            self.errors.fail("RG0707", message, call.func, "Choose by a variable that no function of the list changes.")
+        t = self.builder.temporaries()
+        number = t.operand(index)
+        *others, chosen = branches
+        for k, branch in reversed(list(enumerate(others))):
+            test = Test("eq", number, Const(k))
+            chosen = (If(test, branch, chosen, test, self.errors.span(call)),)
+        self.builder.emit(t.wrap(chosen, loads_clobbered(index, changes)))
+
+    def _call(self, f: FunctionValue, backward: bool, arguments: Bound, node: ast.Call) -> None:
         """Emit the call of a function on the caller's values."""
+        function: SourceFunction = f.function
         shapes: list[Shape] = []
         found: list[Leaf] = []
         sizes: dict[str, int] = {}
@@ -73,6 +95,7 @@ class Calls:
             value, where = arguments[p.name]
             value = self.arguments.fitted(p, value, where, function, sizes)
             shapes.append(self.arguments.shape(p.name, value, where, found))
+        shapes += [shape for _, shape in self.arguments.captured(f, node, found)]
 
         def refuse(code: str, message: str, hint: str | None = None) -> NoReturn:
             self.errors.fail(code, message, node, hint)

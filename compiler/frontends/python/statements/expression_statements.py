@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import INSTEAD_OF_EXPRESSION, ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.frontends.python.statements.assignments import Assignments
@@ -34,6 +35,7 @@ class ExpressionStatements:
     errors: Errors
     expressions: ExpressionLowering
     scope: Scope
+    indexing: Indexing
     calls: Calls
     bijections: Bijections
     assignments: Assignments
@@ -81,6 +83,10 @@ class ExpressionStatements:
             if isinstance(f, FunctionValue):
                 self.calls.each(f, backward, call)
                 return
+        chosen = self.indexing.chosen_function(callee)
+        if chosen is not None:
+            self.calls.chosen(*chosen, backward, call)
+            return
         f = self.expressions.value(callee)
         if isinstance(f, FunctionValue):
             self.calls.lower(f, backward, call)

@@ -41,6 +41,10 @@ def arguments(p: Parser) -> None:
     form.add_argument(
         "--asm", action="store_true", help="print assembly text, with the lines of the source as comments"
     )
+    form.add_argument(
+        "--dump", choices=("core", "types", "first-order"),
+        help="of a functional function or FILE.vlad: print its core, the types of its functions, or its first-order program",
+    )  # fmt: skip
     form.add_argument("--dump-ir", metavar="PASS", help="print the reversible IR after a pass, or after each: all")
     form.add_argument(
         "--emit",
@@ -87,6 +91,8 @@ def execute(options: argparse.Namespace) -> int:
         raise fail("RG0512", "--json is for `--report`")
     if options.report and options.output is not None:
         raise fail("RG0512", "--report is printed, and writes no file", "leave out -o")
+    if options.dump is not None and options.function.endswith(".vlad"):
+        return _dump_vlad(options)
     if (options.emit is not None or options.report) and not is_function(options.function):
         return _translate_program(options)
     if options.emit == "pisa" and options.format is None:
@@ -103,6 +109,8 @@ def execute(options: argparse.Namespace) -> int:
     elif options.tech is not None:
         raise fail("RG0512", "--tech is for `--strategy energy`")
     function = function.with_options(**changes)
+    if options.dump is not None:
+        return _dump(function, args, keywords, options)
     if options.dump_ir is not None:
         return _dump_ir(function, args, keywords, options.dump_ir)
     compiled = function.compiled(*args, **keywords)
@@ -143,13 +151,53 @@ def _by_energy(
     return {"erase": found.options.erase, "temporaries": found.options.temporaries}
 
 
+def _dump_vlad(options: argparse.Namespace) -> int:
+    """Print a stage of the compilation of each expression of a VLAD file."""
+    from retrograd.functional_programs.vlad import VladFunction
+    from retrograd.functional_programs.vlad_files import deep_recursion, load_vlad
+
+    file = load_vlad(options.function)
+    with deep_recursion():
+        for e in file.expressions:
+            _dump(VladFunction(e, options.format or file.format), [], {}, options)
+    return OK
+
+
+def _dump(function: Any, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace) -> int:
+    """Print a stage of the compilation of a functional function."""
+    from retrograd.compiler.frontends.functional.printer import definition_text, types_text
+    from retrograd.compiler.frontends.python.captures import Captures
+    from retrograd.compiler.lower import shape_of
+    from retrograd.functional_programs.functions import Functional
+
+    if not isinstance(function, Functional):
+        hint = "--dump-ir prints the reversible IR of any function"
+        raise fail(
+            "RG0512", f"--dump {options.dump} is for functional functions, and `{options.function}` is none", hint
+        )
+    if options.dump == "first-order":
+        return _dump_ir(function, args, keywords, "lower")
+    if options.dump == "core":
+        sys.stdout.write(definition_text(function.functional_core(Captures())))
+    else:
+        shapes = [shape_of(t) for t in _types(function, args, keywords)]
+        sys.stdout.write(types_text(*function.inferred(shapes, function.format_for())))
+    return OK
+
+
+def _types(function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+    """The types of the arguments: of the examples, or as annotated."""
+    from retrograd.values.binding import bind, types_from_annotations, types_of
+
+    return types_of(function, bind(function, args, keywords)) if args or keywords else types_from_annotations(function)
+
+
 def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: str) -> int:
     """Print the IR after one pass, or after each."""
     from retrograd.compiler.compiled import compile_function
     from retrograd.compiler.ir.printer import as_text
-    from retrograd.values.binding import bind, types_from_annotations, types_of
 
-    types = types_of(function, bind(function, args, keywords)) if args or keywords else types_from_annotations(function)
+    types = _types(function, args, keywords)
     seen: list[tuple[str, Any]] = []
     compile_function(function, types, function.format_for(), function.options, lambda n, m: seen.append((n, m)))
     names = [name for name, _ in seen]

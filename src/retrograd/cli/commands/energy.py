@@ -41,6 +41,7 @@ def arguments(p: Parser) -> None:
     p.add_argument("--frequency", metavar="F", help="clock, such as 5GHz (default: the model's)")
     p.pricing_options()
     p.add_argument("--advise", action="store_true", help="for each routine: erase or uncompute, and why")
+    p.add_argument("--lines", action="store_true", help="print the source, with the cost of each line")
     p.add_argument("--timeline", action="store_true", help="look at every step: bits toggled, and live over time")
     p.add_argument("--plot", metavar="FILE", help="draw it: .png, .svg or .pdf")
     p.add_argument(
@@ -93,7 +94,7 @@ def execute(options: argparse.Namespace) -> int:
     elif options.compare:
         print(_compared(reports))
     else:
-        print(found)
+        print(found.annotated() if options.lines else found)
     return OK
 
 
@@ -112,6 +113,10 @@ def _check(options: argparse.Namespace) -> None:
             raise fail("RG0512", "--batch is for functions: a program does not say what its arguments are")
         if options.advise or _look(options):
             raise fail("RG0512", "--batch prices many runs: --advise, and bits over time, are of one")
+    if options.lines and (options.json or options.compare or options.advise):
+        raise fail(
+            "RG0512", "--lines prints one source by one model, as text", "leave out --json, --compare and --advise"
+        )
     if options.advise and options.timeline:
         raise fail("RG0512", "--advise looks at whole runs: --timeline is for one that is shown")
     if options.advise and (options.compare or options.plot is not None):
@@ -175,8 +180,8 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
 
 
 def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
-    from retrograd.pricing.context import pricing_context
     from retrograd.pricing.report import report_of, with_way_back
+    from retrograd.simulator.energy.context import pricing_context
     from retrograd.simulator.energy.ledger import Ledger
     from retrograd.simulator.machine import Stop, Trap
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.arguments import parse_arguments, plain, shown
+from retrograd.cli.arguments import argument_named, parse_arguments, plain, shown
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.functions import function_and_inverse
 from retrograd.cli.options import Parser, integer
@@ -46,8 +46,8 @@ def execute(options: argparse.Namespace) -> int:
     function, inverse = function_and_inverse(options.function, options.format)
     f = ~function if inverse else function
     args, keywords = parse_arguments(options.args, function)
-    wrt = None if options.wrt is None else [_which(text) for text in options.wrt]
-    loss, scale = _which(options.loss), integer(options.scale, "--scale")
+    wrt = None if options.wrt is None else [argument_named(text) for text in options.wrt]
+    loss, scale = argument_named(options.loss), integer(options.scale, "--scale")
     try:
         report = gradient_report(f, wrt, loss, scale=scale)(*args, **keywords)
     except ProgramTrap as trap:
@@ -64,11 +64,6 @@ def execute(options: argparse.Namespace) -> int:
     else:
         _show(of, report, gradients)
     return OK
-
-
-def _which(text: str) -> int | str:
-    """An argument by name, or by position."""
-    return int(text) if text.removeprefix("-").isdecimal() and len(text) < 10 else text
 
 
 def _as_dict(name: str, loss: str, scale: int, report: GradientReport, gradients: dict[str, Any]) -> dict[str, Any]:

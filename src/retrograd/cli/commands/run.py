@@ -32,7 +32,7 @@ from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
 
 if TYPE_CHECKING:
-    from retrograd.debugger.expressions import Expression
+    from collections.abc import Callable
 
 #: seconds of a run before its progress is shown, and between two updates
 _PATIENCE, _TICK = 1.0, 0.5
@@ -185,11 +185,11 @@ def _run_program(options: argparse.Namespace) -> int:
     if options.turn:
         machine.turn()
         step = 0
-    until: Expression | None = None
+    until: Callable[[Machine], bool] | None = None
     if options.until is not None:
         from retrograd.debugger import expressions
 
-        until = expressions.Expression(options.until, machine)
+        until = expressions.Expression(options.until, machine, condition=True).holds
     breakpoints = frozenset(_breakpoint(text, machine.program) for text in options.breaks)
     max_steps = step_limit(options)
     observe = Tracer(machine) if options.trace else None
@@ -229,7 +229,7 @@ def _run_pisa(
     machine: Machine,
     max_steps: int | None,
     breakpoints: frozenset[int],
-    until: Expression | None,
+    until: Callable[[Machine], bool] | None,
     observe: Tracer | None,
     out: TextIO,
 ) -> Outcome:

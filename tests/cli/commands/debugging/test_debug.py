@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from retrograd.examples import bessel
+from retrograd.simulator.energy.context import pricing_context
 
-from retrograd.cli.commands.debug.interpreter import Interpreter, Prompt
+import retrograd as rg
+from retrograd.cli.commands.debugging.interpreter import Interpreter, Prompt
 from retrograd.cli.main import main
 from retrograd.debugger import Session
 from tests.debugger.test_session import SUM, session_of
@@ -40,7 +44,7 @@ def test_the_first_error_ends_a_script(program: str, capsys: pytest.CaptureFixtu
 
 def test_a_prompt_goes_on_after_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     session: Session = session_of(SUM, r1=3)
-    prompt = Prompt(Interpreter(session))
+    prompt = Prompt(Interpreter(session, pricing_context("landauer", session.machine.format)))
     assert not prompt.onecmd("nonsense")
     assert not prompt.onecmd("step 3")
     assert not prompt.onecmd("set total = 4")
@@ -63,3 +67,39 @@ def test_runs_from_the_middle(program: str, capsys: pytest.CaptureFixture[str]) 
     assert first_line("--resume", "state", "--turn").startswith("halted at pc 0")
     assert main(["debug", program, "--resume", "state", "-x", script("to 0\np n\n")]) == 0
     assert "step 0, pc 0" in capsys.readouterr().out
+
+
+BESSEL = f"{bessel.__file__}:bessel"
+
+
+def test_the_way_back_with_cotangents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "break :57 if cotangent(total) != 0\nc\np cotangent(total)\np cotangent(z)\ninfo\nc\nc\np cotangent(z)\ncounts\nrc\n"
+    assert main(["debug", BESSEL, "0.0", "2.5", "--loss", "out", "--tech", "cmos45", "-x", script(text)]) == 0
+    out = capsys.readouterr().out
+    assert "cotangent(total) = 1.525878906e-05" in out
+    gradient = rg.grad(bessel.bessel, loss="out")(0.0, 2.5).z
+    assert f"cotangent(z) = {gradient:.10g}" in out
+    assert re.search(r"variable +value +cotangent +kind", out)
+    assert re.search(r"\d+ steps, 1920 bits erased, \d+ cycles, [\d.]+ nJ by cmos45", out)
+    assert re.search(r"bessel.py:61 +\d+ +0 +\d+ +[\d.]+ nJ", out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "commands", "code"),
+    [
+        (["sum.rga", "--loss", "n"], "", "RG0512"),
+        ([BESSEL, "0.0", "2.5", "--loss", "nu"], "", "RG0603"),
+        ([BESSEL, "0.0", "2.5", "--tech", "steam"], "", "RG1101"),
+        ([BESSEL, "0.0", "2.5"], "print cotangent(z)", "RG1301"),
+        ([BESSEL, "0.0", "2.5", "--loss", "out"], "print cotangent(nothing)", "RG1302"),
+        ([BESSEL, "0.0", "2.5", "--loss", "out"], "print cotangent(total)", "RG1302"),
+    ],
+)
+def test_wrong_ways_back(
+    program: str, arguments: list[str], commands: str, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["debug", *arguments, "-x", script(commands + "\n")]) == 2
+    assert f"error[{code}" in capsys.readouterr().err

@@ -3,8 +3,10 @@ from retrograd import fixed, reversible
 
 @reversible
 def f(y: fixed, x: fixed):
-    g = lambda v: v + 1
-    y += g(x)
+    def add(out: fixed):
+        y += out
+
+    add(x)
 
 
 f(0.0, 1.0)

@@ -9,16 +9,16 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from retrograd.cli.commands.debug.interpreter import Interpreter, Prompt
+from retrograd.cli.commands.debugging.interpreter import Interpreter, Prompt
 from retrograd.cli.exit_codes import BAD_INPUT, OK
 from retrograd.cli.files import read_bytes
-from retrograd.cli.functions import function_and_direction, is_function
 from retrograd.cli.options import Parser
-from retrograd.cli.programs import prepared
+from retrograd.cli.programs import opened, opened_way_back
 from retrograd.cli.report import show_errors
 from retrograd.debugger.saved_state import load_state
 from retrograd.debugger.session import Session
 from retrograd.isa.diagnostics import RetrogradError
+from retrograd.simulator.energy.context import pricing_context
 
 
 def arguments(p: Parser) -> None:
@@ -30,33 +30,26 @@ def arguments(p: Parser) -> None:
         "--no-overflow", "--strict",
     )  # fmt: skip
     p.add_argument("-x", "--execute", metavar="FILE", dest="script", help="run the commands of a file, then end")
+    p.loss_option("of a function: run it, and debug its way back with cotangents, from this argument's final value")
+    p.add_argument(
+        "--tech", metavar="MODEL", default="landauer", help="technology model of `counts` (default: landauer)"
+    )
     p.add_argument("--resume", metavar="STATE", help="of a program: begin in a state that --save wrote")
     p.size_options()
 
 
 def execute(options: argparse.Namespace) -> int:
     """Open a session and carry out its commands."""
-    interpreter = Interpreter(_session(options))
+    if options.loss is None:
+        machine, _ = opened(options)
+        position = 0 if options.resume is None else load_state(options.resume, machine)
+    else:
+        machine, position = opened_way_back(options), 0
+    interpreter = Interpreter(Session(machine, position), pricing_context(options.tech, machine.format))
     if options.script is None and sys.stdin is not None and sys.stdin.isatty():
         Prompt(interpreter).cmdloop()
         return OK
     return run_script(interpreter, _lines(options.script or "-"))
-
-
-def _session(options: argparse.Namespace) -> Session:
-    if not is_function(options.program):
-        machine, _ = prepared(options)
-        return Session(machine, 0 if options.resume is None else load_state(options.resume, machine))
-    from retrograd.cli.arguments import parse_arguments
-    from retrograd.functions.execution import load
-    from retrograd.values.binding import bind
-
-    function, backward = function_and_direction(options)
-    args, keywords = parse_arguments(options.args, function)
-    given = bind(function, args, keywords)
-    compiled = function.compiled_for(function.types_of(given), function.format_for())
-    overflow = not options.no_overflow
-    return Session(load(compiled, given, backward=backward, overflow=overflow, engine=options.engine))
 
 
 def _lines(path: str) -> Iterator[str]:

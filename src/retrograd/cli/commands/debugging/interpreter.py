@@ -17,6 +17,11 @@ from retrograd.debugger.session import Event, Session, Write
 from retrograd.isa.diagnostics import RetrogradError, nearest
 from retrograd.isa.encoding import write as write_instruction
 from retrograd.presentation.tables import columns
+from retrograd.simulator.energy.attribution import by_line
+from retrograd.simulator.energy.context import PricingContext
+from retrograd.simulator.energy.counting import Counts
+from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.units import with_prefix
 
 #: abbreviation -> command
 _SHORT = {
@@ -29,8 +34,8 @@ _LISTED = 5
 class Interpreter:
     """Carries out the commands of one session and prints their results."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, prices: PricingContext) -> None:
+        self.session, self.prices = session, prices
         #: command -> (its function, its summary)
         self.commands: dict[str, tuple[Callable[[str], None], str]] = {
             "step": (self._repeated(session.step), "step [N]: one instruction"),
@@ -52,14 +57,14 @@ class Interpreter:
             "break": (self._break, "break WHERE [if EXPR]: WHERE is a label, FILE:LINE, :LINE or *ADDRESS"),
             "watch": (self._watch, "watch PLACE: stop where a register or word changes"),
             "delete": (self._delete, "delete N: remove a breakpoint or watch"),
-            "print": (self._print, "print EXPR: such as `r1`, `total[2] + 1`, `real(x)`"),
+            "print": (self._print, "print EXPR: such as `n`, `r1`, `total[2] + 1`, `real(total)`, `cotangent(x)`"),
             "set": (self._set, "set PLACE = VALUE"),
             "why": (self._why, "why PLACE: the instructions that gave it its value"),
             "last-write": (self._last_write, "last-write PLACE: the last change before this step"),
             "backtrace": (self._backtrace, "backtrace: the active calls"),
             "list": (self._list, "list: the instructions around this one"),
-            "info": (self._info, "info: registers and memory"),
-            "counts": (self._counts, "counts: bits erased, cycles, and steps of each line up to here"),
+            "info": (self._info, "info: variables, registers and memory"),
+            "counts": (self._counts, "counts: bits erased, cycles and energy up to here, and of each line"),
             "save": (self._save, "save FILE: the state, for --resume"),
             "help": (self._help, "help: this list"),
         }
@@ -152,8 +157,13 @@ class Interpreter:
         return f"{self._word(write.before)} → {self._word(write.after)}"
 
     def _print(self, text: str) -> None:
-        value = self.session.evaluate(text)
-        print(f"{text} = {float(value):.10g}" if isinstance(value, Fraction) else f"{text} = {value}")
+        print(f"{text} = {self._value(self.session.evaluate(text))}")
+
+    @staticmethod
+    def _value(value: object) -> str:
+        if value is None:
+            return ""
+        return f"{float(value):.10g}" if isinstance(value, Fraction | float) else str(value)
 
     def _set(self, text: str) -> None:
         name, equals, value = text.partition("=")
@@ -197,6 +207,13 @@ class Interpreter:
 
     def _info(self, text: str) -> None:
         machine = self.session.machine
+        found = self.session.variables()
+        if found:
+            rows = [["variable", "value", "cotangent", "kind", "place"]]
+            rows += [[v.name, *map(self._value, (v.value, v.cotangent)), v.kind, str(v.place)] for v in found]
+            if not machine.cotangents:
+                rows = [[row[0], row[1], *row[3:]] for row in rows]
+            print(columns(rows, right=(1, 2) if machine.cotangents else (1,)) + "\n")
         print(registers_table(machine))
         memory = memory_table(machine)
         if memory:
@@ -204,11 +221,20 @@ class Interpreter:
 
     def _counts(self, text: str) -> None:
         found = self.session.counts()
-        print(f"{found.steps} steps, {found.erased_bits} bits erased, {found.cycles} cycles")
-        lines = self.session.steps_by_line()
+        energy = f"{self._energy(found)} by {self.prices.technology.id}"
+        print(f"{self.session.position} steps, {found.erased_bits} bits erased, {found.cycles} cycles, {energy}")
+        lines = by_line(found)
         if lines:
-            rows = [["line", "steps"], *([f"{file}:{line}", str(n)] for (file, line), n in sorted(lines.items()))]
-            print(columns(rows, right=(1,)))
+            rows = [["line", "steps", "bits erased", "cycles", "energy"]]
+            rows += [
+                [str(line), f"{n.retired}", f"{n.erase_bits}", f"{n.cycles}", self._energy(n)]
+                for line, n in lines.items()
+            ]
+            print(columns(rows, right=(1, 2, 3, 4)))
+
+    def _energy(self, counts: Counts) -> str:
+        energy = self.prices.price(counts).program
+        return with_prefix(energy.nominal, "J") if isinstance(energy, Range) else "not modelled"
 
     def _save(self, text: str) -> None:
         save_state(text, self.session.machine, self.session.position)

@@ -1,0 +1,58 @@
+"""Recorded runs of `retrograd explore` and `retrograd trace`: their options, and the recording."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrograd.cli.functions import is_function
+from retrograd.cli.options import Parser, fail, integer
+from retrograd.cli.programs import gradient_of, opened
+
+if TYPE_CHECKING:
+    from retrograd.explorer.explorations import Exploration
+
+
+def recording_options(p: Parser) -> None:
+    """The options of a recorded run."""
+    p.program_argument(" or FILE.py:FUNCTION")
+    p.function_arguments()
+    p.add_argument("--steps", metavar="N", default="20000", help="steps that are recorded at most (default: 20000)")
+    p.add_argument(
+        "--from", metavar="STEP", dest="begin", default="0", help="the step that the recording begins at (default: 0)"
+    )
+    p.loss_option("of a function: go on, back with cotangents, from this argument's final value")
+    p.add_argument(
+        "--tech", metavar="MODEL", default="landauer", help="technology model of the energy (default: landauer)"
+    )
+    p.run_options(
+        "--format",
+        "--set",
+        "--mem",
+        "--backward",
+        "--inverse",
+        "--memory",
+        "--memory-limit",
+        "--no-overflow",
+        "--strict",
+    )
+    p.size_options()
+
+
+def recorded(options: argparse.Namespace) -> Exploration:
+    """The recording that the options describe. Raises InputError, and the errors of programs and functions."""
+    from retrograd.explorer.explorations import explore, explored
+
+    steps, begin = integer(options.steps, "--steps", 1), integer(options.begin, "--from", 0)
+    if options.loss is not None:
+        if begin:
+            raise fail("RG0510", "--from and --loss: the recording of a gradient begins at the beginning")
+        f, args, keywords = gradient_of(options)
+        return explore(f, *args, steps=steps, tech=options.tech, **keywords)
+    options.engine = "auto" if begin else "reference"
+    machine, compiled = opened(options)
+    if begin:
+        machine.run(begin)
+    name = options.program.rpartition(":")[2] if is_function(options.program) else Path(options.program).name
+    return explored(name, machine, compiled, steps, options.tech)

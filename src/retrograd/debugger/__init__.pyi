@@ -1,0 +1,11 @@
+# The public names: see `retrograd/__init__.pyi`.
+
+from retrograd.debugger.expressions import Expression as Expression
+from retrograd.debugger.places import Place as Place
+from retrograd.debugger.session import Breakpoint as Breakpoint
+from retrograd.debugger.session import Cause as Cause
+from retrograd.debugger.session import Event as Event
+from retrograd.debugger.session import Frame as Frame
+from retrograd.debugger.session import Session as Session
+from retrograd.debugger.session import Write as Write
+from retrograd.debugger.variables import Variable as Variable

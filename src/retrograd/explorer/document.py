@@ -1,0 +1,175 @@
+"""Recordings as JSON (schema retrograd.exploration/1): the data of the explorer's page, and of `retrograd trace --format json`.
+
+    state n + 1 = state n with `steps.changes[n]`;   words before the run: `places[…].start`
+
+Sizes are bounded by the recording: words that the run never changes are listed up to `UNCHANGED`, and of long programs only
+instructions near executed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from retrograd.debugger.places import memory_names
+from retrograd.debugger.recording import Bank, Recording, Step
+from retrograd.isa.encoding import inverse, write
+from retrograd.isa.program import Program
+from retrograd.simulator.energy.context import PricingContext
+from retrograd.simulator.energy.counting import Counts
+from retrograd.simulator.energy.figures import Range
+
+SCHEMA = "retrograd.exploration/1"
+#: words listed that are not zero and never change
+UNCHANGED = 256
+#: elements shown of an array
+ELEMENTS = 64
+#: programs up to this length are listed whole
+WHOLE_CODE = 4000
+#: integers up to this are numbers in JavaScript; larger ones are written as text
+_EXACT = 1 << 53
+
+Place = tuple[Bank, int]
+
+
+class ArrayVariable(NamedTuple):
+    """An array of the source that lies in memory throughout the run."""
+
+    name: str
+    kind: str
+    address: int
+    length: int
+
+
+def exploration(recording: Recording, prices: PricingContext, arrays: Sequence[ArrayVariable] = ()) -> dict[str, Any]:
+    """The document of a recording. Steps are priced by the energy of their instruction; energies add up."""
+    program, w = recording.program, recording.program.format
+    listed, unlisted = _listed(recording, arrays)
+    number = {place: n for n, place in enumerate(listed)}
+    files = [f for f, _ in enumerate(program.source.texts) if program.source.texts[f]]
+    word = _word(w.signed)
+    end = recording.message or {"halted": "the run has ended", "limit": "the recording ends here; the run goes on"}.get(
+        recording.end
+    )
+    return {
+        "schema": SCHEMA,
+        "first": recording.first,
+        "end": end or recording.end,
+        "technology": prices.technology.id,
+        "format": {"width": w.width, "frac": w.frac, "name": str(w)},
+        "dropped_bit": _joules(prices, Counts(program, {}, dropped_bits=1)),
+        "unlisted": unlisted,
+        "code": _code(recording, prices, {f: n for n, f in enumerate(files)}),
+        "files": [{"name": program.source.files[f], "lines": list(program.source.texts[f])} for f in files],
+        "places": [
+            {"bank": bank.value, "name": name, "start": word(recording.start.get((bank, n), 0))}
+            for (bank, n), name in zip(listed, names(listed, program, recording.memory_words), strict=True)
+        ],
+        "variables": [
+            {
+                "name": v.name, "kind": v.kind, "first": v.first, "last": v.last,
+                "place": number.get((Bank.MEMORY if v.memory else Bank.REGISTER, v.number), -1),
+            }
+            for v in program.variables
+        ],
+        "arrays": [
+            {
+                "name": a.name, "kind": a.kind, "length": a.length,
+                "places": [number.get((Bank.MEMORY, a.address + k), -1) for k in range(min(a.length, ELEMENTS))],
+            }
+            for a in arrays
+        ],
+        "steps": {
+            "pc": [*(step.pc for step in recording.steps), recording.last[0]],
+            "mode": [*(mode_of(step.direction, step.differentiating) for step in recording.steps), mode_of(*recording.last[1:])],
+            "changes": [
+                [field for c in step.changes for field in (number[c.bank, c.number], word(c.after))]
+                for step in recording.steps
+            ],
+            "dropped": {n: step.dropped_bits for n, step in enumerate(recording.steps) if step.dropped_bits},
+        },
+    }  # fmt: skip
+
+
+def mode_of(direction: int, differentiating: bool) -> int:
+    """Bit 0: backward; bit 1: D."""
+    return (direction < 0) + 2 * differentiating
+
+
+def _word(signed: Callable[[int], int]) -> Callable[[int], int | str]:
+    def word(bits: int) -> int | str:
+        value = signed(bits)
+        return value if -_EXACT <= value <= _EXACT else str(value)
+
+    return word
+
+
+def _listed(recording: Recording, arrays: Iterable[ArrayVariable]) -> tuple[list[Place], int]:
+    """(the places that are listed, the number of words left out that are not zero)."""
+    wanted: set[Place] = {(c.bank, c.number) for step in recording.steps for c in step.changes}
+    for a in arrays:
+        wanted.update((Bank.MEMORY, a.address + k) for k in range(min(a.length, ELEMENTS)))
+    constant = [place for place in recording.start if place not in wanted]
+    wanted.update(constant[:UNCHANGED])
+    order = list(Bank)
+    values = [place for place in constant[UNCHANGED:] if place[0] in (Bank.REGISTER, Bank.MEMORY)]
+    return sorted(wanted, key=lambda place: (order.index(place[0]), place[1])), len(values)
+
+
+def names(places: Iterable[Place], program: Program, memory_words: int) -> list[str]:
+    registers = {number: name for name, number in program.register_names.items()}
+    memory = memory_names(program, memory_words)
+    out = []
+    for bank, n in places:
+        base = memory(n) if bank in (Bank.MEMORY, Bank.MEMORY_COTANGENT) else f"r{n}"
+        if bank in (Bank.REGISTER, Bank.REGISTER_COTANGENT) and n in registers:
+            base = f"{base} {registers[n]}"
+        out.append(f"∂{base}" if bank in (Bank.REGISTER_COTANGENT, Bank.MEMORY_COTANGENT) else base)
+    return out
+
+
+def _code(recording: Recording, prices: PricingContext, files: dict[int, int]) -> list[dict[str, Any] | None]:
+    """Each instruction with its inverse, its line, and by mode its cycles, erased bits and energy; None: left out."""
+    program = recording.program
+    executed: dict[int, dict[int, Step]] = {}
+    for step in recording.steps:
+        executed.setdefault(step.pc, {}).setdefault(mode_of(step.direction, step.differentiating), step)
+    last = len(program.code) - 1
+    wanted = (
+        range(last + 1) if last < WHOLE_CODE else {max(0, min(last, pc + k)) for pc in executed for k in range(-2, 3)}
+    )
+    labels: dict[int, str] = {}
+    for label, pc in program.labels.items():
+        labels[pc] = f"{labels[pc]}, {label}" if pc in labels else label
+    out: list[dict[str, Any] | None] = []
+    for pc, i in enumerate(program.instructions):
+        if pc not in wanted:
+            out.append(None)
+            continue
+        span = program.source.spans[pc] if pc < len(program.source.spans) else None
+        here = span is not None and span[0] in files
+        costs = {mode: _costs(program, step, prices) for mode, step in sorted(executed.get(pc, {}).items())}
+        out.append(
+            {
+                "text": write(i),
+                "inverse": write(inverse(i, program.table)),
+                "file": files[span[0]] if span is not None and here else -1,
+                "line": span[1] if span is not None and here else 0,
+                "label": labels.get(pc, ""),
+                "costs": costs,
+            }
+        )
+    return out
+
+
+def _costs(program: Program, step: Step, prices: PricingContext) -> tuple[int, int, float | None]:
+    """(cycles, bits erased, joules) of a step; cotangents that it drops are counted apart."""
+    execution, w = step.execution(program), program.format
+    joules = _joules(prices, Counts(program, {(step.pc, execution): 1}))
+    return execution.cycles(w), execution.opcode.erased_words * w.width, joules
+
+
+def _joules(prices: PricingContext, counts: Counts) -> float | None:
+    """The energy of the program; None if the model has no figure."""
+    energy = prices.price(counts).program
+    return energy.nominal if isinstance(energy, Range) else None

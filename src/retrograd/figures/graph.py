@@ -1,0 +1,163 @@
+"""Control flow and mirrored code of a program as an SVG picture.
+
+Each instruction is a row. Jumps are arcs on the left, from `goto` to its `from`; calls are dashed. Mirrored code (`nesting.py`) is bracketed on
+the right: the colour of the compute part and of the part that undoes it is that of their depth. Long runs of rows without an end of an arc or
+bracket are shortened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from retrograd.figures.nesting import Jump, depth_of, jumps, mirrors
+from retrograd.isa.encoding import write
+from retrograd.isa.program import Program
+
+#: pixels
+_ROW, _LANE, _TEXT, _SOURCE = 16, 12, 330, 420
+#: rows at the ends of a run that are kept, where the run is longer than both together
+_KEPT = 3
+_STYLE = """\
+svg{background:#fff;color:#1b1f24;font:12px ui-monospace,monospace}
+text{fill:currentColor;white-space:pre}.faint{fill:#596170}path{fill:none;stroke-width:1.5}
+.down{stroke:#0072b2}.up{stroke:#7a3e9d}.call{stroke:#596170;stroke-dasharray:3 2}
+.d0{stroke:#0b7a55;fill:#0b7a55}.d1{stroke:#b25c00;fill:#b25c00}.d2{stroke:#9b2d5e;fill:#9b2d5e}.d3{stroke:#0b5cad;fill:#0b5cad}
+rect{fill-opacity:.13;stroke:none}
+@media(prefers-color-scheme:dark){svg{background:#14171b;color:#e6e9ee}.faint{fill:#a3acb9}
+.down{stroke:#56b4e9}.up{stroke:#c79be6}.call{stroke:#a3acb9}
+.d0{stroke:#4fc79b;fill:#4fc79b}.d1{stroke:#f0a95a;fill:#f0a95a}.d2{stroke:#f093bd;fill:#f093bd}.d3{stroke:#7db8f5;fill:#7db8f5}}"""
+
+
+def graph(program: Program, title: str) -> str:
+    """The picture of a program. Its height is 16 pixels for each row."""
+    return _Picture(program).svg(title)
+
+
+def lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
+    """A lane for each span, from 0, so that spans that share an address have different lanes; short spans are inside."""
+    taken: list[list[tuple[int, int]]] = []
+    out = [0] * len(spans)
+    for n in sorted(range(len(spans)), key=lambda n: spans[n][1] - spans[n][0]):
+        low, high = spans[n]
+        lane = next((k for k, used in enumerate(taken) if all(high < a or b < low for a, b in used)), len(taken))
+        if lane == len(taken):
+            taken.append([])
+        taken[lane].append((low, high))
+        out[n] = lane
+    return out
+
+
+class _Picture:
+    """A picture of one program: the places of rows and lanes."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.jumps, self.mirrors = jumps(program), mirrors(program)
+        self.labels: dict[int, list[str]] = {}
+        for name, pc in program.labels.items():
+            self.labels.setdefault(pc, []).append(name)
+        self.rows = _rows(len(program.code), self._ends())
+        #: address -> row; hidden addresses have the row that stands for them
+        self.row: dict[int, int] = {pc: n for n, found in enumerate(self.rows) for pc in found}
+        spans = [(self.row[a], self.row[b]) for a, b in (jump.span for jump in self.jumps)]
+        self.lanes = lanes(spans)
+        self.left = 8 + _LANE * (max(self.lanes, default=-1) + 2)
+        self.right = self.left + _TEXT
+        self.brackets = _LANE * (depth_of(self.mirrors) + 1)
+
+    def _ends(self) -> set[int]:
+        ends = {0, len(self.program.code) - 1, *self.labels}
+        ends.update(pc for jump in self.jumps for pc in (jump.source, jump.target))
+        ends.update(pc for m in self.mirrors for pc in m[:4])
+        return ends
+
+    def y(self, pc: int) -> float:
+        """The middle of the row of an address."""
+        return 40 + _ROW * self.row[pc] + _ROW / 2
+
+    def svg(self, title: str) -> str:
+        """The whole picture."""
+        height = 40 + _ROW * len(self.rows) + 12
+        width = self.right + self.brackets + _SOURCE
+        body = [*self._bands(), *self._arcs(), *self._text()]
+        undone = sum(m.partner_last - m.partner_first + 1 for m in self.mirrors if m.depth == 0)
+        summary = f"{len(self.program.code)} instructions, {len(self.mirrors)} mirrored ranges; {undone} instructions lie in code that undoes code before it"
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
+                f"<title>{_escaped(title)}</title><desc>{_escaped(summary)}</desc><style>{_STYLE}</style>",
+                f'<text x="{self.left}" y="18">{_escaped(title)}</text><text class="faint" x="{self.left}" y="32" font-size="10">{_escaped(summary)}</text>',
+                *body,
+                "</svg>",
+                "",
+            ]
+        )
+
+    def _text(self) -> Iterable[str]:
+        shown = None
+        for n, found in enumerate(self.rows):
+            pc, y = found[0], 40 + _ROW * n + 12
+            if len(found) > 1:
+                yield f'<text class="faint" x="{self.left + 48}" y="{y}">… {len(found)} more</text>'
+                continue
+            i = self.program.instructions[pc]
+            yield f'<text class="faint" x="{self.left + 36}" y="{y}" text-anchor="end">{pc}</text>'
+            yield f'<text x="{self.left + 48}" y="{y}">{_escaped(write(i))}</text>'
+            if pc in self.labels:
+                names = _cut(", ".join(self.labels[pc]), 20)
+                yield f'<text class="faint" x="{self.right - 8}" y="{y}" text-anchor="end">{_escaped(names)}</text>'
+            span = self.program.source.span(pc)
+            place = None if span is None else (span.file, span.line)
+            if span is not None and place != shown:
+                text = (self.program.source.line(span) or "").strip()
+                x = self.right + self.brackets + 8
+                yield f'<text class="faint" x="{x}" y="{y}">{_escaped(_cut(f"{span.line}  {text}", 56))}</text>'
+            shown = place
+
+    def _arcs(self) -> Iterable[str]:
+        for jump, lane in zip(self.jumps, self.lanes, strict=True):
+            yield self._arc(jump, self.left - _LANE * (lane + 1))
+
+    def _arc(self, jump: Jump, x: float) -> str:
+        y, to, edge = self.y(jump.source), self.y(jump.target), self.left
+        way = "down" if jump.target > jump.source else "up"
+        name = self.program.instructions[jump.source].opcode.name
+        kind = "call" if jump.call else way
+        path = f"M{edge} {y}H{x + 4}Q{x} {y} {x} {y + (4 if to > y else -4)}V{to + (-4 if to > y else 4)}Q{x} {to} {x + 4} {to}H{edge}m-5 -3l5 3l-5 3"
+        return f'<path class="{kind}" d="{path}"><title>{_escaped(f"{name}: {jump.source} → {jump.target}")}</title></path>'
+
+    def _bands(self) -> Iterable[str]:
+        for m in self.mirrors:
+            x, style = self.right + _LANE * (depth_of(self.mirrors) - m.depth), f"d{m.depth % 4}"
+            note = f"{m.first} to {m.last}, undone by {m.partner_first} to {m.partner_last}"
+            for first, last in ((m.first, m.last), (m.partner_first, m.partner_last)):
+                top, bottom = self.y(first) - _ROW / 2 + 1, self.y(last) + _ROW / 2 - 1
+                yield f'<rect class="{style}" x="{self.left + 40}" y="{top}" width="{x - self.left - 40}" height="{bottom - top}"/>'
+            middle = (self.y(m.first) + self.y(m.last)) / 2, (self.y(m.partner_first) + self.y(m.partner_last)) / 2
+            path = f"M{x} {middle[0]}h{_LANE - 4}V{middle[1]}h-{_LANE - 4}"
+            yield f'<path class="{style}" style="fill:none" d="{path}"><title>{_escaped(note)}</title></path>'
+
+
+def _rows(size: int, ends: set[int]) -> list[range]:
+    """The addresses of each row: most rows have one; of long runs without an end the middle is one row."""
+    out: list[range] = []
+    begin = 0
+    for pc in [*sorted(end for end in ends if 0 <= end < size), size]:
+        if pc - begin > 2 * _KEPT + 1:
+            out += [range(k, k + 1) for k in range(begin, begin + _KEPT)]
+            out.append(range(begin + _KEPT, pc - _KEPT))
+            begin = pc - _KEPT
+        out += [range(k, k + 1) for k in range(begin, min(pc + 1, size))]
+        begin = pc + 1
+    return out
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _escaped(text: str) -> str:
+    """Text for XML, without the characters that XML does not have."""
+    plain = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return escape(plain.encode("utf-8", "replace").decode())

@@ -1,0 +1,99 @@
+"""Programs of Janus as reversible functions: FILE.ja runs `main`, FILE.ja:PROCEDURE another procedure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from retrograd.assembler.sources import decode_text
+from retrograd.compiler.compiled import Options
+from retrograd.compiler.frontends.janus import syntax
+from retrograd.compiler.frontends.janus.lowering.entry import Entry
+from retrograd.compiler.frontends.janus.parser import parse
+from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.frontends.python.captures import Captures
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Source
+from retrograd.compiler.frontends.specialisation import Declare, Specialisation
+from retrograd.compiler.ir.statements import Procedure
+from retrograd.functions.reversible import Reversible
+from retrograd.isa.diagnostics import api_boundary
+from retrograd.isa.files import read_file
+from retrograd.isa.words import Format
+from retrograd.values.named import named_tuple
+
+#: the numbers of the Jana interpreter: integers of 32 bits, which wrap
+JANA = Format(32, 0)
+
+
+def procedure() -> None:
+    """A procedure of Janus, whose text stands in its own file."""
+
+
+class JanusFunction(Reversible):
+    """A procedure of Janus. The variables of `main` are its arguments, and begin as zeros unless they are given.
+
+    Raises CompileError RG0702 where the program has no such procedure.
+    """
+
+    loop_hint = "The condition of `from` is true before the loop and false after each pass through `loop`."
+
+    def __init__(
+        self, program: syntax.Program, name: str, format: Format | str | None = None, options: Options | None = None
+    ) -> None:
+        self.entry = Entry(program, name)
+        super().__init__(procedure, JANA if format is None else format, options)
+        self.__name__ = self.__qualname__ = name
+        tree = ast.parse("def procedure(): pass").body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        span = self.entry.procedure.span
+        tree.lineno = tree.end_lineno = span.line
+        tree.col_offset, tree.end_col_offset = span.column - 1, span.end - 1
+        self._read = tree, Source(program.source.name, program.source.lines)
+
+    @property
+    def _parsed(self) -> tuple[ast.FunctionDef, Source]:
+        return self._read
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The variables of the entry. Raises CompileError."""
+        return tuple(
+            Parameter(v.name, v.annotation, NOTHING if v.initial is None else v.initial) for v in self.entry.variables
+        )
+
+    def own_lowering(
+        self, made: Specialisation, module: ModuleBuilder, captures: Captures, shared: Declare
+    ) -> Procedure:
+        """The procedure for the shapes of its arguments. Raises CompileError."""
+        return self.entry.lowered(made, module)
+
+    @cached_property
+    def results(self) -> Callable[..., Any]:
+        """The class of the results. Integers that have no sign are shown without one."""
+        w = self.format_for()
+        turned = [d.type == f"u{w.width}" for d in self.entry.procedure.variables]
+        made: Callable[..., Any] = named_tuple(self.__name__, tuple(p.name for p in self.parameters))
+        if not any(turned):
+            return made
+        return lambda *values: made(*(_unsigned(v, w.mask) if u else v for v, u in zip(values, turned, strict=True)))
+
+    @api_boundary
+    def with_options(self, **changes: Any) -> JanusFunction:
+        """The same procedure compiled otherwise: `level`, `stack`, `format`."""
+        format = changes.pop("format", self.format)
+        return JanusFunction(self.entry.program, self.__name__, format, replace(self.options, **changes))
+
+
+def _unsigned(value: Any, mask: int) -> Any:
+    if isinstance(value, int):
+        return value & mask
+    return [_unsigned(v, mask) for v in (value.tolist() if hasattr(value, "tolist") else value)]
+
+
+def load_janus(file: str, name: str = "main") -> JanusFunction:
+    """The procedure of a file. Raises InputError RG0501, CompileError RG0702, RG0725."""
+    return JanusFunction(parse(decode_text(read_file(Path(file)), file), file), name)

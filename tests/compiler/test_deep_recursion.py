@@ -1,0 +1,58 @@
+"""Functions that are nested deeper than Python's limit of frames."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from retrograd.compiler.deep_recursion import with_deep_stack
+
+import retrograd as rg
+from retrograd.testing import check_inverse
+
+HEAD = "from retrograd import fixed, reversible\n\n@reversible\ndef f(y: fixed, x: fixed, k: int):\n"
+
+
+@pytest.fixture
+def function(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function made of the text of its body."""
+
+    def made(body: str) -> Any:
+        (tmp_path / "deep_module.py").write_text(HEAD + body)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "deep_module", raising=False)
+        import deep_module  # type: ignore[import-not-found]
+
+        return deep_module.f
+
+    return made
+
+
+def test_a_chain_of_400_conditions(function: Any) -> None:
+    branches = "".join(f"    {'el' if k else ''}if k == {k}:\n        y += {k} * x\n" for k in range(400))
+    f = function(f"{branches}    else:\n        y -= x\n")
+    for k, factor in ((0, 0), (7, 7), (399, 399), (400, -1)):
+        done = rg.run(f, 0.0, 0.5, k)
+        assert done.values.y == factor * 0.5
+        assert done.erased_bits == 0
+    check_inverse(f, 0.0, 0.5, 300)
+    assert rg.grad(f, "x")(0.0, 0.5, 300) == 300.0
+
+
+def test_a_sum_of_1200_terms(function: Any) -> None:
+    assert function(f"    y += {' + '.join(['x'] * 1200)}\n")(0.0, 0.5, 0).y == 600.0
+
+
+def test_errors_and_limits_are_those_of_the_caller() -> None:
+    limit = sys.getrecursionlimit()
+
+    def deep(n: int) -> int:
+        return 0 if n == 0 else 1 + deep(n - 1)
+
+    assert with_deep_stack(lambda: deep(5000)) == 5000
+    with pytest.raises(ZeroDivisionError):
+        with_deep_stack(lambda: 1 // (deep(5000) - 5000))
+    with pytest.raises(RecursionError):
+        with_deep_stack(lambda: deep(10**6))
+    assert sys.getrecursionlimit() == limit

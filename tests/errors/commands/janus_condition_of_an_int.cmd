@@ -1,0 +1,1 @@
+retrograd run janus_condition_of_an_int.ja

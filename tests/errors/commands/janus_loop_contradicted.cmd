@@ -1,0 +1,1 @@
+retrograd run janus_loop_contradicted.ja

@@ -1,0 +1,1 @@
+retrograd run janus_no_procedure.ja:fob

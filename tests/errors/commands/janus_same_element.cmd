@@ -1,0 +1,1 @@
+retrograd run janus_same_element.ja

@@ -1,0 +1,1 @@
+retrograd run janus_two_names.ja

@@ -1,0 +1,1 @@
+retrograd run janus_value_of_an_argument.ja

@@ -1,0 +1,1 @@
+retrograd run janus_wrong_delocal.ja
