@@ -13,8 +13,11 @@ from fractions import Fraction
 from retrograd.assembler.lexer import TextFault, escape
 from retrograd.isa.words import Format
 
+_REAL = r"(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?q\b"
+#: a fixed-point literal in a constant
+REAL = re.compile(rf"(?<![\w.]){_REAL}")
 _TOKEN = re.compile(
-    r"\s*(?:(?P<real>(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?q\b)"
+    rf"\s*(?:(?P<real>{_REAL})"
     r"|(?P<int>0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|\d[\d_]*)(?![\w.])"
     r"|(?P<char>'(?:\\.|[^'\\])')"
     r"|(?P<name>[A-Za-z_][\w.]*)"

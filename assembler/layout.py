@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from retrograd.assembler.constants import REAL
 from retrograd.assembler.lexer import TextFault
 from retrograd.assembler.sources import Position, Sources
 from retrograd.assembler.symbols import REGISTERS, SymbolTable
 from retrograd.isa.diagnostics import AssemblyError, nearest
 from retrograd.isa.encoding import CODE_SHIFT, FIELD_SHIFT
 from retrograd.isa.entries import Opcode
-from retrograd.isa.program import MAX_DATA, Program, SourceMap
+from retrograd.isa.program import MAX_DATA, ArrayLayout, Program, SourceMap, VariableLocation
 from retrograd.isa.table import Table
 
 _IN_A_REGISTER = "compute with registers in instructions: a constant is known when the program is assembled"
@@ -57,6 +58,8 @@ class Layout:
         self.subroutine: Subroutine | None = None
         self._code_fixups: list[Fixup] = []
         self._data_fixups: list[Fixup] = []
+        #: addresses of the words of data that are written as fixed-point numbers
+        self._reals: set[int] = set()
 
     def emit(self, word: int, position: Position, fixup: Fixup | None = None) -> None:
         """Append an encoded instruction, to which the second pass adds a fixup."""
@@ -84,6 +87,8 @@ class Layout:
             if value is None:
                 position = self.sources.position(at, at + len(text))
                 self._data_fixups.append(Fixup(len(self.data), text, at, position))
+            if "q" in text and REAL.search(text):
+                self._reals.add(len(self.data))
             self.store([self.symbols.as_word(value or 0, at, len(text))])
             at += len(text) + 1
 
@@ -119,7 +124,22 @@ class Layout:
         source = SourceMap(tuple(f.name for f in sources.files), self.spans, tuple(f.lines for f in sources.files))
         names = {name: number for name, number in symbols.registers.items() if name not in REGISTERS}
         labels = symbols.labels, symbols.data_labels
-        return Program(self.code, self.data, self.memory, symbols.format, *labels, source, self.table, names)
+        return Program(
+            self.code, self.data, self.memory, symbols.format, *labels, source, self.table, names, self._fixed_data()
+        )
+
+    def _fixed_data(self) -> list[VariableLocation]:
+        """The data labels of fixed-point numbers: some of their words are written as such, and the others are zero."""
+        starts = sorted((address, name) for name, address in self.symbols.data_labels.items())
+        ends = [*(address for address, _ in starts[1:]), len(self.data)]
+        out = []
+        for (address, name), end in zip(starts, ends, strict=False):
+            words = range(address, min(end, len(self.data)))
+            if any(n in self._reals for n in words) and all(n in self._reals or not self.data[n] for n in words):
+                shape = (len(words),) if len(words) > 1 else ()
+                layout = ArrayLayout(name, "fixed", 0, shape, (1,) * len(shape))
+                out.append(VariableLocation(name, "fixed", 0, len(self.code), address, True, layout))
+        return out
 
     def _resolve(self, fixup: Fixup, words: list[int]) -> None:
         """Put the value of a fixup into its word, or report the fault."""

@@ -18,8 +18,18 @@ from retrograd.compiler.frontends.specialisation import Declare
 from retrograd.compiler.ir.statements import ZERO, Call, Const, Local, Module, Node, Op, Operand, Region, Var, Within
 from retrograd.compiler.language.conditions import Condition
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
-from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, leaves
-from retrograd.compiler.language.values import FunctionValue, row_major
+from retrograd.compiler.language.types import (
+    ArrayType,
+    ScalarType,
+    StackType,
+    StaticType,
+    StructType,
+    Type,
+    layouts,
+    leaves,
+    row_major,
+)
+from retrograd.compiler.language.values import FunctionValue
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -75,7 +85,7 @@ def lower(
             shapes.append(_static_shape(t.value))
             continue
         for name, _, leaf in leaves(t, p.name):
-            region = module.static_region(name, leaf.size, span)
+            region = module.static_region(name, leaf.size, span, layouts=tuple(layouts(leaf, name)))
             given.append(region)
             assert region.address is not None
             if isinstance(leaf, ScalarType):

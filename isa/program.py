@@ -42,6 +42,22 @@ class SourceMap:
         return None if found is None else Span(self.files[found[0]], *found[1:])
 
 
+class ArrayLayout(NamedTuple):
+    """The words of an array, relative to its base: element (i, j, …) lies at offset + i·strides[0] + j·strides[1] + …
+
+    An array of structs has a layout for each of its fields. A shape of () is one word.
+    """
+
+    name: str
+    #: "int", "fixed", "lognum" or "bool"
+    kind: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    #: the elements of a stack: the word before them is their number
+    stack: bool = False
+
+
 class VariableLocation(NamedTuple):
     """The register or word of memory that holds a variable of the source at some points of the code (a DWARF location list entry).
 
@@ -57,6 +73,9 @@ class VariableLocation(NamedTuple):
     number: int
     #: whether `number` is an address of memory; else it is a register
     memory: bool = False
+    #: of an array: its base is `number` itself, or the word in this place where `indirect`
+    layout: ArrayLayout | None = None
+    indirect: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +97,7 @@ class Program:
     table: Table = field(default=TABLE, compare=False, repr=False)
     #: the registers that a text names by `.reg`; for showing, never stored in images
     register_names: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
-    #: the scalar variables of a compiled source; for showing, never stored in images
+    #: the variables of a compiled source; for showing, never stored in images
     variables: Sequence[VariableLocation] = field(default=(), compare=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:

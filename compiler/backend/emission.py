@@ -14,6 +14,7 @@ from retrograd.compiler.backend.calling_convention import Shared
 from retrograd.compiler.backend.discarded_cotangents import directions, with_discards
 from retrograd.compiler.backend.function_emitter import FunctionEmitter
 from retrograd.compiler.backend.linear_code import Branch, Step, callees, linearize
+from retrograd.compiler.backend.location_lists import location_lists
 from retrograd.compiler.backend.moves import Moves, make_constant, undo
 from retrograd.compiler.backend.register_allocation import SLOT, assign_roles, weigh_constants
 from retrograd.compiler.ir.call_graph import callees_first
@@ -21,12 +22,11 @@ from retrograd.compiler.ir.statements import SP, Const, External, Module, Node
 from retrograd.compiler.ir.traversal import operands_of
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import Instruction, encode
-from retrograd.isa.program import Program, SourceMap, VariableLocation
+from retrograd.isa.program import Program, SourceMap
 from retrograd.isa.table import TABLE
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 _REGISTER = re.compile(r"r\d+")
-_WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
         dict(zip(names, entrances.values(), strict=False)),
         {name: region.address or 0 for name, region in zip(names[len(entrances) :], regions, strict=True)},
         _source_map(module, spans),
-        variables=_variables(shared, emitters, bases),
+        variables=location_lists(module, shared.moves, emitters, bases, len(code)),
     )
     watched = {
         bases[name] + at: tuple(x if isinstance(x, Const) or x < SLOT else SLOT + shared.moves.slot(x) for x in places)
@@ -178,26 +178,6 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
         for at, places in emitter.watched.items()
     }
     return Emitted(program, checks, externals, watched, origins)
-
-
-def _variables(
-    shared: Shared, emitters: Mapping[str, FunctionEmitter], bases: Mapping[str, int]
-) -> list[VariableLocation]:
-    """The location lists of the variables that have a name in the source: their line, or for parameters their file, has it."""
-    texts = dict(zip(shared.module.files, shared.module.texts, strict=False))
-    anywhere = frozenset(_WORD.findall("\n".join(line for text in texts.values() for line in text)))
-    out = []
-    for name, emitter in emitters.items():
-        for var, location, first, last in emitter.location_lists():
-            text = () if var.span is None else texts.get(var.span.file, ())
-            line = 0 if var.span is None else var.span.line
-            known = _WORD.findall(text[line - 1]) if 0 < line <= len(text) else anywhere
-            if var.name.partition(".")[0].partition("[")[0] in known:
-                memory = location >= SLOT
-                place = shared.moves.slot(location) if memory else location
-                base = bases[name]
-                out.append(VariableLocation(var.name, var.kind.value, base + first, base + last, place, memory))
-    return out
 
 
 def _data(module: Module) -> list[int]:

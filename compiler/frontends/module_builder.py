@@ -16,6 +16,7 @@ from retrograd.compiler.language.powers import Powers
 from retrograd.compiler.language.values import Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 from retrograd.isa.encoding import IMMEDIATE_MAX
+from retrograd.isa.program import ArrayLayout
 from retrograd.isa.words import Format
 
 
@@ -73,8 +74,15 @@ class ModuleBuilder:
         self._names[name] = count + 1
         return name if count == 0 else f"{name}.{count + 1}"
 
-    def static_region(self, name: str, size: int, span: Span | None, data: tuple[int, ...] | None = None) -> Region:
-        """A stretch of memory at a fixed address. Raises CompileError RG0421 beyond the largest address."""
+    def static_region(
+        self,
+        name: str,
+        size: int,
+        span: Span | None,
+        data: tuple[int, ...] | None = None,
+        layouts: tuple[ArrayLayout, ...] = (),
+    ) -> Region:
+        """A stretch of memory at a fixed address. `layouts`: the arrays of the source in it. Raises CompileError RG0421 beyond the largest address."""
         most = min(self.w.mask, IMMEDIATE_MAX)
         if self.memory + size > most:
             message = f"`{name.rpartition('.')[2]}` needs {size} words, and addresses go up to {most}"
@@ -84,7 +92,7 @@ class ModuleBuilder:
             )
         count = self._names.get(f"[{name}]", 0)
         self._names[f"[{name}]"] = count + 1
-        region = Region(name if count == 0 else f"{name}.{count}", size, self.memory, data, span)
+        region = Region(name if count == 0 else f"{name}.{count}", size, self.memory, data, span, layouts)
         self.memory += size
         self.regions.append(region)
         return region

@@ -6,7 +6,7 @@ passed by address.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
 
@@ -21,6 +21,7 @@ from retrograd.compiler.language.shapes import (
     StaticShape,
     StructShape,
 )
+from retrograd.compiler.language.types import layouts
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -31,6 +32,7 @@ from retrograd.compiler.language.values import (
     variable,
 )
 from retrograd.isa.diagnostics import Span
+from retrograd.isa.program import ArrayLayout
 from retrograd.isa.table import TABLE
 
 #: (code, message, hint) raises a CompileError at the call that needs a procedure
@@ -121,8 +123,8 @@ def parameters_of(names: Sequence[str], shapes: Sequence[Shape]) -> Parameters:
     variables: list[Var] = []
     regions: list[Region | None] = []
 
-    def passed_by_address(name: str, size: int) -> Address:
-        base, region = Var(name, Kind.ADDRESS), Region(name, size)
+    def passed_by_address(name: str, size: int, inside: Iterable[ArrayLayout]) -> Address:
+        base, region = Var(name, Kind.ADDRESS), Region(name, size, layouts=tuple(inside))
         variables.append(base)
         regions.append(region)
         return Address(region, base)
@@ -135,9 +137,10 @@ def parameters_of(names: Sequence[str], shapes: Sequence[Shape]) -> Parameters:
                 return variable(variables[-1])
             case ArrayShape(element, lengths, strides):
                 extent = sum((n - 1) * abs(s) for n, s in zip(lengths, strides, strict=True)) + element.size
-                return ArrayView(element, lengths, strides, passed_by_address(name, extent))
+                inside = layouts(element, name, 0, lengths, strides)
+                return ArrayView(element, lengths, strides, passed_by_address(name, extent, inside))
             case StackShape(t):
-                return StackValue(t, passed_by_address(name, t.size))
+                return StackValue(t, passed_by_address(name, t.size, layouts(t, name)))
             case StructShape(t, fields):
                 return StructValue(t, {field: value(inner, f"{name}.{field}") for field, inner in fields})
             case ClosureShape(_, captured, given):

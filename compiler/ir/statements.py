@@ -19,6 +19,7 @@ from typing import NamedTuple
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
 from retrograd.isa.entries import Opcode
+from retrograd.isa.program import ArrayLayout
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Q32_32, Format
 
@@ -60,6 +61,8 @@ class Region:
     #: the words that memory begins with, for constants; None for zeros
     data: tuple[int, ...] | None = None
     span: Span | None = None
+    #: the arrays of the source in it, for debuggers
+    layouts: tuple[ArrayLayout, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{self.name}[{self.size}]>"

@@ -7,9 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from retrograd.compiler.ir.statements import Kind
+from retrograd.isa.program import ArrayLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,35 @@ def leaves(t: Type, name: str) -> Iterator[tuple[str, int, ScalarType | ArrayTyp
             at += inner.size
     elif not isinstance(t, StaticType):
         yield name, 0, t
+
+
+def row_major(shape: Sequence[int], size: int) -> tuple[int, ...]:
+    """The strides of an array that lies densely, the last index moving fastest."""
+    strides: list[int] = []
+    for length in reversed(shape):
+        strides.insert(0, size)
+        size *= length
+    return tuple(strides)
+
+
+def layouts(
+    t: Type, name: str, offset: int = 0, shape: tuple[int, ...] = (), strides: tuple[int, ...] = ()
+) -> Iterator[ArrayLayout]:
+    """The layouts of a value of this type, or of an array of such values with this shape: one for each field."""
+    match t:
+        case ScalarType(kind):
+            yield ArrayLayout(name, kind.value, offset, shape, strides)
+        case ArrayType(element, lengths):
+            steps = row_major(lengths, element.size)
+            yield from layouts(element, name, offset, (*shape, *lengths), (*strides, *steps))
+        case StructType(_, fields):
+            for field, inner in fields:
+                yield from layouts(inner, f"{name}.{field}", offset, shape, strides)
+                offset += inner.size
+        case StackType(element, capacity):
+            yield ArrayLayout(name, element.kind.value, offset + 1, (*shape, capacity), (*strides, 1), stack=True)
+        case StaticType():
+            return
 
 
 def is_real(t: Type) -> bool:

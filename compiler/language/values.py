@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
 from retrograd.compiler.ir.expressions import Address, E, InRange, load, read
 from retrograd.compiler.ir.statements import Kind, Var
-from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType, row_major
 from retrograd.isa.words import brief
 
 
@@ -142,15 +142,6 @@ def stored(t: Any, address: Address, why_not: str | None = None) -> Value:
 def count_of(stack: StackValue) -> E:
     """The number of words on a stack."""
     return load(stack.address, Kind.INT)
-
-
-def row_major(shape: Sequence[int], size: int) -> tuple[int, ...]:
-    """The strides of an array that lies densely, the last index moving fastest."""
-    strides: list[int] = []
-    for length in reversed(shape):
-        strides.insert(0, size)
-        size *= length
-    return tuple(strides)
 
 
 def describe(value: Value) -> str:

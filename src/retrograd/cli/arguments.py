@@ -33,7 +33,7 @@ def parse_arguments(texts: list[str], function: Reversible | None = None) -> tup
         if named is not None and named[1] in keywords:
             raise fail("RG0510", f"`{named[1]}` is given twice", "Give each argument once.")
         literal, name = (text, next(iter(list(declared)[i:]), "")) if named is None else (named[2], named[1])
-        value = _literal(literal, text, partial(_number_of, function, declared.get(name)))
+        value = _literal(literal, text, declared.get(name), partial(_number_of, function, declared.get(name)))
         if named is not None:
             keywords[named[1]] = value
         elif keywords:
@@ -43,7 +43,8 @@ def parse_arguments(texts: list[str], function: Reversible | None = None) -> tup
     return args, keywords
 
 
-def _literal(text: str, whole: str, number: Callable[[int], float]) -> Any:
+def _literal(text: str, whole: str, annotation: Any, number: Callable[[int], float]) -> Any:
+    """The value of a literal. Lists are arrays, but a list of a stack; a dict is a struct, where one is declared."""
     if text.startswith("@"):
         return read_array(text[1:])
     try:
@@ -51,8 +52,19 @@ def _literal(text: str, whole: str, number: Callable[[int], float]) -> Any:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         hint = "write numbers such as 1.5, lists such as [1.0, 2.0], or @FILE.npy"
         raise fail("RG0510", f"`{whole[:60]}` is no value", hint) from None
+    if isinstance(value, dict):
+        fields = getattr(annotation, "__dataclass_fields__", None)
+        if not isinstance(annotation, type) or fields is None:
+            raise fail("RG0510", f"`{whole[:60]}` stands for a struct, and the parameter is declared otherwise")
+        if set(value) != set(fields):
+            raise fail("RG0510", f"`{whole[:60]}`: the fields of {annotation.__name__} are {', '.join(fields)}")
+        return annotation(**value)
     if isinstance(value, list | tuple):
+        from retrograd.compiler.language.types import StackAnnotation
         from retrograd.values.arrays import as_array
+
+        if isinstance(annotation, StackAnnotation):
+            return value
 
         try:
             array = as_array(value)

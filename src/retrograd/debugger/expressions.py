@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from retrograd.debugger.places import Place, cotangent_of, place_named
-from retrograd.debugger.variables import named, place_of, value_of
+from retrograd.debugger.variables import Word, array_value, is_variable, named
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.simulator.machine import Machine
 
@@ -89,17 +89,16 @@ class Expression:
     def _named(self, text: str) -> _Value:
         """The value of a name: of the variable, where one is live; else of the place."""
         signed = self._machine.format.signed
-        if any(v.name == text for v in self._machine.program.variables):
+        if is_variable(text, self._machine.program):
             place = None if self._condition else self._place_or_none(text, known=True)
 
             def value(machine: Machine) -> Any:
-                found = named(text, machine)
+                found = named(text, machine, condition=self._condition)
                 if found is None:
                     if place is None:
                         raise _NotLive(text)
                     return signed(place.word(machine))
-                word = (machine._memory if found.memory else machine._registers)[found.number]
-                return value_of(found.kind, int(word), machine.format)
+                return found.value(machine) if isinstance(found, Word) else array_value(found, machine)
 
             return value
         place = self._place(text)
@@ -111,15 +110,44 @@ class Expression:
             raise self._fault(
                 f"cotangent({text[:40]}): this machine does not differentiate; `--loss NAME` debugs the way back"
             )
-        known = any(v.name == text for v in self._machine.program.variables)
+        known = is_variable(text, self._machine.program)
         fixed = None if known and self._condition else self._place_or_none(text, known)
 
         def value(machine: Machine) -> Any:
-            found = named(text, machine)
-            place = fixed if found is None else place_of(found)
+            found = named(text, machine, condition=self._condition)
+            place = found.place if isinstance(found, Word) else fixed
             if place is None:
                 raise _NotLive(text)
             return cotangent_of(place, machine)
+
+        return value
+
+    def _path(self, node: ast.expr) -> _Value:
+        """A name with fields and indices, such as `ps[i].x[0]`; an index is an expression."""
+        parts: list[str | _Value] = []
+        rest = node
+        while not isinstance(rest, ast.Name):
+            if isinstance(rest, ast.Attribute):
+                parts.append(f".{rest.attr}")
+                rest = rest.value
+            elif isinstance(rest, ast.Subscript):
+                indices = rest.slice.elts if isinstance(rest.slice, ast.Tuple) else [rest.slice]
+                inner: list[str | _Value] = ["["]
+                for i in indices:
+                    fixed = isinstance(i, ast.Constant) and isinstance(i.value, int)
+                    inner += [", "] * (len(inner) > 1)
+                    inner.append(ast.unparse(i) if fixed else self._compiled(i))
+                parts += reversed([*inner, "]"])
+                rest = rest.value
+            else:
+                raise self._fault(f"`{self.text[:60]}`: `{ast.unparse(node)[:40]}` has no meaning here")
+        parts.append(rest.id)
+        parts.reverse()
+        if all(isinstance(part, str) for part in parts):
+            return self._named("".join(map(str, parts)))
+
+        def value(machine: Machine) -> Any:
+            return self._named("".join(p if isinstance(p, str) else f"{p(machine)}" for p in parts))(machine)
 
         return value
 
@@ -141,8 +169,8 @@ class Expression:
                 return lambda _: number
             case ast.Name(id="pc" | "br" | "direction" as name):
                 return lambda machine: getattr(machine, name)
-            case ast.Name() | ast.Subscript(value=ast.Name(), slice=ast.Constant(value=int())) | ast.Attribute():
-                return self._named(ast.unparse(node))
+            case ast.Name() | ast.Subscript() | ast.Attribute():
+                return self._path(node)
             case ast.Call(func=ast.Name(id="real"), args=[inner], keywords=[]):
                 real, exact = self._machine.format.to_real, self._place(ast.unparse(inner))
                 return lambda machine: real(exact.word(machine))

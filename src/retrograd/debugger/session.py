@@ -20,7 +20,7 @@ from typing import Any, Literal
 from retrograd.debugger.expressions import Expression
 from retrograd.debugger.places import Place, place_named, writers
 from retrograd.debugger.timeline import Timeline
-from retrograd.debugger.variables import Variable, named, place_of, variables
+from retrograd.debugger.variables import Variable, Word, named, variables
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.microarchitecture.timing import Execution
@@ -131,19 +131,26 @@ class Session:
         return self.machine.program.source.span(self.machine.pc)
 
     def place(self, text: str) -> Place:
-        """The place with a name: of a live variable, a register, a word. Raises InputError RG1302."""
+        """The place with a name: of a live variable, an element of an array, a register, a word. Raises InputError RG1302."""
         found = named(text, self.machine)
+        if isinstance(found, Word):
+            return found.place
         if found is not None:
-            return place_of(found)
+            raise InputError(
+                Diagnostic("RG1302", f"`{text[:60]}` is an array: name an element, such as {text[:60]}[0]")
+            )
         return place_named(text, self.machine.program, len(self.machine._memory))
 
     def evaluate(self, text: str) -> Any:
         """The value of an expression now. Raises InputError RG1301, RG1302."""
         return Expression(text, self.machine)(self.machine)
 
-    def variables(self) -> list[Variable]:
-        """The variables of the source that are live now, those of outer procedures left out."""
-        return variables(self.machine)
+    def variables(self, most: int = 1 << 20) -> list[Variable]:
+        """The variables of the source that are live now, those of outer procedures left out, and the arrays at fixed addresses.
+
+        `most`: the number of elements of each array.
+        """
+        return variables(self.machine, most)
 
     def set(self, place: Place, word: int) -> None:
         """Change a place. The run goes on, in both directions, from the changed state."""

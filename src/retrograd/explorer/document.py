@@ -8,7 +8,9 @@ instructions near executed ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from itertools import islice, product
+from math import prod
 from typing import Any, NamedTuple
 
 from retrograd.debugger.places import memory_names
@@ -32,18 +34,23 @@ _EXACT = 1 << 53
 Place = tuple[Bank, int]
 
 
-class ArrayVariable(NamedTuple):
-    """An array of the source that lies in memory throughout the run."""
+class _Array(NamedTuple):
+    """An array of the source at a fixed address: the addresses of its first elements, and of a stack's count."""
 
     name: str
     kind: str
-    address: int
     length: int
+    addresses: tuple[int, ...]
+    top: int | None
 
 
-def exploration(recording: Recording, prices: PricingContext, arrays: Sequence[ArrayVariable] = ()) -> dict[str, Any]:
-    """The document of a recording. Steps are priced by the energy of their instruction; energies add up."""
+def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
+    """The document of a recording. Steps are priced by the energy of their instruction; energies add up.
+
+    The elements of an array are `places`, but an element that the optimiser has put into a register is a variable `name[k]`.
+    """
     program, w = recording.program, recording.program.format
+    arrays = _arrays(program)
     listed, unlisted = _listed(recording, arrays)
     number = {place: n for n, place in enumerate(listed)}
     files = [f for f, _ in enumerate(program.source.texts) if program.source.texts[f]]
@@ -71,11 +78,13 @@ def exploration(recording: Recording, prices: PricingContext, arrays: Sequence[A
                 "place": number.get((Bank.MEMORY if v.memory else Bank.REGISTER, v.number), -1),
             }
             for v in program.variables
+            if v.layout is None
         ],
         "arrays": [
             {
                 "name": a.name, "kind": a.kind, "length": a.length,
-                "places": [number.get((Bank.MEMORY, a.address + k), -1) for k in range(min(a.length, ELEMENTS))],
+                "places": [number.get((Bank.MEMORY, address), -1) for address in a.addresses],
+                "count": -1 if a.top is None else number.get((Bank.MEMORY, a.top), -1),
             }
             for a in arrays
         ],
@@ -104,11 +113,23 @@ def _word(signed: Callable[[int], int]) -> Callable[[int], int | str]:
     return word
 
 
-def _listed(recording: Recording, arrays: Iterable[ArrayVariable]) -> tuple[list[Place], int]:
+def _arrays(program: Program) -> list[_Array]:
+    out = []
+    for v in program.variables:
+        if v.layout is None or not v.layout.shape or v.indirect:
+            continue
+        shape, strides = v.layout.shape, v.layout.strides
+        first = islice(product(*map(range, shape)), ELEMENTS)
+        addresses = tuple(v.number + sum(i * s for i, s in zip(at, strides, strict=True)) for at in first)
+        out.append(_Array(v.name, v.kind, prod(shape), addresses, v.number - 1 if v.layout.stack else None))
+    return out
+
+
+def _listed(recording: Recording, arrays: Iterable[_Array]) -> tuple[list[Place], int]:
     """(the places that are listed, the number of words left out that are not zero)."""
     wanted: set[Place] = {(c.bank, c.number) for step in recording.steps for c in step.changes}
     for a in arrays:
-        wanted.update((Bank.MEMORY, a.address + k) for k in range(min(a.length, ELEMENTS)))
+        wanted.update((Bank.MEMORY, address) for address in (*a.addresses, *([] if a.top is None else [a.top])))
     constant = [place for place in recording.start if place not in wanted]
     wanted.update(constant[:UNCHANGED])
     order = list(Bank)

@@ -10,11 +10,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from retrograd.compiler.compiled import Compiled, Options
-from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, leaves
+from retrograd.compiler.compiled import Options
 from retrograd.debugger.recording import STEPS, Recorder, Recording
 from retrograd.differentiation.gradients import LossFunction
-from retrograd.explorer.document import ArrayVariable, exploration
+from retrograd.explorer.document import exploration
 from retrograd.explorer.kanata import kanata
 from retrograd.explorer.page import frame, page
 from retrograd.explorer.perfetto import perfetto
@@ -48,11 +47,10 @@ class Exploration:
     name: str
     recording: Recording
     prices: PricingContext
-    arrays: tuple[ArrayVariable, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: schema retrograd.exploration/1."""
-        return {"name": self.name, **exploration(self.recording, self.prices, self.arrays)}
+        return {"name": self.name, **exploration(self.recording, self.prices)}
 
     @cached_property
     def html(self) -> str:
@@ -126,12 +124,12 @@ def explore(
         raise InputError(Diagnostic("RG0507", f"`steps` is {steps}: a recording has 1 step or more"))
     if isinstance(f, Program | Machine):
         machine = f if isinstance(f, Machine) else Machine(f)
-        return explored("program", machine, None, steps, tech)
+        return explored("program", machine, steps, tech)
     if isinstance(f, Reversible | Inverse):
         request = _with(request_of(f), format, options)
         values = request.values(args, keywords)
         compiled = request.compiled(values)
-        return explored(f.__name__, request.machine(compiled, values), compiled, steps, tech)
+        return explored(f.__name__, request.machine(compiled, values), steps, tech)
     if isinstance(f, LossFunction):
         return _gradient(f, args, keywords, steps, tech, format, options)
     name = getattr(f, "__name__", None) or f"{f!r:.40}"
@@ -144,13 +142,11 @@ def _with(request: Request, format: Format | str | None, options: Options | None
     return replace(request, format=format, options=options or request.options, engine="reference")
 
 
-def explored(
-    name: str, machine: Machine, compiled: Compiled | None, steps: int, tech: str | Path | Technology
-) -> Exploration:
+def explored(name: str, machine: Machine, steps: int, tech: str | Path | Technology) -> Exploration:
     """The recording of the next steps of a machine."""
     recorder = Recorder(machine, machine.retired)
     recorder.run(steps)
-    return Exploration(name, recorder.recording, pricing_context(tech, machine.format), _arrays(compiled))
+    return Exploration(name, recorder.recording, pricing_context(tech, machine.format))
 
 
 def _gradient(
@@ -173,14 +169,4 @@ def _gradient(
         way_back.begin(machine)
         recorder.begin_differentiating()
         recorder.run(steps)
-    return Exploration(f.__name__, recorder.recording, pricing_context(tech, machine.format), _arrays(compiled))
-
-
-def _arrays(compiled: Compiled | None) -> tuple[ArrayVariable, ...]:
-    """The arrays and stacks among the arguments, which lie in memory throughout."""
-    out = []
-    for a in () if compiled is None else compiled.arguments:
-        for name, offset, leaf in leaves(a.type, a.name):
-            if isinstance(leaf, ArrayType | StackType) and isinstance(leaf.element, ScalarType):
-                out.append(ArrayVariable(name, leaf.element.kind.value, a.address + offset, leaf.size))
-    return tuple(out)
+    return Exploration(f.__name__, recorder.recording, pricing_context(tech, machine.format))

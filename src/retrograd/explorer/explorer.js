@@ -259,7 +259,9 @@ function renderVariables() {
   for (const v of variables) if (v.first <= point && point <= v.last) found.set(v.name, v);
   const focus = document.activeElement && body.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
   body.replaceChildren();
+  const arrayNames = new Set(data.arrays.map((a) => a.name));
   for (const v of [...found.values()].sort((a, b) => a.first - b.first)) {
+    if (v.name.endsWith("]") && arrayNames.has(v.name.split("[")[0])) continue;
     const p = v.place, word = p < 0 ? 0 : words[p], row = made("tr");
     row.append(made("td", v.name));
     if (p >= 0) writeButtons(row, p, v.name); else row.append(made("td"));
@@ -269,9 +271,11 @@ function renderVariables() {
   }
   for (const a of data.arrays) {
     const row = made("tr");
-    const list = a.places.map((p) => (p < 0 ? "0" : shown(words[p], a.kind)));
-    row.append(made("td", a.name), made("td"), made("td", `${list.join(" ")}${a.length > list.length ? ` … (${a.length})` : ""}`, "value"), made("td", a.kind, "address"));
-    if (a.places.some((p) => p >= 0 && at && lastChange[p] === at - 1)) row.className = "changed";
+    const length = a.count < 0 ? a.length : Math.max(Number(words[a.count]), 0);
+    const places = a.places.slice(0, length).map((p, k) => found.get(`${a.name}[${k}]`)?.place ?? p);
+    const list = places.map((p) => (p < 0 ? "0" : shown(words[p], a.kind)));
+    row.append(made("td", a.name), made("td"), made("td", `${list.join(" ")}${length > list.length ? ` … (${length})` : ""}`, "value"), made("td", a.kind, "address"));
+    if (places.some((p) => p >= 0 && at && lastChange[p] === at - 1)) row.className = "changed";
     body.append(row);
   }
   element("variables").hidden = !body.children.length;

@@ -41,6 +41,11 @@ class Pair:
     def swap(self):
         rg.swap(self.a, self.b)
 
+@reversible
+def pile(s: rg.Stack[int, 4], p: Pair, x: int):
+    rg.push(s, x)
+    p.a += 1
+
 helper = 3
 '''
 
@@ -100,6 +105,17 @@ def test_arrays_from_files(cli: Cli) -> None:
 
 def test_defaults_and_negative_numbers(cli: Cli) -> None:
     assert cli("run", "norm.py:divide", "1", "-7")[1].startswith("y = -3\nx = -7\nz = 2\n")
+
+
+def test_stacks_and_structs(cli: Cli) -> None:
+    run = ("run", "norm.py:pile")
+    out = "s = [{}5]\np = Pair(a=2, b=7)\nx = 0\n"
+    assert cli(*run, "[]", '{"a": 1, "b": 7}', "5")[1].startswith(out.format(""))
+    assert cli(*run, "[3, 4]", "p={'b': 7, 'a': 1}", "x=5")[1].startswith(out.format("3, 4, "))
+    assert "the fields of Pair are a, b" in cli(*run, "[]", '{"a": 1}', "5")[2]
+    assert "declared otherwise" in cli(*run, "[]", '{"a": 1, "b": 7}', '{"a": 1}')[2]
+    assert "RG0603" in cli(*run, "[1, 2, 3, 4, 5]", '{"a": 1, "b": 7}', "5")[2]
+    assert "RG0603" in cli(*run, "[]", '{"a": [1], "b": 7}', "5")[2]
 
 
 def test_traps_and_limits_have_exit_codes(cli: Cli) -> None:

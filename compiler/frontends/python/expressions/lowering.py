@@ -17,7 +17,7 @@ from retrograd.compiler.ir.expressions import Address, E, word_of
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, number_kind
 from retrograd.compiler.language.purity import Impure, need_operators, need_plain
-from retrograd.compiler.language.types import ScalarType, struct_of
+from retrograd.compiler.language.types import ScalarType, row_major, struct_of
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -25,7 +25,6 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
-    row_major,
 )
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL

@@ -24,7 +24,15 @@ from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Lo
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.intrinsics import Intrinsic
-from retrograd.compiler.language.types import ScalarType, StackType, StructType, element_of, scalar_of
+from retrograd.compiler.language.types import (
+    ScalarType,
+    StackType,
+    StructType,
+    element_of,
+    layouts,
+    row_major,
+    scalar_of,
+)
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -34,7 +42,6 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
-    row_major,
     variable,
 )
 from retrograd.isa.diagnostics import Span
@@ -138,14 +145,15 @@ class Allocation:
         """Zeroed memory: (the array or stack in it, statements that allocate it, statements that free it)."""
         size = prod(shape) * t.size
         span = self.errors.span(node)
+        inside = tuple(layouts(t, name, shape=shape, strides=row_major(shape, t.size)))
         if not self.recursive:
-            region = self.builder.module.static_region(f"{self.owner}.{name}", size, span)
+            region = self.builder.module.static_region(f"{self.owner}.{name}", size, span, layouts=inside)
             address = Address(region, None)
             first: Block = ()
             last: Block = ()
         else:
             # Each activation of a recursive function has its own arrays, on the stack.
-            region = Region(name, size, span=span)
+            region = Region(name, size, span=span, layouts=inside)
             base = Var(f"{name}.base", Kind.ADDRESS, span)
             address = Address(region, base)
             first = (

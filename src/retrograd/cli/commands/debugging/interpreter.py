@@ -6,6 +6,7 @@ import cmd
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 from retrograd.cli.files import constant
@@ -14,6 +15,7 @@ from retrograd.cli.report import memory_table, registers_table
 from retrograd.debugger.places import Place
 from retrograd.debugger.saved_state import save_state
 from retrograd.debugger.session import Event, Session, Write
+from retrograd.debugger.variables import Variable
 from retrograd.isa.diagnostics import RetrogradError, nearest
 from retrograd.isa.encoding import write as write_instruction
 from retrograd.presentation.tables import columns
@@ -29,6 +31,8 @@ _SHORT = {
     "rn": "reverse-next", "p": "print", "bt": "backtrace", "l": "list", "q": "quit", "i": "info", "?": "help",
 }  # fmt: skip
 _LISTED = 5
+#: elements of an array that `info` shows
+_ELEMENTS = 8
 
 
 class Interpreter:
@@ -163,6 +167,8 @@ class Interpreter:
     def _value(value: object) -> str:
         if value is None:
             return ""
+        if isinstance(value, list):
+            return f"[{', '.join(map(Interpreter._value, value))}]"
         return f"{float(value):.10g}" if isinstance(value, Fraction | float) else str(value)
 
     def _set(self, text: str) -> None:
@@ -207,10 +213,13 @@ class Interpreter:
 
     def _info(self, text: str) -> None:
         machine = self.session.machine
-        found = self.session.variables()
+        found = self.session.variables(_ELEMENTS)
         if found:
             rows = [["variable", "value", "cotangent", "kind", "place"]]
-            rows += [[v.name, *map(self._value, (v.value, v.cotangent)), v.kind, str(v.place)] for v in found]
+            rows += [
+                [v.name, *(self._shown(x, v) for x in (v.value, v.cotangent)), self._kind(v), str(v.place)]
+                for v in found
+            ]
             if not machine.cotangents:
                 rows = [[row[0], row[1], *row[3:]] for row in rows]
             print(columns(rows, right=(1, 2) if machine.cotangents else (1,)) + "\n")
@@ -218,6 +227,16 @@ class Interpreter:
         memory = memory_table(machine)
         if memory:
             print("\n" + memory)
+
+    def _shown(self, value: object, variable: Variable) -> str:
+        """A value; of a large array the first elements."""
+        text = self._value(value)
+        return f"{text[:-1]}, …]" if isinstance(value, list) and prod(variable.shape) > _ELEMENTS else text
+
+    @staticmethod
+    def _kind(variable: Variable) -> str:
+        axes = " × ".join(map(str, variable.shape))
+        return f"{variable.kind}[{axes}]" if isinstance(variable.value, list) else variable.kind
 
     def _counts(self, text: str) -> None:
         found = self.session.counts()

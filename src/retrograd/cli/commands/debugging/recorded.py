@@ -51,8 +51,8 @@ def recorded(options: argparse.Namespace) -> Exploration:
         f, args, keywords = gradient_of(options)
         return explore(f, *args, steps=steps, tech=options.tech, **keywords)
     options.engine = "auto" if begin else "reference"
-    machine, compiled = opened(options)
+    machine, _ = opened(options)
     if begin:
         machine.run(begin)
     name = options.program.rpartition(":")[2] if is_function(options.program) else Path(options.program).name
-    return explored(name, machine, compiled, steps, options.tech)
+    return explored(name, machine, steps, options.tech)

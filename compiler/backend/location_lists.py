@@ -1,0 +1,78 @@
+"""Location lists: where the variables of the source are, for debuggers (DWARF's term).
+
+scalar: a register or a word of memory, between two points of the code
+array: its layout, from an address that is fixed, or that a variable holds
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from retrograd.compiler.backend.function_emitter import FunctionEmitter
+from retrograd.compiler.backend.moves import Moves
+from retrograd.compiler.backend.register_allocation import SLOT
+from retrograd.compiler.ir.statements import Kind, Local, Module, Op, Region, Var
+from retrograd.isa.program import ArrayLayout, VariableLocation
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def location_lists(
+    module: Module, moves: Moves, emitters: Mapping[str, FunctionEmitter], bases: Mapping[str, int], size: int
+) -> list[VariableLocation]:
+    """The location lists of a program of `size` instructions, whose parts begin at `bases`.
+
+    A variable is of the source if its line has the name, or for parameters its file.
+    Arrays at fixed addresses are there throughout. An array whose address a variable holds lives as long as the variable.
+    """
+    texts = dict(zip(module.files, module.texts, strict=False))
+    anywhere = frozenset(_WORD.findall("\n".join(line for text in texts.values() for line in text)))
+    out = [
+        VariableLocation(array.name, array.kind, 0, size, address, True, array)
+        for address, array in _static_arrays(module.regions)
+    ]
+    for name, emitter in emitters.items():
+        arrays = _arrays_at_variables(emitter)
+        for var, location, first, last in emitter.location_lists():
+            text = () if var.span is None else texts.get(var.span.file, ())
+            line = 0 if var.span is None else var.span.line
+            known = _WORD.findall(text[line - 1]) if 0 < line <= len(text) else anywhere
+            if var.name.partition(".")[0].partition("[")[0] in known:
+                memory = location >= SLOT
+                place = moves.slot(location) if memory else location
+                base = bases[name]
+                points = base + first, base + last
+                out.append(VariableLocation(var.name, var.kind.value, *points, place, memory))
+                out += [
+                    VariableLocation(array.name, array.kind, *points, place, memory, array, indirect=True)
+                    for array in arrays.get(var, ())
+                ]
+    return out
+
+
+def _static_arrays(regions: Iterable[Region]) -> Iterator[tuple[int, ArrayLayout]]:
+    """(address, layout) of the arrays at fixed addresses. Of arrays with equal names all but the first have that of their region."""
+    taken = set[str]()
+    for region in regions:
+        if region.address is not None:
+            for array in region.layouts:
+                own = array.name.partition(".")[0]
+                name = region.name + array.name.removeprefix(own) if array.name in taken else array.name
+                taken.add(name)
+                yield region.address + array.offset, array._replace(name=name)
+
+
+def _arrays_at_variables(emitter: FunctionEmitter) -> dict[Var, tuple[ArrayLayout, ...]]:
+    """Variable -> the arrays at the address that it holds: array parameters, and arrays in frames."""
+    out: dict[Var, tuple[ArrayLayout, ...]] = {}
+    if emitter.procedure is not None:
+        bases = [p for p in emitter.procedure.params if p.kind is Kind.ADDRESS]
+        if len(bases) == len(emitter.procedure.regions):
+            out |= {p: region.layouts for p, region in zip(bases, emitter.procedure.regions, strict=True)}
+    items = [step.item for step in emitter.steps]
+    frames = {f"{i.region.name}.base": i.region for i in items if isinstance(i, Op) and i.region is not None}
+    for item in items:
+        if isinstance(item, Local) and item.var.name in frames and frames[item.var.name].address is None:
+            out[item.var] = frames[item.var.name].layouts
+    return out
