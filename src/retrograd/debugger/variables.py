@@ -174,7 +174,7 @@ def _element_of(
 
 
 def elements(array: VariableLocation, machine: Machine, most: int = 1 << 20) -> Iterator[Word]:
-    """The words of an array's first `most` elements, in row-major order; of a stack, those that were pushed."""
+    """The words of an array's first `most` elements, in row-major order; of a stack, the elements that were pushed."""
     layout = array.layout
     assert layout is not None
     shape = (stack_length(array, machine),) if layout.stack else layout.shape

@@ -96,7 +96,7 @@ def word_array(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
 def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
     match t:
         case ScalarType(kind):
-            return _array_words(kind, _numbers(kind, value), w)
+            return _array_words(kind, _of_shape(_numbers(kind, value), (), name), w)
         case ArrayType(ScalarType(kind), shape):
             return _array_words(kind, _of_shape(_numbers(kind, value), shape, name), w)
         case ArrayType(StructType() as element, shape):
