@@ -69,7 +69,10 @@ def gradient(
     """
     if copies > 1 and (keep or loss is not None):
         raise ValueError("cotangents in several copies are neither kept nor those of one loss")
-    roles = None if forward or keep else accumulators(module, loss)
+    named = None if loss is None else next((r for r in module.regions if _holds(r, loss)), None)
+    # The sums of a reverse sweep are those of whole regions, and a loss is one word.
+    swept = forward or keep or (named is not None and named.size > 1)
+    roles = None if swept else accumulators(module, loss)
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active, copies)
     wide, kept, before, after = _room(wide, keep)
@@ -81,7 +84,6 @@ def gradient(
         wide, result = with_region(wide, "value", 1)
         assert result.address is not None
         value, results = result.address, (result,)
-        named = next((r for r in module.regions if r.address == loss), None)
         shadow = lifting.region(named) if named is not None and lifting.is_active(named) else None
         one = ir.Const(1 << (module.format.frac + scale))
         seed = ir.Op(TABLE["st.add"], None, ir.Const(0), one, loss + offset, None, shadow)
@@ -99,6 +101,11 @@ def gradient(
     entry = (*forth, *middle, *before, *back, *after)
     assembled = _assembled(wide, lifting, entry)
     return Differentiated(assembled, offset, value, roles is not None, lifting.restoring, results)
+
+
+def _holds(region: ir.Region, address: int) -> bool:
+    """Whether the word at the address lies in the region."""
+    return region.address is not None and 0 <= address - region.address < region.size
 
 
 def dual(

@@ -166,8 +166,9 @@ def vmap(
     another vmap; any Python function of numbers, arrays and structs. Tuples are stacked part by part, structs become arrays of
     structs, other results a list. `engine`, `format`: of reversible functions and their derivatives, see `run`; the defaults
     leave those of f.
-    `shared="sum"`: gradients by an argument that all elements share are added up: ∂(Σᵢ Lᵢ)/∂x, of the argument's own shape.
-    The sum is one of integers: exact, the same bits for any number of threads or blocks, without memory for each element.
+    `shared="sum"`: gradients by an argument that all elements share are added up: ∂(Σᵢ Lᵢ)/∂x, of the argument's own shape;
+    value_and_grad adds up the losses, too: (Σᵢ Lᵢ, …).
+    Each sum is one of integers: exact, the same bits for any number of threads or blocks, without memory for each element.
     Raises InputError, ElementTrap.
     """
     if shared not in ("each", "sum"):

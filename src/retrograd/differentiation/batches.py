@@ -1,7 +1,7 @@
 """Gradients of a batch, as one batch: the gradient program runs on all elements, on any engine.
 
 batch_gradient(grad(f), xs)[i] == grad(f)(xs[i]),  bit for bit
-for an argument x that all elements share, with shared="sum":  Σᵢ ∂Lᵢ/∂x,  an exact sum of integers
+with shared="sum", for an argument x that all elements share:  Σᵢ ∂Lᵢ/∂x,  and for the loss  Σᵢ Lᵢ:  exact sums of integers
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ def batch_gradient(
     batch, loaded, scale, w = b.batch, b.loaded, b.plan.scale, b.plan.compiled.format
     settings = RunSettings(engine=requested.run.engine)
     numbers = {r: Numbers(scale, words=False) for a, r in zip(b.each, b.cotangents, strict=True) if all_fixed(a.type)}
-    value = [(b.plan.program.value, 1)] if requested.value else []
+    loss = [(b.plan.program.value, 1)] if requested.value else []
+    value, total = ([], loss) if shared == "sum" else (loss, [])
     numbers |= dict.fromkeys(value, Numbers())
-    rows = b.plan.program.run_rows(loaded, [*value, *b.cotangents], b.summed, settings, numbers)
+    rows = b.plan.program.run_rows(loaded, [*value, *b.cotangents], [*total, *b.summed], settings, numbers)
     for i in sorted(rows.traps):
         # The message is that of the element's own gradient.
         try:
@@ -63,13 +64,15 @@ def batch_gradient(
         assert result.words is not None
         reals = from_words(result.words.ravel(), sizes(of_all, held.ravel(), w), scale, w)
         found[a.name] = shaped(of_all, reals)
-    column = 0
+    column = len(total)
     for a in b.added:
-        totals, column = rows.sums[column : column + a.type.size], column + a.type.size
-        found[a.name] = shaped(a.type, from_integers(totals, sizes(a.type, _words(loaded, a), w), scale, w))
+        added, column = rows.sums[column : column + a.type.size], column + a.type.size
+        found[a.name] = shaped(a.type, from_integers(added, sizes(a.type, _words(loaded, a), w), scale, w))
     gradients = by_choice(requested.argnums, {a.name: found[a.name] for a in b.plan.wanted})
     if not requested.value:
         return gradients
+    if total:
+        return rows.sums[0] / (1 << w.frac), gradients
     return stacked_values(FIXED, rows.results[0], w), gradients
 
 

@@ -21,7 +21,6 @@ from retrograd.differentiation.arguments import (
     differentiable,
     from_words,
     is_one,
-    loss_position,
     need_derivative,
     need_scale,
     positions,
@@ -30,6 +29,7 @@ from retrograd.differentiation.arguments import (
     sizes,
     without_derivative,
 )
+from retrograd.differentiation.parts import ArgumentPart, first_number, loss_part
 from retrograd.differentiation.programs import (
     COTANGENT_HINT,
     DerivedProgram,
@@ -68,28 +68,32 @@ class GradientRequest:
         self.given = (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
         self.run = differentiable(f, engine, format)
         self.argnums, self.scale, self.value = argnums, scale, value
-        self.chosen, self.loss = positions(f, argnums), loss_position(f, loss)
+        self.chosen, self.part = positions(f, argnums), loss_part(f, loss)
+        #: the position of the argument that holds the loss
+        self.loss = self.part.position
         chosen = None if self.chosen is None else tuple(self.chosen)
-        self._key = "loss gradient", self.run.backward, chosen, self.loss, scale
+        self._key = "loss gradient", self.run.backward, chosen, self.part, scale
 
     def plan(self, compiled: Compiled) -> GradientPlan:
         """The gradient program of a compiled function, made once. Raises NotDifferentiable."""
         return kept(compiled, self._key, lambda: self._plan(compiled))
 
     def _plan(self, compiled: Compiled) -> GradientPlan:
-        loss = compiled.arguments[self.loss]
-        need_loss(self.f, loss)
+        loss = self.loss_of(compiled)
         wanted = choose(self.f, compiled.arguments, self.chosen, self.loss)
         scale = need_scale(self.scale, compiled.format)
         program = loss_gradient_program(compiled, self.run.backward, wanted, loss, scale)
         return GradientPlan(compiled, program, scale, wanted)
 
+    def loss_of(self, compiled: Compiled) -> Argument:
+        """The loss as an argument of its own, at its address. Raises NotDifferentiable."""
+        return need_loss(self.f, self.part, compiled.arguments)
+
     def way_back(self, run: Request, values: Sequence[Any]) -> WayBack:
         """The way back of a machine in differentiation mode, without a gradient program. Raises NotDifferentiable."""
         options = replace(run.options or run.function.options, cotangents=True)
         compiled = replace(run, options=options).compiled(values)
-        loss = compiled.arguments[self.loss]
-        need_loss(self.f, loss)
+        loss = self.loss_of(compiled)
         return WayBack(compiled, loss, 1 << (compiled.format.frac + need_scale(self.scale, compiled.format)))
 
     def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -146,11 +150,15 @@ class WayBack:
         machine.turn()
 
 
-def need_loss(f: Reversible | Inverse, a: Argument) -> None:
-    """Raise NotDifferentiable unless the argument is one fixed number."""
+def need_loss(f: Reversible | Inverse, part: ArgumentPart, arguments: Sequence[Argument]) -> Argument:
+    """The part of an argument. Raises NotDifferentiable unless it is one fixed number."""
+    a = part.of(f, arguments)
     if a.type == FIXED:
-        return
+        return a
     hint = "a loss is one fixed number"
+    example = first_number(a)
+    if example is not None:
+        hint += f", such as {example!r}"
     if without_derivative(a.type) is None:
         hint += "; rg.jacobian differentiates arrays, structs and lognums, rg.vjp takes cotangents of all results"
     refuse(f"the loss `{a.name}` of `{f.__name__}` is {a.type}", hint)

@@ -31,8 +31,8 @@ def grad(
 ) -> GradientFunction:
     """g(*args) = ∂L/∂args, L being the value that the argument `loss` has after f(*args).
 
-    `argnums`: positions or names; one gives a gradient by itself, several a tuple, None all that have a derivative but the loss, by
-    name. The loss may be chosen too: the value that it has before is an input. A gradient has the type and shape of its
+    `loss`: a position, a name, or a path to one number, `"a.x"` or `"y[1]"`. `argnums`: positions or names; one gives a gradient by itself, several a tuple, None all that have a derivative, by
+    name, without the argument that holds the loss. The loss may be chosen too: the value that it has before is an input. A gradient has the type and shape of its
     argument; that of a complex number or another struct is a struct of its fields' derivatives (∂L/∂re, ∂L/∂im: not conjugated).
     `scale` = k runs with L̄ = 2^k and divides by 2^k: k more binary places for small gradients, and k fewer before the
     point. `engine`, `format`: see `run`. f may be an inverse, `~f`. Raises NotDifferentiable (a TypeError) naming an argument
@@ -119,6 +119,12 @@ class GradientFunction(LossFunction):
     def reversible(self) -> ReversibleGradient:
         """The gradient as a reversible function. Raises NotDifferentiable unless it is one number."""
         name, r = self.__name__, self.requested
+        if r.part.steps:
+            lost = direction_of(r.f)[0].parameters[r.loss].name + r.part.path
+            refuse(
+                f"the loss of `{name}` is `{lost}`, a part",
+                "add it to an argument of its own in the function, or use rg.hessian",
+            )
         if not is_one(r.argnums):
             refuse(f"`{name}` gives several gradients", "differentiate one: name one argument, as in rg.grad(f, 'x')")
         x = r.run.function.parameters[position(r.f, r.argnums)]

@@ -24,16 +24,17 @@ from retrograd.differentiation.arguments import (
     Which,
     differentiable,
     from_words,
+    is_one,
     kinds,
     logarithms,
     need_derivative,
     need_scale,
     pieces,
-    position,
     positions,
     refuse,
 )
 from retrograd.differentiation.gradient_requests import by_choice, choose
+from retrograd.differentiation.parts import ArgumentPart, part, with_derivative
 from retrograd.differentiation.programs import most_copies
 from retrograd.differentiation.pullbacks import pullback_program, pulled_back
 from retrograd.functions.derived import Derived
@@ -77,7 +78,7 @@ class SparseJacobian:
 def jacobian(
     f: Reversible | Inverse,
     argnums: Which = None,
-    outputs: int | str = 0,
+    outputs: Which = 0,
     *,
     pattern: Any = None,
     scale: int = 0,
@@ -91,6 +92,9 @@ def jacobian(
     chosen too, for the values that they have before. y: fixed or lognum, a number, an array or structs of these. The gradient
     program runs once for each number in y, with ȳ = 2^scale, all runs as one batch. `engine`, `format`: see `run_batch`.
 
+    `outputs`: a position, a name, or a path such as `"y[1]"` or `"a.x"`; a sequence of these gives a tuple, one part for each, and
+    None all arguments that have a derivative, by name.
+
     `pattern`: a bool array or a sparse matrix of SciPy's whose true entries can be nonzero, with one row for each
     number in y and one column for each number in the arguments, one after the other. Rows that share no column run together, and
     the result is one `SparseJacobian`. A derivative outside of the pattern raises InputError, where it can be detected.
@@ -98,14 +102,38 @@ def jacobian(
     may give wrong numbers. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
     request = differentiable(f, engine, format)
-    chosen, at = positions(f, argnums), position(f, outputs)
+    chosen, results = positions(f, argnums), _results(f, outputs)
+    if pattern is not None and not is_one(outputs):
+        refuse("a pattern is given for several outputs", "a pattern is that of one output: call rg.jacobian for each")
 
     def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        rows = _Rows(f, request, args, keywords, chosen, at, scale)
-        return by_choice(argnums, rows.dense()) if pattern is None else rows.sparse(pattern)
+        values = request.values(args, keywords)
+        rows = [_Rows(f, request, values, chosen, results, y, scale) for y in _chosen(f, request, values, results)]
+        if pattern is not None:
+            return rows[0].sparse(pattern)
+        return by_choice(outputs, {of.y.name: by_choice(argnums, of.dense()) for of in rows})
 
     settings = {"pattern": pattern, "scale": scale, "engine": engine, "format": format}
     return Derived("jacobian", f, whole, (jacobian, (f, argnums, outputs), settings))
+
+
+def _results(f: Reversible | Inverse, outputs: Any) -> list[ArgumentPart] | None:
+    """The parts that `outputs` names, in its order; None for all arguments that have a derivative."""
+    if outputs is None:
+        return None
+    several = [outputs] if is_one(outputs) else list(outputs)
+    found = [part(f, which) for which in several]
+    for k, one in enumerate(found):
+        if one in found[:k]:
+            refuse(f"the output {several[k]!r:.60} of `{f.__name__}` is chosen twice", "choose it once")
+    return found
+
+
+def _chosen(
+    f: Reversible | Inverse, request: Request, values: list[Any], results: list[ArgumentPart] | None
+) -> list[ArgumentPart]:
+    """The outputs at these arguments."""
+    return with_derivative(request.compiled(values).arguments) if results is None else results
 
 
 class _Rows:
@@ -115,20 +143,22 @@ class _Rows:
         self,
         f: Reversible | Inverse,
         request: Request,
-        args: tuple[Any, ...],
-        keywords: dict[str, Any],
+        values: list[Any],
         chosen: list[int] | None,
-        at: int,
+        results: list[ArgumentPart] | None,
+        y: ArgumentPart,
         scale: int,
     ) -> None:
-        self.f, self.request = f, request
-        self.values = request.values(args, keywords)
-        self.compiled = request.compiled(self.values)
+        self.f, self.request, self.values = f, request, values
+        self.compiled = request.compiled(values)
         self.format = self.compiled.format
-        self.y = self.compiled.arguments[at]
+        self.y = y.of(f, self.compiled.arguments)
         need_derivative(f, self.y.name, self.y.type)
         self.scale = need_scale(scale, self.format)
-        self.wanted = choose(f, self.compiled.arguments, chosen, at)
+        if chosen is None and results is not None:
+            held = {result.position for result in results}
+            chosen = [a.position for a in with_derivative(self.compiled.arguments) if a.position not in held]
+        self.wanted = choose(f, self.compiled.arguments, chosen, None)
         self.initial = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
         final = self.initial
         if Kind.LOGNUM in kinds(self.y.type) or self.compiled.emitted.externals:

@@ -152,7 +152,7 @@ def loss_gradient_program(
 ) -> DerivedProgram:
     """x -> (x, ∂L/∂x of the arguments `wanted`, L): the cotangent of the loss begins as 2^scale."""
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
-    outputs = real_regions(compiled.lowered, [loss.name])
+    outputs = real_regions(compiled.lowered, [_argument_of(compiled, loss)])
     module = _oriented(compiled, backward)
     return _gradient(
         compiled,
@@ -183,7 +183,7 @@ def second_order_program(
     """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint. `copies`: of ẋ, beside one x."""
     module = _oriented(compiled, backward)
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
-    outputs = real_regions(compiled.lowered, [loss.name])
+    outputs = real_regions(compiled.lowered, [_argument_of(compiled, loss)])
 
     def made(forward: bool) -> tuple[Differentiated, Differentiated]:
         first = gradient(module, inputs, outputs, loss=loss.address, scale=scale, forward=forward)
@@ -197,6 +197,11 @@ def second_order_program(
     return DerivedProgram(
         _emitted(compiled, second.without_uncomputation()), second.offset, first.offset, first.value or 0, complete
     )
+
+
+def _argument_of(compiled: Compiled, loss: Argument) -> str:
+    """The name of the argument that holds the loss."""
+    return next(a.name for a in compiled.arguments if 0 <= loss.address - a.address < a.type.size)
 
 
 def _gradient(compiled: Compiled, make: Callable[[bool], Differentiated]) -> DerivedProgram:

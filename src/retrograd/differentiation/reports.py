@@ -14,11 +14,11 @@ from typing import Any
 
 from retrograd.compiler.compiled import Compiled
 from retrograd.differentiation.arguments import Which, from_words, need_scale, shaped, sizes
-from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, need_loss
+from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose
 from retrograd.differentiation.programs import COTANGENT_HINT
 from retrograd.differentiation.pullbacks import pullback_program
 from retrograd.functions.derived import Derived
-from retrograd.functions.execution import ProgramTrap, execute, load, read
+from retrograd.functions.execution import ProgramTrap, execute, load
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic
@@ -27,6 +27,7 @@ from retrograd.simulator.cotangents import Store
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Trap
+from retrograd.values.exact import real_of
 
 
 class _Watched(list[int]):
@@ -88,7 +89,7 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
     engine = "reference" if engine_named(run.engine) == "auto" else run.engine
     values = run.values(args, keywords)
     plain = run.compiled(values)
-    need_loss(requested.f, plain.arguments[requested.loss])
+    loss = requested.loss_of(plain)
     wanted = choose(requested.f, plain.arguments, requested.chosen, requested.loss)
     scale = need_scale(requested.scale, plain.format)
     compiled = run.function.compiled_for(
@@ -99,11 +100,11 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
     there = _watched(load(plain, values, backward=run.backward, engine=engine))
     initial = there.memory[:size]
     execute(plain, there)
-    value = read(plain, there)[requested.loss]
+    value = real_of(there.memory[loss.address], "fixed", plain.format)
     back = _watched(machine_for(compiled.program, engine, backward=not run.backward))
     back.load(0, there.memory[: plain.module.memory])
     back.differentiating = True
-    seed = plain.arguments[requested.loss].address, 1 << (plain.format.frac + scale)
+    seed = loss.address, 1 << (plain.format.frac + scale)
     back.memory_cotangents[seed[0]] = seed[1]
     try:
         back.run()

@@ -36,7 +36,7 @@ from retrograd.differentiation.arguments import (
     sizes,
     to_words,
 )
-from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, need_loss
+from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose
 from retrograd.differentiation.programs import (
     DerivedProgram,
     derivative_trap,
@@ -179,8 +179,7 @@ class _SecondOrder:
         self.values, self.compiled = _compiled(of.run, args)
         self.format = self.compiled.format
         self.scale = need_scale(of.scale, self.format)
-        loss = self.compiled.arguments[of.loss]
-        need_loss(of.f, loss)
+        loss = of.loss_of(self.compiled)
         self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
         self._loss = loss
         self.program = self._program(1)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrograd.differentiation.arguments import from_words, loss_position, need_scale, shaped, sizes
+from retrograd.differentiation.arguments import from_words, need_scale, shaped, sizes
 from retrograd.differentiation.gradient_requests import by_choice, choose, need_loss
+from retrograd.differentiation.parts import loss_part
 from retrograd.functions.execution import argument_words
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
@@ -82,11 +83,11 @@ def run_on_hardware(
     w = compiled.format
     wanted, seed = [], None
     if loss is not None:
-        at = loss_position(f, loss)
-        need_loss(f, compiled.arguments[at])
-        wanted = choose(f, compiled.arguments, None, at)
+        part = loss_part(f, loss)
+        lost = need_loss(f, part, compiled.arguments)
+        wanted = choose(f, compiled.arguments, None, part.position)
         scale = need_scale(scale, w)
-        seed = compiled.arguments[at].address
+        seed = lost.address
     memory = argument_words(compiled, values)
     if device is not None:
         after, cotangents, ways = _on_device(device, compiled.program, memory, backward, seed, scale, limit)

@@ -40,7 +40,7 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run a function forward and back, and show the gradient."""
     from retrograd.differentiation import gradient_report
-    from retrograd.differentiation.arguments import loss_position
+    from retrograd.differentiation.parts import loss_part
     from retrograd.functions.execution import ProgramTrap
 
     function, inverse = function_and_inverse(options.function, options.format)
@@ -53,7 +53,8 @@ def execute(options: argparse.Namespace) -> int:
     except ProgramTrap as trap:
         return print_trap(trap, as_json=options.json)
     parameters = [p.name for p in function.parameters]
-    of = parameters[loss_position(f, loss)]
+    part = loss_part(f, loss)
+    of = parameters[part.position] + part.path
     if wrt is None:
         gradients = report.gradients._asdict()
     else:
