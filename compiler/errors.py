@@ -87,4 +87,6 @@ register(
      "Enlarge the heap: `@functional(heap=…)` sets its words."),
     ("RG0812", "part of the empty list", "The empty list has no head and no tail.",
      "Test the list with `null?` or `pair?` first."),
+    ("RG0813", "result of another size", "A list or data class is added to, or taken back from, a place with room for exactly its numbers and its form.",
+     "Pass the result that the function gives for the same arguments in the same format, or leave it out."),
 )  # fmt: skip

@@ -9,14 +9,18 @@ from typing import Any
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import type_of
-from retrograd.compiler.frontends.functional.inference import Inference, Key
+from retrograd.compiler.frontends.functional.forms.encoding import Encoding
+from retrograd.compiler.frontends.functional.forms.marshalling import Marshalling, is_structured, leaves
+from retrograd.compiler.frontends.functional.inference import Inference, Key, fits
 from retrograd.compiler.frontends.functional.program import Program
 from retrograd.compiler.frontends.functional.reader import Reader
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
     Array,
     Closure,
+    Data,
     Function,
+    List,
     Nothing,
     Tuple,
     Type,
@@ -30,8 +34,9 @@ from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Sourc
 from retrograd.compiler.frontends.specialisation import Declare, Specialisation, parameters_of
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import Kind, Procedure, Var
-from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, StaticShape
-from retrograd.compiler.language.values import ArrayView, FunctionValue, Scalar
+from retrograd.compiler.language.forms import FormType
+from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, StaticShape, StructShape
+from retrograd.compiler.language.values import ArrayView, FunctionValue, Scalar, StructValue
 from retrograd.compiler.language.values import Value as Argument
 from retrograd.isa.diagnostics import CompileError
 from retrograd.isa.words import Q32_32, Format
@@ -57,10 +62,14 @@ class FunctionalSource(SourceFunction):
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
-        """The parameters as written."""
+        """The parameters as written; the annotation of a tuple, list or data class is an Encoding."""
         # Not `super().parameters`, which would be kept under the name of all parameters.
         found: tuple[Parameter, ...] = SourceFunction.parameters.func(self)  # type: ignore[attr-defined]
-        return found
+        types = map(_annotated, found)
+        return tuple(
+            p if t is None or not is_structured(t) else Parameter(p.name, Encoding(t), p.default)
+            for p, t in zip(found, types, strict=True)
+        )
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -86,19 +95,22 @@ class FunctionalSource(SourceFunction):
     @cached_property
     def result_parameters(self) -> tuple[Parameter, ...]:
         """The parameters to which the result is added. They begin as zeros unless they are given."""
-        words = _words(self.result_type)
+        found = leaves(self.result_type)
         if isinstance(self.result_type, Nothing):
             hint = "One path gives a value without a call of the function itself."
             fail("RG0719", f"`{self.__name__}` calls itself on every path", self.source, self.tree, hint)
-        if words is None:
-            hint = "Its result is a number, or a tuple of numbers: take other values apart inside."
+        if not all(is_data(t) for t in found):
+            hint = "Its result is made of numbers, tuples, lists and data classes: call functions inside."
             fail("RG0703", f"`{self.__name__}` gives {named(self.result_type)}", self.source, self.tree, hint)
         base, taken = "out", {p.name for p in self.given}
         while any(name == base or name.startswith(f"{base}_") for name in taken):
             base += "_"
-        names = [base] if isinstance(self.result_type, Word) else [f"{base}_{i}" for i in range(len(words))]
+        names = [f"{base}_{i}" for i in range(len(found))] if isinstance(self.result_type, Tuple) else [base]
         return tuple(
-            Parameter(name, _ANNOTATIONS[w.kind], _ZEROS[w.kind]) for name, w in zip(names, words, strict=True)
+            Parameter(name, _ANNOTATIONS[t.kind], _ZEROS[t.kind])
+            if isinstance(t, Word)
+            else Parameter(name, Encoding(t), None)
+            for name, t in zip(names, found, strict=True)
         )
 
     def inferred(self, shapes: Sequence[Any], w: Format) -> tuple[Inference, Key]:
@@ -120,6 +132,14 @@ class FunctionalSource(SourceFunction):
         program = shared.functional
         if not isinstance(program, Program):
             program = shared.functional = Program(module, lambda f: _defined(f, captures), shared.gradient, shared.heap)
+        for p, shape in zip(self.parameters, made.shapes, strict=True):
+            if isinstance(p.annotation, Encoding) and not (
+                isinstance(shape, StructShape) and isinstance(shape.type, FormType)
+            ):
+                message = f"`{p.name}` of `{self.__name__}` is a {p.annotation}, which only calls from Python pass"
+                made.refuse(
+                    "RG0703", message, "Call a functional function with numbers and arrays, which builds the list."
+                )
         parameters = parameters_of([p.name for p in self.parameters], made.shapes)
         count = len(self.given)
         values = [
@@ -127,12 +147,28 @@ class FunctionalSource(SourceFunction):
             for p, shape in zip(self.given, made.shapes[:count], strict=True)
         ]
         outs = [parameters.names[p.name] for p in self.result_parameters]
-        results = [o.place for o in outs if isinstance(o, Scalar) and isinstance(o.place, Var)]
-        key = program.inference.definition(self), (), tuple(v.type for v in values)
+        results = [target for o in outs for target in _targets(o)]
+        types = tuple(_type(shape, program.inference, self) for shape in made.shapes[:count])
+        definition = program.inference.definition(self)
+        found = program.inference.solve((definition, (), types))
+        if not fits(found, self.result_type):
+            message = f"`{definition.name}` gives {named(found)} where {named(self.result_type)} is declared"
+            program.inference.fail("RG0703", message, definition.at, "Annotate the type of its result.")
+        definition, wanted = self.marshalled(definition, types)
+        key = definition, (), tuple(v.type for argument in values for v in argument)
         program.inference.solve(key)
-        body = program.entry(key, values, results, self.result_type)
-        made.written = frozenset(parameters.variables.index(v) for v in results)
+        body = program.entry(key, [v for argument in values for v in argument], results, wanted)
+        variables = [t for t in results if isinstance(t, Var)]
+        made.written = frozenset(parameters.variables.index(v) for v in variables)
         return parameters.procedure(made.name, body, made.written, False, self.source.span(self.tree))
+
+    def marshalled(self, definition: core.Lambda, types: Sequence[Type]) -> tuple[core.Lambda, Type]:
+        """(the function that the program computes, the type of its value), for arguments of these types."""
+        wanted = self.result_type
+        if not any(map(is_structured, (*types, *leaves(wanted)))):
+            return definition, wanted
+        marshalling = Marshalling(definition.at)
+        return marshalling.entry(definition, types, wanted), marshalling.result(wanted)
 
 
 def _defined(function: Any, captures: Captures) -> core.Lambda:
@@ -144,31 +180,48 @@ def _annotated(p: Parameter) -> Type | None:
     """The type of a parameter, if its annotation names one."""
     if p.annotation is NOTHING:
         return None
+    if isinstance(p.annotation, Encoding):
+        return p.annotation.type
     try:
         return type_of(p.annotation)
     except CompileError:
         return None
 
 
-def _words(t: Type) -> list[Word] | None:
-    """The words of a number or of a tuple of numbers; None for any other type."""
-    if isinstance(t, Word) and t.kind in _ZEROS:
-        return [t]
-    if not isinstance(t, Tuple):
-        return None
-    parts = [_words(i) for i in t.items]
-    return None if None in parts else [w for p in parts if p is not None for w in p]
+def is_data(t: Type) -> bool:
+    """Whether values of a type have a form outside of a program: numbers, and tuples, lists and data classes that hold them."""
+    match t:
+        case Word(kind):
+            return kind in _ZEROS
+        case Tuple(items):
+            return not t.form and all(map(is_data, items))
+        case List(item):
+            return is_data(item)
+        case Data():
+            return True
+    return False
 
 
-def _value(shape: Any, given: Argument, inference: Inference, function: FunctionalSource) -> Value:
-    """An argument as a value of the functional language. Raises CompileError RG0703."""
-    t = _type(shape, inference, function)
+def _targets(out: Argument) -> list[Var | ArrayView]:
+    """The places of a result: a variable, or the arrays of numbers and integers."""
+    match out:
+        case Scalar(place=Var() as var):
+            return [var]
+        case StructValue(fields=fields):
+            return [view for view in fields.values() if isinstance(view, ArrayView)]
+    return []
+
+
+def _value(shape: Any, given: Argument, inference: Inference, function: FunctionalSource) -> list[Value]:
+    """An argument as values of the functional language; two arrays for a list or a data class. Raises CompileError RG0703."""
     match given:
         case Scalar(e):
-            return Value(t, (e,))
+            return [Value(_type(shape, inference, function), (e,))]
         case ArrayView(address=Address() as address):
-            return Value(t, (), (address,))
-    return Value(t)
+            return [Value(_type(shape, inference, function), (), (address,))]
+        case StructValue(fields=fields) if isinstance(shape, StructShape) and isinstance(shape.type, FormType):
+            return [v for n, inner in shape.fields for v in _value(inner, fields[n], inference, function)]
+    return [Value(_type(shape, inference, function))]
 
 
 def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
@@ -178,7 +231,11 @@ def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
             return Word(kind)
         case ArrayShape(element, lengths, strides):
             return Array(element, lengths, strides)
+        case StructShape(FormType(structure=Encoding() as encoding)):
+            return encoding.type
         case StaticShape(_, FunctionValue(f, False, None)) if isinstance(f, FunctionalSource):
             return Function((Closure(inference.definition(f)),))
-    hint = "Functional functions take numbers, arrays, and functional functions."
+    hint = (
+        "Functional functions take numbers, arrays, functional functions, and annotated tuples, lists and data classes."
+    )
     fail("RG0703", f"`{function.__name__}` is given another kind of argument", function.source, function.tree, hint)

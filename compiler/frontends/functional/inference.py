@@ -467,7 +467,7 @@ class Inference:
         if isinstance(tail, Nothing):
             return tail
         if not isinstance(tail, List):
-            self.fail("RG0703", f"a list goes on with {named(tail)}", e.at)
+            self.fail("RG0703", f"a list goes on with {named(tail)}", e.at, "In `[first, *rest]`, `rest` is a list.")
         found = tail.item
         for t in items:
             found = self._join(found, t, e.at, "in one list")
@@ -497,7 +497,9 @@ class Inference:
         out: Type = NOTHING
         left: set[type] = set(t.classes) if isinstance(t, Data) else {list, type(None)}
         if not isinstance(t, Data | List):
-            self.fail("RG0703", f"`match` takes apart a data class or a list, not {named(t)}", e.at)
+            self.fail(
+                "RG0703", f"`match` takes apart a data class or a list, not {named(t)}", e.at, "`if` compares numbers."
+            )
         for case in e.cases:
             if isinstance(t, List) != (case.cls in (list, type(None))):
                 self.fail("RG0703", f"a pattern of another type than {t}", e.at)

@@ -14,15 +14,17 @@ from retrograd.compiler.derivatives.gradient_calls import ArgumentCells, Argumen
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.body import Body
 from retrograd.compiler.frontends.functional.calls import differentiated, environment
+from retrograd.compiler.frontends.functional.forms.results import ArrayResult
 from retrograd.compiler.frontends.functional.heap import Heap
-from retrograd.compiler.frontends.functional.inference import Define, Inference, Key, fits
+from retrograd.compiler.frontends.functional.inference import Define, Inference, Key
 from retrograd.compiler.frontends.functional.lowering import Lowering
 from retrograd.compiler.frontends.functional.structures import has_cells
-from retrograd.compiler.frontends.functional.types import FIXED, Array, Function, Tuple, Type, kinds, named
+from retrograd.compiler.frontends.functional.types import FIXED, Array, Function, Tuple, Type, kinds
 from retrograd.compiler.frontends.functional.values import Value, combined
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.expressions import Address, read
 from retrograd.compiler.ir.statements import SP, Block, Const, Kind, Local, Node, Op, Procedure, Region, Var, Within
+from retrograd.compiler.language.values import ArrayView
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 
@@ -40,12 +42,12 @@ class Program:
         self._versions: dict[Key, str] = {}
         self._gradients: dict[tuple[str, Type, tuple[Type, ...]], str] = {}
 
-    def entry(self, key: Key, given: Sequence[Value], results: Sequence[Var], wanted: Type) -> Block:
-        """results += f(given), as a value of the type `wanted`. All that is computed on the way is uncomputed."""
+    def entry(self, key: Key, given: Sequence[Value], results: Sequence[Var | ArrayView], wanted: Type) -> Block:
+        """results += f(given), as a value of the type `wanted`. All that is computed on the way is uncomputed.
+
+        A result is a variable for a number, or an array for a list of numbers.
+        """
         code: core.Lambda = key[0]
-        if not fits(self.inference.results[key], wanted):
-            message = f"`{code.name}` gives {named(self.inference.results[key])} where {named(wanted)} is declared"
-            self.inference.fail("RG0703", message, code.at, "Annotate the type of its result.")
         body = Body(self._module, self.heap, Var("hp", Kind.ADDRESS), code.at.span)
         lowering = Lowering(self, body)
         last: core.Core = code.body
@@ -53,14 +55,22 @@ class Program:
         while isinstance(last, core.Let):
             env[last.binding] = body.named(lowering.value(last.value, env), last.binding.name)
             last = last.body
-        if isinstance(last, core.Total) and wanted == self.inference.results[key]:
+        if isinstance(last, core.Total) and wanted == self.inference.results[key] and isinstance(results[0], Var):
             # A sum is added up in its target, so it is computed once.
             added = lowering.total(last, env, results[0])
             compute = body.taken()
         else:
             value = lowering.converted(lowering.value(last, env), wanted, code.at)
+            arrays: list[ArrayResult] = []
+            for target, word in zip(results, value.words, strict=True):
+                if isinstance(target, ArrayView):
+                    arrays.append(ArrayResult(body, target))
+                    arrays[-1].compute(word)
             compute = body.taken()
-            body.add(results, value.words, fresh=False)
+            pairs = [(t, e) for t, e in zip(results, value.words, strict=True) if isinstance(t, Var)]
+            body.add([t for t, _ in pairs], [e for _, e in pairs], fresh=False)
+            for array in arrays:
+                array.copy()
             added = body.taken()
         if body.uses_heap:
             begin = Op(TABLE["mov.add"], body.hp, Const(self.heap.base), None, 0, code.at.span)

@@ -198,7 +198,9 @@ class Reader:
         if _returns(node.body):
             return core.Forget(self._block(node.body, scope, node), self.at(node))
         if any(isinstance(n, ast.Return) for n in _within(node.body)):
-            self.fail("RG0701", "a block that forgets returns on every path, or on none", node)
+            self.fail(
+                "RG0701", "a block that forgets returns on every path, or on none", node, "Return behind the block."
+            )
 
         def made(body: core.Core) -> core.Core:
             return core.Forget(body, self.at(node))
@@ -454,7 +456,12 @@ class Reader:
 
     def _call(self, node: ast.Call, scope: Scope) -> core.Core:
         if node.keywords:
-            self.fail("RG0701", "arguments are given by position", node.keywords[0].value)
+            self.fail(
+                "RG0701",
+                "arguments are given by position",
+                node.keywords[0].value,
+                "Write them in the order of the parameters.",
+            )
         found = None if isinstance(node.func, ast.Name) and node.func.id in scope else self._found(node.func)
         if found is sum and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
             return self._total(node.args[0], scope)

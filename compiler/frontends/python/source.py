@@ -125,6 +125,10 @@ class SourceFunction:
     #: position of the first parameter that holds a result, which is the loss unless another is named
     first_result = 0
 
+    def completed(self, values: list[Any], format: Any) -> list[Any]:
+        """The arguments of a call, with room for results whose size is not known before."""
+        return values
+
     def __repr__(self) -> str:
         return f"<reversible {self.__qualname__}>"
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.frontends.python.source import SourceFunction
+from retrograd.compiler.language.forms import FormType, Structure
 from retrograd.compiler.language.types import (
     FIXED,
     ArrayType,
@@ -42,7 +43,7 @@ def refuse(message: str, hint: str | None = None, function: SourceFunction | Non
 
 @dataclass(frozen=True)
 class _Column:
-    """An argument's elements, the batch along axis 0; of stacks, a list of lists."""
+    """An argument's elements, the batch along axis 0; of stacks and of values with a form, a list."""
 
     items: Any
 
@@ -76,7 +77,7 @@ def columns_of(
     }
     columns: dict[str, _Column] = {}
     for name, axis in _axes(called, parameters, given, single, in_axes).items():
-        stack = name in declared and isinstance(declared[name].annotation, StackAnnotation)
+        stack = name in declared and isinstance(declared[name].annotation, StackAnnotation | Structure)
         columns[name] = _Column(_along(called, name, given[name], axis, stack))
     if not columns:
         hint = "in_axes gives the axis of at least one of them"
@@ -136,7 +137,7 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
     what = f"`{name}` of `{called}`"
     if stack:
         if not isinstance(value, list | tuple) or axis != 0:
-            refuse(f"{what} takes a list of stacks, along axis 0")
+            refuse(f"{what} takes a list of its values, along axis 0")
         return value
     try:
         array = as_array(_on_host(value, name))
@@ -170,6 +171,12 @@ class Batch:
         self.request = request
         self.function = function = request.function
         names = [p.name for p in function.parameters]
+        for p in function.parameters[function.first_result :]:
+            if isinstance(p.annotation, Structure):
+                hint = "Results of a batch are numbers and arrays: take the list or the data class apart inside."
+                refuse(
+                    f"`{function.__name__}` gives a {p.annotation}, whose size may differ from element to element", hint
+                )
         self.values = dict(zip(names, request.values(args, keywords), strict=True))
         given = {name: self.values[name] for name in (*names[: len(args)], *keywords)}
         self.columns, self.length = columns_of(function.__name__, function, names, given, in_axes)
@@ -182,9 +189,14 @@ class Batch:
         """The types of the arguments, the same for every element. Raises InputError."""
         example = [self.columns[name].example() if name in self.columns else v for name, v in self.values.items()]
         found = self.function.types_of(example)
-        if any(isinstance(t, StackType) for t in found):
+        if any(isinstance(t, StackType | FormType) for t in found):
             for i in range(self.length):
-                types_of(self.function, self.element(i))  # each stack may be too long
+                own = types_of(self.function, self.element(i))  # each stack may be too long
+                for p, t, other in zip(self.function.parameters, found, own, strict=True):
+                    if isinstance(t, FormType) and t != other:
+                        message = f"`{p.name}` of `{self.function.__name__}` has another form in element {i} than in element 0"
+                        hint = "Lists have one length, and data classes one form, throughout a batch."
+                        refuse(message, hint, self.function, p.name)
         return found
 
     def compiled(self) -> Compiled:
@@ -222,7 +234,7 @@ class Batch:
     def _rows_of(self, a: Argument, w: Format, later: bool) -> NDArray[Any]:
         """The rows of a batched argument."""
         items, shape = self.columns[a.name].items, (self.length, a.type.size)
-        if isinstance(a.type, StackType):
+        if isinstance(a.type, StackType | FormType):
             out = np.zeros(shape, dtype=np.uint64)
             for i, item in enumerate(items):
                 out[i] = word_array(a.type, item, w, a.name)
@@ -317,7 +329,7 @@ def stacked_values(t: Type, found: ResultArray, w: Format) -> Any:
         return found.reals.reshape(len(found.reals), *shape)
     words = found.words
     assert words is not None
-    if isinstance(t, StackType):
+    if isinstance(t, StackType | FormType):
         return [from_words(t, row, w) for row in words.tolist()]
     all_ = many(t, len(words))
     # Numbers may lie apart, as columns of a matrix do; structs are put together word by word.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
 from retrograd.functions.derived import NotDifferentiable
 from retrograd.functions.requests import Request
@@ -98,6 +99,10 @@ def without_derivative(t: Type) -> str | None:
             return None if kind in (Kind.FIXED, Kind.LOGNUM) else kind.value
         case ArrayType(element):
             return without_derivative(element)
+        case FormType(form=form):
+            if form is None:
+                return "a list or data class that is not there before the run"
+            return None if t.structure.holds_numbers else "a value without fixed numbers"
         case StructType(_, fields):
             for name, inner in fields:
                 found = without_derivative(inner)
@@ -221,6 +226,9 @@ def shaped(t: Type, flat: Reals) -> Any:
             for i, part in enumerate(flat.reshape(len(out), element.size)):
                 out[i] = shaped(element, part)
             return out.reshape(shape)
+        case FormType(form=form):
+            assert form is not None
+            return t.structure.decoded([float(x) for x in flat[: t.count]], form)
         case StructType(cls, fields):
             found, at = {}, 0
             for name, inner in fields:
@@ -250,6 +258,8 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
             return array.ravel()
         case ArrayType(StructType() as element, shape):
             return _structs(element, shape, value, name, what)
+        case FormType():
+            return _of_form(t, value, name, what)
         case StructType(cls, fields):
             if _is_pair(t) and isinstance(value, complex | np.complexfloating):
                 return np.array([value.real, value.imag])
@@ -265,6 +275,18 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
             parts = [flattened(inner, value.get(field), f"{name}.{field}", what) for field, inner in fields]
             return np.concatenate(parts)
     raise TypeError(t)
+
+
+def _of_form(t: FormType, value: Any, name: str, what: str) -> Reals:
+    """Cotangents of the numbers of a list or data class, given in its form; its ints and bools are ignored."""
+    try:
+        found = t.structure.encoded(value, name)
+    except TypeError as error:
+        refuse(f"the {what} of `{name}` is a {t}, and {error}")
+    if len(found.numbers) != t.count or found.form != t.form:
+        hint = "Lists have the lengths, and data classes the classes, of the value."
+        refuse(f"the {what} of `{name}` has another form than its value", hint)
+    return np.concatenate([np.array(found.numbers, dtype=np.float64), np.zeros(t.size - t.count)])
 
 
 def _structs(element: StructType, shape: tuple[int, ...], value: Any, name: str, what: str) -> Reals:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from retrograd.batch.arguments import Axes, Batch, Loaded, many, stacked_values
 from retrograd.batch.batches import Shared
 from retrograd.batch.runs import ElementTrap, Numbers, run_rows
+from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import FIXED
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import all_fixed, from_integers, from_words, shaped, sizes
@@ -68,6 +69,9 @@ def batch_gradient(
     for a in b.added:
         added, column = rows.sums[column : column + a.type.size], column + a.type.size
         found[a.name] = shaped(a.type, from_integers(added, sizes(a.type, _words(loaded, a), w), scale, w))
+    for a in b.each:
+        if isinstance(a.type, FormType):
+            found[a.name] = list(found[a.name])
     gradients = by_choice(requested.argnums, {a.name: found[a.name] for a in b.plan.wanted})
     if not requested.value:
         return gradients

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Loaded
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import ArrayType, StructType, Type
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
@@ -34,7 +35,7 @@ from retrograd.differentiation.arguments import (
     refuse,
 )
 from retrograd.differentiation.gradient_requests import by_choice, choose
-from retrograd.differentiation.parts import ArgumentPart, part, with_derivative
+from retrograd.differentiation.parts import ArgumentPart, loss_part, part, with_derivative
 from retrograd.differentiation.programs import most_copies
 from retrograd.differentiation.pullbacks import pullback_program, pulled_back
 from retrograd.functions.derived import Derived
@@ -92,7 +93,7 @@ def jacobian(
     chosen too, for the values that they have before. y: fixed or lognum, a number, an array or structs of these. The gradient
     program runs once for each number in y, with ȳ = 2^scale, all runs as one batch. `engine`, `format`: see `run_batch`.
 
-    `outputs`: a position, a name, or a path such as `"y[1]"` or `"a.x"`; a sequence of these gives a tuple, one part for each, and
+    `outputs`: a position (0 stands for the first result of a functional function), a name, or a path such as `"y[1]"` or `"a.x"`; a sequence of these gives a tuple, one part for each, and
     None all arguments that have a derivative, by name.
 
     `pattern`: a bool array or a sparse matrix of SciPy's whose true entries can be nonzero, with one row for each
@@ -121,7 +122,9 @@ def _results(f: Reversible | Inverse, outputs: Any) -> list[ArgumentPart] | None
     """The parts that `outputs` names, in its order; None for all arguments that have a derivative."""
     if outputs is None:
         return None
-    several = [outputs] if is_one(outputs) else list(outputs)
+    if is_one(outputs):
+        return [loss_part(f, outputs)]
+    several = list(outputs)
     found = [part(f, which) for which in several]
     for k, one in enumerate(found):
         if one in found[:k]:
@@ -159,6 +162,10 @@ class _Rows:
             held = {result.position for result in results}
             chosen = [a.position for a in with_derivative(self.compiled.arguments) if a.position not in held]
         self.wanted = choose(f, self.compiled.arguments, chosen, None)
+        for a in (self.y, *self.wanted):
+            if isinstance(a.type, FormType):
+                hint = "rg.vjp and rg.jvp take and give lists and data classes; a Jacobian is an array"
+                refuse(f"`{a.name}` of `{f.__name__}` is {a.type}, which has no rows or columns", hint)
         self.initial = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
         final = self.initial
         if Kind.LOGNUM in kinds(self.y.type) or self.compiled.emitted.externals:

@@ -6,9 +6,11 @@ pullback(ȳ) = Jᵀȳ:  the gradient program P; lift(P⁻¹) runs on x and ȳ, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     differentiable,
@@ -74,7 +76,9 @@ class Pullback:
         #: memory after the run: a cotangent of a lognum is scaled by its value there
         self._final = final
         self._scale = scale
-        self._wanted = choose(f, compiled.arguments, None, None)
+        #: the arguments, results with the form that they have
+        self._arguments = [_filled(a, final) for a in compiled.arguments]
+        self._wanted = choose(f, self._arguments, None, None)
 
     @api_boundary
     def __call__(self, cotangents: Any) -> Any:
@@ -84,7 +88,7 @@ class Pullback:
             self._compiled.format,
         )
         given: dict[int, int] = {}
-        for a, value in by_argument(self._f, compiled.arguments, cotangents):
+        for a, value in by_argument(self._f, self._arguments, cotangents):
             need_derivative(self._f, a.name, a.type)
             size = sizes(a.type, self._final[a.address : a.address + a.type.size], w)
             words = to_words(flattened(a.type, value, a.name), size, self._scale, w, a.name)
@@ -100,6 +104,13 @@ class Pullback:
 
     def __repr__(self) -> str:
         return f"<pullback of {self._f.__name__}>"
+
+
+def _filled(a: Argument, final: Sequence[int]) -> Argument:
+    """An argument with the type that it has after the run."""
+    if not isinstance(a.type, FormType) or a.type.form is not None:
+        return a
+    return replace(a, type=a.type.filled(final[a.address : a.address + a.type.size]))
 
 
 def pullback_program(compiled: Compiled, backward: bool, copies: int = 1) -> DerivedProgram:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, overload
 
 from retrograd.compiler.compiled import Options
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.forms.marshalling import Marshalling
 from retrograd.compiler.frontends.functional.function import FunctionalSource
-from retrograd.compiler.frontends.functional.types import Tuple, Type
+from retrograd.compiler.frontends.functional.types import INT, Tuple, Type
+from retrograd.compiler.frontends.python.source import Parameter
+from retrograd.compiler.language.forms import Structure, Unfilled
 from retrograd.differentiation import grad, hessian, jvp, vjp
-from retrograd.functions.reversible import Reversible
+from retrograd.functions.reversible import Reversible, run
 from retrograd.isa.diagnostics import RetrogradError, api_boundary, shorten_traceback
 from retrograd.isa.words import Format
 from retrograd.values.numbers import fixed
@@ -40,6 +45,26 @@ class Functional(FunctionalSource, Reversible):
             raise
         return _formed(self.result_type, iter(found[self.first_result :]))
 
+    def completed(self, values: list[Any], format: Any) -> list[Any]:
+        """The arguments with room for lists and data classes among the results: a run of `ResultSizes` counts their words."""
+        if all(values[k] is not None for k in self._open):
+            return values
+        counted = run(self._sizes, *values[: self.first_result], format=format).values
+        sizes = iter(counted[self.first_result :])
+        room = {k: Unfilled(next(sizes), next(sizes)) for k in self._open}
+        return [room[k] if v is None and k in room else v for k, v in enumerate(values)]
+
+    @cached_property
+    def _open(self) -> tuple[int, ...]:
+        """The positions of results that are lists or data classes."""
+        return tuple(
+            k for k, p in enumerate(self.parameters) if k >= self.first_result and isinstance(p.annotation, Structure)
+        )
+
+    @cached_property
+    def _sizes(self) -> ResultSizes:
+        return ResultSizes(self)
+
     @api_boundary
     def with_options(self, **changes: Any) -> Functional:
         """The same function compiled otherwise: `level`, `stack`, `heap`, `format`."""
@@ -47,6 +72,23 @@ class Functional(FunctionalSource, Reversible):
         other = Functional(self.fn, format, replace(self.options, **changes))
         other.read_from = self
         return other
+
+
+class ResultSizes(Functional):
+    """The function of the same arguments whose values are how many numbers and integers each list and data class of the result has."""
+
+    def __init__(self, of: Functional) -> None:
+        super().__init__(of.fn, of.format, of.options)
+        self.read_from = of
+
+    @cached_property
+    def result_parameters(self) -> tuple[Parameter, ...]:
+        found = [p.name for p in super().result_parameters if isinstance(p.annotation, Structure)]
+        return tuple(Parameter(f"{name}_{part}", int, 0) for name in found for part in ("numbers", "integers"))
+
+    def marshalled(self, definition: core.Lambda, types: Sequence[Type]) -> tuple[core.Lambda, Type]:
+        made = Marshalling(definition.at).sizes(definition, types, self.result_type)
+        return made, Tuple((INT,) * len(self.result_parameters))
 
 
 def _formed(t: Type, words: Iterator[Any]) -> Any:

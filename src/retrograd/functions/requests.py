@@ -51,7 +51,7 @@ class Request(RunSettings):
 
     def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters. Raises InputError."""
-        return bind(self.function, args, keywords)
+        return bind(self.function, args, keywords, self.format)
 
     def compiled(self, values: Sequence[Any]) -> Compiled:
         """The program for arguments of these types. Raises CompileError, InputError."""
@@ -73,7 +73,7 @@ class Request(RunSettings):
         return Result(values, ran.retired, ran.erased_bits, ran, compiled)
 
     def _finished(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Compiled, Finished]:
-        values = bind(self.function, args, keywords)
+        values = bind(self.function, args, keywords, self.format)
         compiled = self.compiled(values)
         return compiled, finished(
             compiled,

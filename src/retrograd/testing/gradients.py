@@ -11,9 +11,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType, Type
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation import value_and_grad
+from retrograd.differentiation.arguments import loss_position
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
@@ -29,6 +31,8 @@ _FIRST = 5
 _CONVERGED = 2.0**-10
 #: an error of a gradient in a finer format that may be amplified rounding
 _SMALL = 2.0**-29
+#: kinds of words that have derivatives
+_REAL = frozenset((Kind.FIXED, Kind.LOGNUM))
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ def check_gradient(
     if isinstance(f, Inverse):
         _refuse(f"`{f.__name__}` is an inverse", "Write a reversible function that uncalls it, and differentiate that.")
     s = subject(f, args, keywords)
+    loss = loss_position(f, loss)
     chosen = _chosen(s, argnums, loss)
     names = [a.name for a in chosen]
     value, gradients = value_and_grad(f, names, loss, scale=scale)(*s.values)
@@ -111,7 +116,8 @@ def check_gradient(
     )
     if own.here is None or float(w.to_real(own.here)) != value:
         s.broken("RG0902", f"`{at.name}` is {own.here} words after `{s.name}`, and value_and_grad says {value}")
-    moved = [address for _, address, _ in found]
+    # Ints within lists and data classes are not varied.
+    moved = [address for cell, address, _ in found if cell.kind in _REAL]
     line = next((d for d in finer(s, own, at, steps) if d.measure(moved)), None)
     if line is None:
         line = own
@@ -122,7 +128,9 @@ def check_gradient(
     amplified = noise > (steps + 8) * 2.0**-w.frac * max(1.0, abs(value))
     judge = _Judge(s, line, allowed, tolerance is None, names, loss, amplified)
     first = _FIRST if step is None else round(-math.log2(step))
-    elements = tuple(judge.element(i, cell, address, g, first) for i, (cell, address, g) in enumerate(found))
+    elements = tuple(
+        judge.element(i, cell, address, g, first) for i, (cell, address, g) in enumerate(found) if cell.kind in _REAL
+    )
     return GradientComparison(value, steps, line.w, elements)
 
 
@@ -159,8 +167,10 @@ def _chosen(s: Subject, argnums: int | str | Sequence[int | str] | None, loss: i
 
 
 def _has_slope(t: Type) -> bool:
+    if isinstance(t, FormType):
+        return t.form is not None and t.structure.holds_numbers
     kinds = {cell.kind for cell in cells(t, "")}
-    return bool(kinds) and not isinstance(t, StackType) and kinds <= {Kind.FIXED, Kind.LOGNUM}
+    return bool(kinds) and not isinstance(t, StackType) and kinds <= _REAL
 
 
 def _flat(t: Type, gradient: Any) -> list[float]:
@@ -172,6 +182,9 @@ def _flat(t: Type, gradient: Any) -> list[float]:
             return [float(g) for g in np.ravel(gradient)]
         case ArrayType(element):
             return [x for g in np.ravel(gradient) for x in _flat(element, g)]
+        case FormType():
+            numbers = t.structure.encoded(gradient, "gradient").numbers
+            return [*numbers, *[0.0] * (t.size - len(numbers))]
         case StructType(_, fields):
             return [x for name, inner in fields for x in _flat(inner, getattr(gradient, name))]
     raise TypeError(t)

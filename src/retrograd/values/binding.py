@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
+from retrograd.compiler.language.forms import Structure, Unfilled
 from retrograd.compiler.language.types import (
     BOOL,
     FIXED,
@@ -32,6 +33,7 @@ from retrograd.compiler.language.types import (
     struct_of,
 )
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
+from retrograd.isa.words import Format
 from retrograd.values.arrays import as_array
 
 
@@ -58,8 +60,18 @@ _TYPES = "Use int, bool, rg.fixed, rg.lognum, rg.Array[…], rg.Stack[…] or a 
 _RAGGED = "Make the rows equally long, or pass them one after the other in one row, with their lengths."
 
 
-def bind(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:
-    """The arguments in the order of the parameters, defaults filled in. Raises InputError RG0603."""
+def bind(
+    function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any], format: Format | str | None = None
+) -> list[Any]:
+    """The arguments in the order of the parameters, defaults filled in. Raises InputError RG0603.
+
+    Results of functional functions that are lists or data classes have no default before their size is found by a run in this format.
+    """
+    found = _bound(function, args, keywords)
+    return found if function.first_result == 0 else function.completed(found, format)
+
+
+def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:
     if not isinstance(function, SourceFunction):
         name = getattr(function, "__name__", None) or described(function)
         refuse_argument(
@@ -115,6 +127,14 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
 
     if wanted is static or isinstance(value, SourceFunction) or hasattr(value, "__retrograd_inverse_of__"):
         return StaticType(value)
+    if isinstance(wanted, Structure):
+        if isinstance(value, Unfilled):
+            return wanted.sized(value.numbers, value.integers)
+        try:
+            found_form = wanted.type_for(value, p.name)
+        except TypeError as error:
+            refuse(f"{where} is a {wanted}, and {error}")
+        return found_form
     if isinstance(wanted, StackAnnotation):
         try:
             t = complete(wanted)
@@ -166,6 +186,11 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
         if array.dtype.kind not in by_kind:
             refuse(f"{where} is given an array of {_dtype(array)}", "Arrays hold real numbers, integers or bools.")
         return ArrayType(by_kind[array.dtype.kind], array.shape)
+    if hasattr(type(value), "__retrograd_data__"):
+        refuse(
+            f"{where} is given {described(value)}",
+            f"Annotate it: `{p.name}: {type(value).__name__}`, or a union of classes.",
+        )
     refuse(
         f"{where} is given {described(value)}", "Arguments are numbers, NumPy arrays, structs and reversible functions."
     )

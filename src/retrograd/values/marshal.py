@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.forms import FormType, Unfilled
 from retrograd.compiler.language.types import (
     ArrayType,
     ScalarType,
@@ -105,6 +106,8 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
                 return _array_words(Kind.FIXED, _of_shape(parts, (*shape, 2), name), w)
             items = _of_shape(np.asarray(value, dtype=object), shape, name)
             return _joined([word_array(element, item, w, name) for item in items.ravel()])
+        case FormType():
+            return _form_words(t, value, w, name)
         case StructType(cls, fields):
             if isinstance(value, complex | np.complexfloating) and len(fields) == 2:
                 return _array_words(Kind.FIXED, np.asarray([value.real, value.imag]), w)
@@ -120,6 +123,14 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
         case StaticType():
             return np.zeros(0, dtype=np.uint64)
     raise TypeError(t)
+
+
+def _form_words(t: FormType, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
+    if isinstance(value, Unfilled):
+        return np.zeros(t.size, dtype=np.uint64)
+    found = t.structure.encoded(value, name)
+    parts = zip((Kind.FIXED, Kind.INT), (found.numbers, found.integers), strict=True)
+    return _joined([_array_words(kind, _numbers(kind, part), w) for kind, part in parts if part])
 
 
 def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
@@ -207,6 +218,8 @@ def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
             for i in range(len(out)):
                 out[i] = from_words(element, words[i * size : (i + 1) * size], w)
             return out.reshape(shape)
+        case FormType():
+            return _form_value(t, words, w)
         case StructType(cls, fields):
             values, at = {}, 0
             for field, inner in fields:
@@ -218,6 +231,19 @@ def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
             return _array_of(element.kind, words[1 : 1 + max(0, count)], w).tolist()
         case StaticType(value):
             return value
+
+
+def _form_value(t: FormType, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Any:
+    """The list or the object; None where all words are zero, as before a result is there, and after it has been taken back."""
+    if not any(words):
+        return None
+    numbers = [real_of(int(word), "fixed", w) for word in words[: t.count]]
+    try:
+        return t.structure.decoded(numbers, [w.signed(int(word)) for word in words[t.count :]])
+    except ValueError:
+        message = f"the words of a result are no {t}"
+        hint = "Forward, leave the result out. Backward, pass the result that the function gave for the same arguments in the same format."
+        raise InputError(Diagnostic("RG0603", message, hint=hint)) from None
 
 
 def _array_of(kind: Kind, words: Sequence[int] | NDArray[np.uint64], w: Format) -> np.ndarray[Any, Any]:

@@ -179,7 +179,7 @@ def omega(x: fixed):
 
 @rg.functional
 def escaping_list(x: fixed):
-    return [x, x]
+    return [lambda t: t * x]
 
 
 @rg.functional
@@ -203,7 +203,7 @@ def by_an_array(xs: rg.Array[fixed, "n"]):
         (infinite_tuple, (1.0,), "RG0719", "grow without end", "grow((p, p), k - 1)"),
         (infinite_list, (1.0,), "RG0719", "grow without end", "grow([p], k - 1)"),
         (omega, (1.0,), "RG0719", "calls itself on every path", "def omega"),
-        (escaping_list, (1.0,), "RG0703", "gives a list[fixed]", "def escaping_list"),
+        (escaping_list, (1.0,), "RG0703", "gives a list[function]", "def escaping_list"),
         (escaping_function, (1.0,), "RG0703", "gives a function", "def escaping_function"),
         (by_an_array, ([1.0, 2.0],), "RG0715", "a derivative by an Array", "rg.grad(lambda a: a[0] * a[0])(xs)"),
     ],

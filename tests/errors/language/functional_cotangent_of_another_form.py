@@ -1,0 +1,14 @@
+import retrograd as rg
+
+
+@rg.functional
+def squares(xs: list[rg.fixed]) -> list[rg.fixed]:
+    match xs:
+        case []:
+            return []
+        case [first, *rest]:
+            return [first * first, *squares(rest)]
+
+
+values, pullback = rg.vjp(squares, [1.0, 2.0])
+pullback({"out": [1.0]})
