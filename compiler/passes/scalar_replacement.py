@@ -339,7 +339,8 @@ def _by_registers(op: ir.Op, word: ir.Operand) -> ir.Op:
 
 
 def _exchanged_into(compute: ir.Block, accesses: AccessAnalysis) -> dict[ir.Var, int]:
-    """local -> the place where a word of memory is exchanged into it while it is still zero"""
+    """local -> the place where a word of memory is exchanged into it while it is still zero, if it lives to the end of the block"""
+    freed = {node.var for node in walk(compute) if isinstance(node, ir.Delocal)}
     born: set[ir.Var] = set()
     out: dict[ir.Var, int] = {}
     for i, node in enumerate(compute):
@@ -350,7 +351,7 @@ def _exchanged_into(compute: ir.Block, accesses: AccessAnalysis) -> dict[ir.Var,
             isinstance(node, ir.Op)
             and node.opcode.entry.name == "exch"
             and isinstance(node.d, ir.Var)
-            and node.d in born
+            and node.d in born - freed
         ):
             out[node.d] = i
         access = accesses.of(node)

@@ -290,6 +290,15 @@ def test_a_word_that_is_accessed_while_it_is_exchanged_out_is_swapped() -> None:
     assert same(got, swapped) or same(got, swapped._replace(compute=(Local(q), Local(v), op("swap", q, v))))
 
 
+def test_a_local_that_the_compute_block_frees_is_not_the_word() -> None:
+    """Its register would be freed in place of its own: the word lives on."""
+    freed = Within((Local(q), exchange(q, 0), op("mov.add", z, q), op("mov.sub", q, x), Delocal(q)), (op("neg", y),))
+    first = op("st.add", None, Const(8), x, region=A)
+    got = after(replace_arrays_by_scalars, first, freed, op("neg", u))
+    compute = (Local(q), op("swap", q, v), op("mov.add", z, q), op("mov.sub", q, x), Delocal(q))
+    assert same(got, Local(v), op("mov.add", v, x), freed._replace(compute=compute), Delocal(v), op("neg", u))
+
+
 def test_an_array_with_an_index_that_is_not_known_stays() -> None:
     accesses = (op("st.add", None, Const(8), y, region=A), op("ld.add", z, i, imm=8, region=A))
     assert after(replace_arrays_by_scalars, *accesses) == accesses
