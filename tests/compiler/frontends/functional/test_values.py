@@ -176,6 +176,12 @@ def test_gradients_cost_a_constant_factor(f: Any, sizes: tuple[int, ...]) -> Non
         assert (middle - small) * (nodes[2] - nodes[0]) == (large - small) * (nodes[1] - nodes[0])
 
 
+def test_doublings_take_linear_steps() -> None:
+    """Of the value, and of value and gradient: Smeding and Vákár's example of sharing, whose gradient is 2ⁿ."""
+    counts = [counted(programs.doublings, 1.0, n) for n in (5, 10, 20)]
+    assert all(c - b == 2 * (b - a) > 0 for a, b, c in zip(*counts, strict=True))
+
+
 @rg.functional
 def dot(xs: rg.Array[rg.fixed, "n"], ys: rg.Array[rg.fixed, "n"]):
     return sum(xs[i] * ys[i] for i in range(len(xs)))
