@@ -24,6 +24,7 @@ from retrograd.isa.words import Format
 from retrograd.values.arrays import as_array, plain
 from retrograd.values.conversions import nearest_reals, signed
 from retrograd.values.numbers import fixed
+from retrograd.values.trees import fields_of
 
 Which = int | str | Sequence[int | str] | None
 Reals = NDArray[np.float64]
@@ -260,13 +261,17 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
             return _structs(element, shape, value, name, what)
         case FormType():
             return _of_form(t, value, name, what)
-        case StructType(cls, fields):
+        case StructType(_, fields):
+            given = value
             if _is_pair(t) and isinstance(value, complex | np.complexfloating):
                 return np.array([value.real, value.imag])
-            if isinstance(value, cls):
-                value = {field: getattr(value, field) for field, _ in fields}
             if not isinstance(value, Mapping):
-                refuse(f"the {what} of `{name}` is {_kind(value)}, and `{name}` is {t}", f"give a {t} or a mapping")
+                value = fields_of(t, value)
+            if value is None:
+                refuse(
+                    f"the {what} of `{name}` is {_kind(given)}, and `{name}` is {t}",
+                    f"give a {t} or a mapping; its fields are {', '.join(name for name, _ in fields)}",
+                )
             known = [field for field, _ in fields]
             for field in value:
                 if field not in known:

@@ -24,6 +24,7 @@ from retrograd.differentiation.gradient_requests import GradientPlan, GradientRe
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.simulator.engines.batch.layout import Range
+from retrograd.values.trees import restored
 
 
 def batch_gradient(
@@ -68,7 +69,8 @@ def batch_gradient(
     column = len(total)
     for a in b.added:
         added, column = rows.sums[column : column + a.type.size], column + a.type.size
-        found[a.name] = shaped(a.type, from_integers(added, sizes(a.type, _words(loaded, a), w), scale, w))
+        total_of = shaped(a.type, from_integers(added, sizes(a.type, _words(loaded, a), w), scale, w))
+        found[a.name] = restored(a.type, batch.values[a.name], total_of)
     for a in b.each:
         if isinstance(a.type, FormType):
             found[a.name] = list(found[a.name])

@@ -45,6 +45,7 @@ from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 from retrograd.values.exact import real_of
 from retrograd.values.named import named_tuple
+from retrograd.values.trees import has_trees, restored
 
 
 class GradientRequest:
@@ -107,7 +108,8 @@ class GradientRequest:
         except ProgramTrap as trap:
             message = f"running back, cotangent overflow in {compiled.format}"
             raise derivative_trap(trap, compiled, values, self.run.backward, message, COTANGENT_HINT) from None
-        gradients = by_choice(self.argnums, {a.name: plan.gradient(machine, a) for a in plan.wanted})
+        found = {a.name: plan.gradient(machine, a) for a in plan.wanted}
+        gradients = by_choice(self.argnums, restored_by_name(compiled.arguments, values, found))
         if not self.value:
             return gradients
         return real_of(machine.memory[plan.program.value], "fixed", compiled.format), gradients
@@ -173,6 +175,14 @@ def choose(
     for i in chosen:
         need_derivative(f, arguments[i].name, arguments[i].type)
     return [arguments[i] for i in chosen]
+
+
+def restored_by_name(arguments: Sequence[Argument], given: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Derivatives by the names of arguments, in the forms of the given arguments."""
+    for a, value in zip(arguments, given, strict=True):
+        if a.name in found and has_trees(a.type):
+            found[a.name] = restored(a.type, value, found[a.name])
+    return found
 
 
 def by_choice(argnums: Which, found: Mapping[str, Any]) -> Any:

@@ -13,7 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrograd.compiler.language.types import FIXED, ArrayType, ScalarType, StackType, StaticType, StructType, Type
+from retrograd.compiler.language.types import (
+    FIXED,
+    ArrayType,
+    ScalarType,
+    StackType,
+    StaticType,
+    StructType,
+    Type,
+)
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import loss_position, position, refuse, without_derivative
 from retrograd.isa.diagnostics import nearest

@@ -23,7 +23,7 @@ from retrograd.differentiation.arguments import (
     sizes,
     to_words,
 )
-from retrograd.differentiation.gradient_requests import by_choice, choose
+from retrograd.differentiation.gradient_requests import by_choice, choose, restored_by_name
 from retrograd.differentiation.programs import COTANGENT_HINT, DerivedProgram, derivative_trap, gradient_program, kept
 from retrograd.functions.execution import ProgramTrap, execute, read
 from retrograd.functions.requests import Request
@@ -56,7 +56,7 @@ def vjp(
     k = need_scale(scale, compiled.format)
     machine = request.machine(compiled, values)
     execute(compiled, machine, None)
-    results = request.function.results(*read(compiled, machine))
+    results = request.function.results(*read(compiled, machine, values))
     return results, Pullback(f, request, compiled, values, machine.memory[:], k)
 
 
@@ -100,7 +100,8 @@ class Pullback:
             size = sizes(a.type, memory[a.address : a.address + a.type.size], w)
             return shaped(a.type, from_words(memory[at : at + a.type.size], size, self._scale, w))
 
-        return by_choice(None, {a.name: gradient(a) for a in self._wanted})
+        gradients = {a.name: gradient(a) for a in self._wanted}
+        return by_choice(None, restored_by_name(compiled.arguments, self._values, gradients))
 
     def __repr__(self) -> str:
         return f"<pullback of {self._f.__name__}>"

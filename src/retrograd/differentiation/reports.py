@@ -14,7 +14,7 @@ from typing import Any
 
 from retrograd.compiler.compiled import Compiled
 from retrograd.differentiation.arguments import Which, from_words, need_scale, shaped, sizes
-from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose
+from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, restored_by_name
 from retrograd.differentiation.programs import COTANGENT_HINT
 from retrograd.differentiation.pullbacks import pullback_program
 from retrograd.functions.derived import Derived
@@ -127,7 +127,8 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
         words = slice(address, address + n)
         return shaped(t, from_words(cotangents[words], sizes(t, initial[words], plain.format), scale, plain.format))
 
-    found = by_choice(requested.argnums, {a.name: gradient(a.address, a.type.size, a.type) for a in wanted})
+    gradients = {a.name: gradient(a.address, a.type.size, a.type) for a in wanted}
+    found = by_choice(requested.argnums, restored_by_name(plain.arguments, values, gradients))
     memory = max(compiled.module.memory, _reached(there._memory), _reached(back._memory))
     return GradientReport(value, found, there.retired, steps, memory, dropped, restored)
 

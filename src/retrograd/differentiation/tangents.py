@@ -36,7 +36,7 @@ from retrograd.differentiation.arguments import (
     sizes,
     to_words,
 )
-from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose
+from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, restored_by_name
 from retrograd.differentiation.programs import (
     DerivedProgram,
     derivative_trap,
@@ -91,7 +91,8 @@ def jvp(
         inside = from_words(_at(machine, a, program.tangents), np.ones(a.type.size), k, compiled.format)
         # Zero stays zero even where a lognum is beyond the range of floats.
         out[a.name] = shaped(a.type, np.multiply(inside, size, out=np.zeros_like(inside), where=inside != 0))
-    return function.results(*read(compiled, machine)), by_choice(None, out)
+    restored_by_name(compiled.arguments, values, out)
+    return function.results(*read(compiled, machine, values)), by_choice(None, out)
 
 
 def hvp(
@@ -130,7 +131,8 @@ class _Product:
             )
         at = _SecondOrder(self._requested, both["args"])
         at.run(at.vectors(both["vectors"]))
-        return by_choice(self._requested.argnums, {a.name: shaped(a.type, at.product(a)) for a in at.wanted})
+        found = {a.name: shaped(a.type, at.product(a)) for a in at.wanted}
+        return by_choice(self._requested.argnums, restored_by_name(at.compiled.arguments, at.values, found))
 
     def __repr__(self) -> str:
         return f"<{self.__name__}>"

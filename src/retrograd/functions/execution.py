@@ -8,7 +8,7 @@ message uses the names and lines of the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,6 +25,7 @@ from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.stores import limit_of
 from retrograd.values.binding import located
 from retrograd.values.marshal import from_words, to_words, word_array
+from retrograd.values.trees import has_trees, restored
 
 if TYPE_CHECKING:
     from retrograd.simulator.engines.machines.whole_runs import FinishedRun
@@ -103,10 +104,15 @@ def words_of(run: Finished) -> Any:
     return getattr(run.memory.store, "array", run.memory)
 
 
-def read(compiled: Compiled, run: Finished) -> list[Any]:
-    """The arguments in memory after a run, in the order of the parameters."""
+def read(compiled: Compiled, run: Finished, given: Sequence[Any] | None = None) -> list[Any]:
+    """The arguments in memory after a run, in the order of the parameters; trees in the form of the `given` arguments."""
     w, arguments, memory = compiled.format, compiled.lowered.arguments, words_of(run)
-    return [from_words(a.type, memory[a.address : a.address + a.type.size], w) for a in arguments]
+    found = [from_words(a.type, memory[a.address : a.address + a.type.size], w) for a in arguments]
+    if given is not None:
+        for i, a in enumerate(arguments):
+            if has_trees(a.type):
+                found[i] = restored(a.type, given[i], found[i])
+    return found
 
 
 def finished(

@@ -63,19 +63,19 @@ class Request(RunSettings):
 
     def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """All arguments after the run, by position and by name. Raises as `run`."""
-        compiled, ran = self._finished(args, keywords)
-        return self.function.results(*read(compiled, ran))
+        compiled, ran, values = self._finished(args, keywords)
+        return self.function.results(*read(compiled, ran, values))
 
     def run(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Result:
         """Run the function on these arguments. Raises CompileError, InputError, ProgramTrap."""
-        compiled, ran = self._finished(args, keywords)
-        values = self.function.results(*read(compiled, ran))
+        compiled, ran, given = self._finished(args, keywords)
+        values = self.function.results(*read(compiled, ran, given))
         return Result(values, ran.retired, ran.erased_bits, ran, compiled)
 
-    def _finished(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Compiled, Finished]:
+    def _finished(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Compiled, Finished, list[Any]]:
         values = bind(self.function, args, keywords, self.format)
         compiled = self.compiled(values)
-        return compiled, finished(
+        ran = finished(
             compiled,
             values,
             backward=self.backward,
@@ -83,6 +83,7 @@ class Request(RunSettings):
             engine=self.engine,
             max_steps=self.max_steps,
         )
+        return compiled, ran, values
 
 
 @dataclass

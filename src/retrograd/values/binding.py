@@ -5,7 +5,7 @@ Annotations and arguments determine the types together; `x: Array[fixed, "n"]` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -35,6 +35,7 @@ from retrograd.compiler.language.types import (
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.values.arrays import as_array
+from retrograd.values.trees import fields_of, is_tree, parts_of, struct_of_tree
 
 
 def refuse_argument(
@@ -164,12 +165,18 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
     struct = struct_of(wanted) if wanted is not NOTHING else struct_of(type(value))
     if struct is not None:
         is_complex = isinstance(value, complex | np.complexfloating) and struct.fields == (("re", FIXED), ("im", FIXED))
-        if not isinstance(value, struct.cls) and not is_complex:
-            refuse(f"{where} is one {struct}, not {described(value)}")
+        if not isinstance(value, struct.cls) and not is_complex and fields_of(struct, value) is None:
+            other = " of other fields" if parts_of(value) is not None else ""
+            refuse(f"{where} is one {struct}, not {described(value)}{other}", _fields_hint(struct, value))
         return struct
     if wanted is not NOTHING:
         annotation = getattr(wanted, "__name__", wanted)
         refuse(f"{where} is annotated {annotation}, which is no type of the language", _TYPES)
+    return _type_of_value(value, where, refuse)
+
+
+def _type_of_value(value: Any, where: str, refuse: Callable[[str, str | None], NoReturn]) -> Type:
+    """The type of an argument without annotation, or of a part of a tree."""
     if isinstance(value, bool | np.bool_):
         return BOOL
     if isinstance(value, int | np.integer):
@@ -180,20 +187,62 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
         inner = struct_of(type(value[0]))
         assert inner is not None
         return ArrayType(inner, (len(value),))
+    struct = struct_of(type(value))
+    if struct is not None:
+        return struct
+    if hasattr(type(value), "__retrograd_data__"):
+        refuse(
+            f"{where} is given {described(value)}",
+            f"Annotate it: `{where.partition('` of ')[0].strip('`')}: {type(value).__name__}`, or a union of classes.",
+        )
+    if isinstance(value, Mapping) and parts_of(value) is None:
+        refuse(f"{where} is given {described(value)} with keys that are no texts", "Keys name the fields of a struct.")
+    if is_tree(value):
+        return _type_of_tree(value, where, refuse)
     if isinstance(value, np.ndarray | list | tuple):
         array = _given(value, where, refuse)
         by_kind = {"f": FIXED, "i": INT, "u": INT, "b": BOOL}
         if array.dtype.kind not in by_kind:
             refuse(f"{where} is given an array of {_dtype(array)}", "Arrays hold real numbers, integers or bools.")
         return ArrayType(by_kind[array.dtype.kind], array.shape)
-    if hasattr(type(value), "__retrograd_data__"):
-        refuse(
-            f"{where} is given {described(value)}",
-            f"Annotate it: `{p.name}: {type(value).__name__}`, or a union of classes.",
-        )
     refuse(
         f"{where} is given {described(value)}", "Arguments are numbers, NumPy arrays, structs and reversible functions."
     )
+
+
+def _type_of_tree(value: Any, where: str, refuse: Callable[[str, str | None], NoReturn]) -> Type:
+    """A struct with a field for each part of a tree; an array where a list has items of one struct."""
+    parts = parts_of(value)
+    if not parts:
+        refuse(f"{where} is given {described(value)} without fields", "A struct has one field at least.")
+    owner = where.partition("` of ")
+    types = []
+    for name, inner in parts.items():
+        if not name.isidentifier():
+            refuse(f"{where} has the key {name!r:.40}", "Keys name the fields of a struct: letters, digits and `_`.")
+        of = f"{owner[0]}.{name}{owner[1]}{owner[2]}"
+        types.append((name, _type_of_value(inner, of, refuse)))
+    inners = {t for _, t in types}
+    if isinstance(value, list) and len(inners) == 1 and isinstance(types[0][1], StructType):
+        return ArrayType(types[0][1], (len(types),))
+    return struct_of_tree(type(value).__name__, tuple(types))
+
+
+def _fields_hint(struct: StructType, value: Any) -> str | None:
+    """How a tree differs from a struct, or None for a value that is no tree."""
+    parts = parts_of(value)
+    if parts is None:
+        return None
+    names = [name for name, _ in struct.fields]
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return f"{len(value)} items are given for the {len(names)} fields {', '.join(names)}."
+    lacking = [name for name in names if name not in parts]
+    unknown = [name for name in parts if name not in names]
+    said = [f"`{name}` is lacking" for name in lacking] + [
+        f"`{name}` is no field of it: {nearest(name, names) or 'its fields are ' + ', '.join(names)}"
+        for name in unknown
+    ]
+    return "; ".join(said) or None
 
 
 def _number(value: Any) -> bool:

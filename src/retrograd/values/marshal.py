@@ -29,6 +29,7 @@ from retrograd.values.arrays import as_array, reals_of
 from retrograd.values.binding import described, refuse_argument
 from retrograd.values.exact import real_of, word_of
 from retrograd.values.numbers import fixed, lognum
+from retrograd.values.trees import fields_of
 
 # ---------------------------------------------------------------------- values to words
 
@@ -111,9 +112,10 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
         case StructType(cls, fields):
             if isinstance(value, complex | np.complexfloating) and len(fields) == 2:
                 return _array_words(Kind.FIXED, np.asarray([value.real, value.imag]), w)
-            if not isinstance(value, cls):
+            held = vars(value) if isinstance(value, cls) else fields_of(t, value)
+            if held is None:
                 refuse_argument(f"`{name}` takes a {cls.__name__}, not {described(value)}")
-            return _joined([word_array(inner, getattr(value, field), w, f"{name}.{field}") for field, inner in fields])
+            return _joined([word_array(inner, held[field], w, f"{name}.{field}") for field, inner in fields])
         case StackType(element, capacity):
             out = np.zeros(1 + capacity, dtype=np.uint64)
             out[0] = len(value)

@@ -25,11 +25,13 @@ from retrograd.compiler.language.values import (
     Lazy,
     Scalar,
     StackValue,
+    StructValue,
     Value,
     count_of,
     describe,
     stored,
 )
+from retrograd.isa.diagnostics import nearest
 
 INT = Kind.INT
 
@@ -63,6 +65,8 @@ class Indexing:
                     self.errors.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__} {error}", node)
         if isinstance(x, StackValue):
             return self._index_stack(x, node)
+        if isinstance(x, StructValue):
+            return self._index_struct(x, node)
         if not isinstance(x, ArrayView | Lazy):
             self.errors.fail("RG0703", f"{describe(x)} cannot be indexed", node)
         if any(isinstance(k, ast.Constant) and k.value is Ellipsis for k in keys):
@@ -74,6 +78,22 @@ class Indexing:
         if given > len(x.shape):
             self.errors.fail("RG0712", f"{given} indices for {describe(x)}", node)
         return self._index_view(x, keys, node) if isinstance(x, ArrayView) else self._index_lazy(x, keys, node)
+
+    def _index_struct(self, x: StructValue, node: ast.Subscript) -> Value:
+        """The field of a struct: `p["w"]` by name, `p[0]` by position, both known when the program is compiled."""
+        key = self.expressions.static(node.slice, f"the field in `{shortened(node)}`")
+        names = [*x.fields]
+        if isinstance(key, str) and key in x.fields:
+            return x.fields[key]
+        if type(key) is int and -len(names) <= key < len(names):
+            return x.fields[names[key]]
+        near = nearest(key, names) if isinstance(key, str) else None
+        self.errors.fail(
+            "RG0702",
+            f"a {x.type} has no field {key!r:.40}",
+            node,
+            near or f"its fields, from 0 on, are {', '.join(names)}",
+        )
 
     def chosen_function(self, node: ast.expr) -> tuple[list[FunctionValue], E] | None:
         """(functions, index) of `fs[i]`, where fs is a list of functions and i is known only when the program runs."""
