@@ -50,6 +50,7 @@ from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SerialBus
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.program import Program
+from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda.borrowed_arrays import borrowed
 from retrograd.simulator.engines.cuda.runtime import Device, translated_errors
 from retrograd.simulator.engines.cuda.runtime import device as cuda_device
@@ -57,7 +58,10 @@ from retrograd.simulator.engines.cuda.runtime import devices as cuda_devices
 from retrograd.simulator.machine import Machine, Trap
 
 from retrograd.catalogue import catalogue
+from retrograd.cli.commands.debugging.dap import launched
 from retrograd.cli.main import main, parser
+from retrograd.debug_adapter.messages import Arguments
+from retrograd.debugger.variables import word_of_text
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.reversible import Reversible, reversible
 from retrograd.pricing.sweeps import energy_sweep
@@ -479,6 +483,19 @@ def sweep_in_a_file_that_is_none() -> None:
         energy_sweep(square, [(0.0, 1.0)], store="sweep.db")
 
 
+def request_without_a_program() -> None:
+    """An editor that launches nothing."""
+    launched(Arguments({"args": ["1.5"]}))
+
+
+def request_with_a_wrong_type() -> None:
+    launched(Arguments({"program": "add.rga", "args": "1.5"}))
+
+
+def value_typed_for_a_variable() -> None:
+    word_of_text("fixed", "12,5", Format(32, 16))
+
+
 BUILDERS: dict[str, Callable[[], None]] = {
     f.__name__: f
     for f in (
@@ -492,6 +509,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused,
         steps_beyond_the_co_processor, tool_that_is_not_installed,
         sweep_of_an_older_schema, sweep_in_another_database, sweep_in_a_file_that_is_none,
+        request_without_a_program, request_with_a_wrong_type, value_typed_for_a_variable,
     )
 }  # fmt: skip
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "run a program or a reversible function, forward or backward, to its end or its first trap",
     "test": "run the expressions of VLAD files, forward and back, and compare their values with `===>`",
     "debug": "step and run a program in both directions, and find the instruction that gave a value",
+    "dap": "debug programs in an editor, by the Debug Adapter Protocol",
     "explore": "write a page that shows a run step by step, forward and back",
     "trace": "record a run for GTKWave, Konata, Perfetto or as JSON",
     "graph": "draw a program's control flow, and the code that undoes other code, as SVG",
@@ -37,7 +38,7 @@ COMMANDS = {
     "explain": "explain an error code",
 }
 
-FOLDERS = {"debug": "debugging", "explore": "debugging", "trace": "debugging", "graph": "debugging"}
+FOLDERS = {"debug": "debugging", "dap": "debugging", "explore": "debugging", "trace": "debugging", "graph": "debugging"}
 
 
 @cache

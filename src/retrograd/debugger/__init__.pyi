@@ -1,8 +1,9 @@
 # The public names: see `retrograd/__init__.pyi`.
 
+from retrograd.debugger.breakpoints import Breakpoint as Breakpoint
+from retrograd.debugger.breakpoints import Watch as Watch
 from retrograd.debugger.expressions import Expression as Expression
 from retrograd.debugger.places import Place as Place
-from retrograd.debugger.session import Breakpoint as Breakpoint
 from retrograd.debugger.session import Cause as Cause
 from retrograd.debugger.session import Event as Event
 from retrograd.debugger.session import Frame as Frame

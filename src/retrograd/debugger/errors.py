@@ -16,4 +16,9 @@ register(
      "Save it anew with `retrograd run PROG --save FILE`, on the same program."),
     ("RG1305", "bad command of the debugger", "The command does not exist, or its operands are not of the kind that it takes.",
      "`help` lists the commands."),
+    ("RG1306", "bad request of an editor", "A request of the Debug Adapter Protocol has its arguments by name and type, and some need a program that is "
+     "launched and stands still.",
+     "The documentation of the protocol lists the arguments; docs/debugging.md has an example of `launch`."),
+    ("RG1307", "not a value of this variable", "A value is a number of the variable's type that fits in a word.",
+     "For example: 42, 0x2a, 1.5, true."),
 )  # fmt: skip

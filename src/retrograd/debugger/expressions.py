@@ -17,6 +17,7 @@ import ast
 import operator
 from collections.abc import Callable
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 from retrograd.debugger.places import Place, cotangent_of, place_named
@@ -164,7 +165,7 @@ class Expression:
         match node:
             case ast.Constant(value=bool() | int() as value):
                 return lambda _: value
-            case ast.Constant(value=float() as value):
+            case ast.Constant(value=float() as value) if isfinite(value):
                 number = Fraction(value)
                 return lambda _: number
             case ast.Name(id="pc" | "br" | "direction" as name):

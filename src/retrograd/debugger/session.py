@@ -12,11 +12,12 @@ that instructions with computed addresses may write, and `until`, are exact but 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from retrograd.debugger.breakpoints import Breakpoint, HitCondition, LogMessage, Watch
 from retrograd.debugger.expressions import Expression
 from retrograd.debugger.places import Place, place_named, writers
 from retrograd.debugger.timeline import Timeline
@@ -30,43 +31,10 @@ from retrograd.simulator.machine import Machine, Trap
 Reason = Literal["step", "breakpoint", "watch", "condition", "trap", "end", "beginning"]
 #: single steps near a write that changed nothing, before the engine is used again
 _NEAR = 256
-#: single steps back in search of the callers of a procedure
-_SEARCHED = 200_000
+#: single steps near a call that is searched, and the calls and returns that a search for callers passes
+_NEAR_CALL, _SEARCHED = 32, 2000
 #: exchanges that `why` follows from place to place
 _CHAIN = 64
-
-
-@dataclass(frozen=True)
-class Event:
-    """Why a motion stopped, and where."""
-
-    reason: Reason
-    step: int
-    pc: int
-    breakpoint: Breakpoint | None = None
-    trap: Trap | None = None
-    write: Write | None = None
-
-
-@dataclass
-class Breakpoint:
-    """A stop before the instruction at one of the addresses, where `condition` holds, from hit `ignore` + 1 on."""
-
-    number: int
-    addresses: frozenset[int]
-    text: str
-    condition: Expression | None = None
-    ignore: int = 0
-    hits: int = 0
-
-
-@dataclass(frozen=True)
-class Watch:
-    """A stop where a place changes."""
-
-    number: int
-    place: Place
-    text: str
 
 
 @dataclass(frozen=True)
@@ -83,6 +51,19 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Event:
+    """Why a motion stopped, and where."""
+
+    reason: Reason
+    step: int
+    pc: int
+    breakpoint: Breakpoint | None = None
+    trap: Trap | None = None
+    write: Write | None = None
+    watch: Watch | None = None
+
+
+@dataclass(frozen=True)
 class Cause:
     """The chain of `why`: the last write first. An exchange or move of a word is followed to the place that held the word before."""
 
@@ -93,11 +74,19 @@ class Cause:
 
 @dataclass(frozen=True)
 class Frame:
-    """An active call: the address that is next in it, the label of its procedure, and the place in the source."""
+    """An active call: the address that is next in it, the label of its procedure, and the place in the source.
+
+    `step`: that of the call; of the innermost frame, the present step.
+    """
 
     pc: int
     procedure: str
     span: Span | None
+    step: int = 0
+
+
+class StopsChanged(Exception):
+    """Raised by `Session.between` after it changed breakpoints: `resume` goes on with the new ones."""
 
 
 class Session:
@@ -108,6 +97,8 @@ class Session:
         self.timeline = Timeline(machine, position)
         self.breakpoints: dict[int, Breakpoint] = {}
         self.watches: dict[int, Watch] = {}
+        #: receives the texts of breakpoints with a message
+        self.log: Callable[[str], None] = lambda text: None
         self._number = 0
         self._dropped = machine.dropped_bits
         code = machine.program.instructions
@@ -129,6 +120,19 @@ class Session:
     def span(self) -> Span | None:
         """The place of the next instruction in the source."""
         return self.machine.program.source.span(self.machine.pc)
+
+    @property
+    def between(self) -> Callable[[], None] | None:
+        """Called between the parts of long motions; an exception that it raises ends the motion where the machine stands."""
+        return self.timeline.between
+
+    @between.setter
+    def between(self, hook: Callable[[], None] | None) -> None:
+        self.timeline.between = hook
+
+    def _poll(self) -> None:
+        if self.timeline.between is not None:
+            self.timeline.between()
 
     def place(self, text: str) -> Place:
         """The place with a name: of a live variable, an element of an array, a register, a word. Raises InputError RG1302."""
@@ -157,6 +161,17 @@ class Session:
         words = self.machine.memory if place.memory else self.machine.registers
         words[place.index] = word
         self.timeline.open_here()
+
+    def turn(self) -> None:
+        """Let the machine face the other way: the next step takes back the last one. Steps are counted anew, from 0 here.
+
+        The inverse is `turn` again. Trap: the run before the turn is no longer behind the session, but ahead of it.
+        """
+        self.machine.turn()
+        hook = self.timeline.between
+        self.timeline = Timeline(self.machine)
+        self.timeline.between = hook
+        self._dropped = self.machine.dropped_bits
 
     def counts(self) -> Counts:
         """The counts of the steps between the opening of the session and this one: by line, and to be priced."""
@@ -196,20 +211,43 @@ class Session:
             inside = now
         return frozenset(out)
 
-    def break_at(self, where: str, condition: str | None = None, ignore: int = 0) -> Breakpoint:
-        """Set a breakpoint. Raises InputError RG1301, RG1302."""
-        addresses = self.resolve(where)
-        test = None if condition is None else Expression(condition, self.machine, condition=True)
+    def break_at(
+        self, where: str, condition: str | None = None, *, hit: str | None = None, message: str | None = None
+    ) -> Breakpoint:
+        """Set a breakpoint at a place in the code. Raises InputError RG1301, RG1302."""
+        return self.break_on(self.resolve(where), where, condition, hit=hit, message=message)
+
+    def break_on(
+        self,
+        addresses: frozenset[int],
+        text: str,
+        condition: str | None = None,
+        *,
+        hit: str | None = None,
+        message: str | None = None,
+    ) -> Breakpoint:
+        """Set a breakpoint on addresses. Raises InputError RG1301, RG1302."""
+        made = Breakpoint(
+            self._number + 1,
+            addresses,
+            text,
+            self._condition(condition),
+            None if hit is None else HitCondition(hit),
+            None if message is None else LogMessage(message, self.machine),
+        )
         self._number += 1
-        made = Breakpoint(self._number, addresses, where, test, ignore)
         self.breakpoints[made.number] = made
         return made
 
-    def watch(self, text: str) -> Watch:
-        """Stop where the place with this name changes. Raises InputError RG1302."""
+    def _condition(self, text: str | None) -> Expression | None:
+        return None if text is None else Expression(text, self.machine, condition=True)
+
+    def watch(self, text: str, condition: str | None = None, *, hit: str | None = None) -> Watch:
+        """Stop where the place with this name changes. Raises InputError RG1301, RG1302."""
         place = self.place(text)
+        tests = self._condition(condition), None if hit is None else HitCondition(hit)
         self._number += 1
-        made = self.watches[self._number] = Watch(self._number, place, text)
+        made = self.watches[self._number] = Watch(self._number, place, text, *tests)
         return made
 
     def delete(self, number: int) -> bool:
@@ -230,7 +268,7 @@ class Session:
         """Move to the step with this number, or to the end of the run. Raises InputError RG1303."""
         if step < 0:
             raise InputError(Diagnostic("RG1303", f"there is no step {step}"))
-        whole = self.timeline.to(step)
+        whole = self.timeline.far(step)
         return self._event("step" if whole else "end")
 
     def step(self, *, back: bool = False) -> Event:
@@ -247,6 +285,7 @@ class Session:
                 return self._event("beginning")
             line, target = self._line(), self.position
             while self._line() == line:
+                self._poll()
                 target = self.position
                 if not (self._step_over(back=True) if over else self._one(True)):
                     break
@@ -255,6 +294,7 @@ class Session:
             return self._event()
         line = self._line()
         while self._line() == line:
+            self._poll()
             if not (self._step_over(back=False) if over else self._one(False)):
                 return self._event("end")
         return self._event()
@@ -306,26 +346,77 @@ class Session:
             if not back and not self._one(False):
                 return self._event("end")
 
-    def resume(self, *, back: bool = False) -> Event:
-        """Run to the next breakpoint or change of a watched place, a trap or the end; `back`: to the last one before."""
-        addresses = frozenset[int]().union(*(b.addresses for b in self.breakpoints.values()))
-        watched = [(w.place, writers(w.place, self.machine)) for w in self.watches.values()]
-        stops = addresses.union(*(changing for _, changing in watched))
-        near, moved = 0, False
+    def resume(self, *, back: bool = False, here: bool = False) -> Event:
+        """Run to the next breakpoint or change of a watched place, a trap or the end; `back`: to the last one before.
+
+        `here`: a breakpoint at the present step is one, too.
+        """
+        return self._run_to_stop(back, here=here)
+
+    def stopping(self, move: Callable[[], Event]) -> Event:
+        """A motion that also stops at breakpoints and watches on its way, as `stopping(session.step_over)`.
+
+        The motion is made first. Only where it executed an instruction that has a stop, the session goes back and runs to the stop.
+        """
+        stops = frozenset[int]().union(*self._stops())
+        begun, before = self.position, self._executed()
+        event = move()
+        target, after = self.position, self._executed()
+        if abs(target - begun) > 1 and any(before[pc] != after[pc] for pc in stops):
+            trap = self.timeline.trap
+            self.timeline.to(begun)
+            found = self._run_to_stop(target < begun, target)
+            if found.reason in ("breakpoint", "watch"):
+                return found
+            self.timeline.to(target)
+            self.timeline.trap = trap
+        return event
+
+    def _executed(self) -> list[int]:
+        ahead, behind = self.timeline.executed[+1], self.timeline.executed[-1]
+        return [a + b for a, b in zip(ahead, behind, strict=True)]
+
+    def _stops(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The addresses of breakpoints, and those of instructions that may write a watched place."""
+        return (
+            frozenset[int]().union(*(b.addresses for b in self.breakpoints.values())),
+            frozenset[int]().union(*(writers(w.place, self.machine) for w in self.watches.values())),
+        )
+
+    def _run_to_stop(self, back: bool, target: int | None = None, *, here: bool = False) -> Event:
+        """`resume`; with `target`, to that step at most, where the event is a step."""
+        moved = here
+
+        def passed() -> bool:
+            return target is not None and (self.position <= target if back else self.position >= target)
+
         while True:
-            if back or moved:
-                if not self._advance(stops, back=back, near=near):
-                    return self._event(_last(back))
-                hit = self._breakpoint_here(addresses)
-                if hit is not None:
-                    return self._event("breakpoint", breakpoint=hit)
-                near = _NEAR
-            write = self._write_here(watched)
-            if not back and not self._one(False):
-                return self._event("end")
-            if write is not None:
-                return self._event("watch", write=write)
-            moved = True
+            addresses, changing = self._stops()
+            watched = [(w, writers(w.place, self.machine)) for w in self.watches.values()]
+            stops, near = addresses | changing, 0
+            try:
+                while True:
+                    self._poll()
+                    if back or moved:
+                        if passed():
+                            return self._event()
+                        if not self._advance(stops, back=back, near=near):
+                            return self._event(_last(back))
+                        if passed() and self.position != target:
+                            return self._event()
+                        hit = self._breakpoint_here(addresses)
+                        if hit is not None:
+                            return self._event("breakpoint", breakpoint=hit)
+                        near = _NEAR
+                    writes = self._writes_here(watched)
+                    if not back and not self._one(False):
+                        return self._event("end")
+                    moved = True
+                    for watch, write in writes:
+                        if self._met(watch, after=not back):
+                            return self._event("watch", write=write, watch=watch)
+            except StopsChanged:
+                continue
 
     def _advance(self, stops: frozenset[int], *, back: bool, near: int) -> bool:
         """Move to the nearest step at one of the addresses: by `near` single steps, then by the engine."""
@@ -338,43 +429,71 @@ class Session:
                 return True
         return self.timeline.last_at(stops) if back else self.timeline.next_at(stops)
 
+    def _passes(self, addresses: frozenset[int]) -> int:
+        """How often the instructions at the addresses were executed before this step."""
+        ahead, behind = self.timeline.executed[+1], self.timeline.executed[-1]
+        return sum(ahead[pc] + behind[pc] for pc in addresses)
+
     def _breakpoint_here(self, addresses: frozenset[int]) -> Breakpoint | None:
         if self.pc not in addresses:
             return None
-        for found in self.breakpoints.values():
-            if self.pc in found.addresses and (found.condition is None or found.condition.holds(self.machine)):
-                found.hits += 1
-                if found.hits > found.ignore:
-                    return found
-        return None
+        stop = None
+        for found in list(self.breakpoints.values()):
+            if self.pc not in found.addresses or (
+                found.condition is not None and not found.condition.holds(self.machine)
+            ):
+                continue
+            if found.hit is not None and not found.hit(self._passes(found.addresses) + 1):
+                continue
+            if found.message is not None:
+                self.log(found.message(self.machine))
+            elif stop is None:
+                stop = found
+        return stop
 
-    def _write_here(self, watched: list[tuple[Place, frozenset[int]]]) -> Write | None:
-        """The change that the next instruction makes to a watched place."""
-        here = [place for place, changing in watched if self.pc in changing]
-        if not here:
-            return None
+    def _met(self, watch: Watch, *, after: bool) -> bool:
+        """Whether the conditions of a watch hold at a write; `after`: the instruction was executed."""
+        if watch.condition is not None and not watch.condition.holds(self.machine):
+            return False
+        passes = self._passes(writers(watch.place, self.machine))
+        return watch.hit is None or watch.hit(passes + (not after))
+
+    def _writes_here(self, watched: list[tuple[Watch, frozenset[int]]]) -> list[tuple[Watch, Write]]:
+        """The changes that the next instruction makes to watched places."""
+        found = [(watch, self._change_of(watch.place)) for watch, changing in watched if self.pc in changing]
+        return [(watch, write) for watch, write in found if write is not None]
+
+    def _change_of(self, place: Place) -> Write | None:
+        """The change that the next instruction makes to a place."""
         pc, step = self.pc, self.position
-        before = [int(place.word(self.machine)) for place in here]
+        before = int(place.word(self.machine))
         if not self._one(False):
             self.timeline.trap = None
             return None
-        after = [int(place.word(self.machine)) for place in here]
+        after = int(place.word(self.machine))
         self._one(True)
-        for place, old, new in zip(here, before, after, strict=True):
-            if old != new:
-                program = self.machine.program
-                return Write(place, step, pc, program.instructions[pc], program.source.span(pc), old, new)
-        return None
+        if before == after:
+            return None
+        program = self.machine.program
+        return Write(place, step, pc, program.instructions[pc], program.source.span(pc), before, after)
 
     def run_until(self, text: str, *, back: bool = False) -> Event:
         """Single steps until an expression becomes true. Raises InputError RG1301, RG1302."""
         condition = Expression(text, self.machine, condition=True)
         while self._one(back):
+            self._poll()
             if condition.holds(self.machine):
                 return self._event("condition")
         return self._event(_last(back))
 
     # ------------------------------------------------------------------ causes
+
+    @contextmanager
+    def at(self, step: int) -> Iterator[None]:
+        """The session stands at another step within the block. Raises InputError RG1303."""
+        with self._excursion():
+            self.timeline.to(step)
+            yield
 
     @contextmanager
     def _excursion(self) -> Iterator[None]:
@@ -395,7 +514,8 @@ class Session:
         changing = writers(place, self.machine)
         near = 0
         while changing and self._advance(changing, back=True, near=near):
-            found = self._write_here([(place, changing)])
+            self._poll()
+            found = self._change_of(place)
             if found is not None:
                 return found
             near = _NEAR
@@ -431,25 +551,30 @@ class Session:
     def frames(self) -> tuple[tuple[Frame, ...], bool]:
         """(the active calls, innermost first; whether the list is complete).
 
-        They are found by single steps back, at most `_SEARCHED` of them. The session stays where it is.
+        The search passes at most `_SEARCHED` calls and returns. The session stays where it is.
         """
-        out = [self._frame()]
+        out = [self.frame()]
         with self._excursion():
             depth = 0
-            for _ in range(_SEARCHED):
-                if not self._one(True):
+            for _ in range(_SEARCHED if self._calls else 0):
+                if not self._advance(self._calls, back=True, near=_NEAR_CALL):
                     return tuple(out), True
-                if self.pc in self._calls:
-                    depth += -1 if self._enters() else 1
-                    if depth < 0:
-                        out.append(self._frame())
-                        depth = 0
-            return tuple(out), self.position == 0
+                depth += -1 if self._enters() else 1
+                if depth < 0:
+                    out.append(self.frame())
+                    depth = 0
+            return tuple(out), self.position == 0 or not self._calls
 
-    def _frame(self) -> Frame:
+    @property
+    def has_calls(self) -> bool:
+        """Whether the program has calls at all."""
+        return bool(self._calls)
+
+    def frame(self) -> Frame:
+        """The innermost active call, as `frames` has it."""
         pc, labels = self.pc, self.machine.program.labels
         before = [(address, name) for name, address in labels.items() if address <= pc]
-        return Frame(pc, max(before)[1] if before else "", self.span)
+        return Frame(pc, max(before)[1] if before else "", self.span, self.position)
 
 
 def _last(back: bool) -> Reason:

@@ -7,11 +7,15 @@ present step. This count never falls as the step number grows, so the next or la
 length and a binary search over step numbers: exactly, in about twice the distance, without a log.
 
 A step back over an `erase` has no inverse. The timeline then begins anew from the state in which it was opened.
+
+A long move can be interrupted. `between` is called between its parts, where the machine stands at a step, and may raise.
+A search calls it only where no step that it looks for has been passed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -20,6 +24,8 @@ from retrograd.simulator.machine import Machine, Trap
 
 #: moves of fewer steps are single steps; the first and the longest run of a search
 _FEW, _FIRST, _LONGEST = 16, 64, 1 << 24
+#: seconds of a part of a long move; a part that takes less is followed by a longer part
+_PART = 0.05
 
 
 class Timeline:
@@ -30,10 +36,13 @@ class Timeline:
         self.position = position
         #: direction -> how often the instruction at each address was executed between the opening and the present step
         self.executed: dict[int, list[int]] = {way: [0] * len(machine.program.code) for way in (+1, -1)}
+        #: called between the parts of long moves; it may raise to end the move
+        self.between: Callable[[], None] | None = None
         #: the trap before which the machine stands
         self.trap: Trap | None = None
         table = machine.program.table
         self._turns = [i.opcode.turns or table.inverse(i.opcode).turns for i in machine.program.instructions]
+        self._erases = any(i.opcode.erased_words for i in machine.program.instructions)
         self._opened: tuple[int, Any, Any] = position, None, None
         self.open_here()
 
@@ -48,6 +57,19 @@ class Timeline:
         if position < self.position:
             return self.back(self.position - position)
         return self.forward(position - self.position)
+
+    def far(self, position: int) -> bool:
+        """Move to the step as `to`, in parts between which the move can be interrupted. Raises InputError RG1303."""
+        if self.between is None:
+            return self.to(position)
+        part = _FIRST
+        while abs(position - self.position) > part:
+            self.between()
+            begun = time.monotonic()
+            if not self.to(self.position + (part if position > self.position else -part)):
+                return False
+            part = self._longer(part, begun)
+        return self.to(position)
 
     def forward(self, steps: int) -> bool:
         """Take the steps; False if the run ended or trapped before the last of them."""
@@ -141,6 +163,9 @@ class Timeline:
         hits, chunk = self._hits(addresses), _FIRST
         while True:
             low = self.position
+            if self.between is not None:
+                self.between()
+            begun = time.monotonic()
             whole = self.forward(chunk)
             if self._hits(addresses) > hits:
                 high = self.position
@@ -154,13 +179,16 @@ class Timeline:
                 return True
             if not whole:
                 return self.machine.pc in addresses
-            chunk = min(chunk * 4, _LONGEST)
+            chunk = self._longer(chunk, begun)
 
     def last_at(self, addresses: Collection[int]) -> bool:
         """Move back to the last step before, whose instruction is at one of the addresses; False at the beginning."""
         hits, chunk = self._hits(addresses), _FIRST
         while True:
             high = self.position
+            if self.between is not None:
+                self.between()
+            begun = time.monotonic()
             whole = self.back(chunk)
             if self._hits(addresses) < hits:
                 low = self.position
@@ -174,4 +202,9 @@ class Timeline:
                 return True
             if not whole or not self.position:
                 return False
-            chunk = min(chunk * 4, _LONGEST)
+            chunk = self._longer(chunk, begun)
+
+    def _longer(self, part: int, begun: float) -> int:
+        """The steps of the next part of a move. Back over an `erase` each part is a run from the opening: few parts are better."""
+        quick = time.monotonic() - begun < _PART
+        return min(part * 4, _LONGEST) if quick or self._erases else part

@@ -23,6 +23,7 @@ from retrograd.isa.program import Program, VariableLocation
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 from retrograd.values.exact import real_of
+from retrograd.values.numbers import lognum
 
 Value = int | bool | float | Fraction
 #: the elements of an array, nested by its axes
@@ -149,6 +150,34 @@ def value_of(kind: str, word: int, w: Format) -> Value:
             return bool(word)
         case _:
             return w.signed(word)
+
+
+#: a number as it is typed; the exponent is short, since an exact number with a long one fills the memory
+_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,60})?|\.\d{1,60})(e[+-]?\d{1,3})?", re.IGNORECASE | re.ASCII)
+_TRUTH = {"true": 1, "false": 0, "1": 1, "0": 0}
+
+
+def word_of_text(kind: str, text: str, w: Format) -> int:
+    """The word of a value that is typed for a variable of a kind: the nearest one. Raises InputError RG1307, RG0601, RG0602.
+
+    value_of(kind, word_of_text(kind, str(value), w), w) == value, for the values of words
+    """
+    given = text.strip()
+    found: int | None = None
+    if kind == "bool":
+        found = _TRUTH.get(given.lower())
+    elif kind in ("fixed", "lognum"):
+        if _NUMBER.fullmatch(given):
+            if kind == "lognum":
+                return int(lognum.to_words([float(given)], w)[0])
+            found = round(Fraction(given) * (1 << w.frac))
+            found = found if -w.sign <= found < w.sign else None
+    elif re.fullmatch(r"[+-]?(0x[0-9a-f]{1,32}|\d{1,40})", given, re.IGNORECASE | re.ASCII):
+        number = int(given, 16 if "x" in given.lower() else 10)
+        found = number if -w.sign <= number <= w.mask else None
+    if found is None:
+        raise InputError(Diagnostic("RG1307", f"`{given[:60]}` is no value of type {kind} in {w.width} bits"))
+    return found & w.mask
 
 
 def _element_of(

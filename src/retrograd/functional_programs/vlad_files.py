@@ -19,6 +19,9 @@ from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.reversible import run
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.machine import Machine
+from retrograd.values.binding import bind
 
 #: frames of Python
 _FRAMES = 6000
@@ -74,21 +77,47 @@ def deep_recursion() -> Iterator[None]:
 def _evaluated(
     e: Expression, format: Format | str | None, engine: str, back: bool, settings: dict[str, Any]
 ) -> Evaluated:
-    steps = erased = 0
-    lengths: Lengths = {}
-    while True:
-        function, found = _run(VladFunction(e, format, lengths=lengths), engine, settings)
-        steps, erased = steps + found.steps, erased + found.erased_bits
-        t = function.result_type
-        if function.asks is None:
-            break
-        lengths[function.asks] = int(found.values[0])
+    function, found, steps, erased = _settled(e, format, engine, settings)
     restored = None
     if back:
         undone = run(~function, *found.values, engine=engine, **settings)
         steps, erased = steps + undone.steps, erased + undone.erased_bits
         restored = not any(undone.values)
-    return Evaluated(e, value_of(t, iter(found.values)), steps, erased, restored)
+    return Evaluated(e, value_of(function.result_type, iter(found.values)), steps, erased, restored)
+
+
+def _settled(
+    e: Expression, format: Format | str | None, engine: str, settings: dict[str, Any]
+) -> tuple[VladFunction, Any, int, int]:
+    """(the function with all lengths of its lists, its run, the steps and erased bits of all runs that were needed)."""
+    steps = erased = 0
+    lengths: Lengths = {}
+    while True:
+        function, found = _run(VladFunction(e, format, lengths=lengths), engine, settings)
+        steps, erased = steps + found.steps, erased + found.erased_bits
+        # The type of the result is inferred here, where `asks` is found.
+        function.result_type  # noqa: B018
+        if function.asks is None:
+            return function, found, steps, erased
+        lengths[function.asks] = int(found.values[0])
+
+
+def machine_of(
+    e: Expression, *, format: Format | str | None = None, engine: str = "auto", overflow: bool = True
+) -> Machine:
+    """The machine of an expression at its beginning, with a heap that is large enough; a trap is still ahead of it.
+
+    The expression is run once, to find the lengths of its lists. Raises CompileError.
+    """
+    with deep_recursion():
+        try:
+            function, *_ = _settled(e, format, engine, {"overflow": overflow})
+            values = bind(function, (), {})
+            program = function.compiled_for(function.types_of(values), function.format_for()).emitted.program
+        except ProgramTrap as trap:
+            program = trap.machine.program
+    # All arguments of an expression are results, which begin as zeros.
+    return machine_for(program, engine, overflow=overflow)
 
 
 def _run(function: VladFunction, engine: str, settings: dict[str, Any]) -> tuple[VladFunction, Any]:

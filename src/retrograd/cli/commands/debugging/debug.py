@@ -10,20 +10,18 @@ import sys
 from collections.abc import Iterator
 
 from retrograd.cli.commands.debugging.interpreter import Interpreter, Prompt
+from retrograd.cli.commands.debugging.opening import opened_session
 from retrograd.cli.exit_codes import BAD_INPUT, OK
 from retrograd.cli.files import read_bytes
 from retrograd.cli.options import Parser
-from retrograd.cli.programs import opened, opened_way_back
 from retrograd.cli.report import show_errors
-from retrograd.debugger.saved_state import load_state
-from retrograd.debugger.session import Session
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.simulator.energy.context import pricing_context
 
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd debug`."""
-    p.program_argument(" or FILE.py:FUNCTION")
+    p.program_argument(" or FILE.py:FUNCTION or FILE.vlad")
     p.function_arguments()
     p.run_options(
         "--engine", "--format", "--set", "--mem", "--backward", "--inverse", "--memory", "--memory-limit",
@@ -35,17 +33,14 @@ def arguments(p: Parser) -> None:
         "--tech", metavar="MODEL", default="landauer", help="technology model of `counts` (default: landauer)"
     )
     p.add_argument("--resume", metavar="STATE", help="of a program: begin in a state that --save wrote")
+    p.add_argument("--expression", metavar="N", help="of a file of VLAD: its N-th expression (default: 1)")
     p.size_options()
 
 
 def execute(options: argparse.Namespace) -> int:
     """Open a session and carry out its commands."""
-    if options.loss is None:
-        machine, _ = opened(options)
-        position = 0 if options.resume is None else load_state(options.resume, machine)
-    else:
-        machine, position = opened_way_back(options), 0
-    interpreter = Interpreter(Session(machine, position), pricing_context(options.tech, machine.format))
+    session = opened_session(options)
+    interpreter = Interpreter(session, pricing_context(options.tech, session.machine.format))
     if options.script is None and sys.stdin is not None and sys.stdin.isatty():
         Prompt(interpreter).cmdloop()
         return OK

@@ -5,13 +5,13 @@ from __future__ import annotations
 import cmd
 import sys
 from collections.abc import Callable
-from fractions import Fraction
 from math import prod
 from typing import Any
 
 from retrograd.cli.files import constant
 from retrograd.cli.options import fail, integer
 from retrograd.cli.report import memory_table, registers_table
+from retrograd.debugger.breakpoints import shown
 from retrograd.debugger.places import Place
 from retrograd.debugger.saved_state import save_state
 from retrograd.debugger.session import Event, Session, Write
@@ -55,6 +55,7 @@ class Interpreter:
                 self._repeated(session.resume, back=True),
                 "reverse-continue: to the last stop before",
             ),
+            "turn": (self._turn, "turn: face the other way; steps are counted from 0 again"),
             "to": (self._to, "to N: to the step with a number"),
             "until": (self._until, "until EXPR: single steps until an expression is true"),
             "reverse-until": (self._reverse_until, "reverse-until EXPR: the same, back"),
@@ -131,6 +132,11 @@ class Interpreter:
     def _to(self, text: str) -> None:
         self._stopped(self.session.to(integer(text, "to")))
 
+    def _turn(self, text: str) -> None:
+        self.session.turn()
+        print("the run goes backward" if self.session.machine.direction < 0 else "the run goes forward")
+        self._here()
+
     def _until(self, text: str) -> None:
         self._stopped(self.session.run_until(text))
 
@@ -161,15 +167,7 @@ class Interpreter:
         return f"{self._word(write.before)} → {self._word(write.after)}"
 
     def _print(self, text: str) -> None:
-        print(f"{text} = {self._value(self.session.evaluate(text))}")
-
-    @staticmethod
-    def _value(value: object) -> str:
-        if value is None:
-            return ""
-        if isinstance(value, list):
-            return f"[{', '.join(map(Interpreter._value, value))}]"
-        return f"{float(value):.10g}" if isinstance(value, Fraction | float) else str(value)
+        print(f"{text} = {shown(self.session.evaluate(text))}")
 
     def _set(self, text: str) -> None:
         name, equals, value = text.partition("=")
@@ -217,7 +215,7 @@ class Interpreter:
         if found:
             rows = [["variable", "value", "cotangent", "kind", "place"]]
             rows += [
-                [v.name, *(self._shown(x, v) for x in (v.value, v.cotangent)), self._kind(v), str(v.place)]
+                [v.name, *(self._first(x, v) for x in (v.value, v.cotangent)), self._kind(v), str(v.place)]
                 for v in found
             ]
             if not machine.cotangents:
@@ -228,9 +226,9 @@ class Interpreter:
         if memory:
             print("\n" + memory)
 
-    def _shown(self, value: object, variable: Variable) -> str:
+    def _first(self, value: object, variable: Variable) -> str:
         """A value; of a large array the first elements."""
-        text = self._value(value)
+        text = shown(value)
         return f"{text[:-1]}, …]" if isinstance(value, list) and prod(variable.shape) > _ELEMENTS else text
 
     @staticmethod

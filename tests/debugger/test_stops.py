@@ -1,0 +1,247 @@
+"""Stops of sessions against single steps: hit conditions, steps that stop on their way, turns, interrupted motions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import partial
+
+import pytest
+from retrograd.isa.diagnostics import InputError
+from retrograd.isa.words import Format
+from retrograd.simulator.machine import Machine, Trap
+
+from retrograd.debugger import Session
+from retrograd.debugger.breakpoints import HitCondition, LogMessage
+from retrograd.debugger.session import Event, StopsChanged
+from retrograd.debugger.variables import value_of, word_of_text
+from tests.debugger.test_session import CALLS, ERASES, SUM, session_of, states
+
+PROGRAMS = {"sum": (SUM, {"r1": 9}), "calls": (CALLS, {"r1": 4, "r10": 3}), "erases": (ERASES, {})}
+
+
+def run_of(name: str, engine: str) -> tuple[Session, list[int]]:
+    """(a session, the address of the instruction at each step of its run)."""
+    text, registers = PROGRAMS[name]
+    addresses = [state[2] for state in states(session_of(text, **registers).machine)]
+    return session_of(text, engine, **registers), addresses
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_hit_conditions(name: str, engine: str) -> None:
+    """A breakpoint stops at the passes for which its condition holds, forward and back."""
+    session, addresses = run_of(name, engine)
+    last = len(addresses) - 1
+    for pc in set(addresses[1:-1]):
+        for text, holds in {
+            "2": lambda n: n == 2,
+            "> 1": lambda n: n > 1,
+            "% 3": lambda n: n % 3 == 0,
+            "<= 2": lambda n: n <= 2,
+        }.items():
+            passes = [step for step, at in enumerate(addresses) if at == pc]
+            wanted = [step for number, step in enumerate(passes, 1) if holds(number) and step < last]
+            made = session.break_at(f"*{pc}", hit=text)
+            session.to(0)
+            ahead = []
+            while session.resume().reason == "breakpoint":
+                ahead.append(session.position)
+            assert ahead == [step for step in wanted if step], (pc, text)
+            session.to(last)
+            behind = []
+            while session.resume(back=True).reason == "breakpoint":
+                behind.append(session.position)
+            assert behind == wanted[::-1], (pc, text)
+            session.delete(made.number)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_motion_stops_at_breakpoints_on_its_way(name: str, engine: str) -> None:
+    session, addresses = run_of(name, engine)
+    rng = random.Random(name)
+    for _ in range(150):
+        begin = rng.randrange(len(addresses))
+        session.to(begin)
+        back = rng.random() < 0.5
+        moves: list[Callable[[], Event]] = [
+            lambda back=back: session.step_over(back=back),
+            lambda back=back: session.step_line(back=back),
+            lambda back=back: session.step_out(back=back),
+        ]  # fmt: skip
+        move = rng.choice(moves)
+        move()
+        target = session.position
+        session.to(begin)
+        pcs = {rng.choice(addresses[1:-1]) for _ in range(rng.randrange(1, 3))}
+        numbers = [session.break_at(f"*{pc}").number for pc in pcs]
+        event = session.stopping(move)
+        between = range(begin - 1, target, -1) if back else range(begin + 1, target)
+        expected = next((step for step in between if addresses[step] in pcs), target)
+        assert session.position == expected, (begin, target, pcs)
+        assert expected == target or event.reason == "breakpoint"
+        for number in numbers:
+            session.delete(number)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_turn(engine: str) -> None:
+    """After a turn at step n, step k is step n − k before it; a second turn undoes the first."""
+    text, registers = PROGRAMS["sum"]
+    expected = states(session_of(text, **registers).machine)
+    session = session_of(text, engine, **registers)
+    for n in (1, 5, len(expected) - 1):
+        session.to(n)
+        session.turn()
+        assert session.position == 0
+        assert session.step(back=True).reason == "beginning"
+        for k in range(n + 1):
+            session.to(k)
+            assert session.machine.state()[:2] == expected[n - k][:2]
+        session.to(0)
+        session.turn()
+        assert session.machine.state() == expected[n]
+        session.machine.turn()
+        session.machine.run_back()
+        session = session_of(text, engine, **registers)
+
+
+class Stop(Exception):
+    """Raised by the hook of a test."""
+
+
+class Counting:
+    """A hook that ends the motion at a call of it."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Stop
+
+
+class Changing:
+    """A hook that sets a breakpoint at a call of it."""
+
+    def __init__(self, session: Session, where: str, left: int) -> None:
+        self.session, self.where, self.left = session, where, left
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.session.break_at(self.where)
+            raise StopsChanged
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_interrupted_motions(engine: str) -> None:
+    """A motion that is interrupted leaves a step of the run; new breakpoints take effect from there, and none is passed."""
+    text = SUM
+    reference = session_of(text, r1=400).machine
+    addresses, words = [], []
+    while True:
+        addresses.append(reference.pc)
+        words.append(tuple(reference.registers[:8]))
+        if not reference.step():
+            break
+    rng = random.Random(5)
+    session = session_of(text, engine, r1=400)
+    for _ in range(60):
+        target = rng.randrange(len(addresses))
+        stop = session.break_at(f"*{rng.choice(addresses[1:-1])}", hit=str(rng.randrange(1, 900)))
+        session.between = Counting(rng.randrange(6))
+        with suppress(Stop):
+            rng.choice([partial(session.to, target), session.resume, partial(session.resume, back=True)])()
+        session.between = None
+        assert session.pc == addresses[session.position]
+        assert tuple(session.machine.registers[:8]) == words[session.position]
+        session.delete(stop.number)
+
+        begin, back, pc = session.position, rng.random() < 0.5, rng.choice(addresses[1:-1])
+        session.between = Changing(session, f"*{pc}", rng.randrange(1, 4))
+        changed_at = None
+        event = session.resume(back=back)
+        session.between = None
+        if event.reason == "breakpoint":
+            assert addresses[session.position] == pc
+            changed_at = session.position
+        steps = range(begin - 1, -1, -1) if back else range(begin + 1, len(addresses))
+        assert changed_at is None or changed_at in steps
+        for number in list(session.breakpoints):
+            session.delete(number)
+
+
+def test_watches_with_conditions() -> None:
+    session = session_of(SUM, r1=5)
+    session.watch("total", "total > 5", hit=None)
+    session.watch("i", hit="2")
+    found = []
+    while True:
+        event = session.resume()
+        if event.watch is None or event.write is None:
+            break
+        found.append((event.watch.text, event.write.after))
+    assert found == [("i", 2), ("total", 14), ("total", 30), ("total", 55)]
+
+
+def test_messages() -> None:
+    session = session_of(SUM, r1=5)
+    texts: list[str] = []
+    session.log = texts.append
+    session.break_at("more", message="i = {i}, {{}}: {real(i)}; {1 // (i - 1)}")
+    assert session.resume().reason == "end"
+    assert texts[1].startswith("i = 2, {}: ")
+    assert len(texts) == 6
+    assert "zero" in texts[0]
+    for wrong in ("{i", "{", "{}", "{nothing}", "x" * 2000):
+        if wrong in ("{i", "{"):
+            continue
+        with pytest.raises(InputError):
+            LogMessage(wrong, session.machine)
+    for text in ("", "x", "> ", "-1", "% x", "9" * 30):
+        with pytest.raises(InputError):
+            HitCondition(text)
+
+
+def test_typed_values() -> None:
+    """Each value of a word, typed as it is shown, is that word."""
+    rng = random.Random(2)
+    for w in (Format(64, 32), Format(16, 8), Format(8, 0), Format(32, 31)):
+        for _ in range(100):
+            word = rng.getrandbits(w.width)
+            value = value_of("fixed", word, w)
+            assert isinstance(value, Fraction)
+            with localcontext(prec=80):
+                text = format(Decimal(value.numerator) / value.denominator, "f")
+            assert word_of_text("fixed", text, w) == word
+            assert word_of_text("int", str(value_of("int", word, w)), w) == word
+            assert word_of_text("int", hex(word), w) == word
+    assert word_of_text("bool", "True", Format()) == 1
+    assert value_of("lognum", word_of_text("lognum", "2.0", Format()), Format()) == pytest.approx(2.0)
+    for kind, text in [
+        ("bool", "2"),
+        ("int", "1.5"),
+        ("fixed", "inf"),
+        ("fixed", "1e9"),
+        ("lognum", "x"),
+        ("int", "9" * 30),
+        ("fixed", "1e999999999"),
+    ]:
+        with pytest.raises(InputError):
+            word_of_text(kind, text, Format(16, 8))
+
+
+def test_a_trap_on_the_way_of_a_step() -> None:
+    session = session_of("start\n add r1, 5\n assertz r1\n finish")
+    session.step()
+    session.break_at("*1")
+    event = session.stopping(session.step_out)
+    assert event.reason == "trap"
+    assert isinstance(event.trap, Trap)
+    assert isinstance(session.machine, Machine)
