@@ -19,6 +19,11 @@ FACE = "src/retrograd"
 BENCHMARKS = "benchmarks"
 FOLDERS = ("isa", *SIBLINGS, FACE, BENCHMARKS)
 #: systems that the benchmarks compare with, and what references need: most users have none of them
+#: systems that adapters make functions for, each in one file of the face, inside functions
+ADAPTED = {
+    "jax": "src/retrograd/adapters/jax_functions.py",
+    "torch": "src/retrograd/adapters/torch_functions.py",
+}
 PEERS = frozenset({"numba", "jax", "torch", "casadi", "autograd", "enzyme_ad", "warp", "scipy", "mpmath"})
 
 #: folder -> what it may import that is neither ours nor the standard library
@@ -29,8 +34,8 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "simulator": frozenset({"numpy", "llvmlite", "numba", "cuda", "nvtx"}),
     "hdl": frozenset({"amaranth", "numpy", "z3"}),
     "compiler": frozenset({"numpy", "lark"}),
-    # scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs.
-    FACE: frozenset({"numpy", "matplotlib", "rich", "scipy", "pytest", "hypothesis", "vcd"}),
+    # jax, torch: adapters; scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs.
+    FACE: frozenset({"numpy", "matplotlib", "rich", "scipy", "pytest", "hypothesis", "vcd", "jax", "torch"}),
     BENCHMARKS: frozenset({"numpy", "matplotlib"}) | PEERS,
 }
 #: module -> the only folder that may import it
@@ -131,6 +136,8 @@ def violations(path: PurePosixPath, source: str) -> list[str]:
             found.append(f"{where}: only {ONLY_IN[top]} imports it")
         if top == "numba" and folder == "simulator" and path.as_posix() != ONLY_IN["cuda"]:
             found.append(f"{where}: only {ONLY_IN['cuda']} imports it")
+        if top in ADAPTED and folder == FACE and (runs or path.as_posix() != ADAPTED[top]):
+            found.append(f"{where}: only {ADAPTED[top]} imports it, inside functions")
         if top in PEERS and runs and folder == BENCHMARKS and path.as_posix() not in OF_PEERS:
             found.append(f"{where}: a peer is imported inside functions only")
         if top in LAZY and runs and inside(path, LAZY_IN):
@@ -210,7 +217,9 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "a relative import of a sibling": ("simulator/x.py", "from .. import assembler", "a relative import"),
     "a package by its folder": ("simulator/x.py", "from isa.expr import Expr", "imported as retrograd"),
     "a peer at the top of a benchmark": ("benchmarks/peers/by_jax.py", "import jax", "inside functions only"),
-    "a peer in the face": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "no dependency of src/retrograd"),
+    "a peer in the face": ("src/retrograd/cli/commands/bench.py", "def f():\n    import casadi", "no dependency of src/retrograd"),
+    "Torch outside its adapter": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "only src/retrograd/adapters/torch"),
+    "JAX at the top of its adapter": ("src/retrograd/adapters/jax_functions.py", "import jax", "inside functions"),
     "the tests in a benchmark": ("benchmarks/run.py", "from tests.examples import x", "imported as retrograd"),
     "Python's syntax outside its front end": (
         "compiler/language/arithmetic.py", "import ast", "only the Python front end"),

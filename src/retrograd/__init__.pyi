@@ -1,6 +1,8 @@
 # The public names: one line for each, here and nowhere else. Type checkers read this file as a stub; `retrograd.lazy` reads it
 # for `dir(retrograd)`, `retrograd.__all__` and the import of a name when it is first used.
 
+from retrograd.adapters.jax_functions import to_jax as to_jax
+from retrograd.adapters.torch_functions import to_torch as to_torch
 from retrograd.annotations import Array as Array
 from retrograd.annotations import Stack as Stack
 from retrograd.assembler.assemble import assemble as assemble

@@ -1,0 +1,86 @@
+"""The part of an adapter that is the same for every system: which results are returned, and which arguments are static.
+
+Adapted(f, outputs).run(args)        (the chosen results, the pullback of all)
+Adapted(f, outputs).pulled(…)        cotangents of the chosen results → cotangents of the arguments, None where there are none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from retrograd.compiler.frontends.python.source import NOTHING
+from retrograd.compiler.language.types import ArrayAnnotation, static
+from retrograd.differentiation.arguments import Which, direction_of, is_one, positions
+from retrograd.differentiation.pullbacks import Pullback, vjp
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.words import Format
+from retrograd.values.binding import bind
+from retrograd.values.trees import is_tree
+
+
+class Adapted:
+    """A reversible function whose results at the positions `chosen` are returned to another system."""
+
+    def __init__(
+        self, f: Reversible | Inverse, outputs: Which, scale: int, engine: str, format: Format | str | None
+    ) -> None:
+        self.function, _ = direction_of(f)
+        self.f, self.single = f, is_one(outputs)
+        names = [p.name for p in self.function.parameters]
+        found = positions(f, outputs)
+        self.chosen = [*range(len(names))] if found is None else found
+        self.settings: dict[str, Any] = {"scale": scale, "engine": engine, "format": format}
+        self.static = [p.annotation is static for p in self.function.parameters]
+
+    def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+        """The arguments in the order of the parameters. Raises InputError."""
+        values = bind(self.function, args, keywords)
+        return [_array(v, p.annotation) for v, p in zip(values, self.function.parameters, strict=True)]
+
+    def run(self, values: Sequence[Any]) -> tuple[list[Any], Pullback]:
+        """(the chosen results at plain values, the pullback). Raises CompileError, InputError, ProgramTrap."""
+        results, pullback = vjp(self.f, *values, **self.settings)
+        return [results[i] for i in self.chosen], pullback
+
+    def pulled(self, pullback: Pullback, cotangents: Sequence[Any]) -> list[Any]:
+        """The cotangent of each argument; None for an argument without a derivative."""
+        given: list[Any] = [None] * len(self.static)
+        for i, value in zip(self.chosen, cotangents, strict=True):
+            given[i] = value
+        found = pullback(given)._asdict()
+        return [found.get(p.name) for p in self.function.parameters]
+
+    def returned(self, results: Sequence[Any]) -> Any:
+        """The results as `outputs` chose them: one by itself, or a tuple."""
+        return results[0] if self.single else tuple(results)
+
+
+def _array(value: Any, annotation: Any) -> Any:
+    """A list of numbers for an array as an array: other systems take a list for a tree."""
+    if not isinstance(value, list | tuple) or hasattr(value, "_fields"):
+        return value
+    listed = isinstance(annotation, ArrayAnnotation) if annotation is not NOTHING else not is_tree(value)
+    if not listed:
+        return value
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError):
+        return value
+    return array if array.dtype.kind in "iufb" else value
+
+
+def plain_value(value: Any) -> Any:
+    """An array without axes as a number; any other value unchanged."""
+    return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+def refuse_missing(adapter: str, module: str) -> NoReturn:
+    """Raise InputError: the other system is not installed."""
+    hint = f"Install it, for example by `pip install {module}`."
+    raise InputError(
+        Diagnostic("RG0603", f"`rg.{adapter}` needs the package `{module}`, which is not installed", hint=hint)
+    )
