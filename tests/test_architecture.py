@@ -51,7 +51,8 @@ PYTHON_FRONT_END = "compiler/frontends/python"
 COMPOSED_IN = frozenset({"compiler/lower.py", "compiler/compiled.py"})
 #: files of another front end that read Python's syntax, or objects of Python
 READS_PYTHON = frozenset(
-    {f"compiler/frontends/functional/{name}.py" for name in ("reader", "function", "data_classes")}
+    {f"compiler/frontends/functional/{name}.py" for name in ("function", "data_classes")}
+    | {f"compiler/frontends/functional/reading/{name}.py" for name in ("reader", "expressions", "paths")}
 )
 #: what the command line loads when it is needed and not before: `retrograd --help` must start at once
 LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy", "numba", "cuda"})
@@ -224,7 +225,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "Python's syntax outside its front end": (
         "compiler/language/arithmetic.py", "import ast", "only the Python front end"),
     "the Python front end in the core of another": (
-        "compiler/frontends/functional/program.py", "from retrograd.compiler.frontends.python.captures import Captures", "only the Python front end"),
+        "compiler/frontends/functional/lowering/program.py", "from retrograd.compiler.frontends.python.captures import Captures", "only the Python front end"),
     "the Python front end in what all share": (
         "compiler/frontends/x.py", "from retrograd.compiler.frontends.python.diagnostics import Errors", "only the Python front end"),
     "an unknown dependency": ("compiler/x.py", "import sympy", "no dependency of compiler"),

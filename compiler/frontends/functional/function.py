@@ -11,15 +11,17 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import type_of
 from retrograd.compiler.frontends.functional.forms.encoding import Encoding
 from retrograd.compiler.frontends.functional.forms.marshalling import Marshalling, is_structured, leaves
-from retrograd.compiler.frontends.functional.inference import Inference, Key, fits
-from retrograd.compiler.frontends.functional.program import Program
-from retrograd.compiler.frontends.functional.reader import Reader
+from retrograd.compiler.frontends.functional.inference import Inference, fits
+from retrograd.compiler.frontends.functional.lowering.program import Program
+from retrograd.compiler.frontends.functional.lowering.values import Value
+from retrograd.compiler.frontends.functional.reading.reader import Reader
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
     Array,
     Closure,
     Data,
     Function,
+    Key,
     List,
     Nothing,
     Tuple,
@@ -27,7 +29,6 @@ from retrograd.compiler.frontends.functional.types import (
     Word,
     named,
 )
-from retrograd.compiler.frontends.functional.values import Value
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction, fail

@@ -14,13 +14,10 @@ from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import field_types
+from retrograd.compiler.frontends.functional.derivative_types import DerivativeTypes
 from retrograd.compiler.frontends.functional.structures import (
-    NoCotangent,
     Structures,
-    both,
-    cotangent,
     has_cells,
-    parts,
 )
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
@@ -32,6 +29,7 @@ from retrograd.compiler.frontends.functional.types import (
     Data,
     Derivative,
     Function,
+    Key,
     Known,
     List,
     Mismatch,
@@ -53,8 +51,6 @@ from retrograd.compiler.language.values import Scalar, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 from retrograd.isa.words import Format
 
-#: (function, types of the captured values, types of its arguments)
-Key = tuple[Any, tuple[Type, ...], tuple[Type, ...]]
 Define = Callable[[Any], core.Lambda]
 Types = Mapping[core.Binding, Type]
 
@@ -81,14 +77,13 @@ class Inference:
         self.sites: list[core.Place] = []
         self._visited: set[Key] = set()
         self._changed = False
-        self._at: core.Place = NOWHERE
+        #: the place of the call that is being analysed
+        self.at: core.Place = NOWHERE
         #: the derivatives, and where each is first taken
         self._derivatives: dict[Key, core.Place] = {}
-        #: form of a value -> the function for forward mode
-        self._forward: dict[Type, core.Lambda] = {}
-        self._second: dict[Type, core.Lambda] = {}
         self._conversions: dict[Type, core.Lambda] = {}
         self.structures = Structures()
+        self.derivatives = DerivativeTypes(self)
 
     def fail(self, code: str, message: str, at: core.Place, hint: str | None = None) -> NoReturn:
         """Raise a CompileError that points at a place."""
@@ -134,22 +129,22 @@ class Inference:
         extents = [extent(t) for t in (*captured, *args)]
         if len(self.results) > _MOST or any(deep > _DEEPEST or n > _LARGEST for deep, n in extents):
             hint = "A function value may not hold a version of itself; pass it as an argument."
-            self.fail("RG0719", f"the types of `{code.name}` grow without end", self._at, hint)
+            self.fail("RG0719", f"the types of `{code.name}` grow without end", self.at, hint)
         self._visited.add(key)
         self.results.setdefault(key, NOTHING)
         self.calls.setdefault(key, set())
         self._callers.append(key)
-        self.sites.append(self._at)
+        self.sites.append(self.at)
         if isinstance(code, Derivative):
-            self._derivatives.setdefault(key, self._at)
-            found = self._derivative(code, captured[0], args)
+            self._derivatives.setdefault(key, self.at)
+            found = self.derivatives.derivative(code, captured[0], args)
         else:
             env = dict(zip(code.free, captured, strict=True)) | dict(zip(code.params, args, strict=True))
             env |= {b: Function((Closure(f, captured),)) for b, f in code.group}
             found = self.type_of(code.body, env)
         self._callers.pop()
         self.sites.pop()
-        joined = self._join(self.results[key], found, self._at)
+        joined = self._join(self.results[key], found, self.at)
         if joined != self.results[key]:
             self.results[key] = joined
             self._changed = True
@@ -176,10 +171,10 @@ class Inference:
             self.fail("RG0703", f"{named(f)} is called like a function", at)
         out: Type = NOTHING
         for closure in f.alternatives:
-            self._at = at
+            self.at = at
             code = closure.code
             if isinstance(code, core.Operator):
-                found: Type = self._operator(code, args, at)
+                found: Type = self.derivatives.operator(code, args, at)
             else:
                 count = len(code.params) if isinstance(code, core.Lambda) else len(args)
                 if count != len(args):
@@ -188,124 +183,6 @@ class Inference:
                 found = self.result((code, closure.captured, args))
             out = self._join(out, found, at)
         return out
-
-    def _operator(self, code: core.Operator, args: tuple[Type, ...], at: core.Place) -> Type:
-        if len(args) != 1 or not isinstance(args[0], Function):
-            self.fail("RG0715", f"`{code.name}` takes one function", at, f"`{code.name}(f)(x)` is its derivative at x.")
-        return Function((Closure(Derivative(code.name), args),))
-
-    def _derivative(self, code: Derivative, f: Type, args: tuple[Type, ...]) -> Type:
-        at = self._at
-        if code.mode == "hessian":
-            return self.result(self.second_key(f, args))
-        given = args[:-1] if code.mode != "grad" else args
-        if code.mode != "grad" and len(args) != 2:
-            self.fail("RG0715", f"`{code.mode}(f)` takes a value and a direction", at)
-        if not given:
-            self.fail(
-                "RG0715", f"`{code.mode}(f)` of a function without arguments", at, "Differentiate by an argument."
-            )
-        value = self.apply(f, given, at)
-        if isinstance(value, Nothing):
-            return NOTHING
-        if code.mode == "jvp":
-            return self.result(self.forward_key(f, value, args))
-        if code.mode == "grad":
-            if value not in (FIXED, INT):
-                message = f"`grad` needs a function whose value is one number, and this one gives {named(value)}"
-                self.fail("RG0715", message, at, "`vjp(f)(x, direction)` takes any value.")
-            found = tuple(self.cotangent(t, at) for t in given)
-            self._copies(given, at)
-            return found[0] if len(found) == 1 else Tuple(found)
-        form = self.cotangent(value, at)
-        direction = self.direction(args[1], form)
-        if direction is None:
-            message = (
-                f"`vjp` of a function that gives {named(value)} takes a direction of that form, not {named(args[1])}"
-            )
-            self.fail("RG0703", message, at)
-        self.structural("dot", (value, direction), at)
-        self._copies(given, at)
-        return self.cotangent(given[0], at)
-
-    def direction(self, given: Type, form: Type) -> Type | None:
-        """The type to which a direction is converted, for a value whose cotangents have this form; None where it does not fit."""
-        try:
-            found = join(form, given)
-        except Mismatch:
-            return None
-        return found if found == form or "nothing" in str(form) else None
-
-    def _copies(self, given: Sequence[Type], at: core.Place) -> None:
-        """A derivative by lists is taken at a copy of them."""
-        if has_cells(given):
-            for t in given:
-                self.structural("copy", (t, INT), at)
-
-    def structural(self, op: str, types: tuple[Type, ...], at: core.Place) -> Type:
-        """The type of a function of values of any form."""
-        t = types[0]
-        if op == "zero":
-            self.structural("copy", (t, INT), at)
-            return self.cotangent(t, at)
-        self._at = at
-        if isinstance(t, Data) or (isinstance(t, List) and not isinstance(t.item, Nothing)):
-            self.result((self.structures.code(op, t, at), (), types))
-        if op == "dot":
-            for _, inside, other in both(t, types[1]):
-                self.structural(op, (inside, other), at)
-            return FIXED
-        for _, inside in parts(t):
-            self.structural(op, (inside, INT), at)
-        return t
-
-    def forward_key(self, f: Type, value: Type, args: tuple[Type, ...]) -> Key:
-        """jvp(f)(x, v) as a function of (f, x, v): the transpose of the transpose, v ↦ ∂⟨vjp(f)(x, u), v⟩/∂u."""
-        shape = self.cotangent(value, self._at)
-        code = self._forward.get(shape)
-        if code is None:
-            function, x, v, u = (core.Binding(name, self._at) for name in ("f", "x", "v", "u"))
-            at = self._at
-            back = core.Operator("vjp", at)
-            of_u = core.Apply(core.Apply(back, (core.Ref(function, at),), at), (core.Ref(x, at), core.Ref(u, at)), at)
-            transposed = core.Apply(back, (core.Lambda("vjp", (u,), of_u, at),), at)
-            zero = core.Structural("zero", (core.Apply(core.Ref(function, at), (core.Ref(x, at),), at),), at)
-            start = zero if has_cells((shape,)) else _zero(shape, at)
-            body = core.Apply(transposed, (start, core.Ref(v, at)), at)
-            code = self._forward[shape] = core.Lambda("jvp", (function, x, v), body, at)
-        return code, (), (f, *args)
-
-    def second_key(self, f: Type, args: tuple[Type, ...]) -> Key:
-        """hessian(f)(x) as a function of (f, x): the tuple of vjp(grad(f))(x, e) for each unit vector e, and grad(grad(f))(x) of a number x."""
-        at = self._at
-        shape = self.cotangent(args[0], at) if len(args) == 1 else NOTHING
-        items = shape.items if isinstance(shape, Tuple) else (shape,)
-        if any(t != FIXED for t in items):
-            hint = "`grad` of `grad` gives second derivatives by other values."
-            self.fail("RG0715", "`hessian(f)` is taken at one number, or at one tuple of numbers", at, hint)
-        code = self._second.get(shape)
-        if code is None:
-            function, x = (core.Binding(name, at) for name in ("f", "x"))
-            slope = core.Apply(core.Operator("grad", at), (core.Ref(function, at),), at)
-            back = core.Apply(core.Operator("vjp", at), (slope,), at)
-
-            def row(k: int) -> core.Core:
-                unit = tuple(core.Number(float(i == k), at) for i in range(len(items)))
-                given = core.Record(unit, at) if isinstance(shape, Tuple) else unit[0]
-                return core.Apply(back, (core.Ref(x, at), given), at)
-
-            rows = tuple(row(k) for k in range(len(items)))
-            body = core.Record(rows, at) if isinstance(shape, Tuple) else rows[0]
-            code = self._second[shape] = core.Lambda("hessian", (function, x), body, at)
-        return code, (), (f, *args)
-
-    def cotangent(self, t: Type, at: core.Place) -> Type:
-        """The type of the derivative by a value of a type."""
-        try:
-            return cotangent(t)
-        except NoCotangent as error:
-            hint = "Differentiate by numbers, and by tuples, lists, data classes and functions that hold numbers."
-            self.fail("RG0715", f"a derivative by {named(error.type)}", at, hint)
 
     # ------------------------------------------------------------------ expressions
 
@@ -373,10 +250,14 @@ class Inference:
                     self.fail(
                         "RG0703", f"{named(t)} is the value of a block that forgets", at, "Take its elements out."
                     )
-                return self.structural("copy", (t, INT), at) if has_cells((t,)) else t
+                return self.derivatives.structural("copy", (t, INT), at) if has_cells((t,)) else t
             case core.Structural(op, args, at):
                 types = tuple(self.type_of(a, env) for a in args)
-                return NOTHING if any(isinstance(t, Nothing) for t in types) else self.structural(op, types, at)
+                return (
+                    NOTHING
+                    if any(isinstance(t, Nothing) for t in types)
+                    else self.derivatives.structural(op, types, at)
+                )
             case core.Refusal(code, message, hint, at):
                 self.fail(code, message, at, hint)
 
@@ -477,7 +358,7 @@ class Inference:
         """The function that copies a list as one of a wider type."""
         code = self._conversions.get(wanted)
         if code is None:
-            at = self._at
+            at = self.at
             own, whole, head, tail = (core.Binding(name, at) for name in ("convert", "items", "item", "rest"))
             others = core.Apply(core.Ref(own, at), (core.Ref(tail, at),), at)
             longer = core.Build(None, (core.Cast(core.Ref(head, at), wanted.item, at), others), at)
@@ -555,11 +436,6 @@ class Inference:
         """The test that an index of a tuple is in range."""
         message = f"the index is {{a}}, and the tuple has {length} items"
         return Check(Test("ltu", index, Const(length)), "RG0801", message, at.span)
-
-
-def _zero(t: Type, at: core.Place) -> core.Core:
-    """Zeros of the form of a type."""
-    return core.Record(tuple(_zero(i, at) for i in t.items), at) if isinstance(t, Tuple) else core.Number(0.0, at)
 
 
 def fits(t: Type, wanted: Type) -> bool:

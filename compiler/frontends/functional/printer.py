@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.inference import Inference, Key
-from retrograd.compiler.frontends.functional.types import Array, Closure, Function, List, Tuple, Type
+from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.types import Array, Closure, Function, Key, List, Tuple, Type
 
 _WIDTH = 100
 _INFIX = frozenset(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import field_types
+from retrograd.compiler.frontends.functional.lowering.values import Value, combined
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
     INT,
@@ -29,7 +30,6 @@ from retrograd.compiler.frontends.functional.types import (
     Word,
     kinds,
 )
-from retrograd.compiler.frontends.functional.values import Value, combined
 from retrograd.compiler.ir.expressions import E, choose, const
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic

@@ -110,6 +110,9 @@ class Array:
 
 Type = Nothing | Word | Tuple | Known | Function | List | Data | Array
 
+#: (function, types of the captured values, types of its arguments)
+Key = tuple[Any, tuple[Type, ...], tuple[Type, ...]]
+
 NOTHING = Nothing()
 #: pairs of a list that is made of words, and not of cells: so a list that is built by recursion has one type in the end
 _LONGEST = 16

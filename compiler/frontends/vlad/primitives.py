@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Place
 from retrograd.compiler.frontends.functional.inference import Inference
-from retrograd.compiler.frontends.functional.lowering import Lowering
+from retrograd.compiler.frontends.functional.lowering.expressions import Lowering
+from retrograd.compiler.frontends.functional.lowering.values import Value
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     BOOLEAN,
@@ -29,7 +30,6 @@ from retrograd.compiler.frontends.functional.types import (
     kinds,
     named,
 )
-from retrograd.compiler.frontends.functional.values import Value
 from retrograd.compiler.frontends.vlad import lifting
 from retrograd.compiler.frontends.vlad.structure import Structure, call, depth, is_real, type_of_call
 from retrograd.compiler.ir.expressions import E, const
@@ -165,7 +165,7 @@ class Alike:
             return Value(t)
         if is_real(values[0].type):
             return _comparison(lowering, "==", [v.words[0] for v in values])
-        words = [lowering.converted(v, BOOLEAN, at).words[0] for v in values]
+        words = [lowering.conversions.converted(v, BOOLEAN, at).words[0] for v in values]
         return _comparison(lowering, "==", words)
 
 
@@ -327,7 +327,7 @@ class Transposed:
         y = inference.apply(f, (x,), at)
         if y == NOTHING:
             return NOTHING
-        wanted = inference.cotangent(y, at)
+        wanted = inference.derivatives.cotangent(y, at)
         if _listed(wanted) != s:
             message = f"the sensitivity of {named(y)} has another form than {named(s)}"
             inference.fail("RG0703", message, at, "It has a real for each real of the value.")

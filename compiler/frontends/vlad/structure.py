@@ -13,14 +13,16 @@ from typing import Any
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Place
-from retrograd.compiler.frontends.functional.inference import Inference, Key
-from retrograd.compiler.frontends.functional.lowering import Lowering
+from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.lowering.expressions import Lowering
+from retrograd.compiler.frontends.functional.lowering.values import Value, combined
 from retrograd.compiler.frontends.functional.types import (
     BOOLEAN,
     FIXED,
     NOTHING,
     Closure,
     Function,
+    Key,
     Known,
     List,
     Tuple,
@@ -28,7 +30,6 @@ from retrograd.compiler.frontends.functional.types import (
     kinds,
     named,
 )
-from retrograd.compiler.frontends.functional.values import Value, combined
 from retrograd.compiler.frontends.vlad.lifting import lifted, original
 from retrograd.compiler.ir.expressions import const, read
 from retrograd.compiler.ir.statements import Kind, Var

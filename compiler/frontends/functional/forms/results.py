@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from retrograd.compiler.frontends.functional.body import Body
+from retrograd.compiler.frontends.functional.lowering.body import Body
 from retrograd.compiler.ir.expressions import Address, E, load, read
 from retrograd.compiler.ir.statements import Block, Check, Const, Delocal, For, Kind, Local, Node, Op, Test, Var
 from retrograd.compiler.language.values import ArrayView

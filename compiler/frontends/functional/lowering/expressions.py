@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.body import Body
-from retrograd.compiler.frontends.functional.calls import Calls, Procedures
 from retrograd.compiler.frontends.functional.data_classes import field_types
+from retrograd.compiler.frontends.functional.lowering.body import Body
+from retrograd.compiler.frontends.functional.lowering.calls import Calls, Procedures
+from retrograd.compiler.frontends.functional.lowering.conversions import Conversions, scalar
+from retrograd.compiler.frontends.functional.lowering.values import Env, Value, combined
 from retrograd.compiler.frontends.functional.structures import StructureLowering, has_cells
 from retrograd.compiler.frontends.functional.types import (
     INT,
@@ -25,7 +27,6 @@ from retrograd.compiler.frontends.functional.types import (
     constructed,
     kinds,
 )
-from retrograd.compiler.frontends.functional.values import Env, Value, combined
 from retrograd.compiler.ir.expressions import Address, E, InRange, choose, const, load, read
 from retrograd.compiler.ir.statements import Block, For, Kind, Var
 from retrograd.compiler.language.values import Constant, Scalar
@@ -41,7 +42,8 @@ class Lowering:
         self.body = body
         self.inference, self.arithmetic = procedures.inference, procedures.inference.arithmetic
         self.structures = StructureLowering(self.arithmetic, self.inference.structures, self._called)
-        self.calls = Calls(procedures, body, self.value, self.into, self.converted, self.structures)
+        self.conversions = Conversions(body, self.inference, self._called)
+        self.calls = Calls(procedures, body, self.value, self.into, self.conversions.converted, self.structures)
 
     # ------------------------------------------------------------------ values
 
@@ -71,13 +73,15 @@ class Lowering:
             case core.Operation("unpack"):
                 return Value(INT, (const(0, Kind.INT),))
             case core.Operation(_, args):
-                found = self.inference.scalar(e, [self._scalar(self.value(a, env)) for a in args])
+                found = self.inference.scalar(e, [scalar(self.value(a, env)) for a in args])
                 word = self.arithmetic.expression(found)
                 return Value(Word(word.kind), (word,))
             case core.Record(items):
                 parts = [self.value(i, env) for i in items]
                 types = tuple(p.type for p in parts)
-                return self.converted(combined(Tuple(types, e.form), parts), constructed(types, e.form), e.at)
+                return self.conversions.converted(
+                    combined(Tuple(types, e.form), parts), constructed(types, e.form), e.at
+                )
             case core.Primitive(rules, args, at):
                 parts = [self.value(a, env) for a in args]
                 if any(isinstance(p.type, Nothing) for p in parts):
@@ -87,7 +91,7 @@ class Lowering:
             case core.Item(value, index, at):
                 return self._item(self.value(value, env), index, at)
             case core.Cast(value, wanted, at):
-                return self.converted(self.value(value, env), wanted, at)
+                return self.conversions.converted(self.value(value, env), wanted, at)
             case core.Build() | core.Match() | core.Total() | core.Forget():
                 t = self._type_of(e, env)
                 return self.body.new(t, lambda targets: self.into(e, env, targets, t))
@@ -114,11 +118,6 @@ class Lowering:
 
     def _type_of(self, e: core.Core, env: Env) -> Type:
         return self.inference.type_of(e, {b: v.type for b, v in env.items()})
-
-    def _scalar(self, value: Value) -> Word_:
-        """A word as an operand. A constant int stays one, so that it becomes fixed without an instruction."""
-        e = value.words[0]
-        return Constant(e.param) if e.op == "const" and e.kind is Kind.INT else Scalar(e)
 
     def _number(self, op: str, *operands: Word_) -> E:
         return self.arithmetic.expression(self.arithmetic.binary(op, *operands))
@@ -162,60 +161,6 @@ class Lowering:
             made = choose(self._number("==", Scalar(index), Constant(k)), array.words[k], made)
         return Value(items[0], (made,))
 
-    # ------------------------------------------------------------------ conversions
-
-    def converted(self, value: Value, wanted: Type, at: core.Place) -> Value:
-        """The value as one of a wider type."""
-        t = value.type
-        if t == wanted or isinstance(wanted, Nothing):
-            return value
-        if isinstance(t, Nothing):
-            return Value(wanted, tuple(const(0, kind) for kind in kinds(wanted)))
-        match t, wanted:
-            case Known(truth), Tuple(_, "boolean"):
-                return Value(wanted, (const(int(truth), Kind.BOOL),))
-            case Tuple((), "nil"), List():
-                return Value(wanted, (const(0, Kind.ADDRESS),))
-            case Tuple((_, _) as items, "pair"), List(item):
-                head, tail = value.split(items)
-                cell = (*self.converted(head, item, at).words, *self.converted(tail, wanted, at).words)
-                return self.body.new(wanted, lambda made: self.body.cell(cell, made[0]))
-            case Word(), Word(kind):
-                e = self.inference.guarded(at, lambda: Scalar(self.arithmetic.expression(self._scalar(value), kind)))
-                return Value(wanted, (self.arithmetic.expression(e),))
-            case Tuple(items), Tuple(others):
-                parts = [self.converted(p, o, at) for p, o in zip(value.split(items), others, strict=True)]
-                return combined(wanted, parts)
-            case Function(given), Function(alternatives):
-                return self._retagged(value, given, alternatives, wanted, at)
-            case (List(Nothing()), List()) | (Data(), Data()):
-                return Value(wanted, value.words)
-            case List(), List():
-                key = self.inference.list_conversion(t, wanted)
-                return Value(wanted, self.calls.call(Closure(key[0]), (), [value], at).words)
-        raise AssertionError((t, wanted))
-
-    def _retagged(
-        self, value: Value, given: Sequence[Closure], alternatives: Sequence[Closure], wanted: Type, at: core.Place
-    ) -> Value:
-        """A function value with the tag and the place of its words in a wider type."""
-        places = [next(k for k, c in enumerate(alternatives) if c.code == g.code) for g in given]
-        held = dict(zip(places, value.captured(), strict=True))
-        parts: list[Value] = []
-        for k, alternative in enumerate(alternatives):
-            for n, t in enumerate(alternative.captured):
-                if k in held:
-                    parts.append(self.converted(held[k][n], t, at))
-                else:
-                    parts.append(Value(t, tuple(const(0, kind) for kind in kinds(t))))
-        made = combined(wanted, parts)
-        if len(alternatives) == 1:
-            return made
-        tag = const(places[0], Kind.INT)
-        for k, place in list(enumerate(places))[1:]:
-            tag = choose(self._number("==", Scalar(value.words[0]), Constant(k)), const(place, Kind.INT), tag)
-        return Value(wanted, (tag, *made.words), made.views)
-
     # ------------------------------------------------------------------ values into variables
 
     def into(self, e: core.Core, env: Env, targets: list[Var], t: Type) -> None:
@@ -232,7 +177,7 @@ class Lowering:
                 found = self.value(test, env)
                 if isinstance(found.type, Nothing):
                     return
-                condition = self.arithmetic.truth(self._scalar(found))
+                condition = self.arithmetic.truth(scalar(found))
                 self.body.branch(
                     condition, lambda: self.into(then, env, targets, t), lambda: self.into(orelse, env, targets, t)
                 )
@@ -253,7 +198,7 @@ class Lowering:
             case core.Total() if self._type_of(e, env) == t:
                 self.body.emit(*self.total(e, env, targets[0]))
             case _:
-                self.body.add(targets, self.converted(self.value(e, env), t, e.at).words)
+                self.body.add(targets, self.conversions.converted(self.value(e, env), t, e.at).words)
 
     def _known(self, e: core.Conditional, env: Env) -> Known | None:
         """The type of a condition that is known by its type: then one branch is no part of the program."""
@@ -264,7 +209,7 @@ class Lowering:
         """targets += the value. Cells of it are counted by a first run, and copied into reserved words by a second one."""
 
         def value() -> Value:
-            return self.converted(self.value(e, env), t, at)
+            return self.conversions.converted(self.value(e, env), t, at)
 
         if not has_cells((t,)):
             self.body.uncomputed(value, lambda found: self.body.add(targets, found.words))
@@ -302,8 +247,8 @@ class Lowering:
         found = self.value(e.test, env)
         if isinstance(found.type, Nothing):
             return Value(NOTHING)
-        test = self.arithmetic.truth(self._scalar(found))
-        sides = [self.converted(self.value(side, env), t, e.at).words[0] for side in (e.then, e.orelse)]
+        test = self.arithmetic.truth(scalar(found))
+        sides = [self.conversions.converted(self.value(side, env), t, e.at).words[0] for side in (e.then, e.orelse)]
         return Value(t, (choose(test, *sides),))
 
     def _match_list(self, e: core.Match, cell: E, own: List, env: Env, targets: list[Var], t: Type) -> None:
@@ -373,16 +318,16 @@ class Lowering:
         parts = [self.value(a, env) for a in e.args]
         if e.cls is not None:
             fields = zip(parts, field_types(e.cls), strict=True)
-            words = [w for p, wanted in fields for w in self.converted(p, wanted, e.at).words]
+            words = [w for p, wanted in fields for w in self.conversions.converted(p, wanted, e.at).words]
             self.body.cell([const(self.body.heap.number(e.cls), Kind.INT), *words], targets[0])
             return
         assert isinstance(t, List)
         if not parts:
             return
         *items, last = parts
-        tail = self.converted(last, t, e.at)
+        tail = self.conversions.converted(last, t, e.at)
         for k, item in reversed(list(enumerate(items))):
-            cell = (*self.converted(item, t.item, e.at).words, *tail.words)
+            cell = (*self.conversions.converted(item, t.item, e.at).words, *tail.words)
             if k == 0:
                 self.body.cell(cell, targets[0])
             else:
@@ -392,7 +337,7 @@ class Lowering:
         """The statement for target += Σ body; none where the sum is empty."""
         start, stop = (self.value(b, env).words[0] for b in (e.start, e.stop))
         if not start.op == stop.op == "const":
-            most = self.arithmetic.function("max", [self._scalar(Value(INT, (x,))) for x in (start, stop)])
+            most = self.arithmetic.function("max", [scalar(Value(INT, (x,))) for x in (start, stop)])
             stop = self.arithmetic.expression(most)
         elif stop.param <= start.param:
             return ()
@@ -405,7 +350,7 @@ class Lowering:
                 self.body.emit(*self.total(e.body, within, target))
             else:
                 value = self.value(e.body, within)
-                self.body.add([target], self.converted(value, Word(target.kind), e.at).words, fresh=False)
+                self.body.add([target], self.conversions.converted(value, Word(target.kind), e.at).words, fresh=False)
         return (For(index, *bounds, 1, tuple(inner), False, start.op == stop.op == "const", e.at.span),)
 
 

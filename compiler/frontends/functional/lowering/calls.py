@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.body import Body
-from retrograd.compiler.frontends.functional.inference import Inference, Key
+from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.lowering.body import Body
+from retrograd.compiler.frontends.functional.lowering.values import Env, Value, combined
 from retrograd.compiler.frontends.functional.structures import StructureLowering, has_cells
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
@@ -20,11 +21,11 @@ from retrograd.compiler.frontends.functional.types import (
     Closure,
     Derivative,
     Function,
+    Key,
     Tuple,
     Type,
     kinds,
 )
-from retrograd.compiler.frontends.functional.values import Env, Value, combined
 from retrograd.compiler.ir.expressions import Address, E, const
 from retrograd.compiler.ir.statements import Block, Call, Const, Delocal, If, Kind, Local, Operand, Region, Test, Var
 from retrograd.compiler.language.values import Constant, Scalar
@@ -152,13 +153,13 @@ class Calls:
     def _derivative(self, code: Derivative, f: Value, args: list[Value], at: core.Place) -> Value:
         types = tuple(a.type for a in args)
         if code.mode == "jvp":
-            key = self._inference.forward_key(f.type, self._inference.apply(f.type, types[:-1], at), types)
+            key = self._inference.derivatives.forward_key(f.type, self._inference.apply(f.type, types[:-1], at), types)
             return self.call(Closure(key[0]), (), [f, *args], at)
         if code.mode == "hessian":
-            return self.call(Closure(self._inference.second_key(f.type, types)[0]), (), [f, *args], at)
+            return self.call(Closure(self._inference.derivatives.second_key(f.type, types)[0]), (), [f, *args], at)
         name = self._procedures.gradient(code.mode, f.type, types, at)
         given = differentiated(code.mode, types)
-        forms = [self._inference.cotangent(t, at) for t in given]
+        forms = [self._inference.derivatives.cotangent(t, at) for t in given]
         xs, others = args[: len(given)], args[len(given) :]
         zeros: list[Value] = []
         places: list[Operand] = []

@@ -12,15 +12,15 @@ from dataclasses import replace
 
 from retrograd.compiler.derivatives.gradient_calls import ArgumentCells, ArgumentStorage, GradientCall
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.body import Body
-from retrograd.compiler.frontends.functional.calls import differentiated, environment
 from retrograd.compiler.frontends.functional.forms.results import ArrayResult
-from retrograd.compiler.frontends.functional.heap import Heap
-from retrograd.compiler.frontends.functional.inference import Define, Inference, Key
-from retrograd.compiler.frontends.functional.lowering import Lowering
+from retrograd.compiler.frontends.functional.inference import Define, Inference
+from retrograd.compiler.frontends.functional.lowering.body import Body
+from retrograd.compiler.frontends.functional.lowering.calls import differentiated, environment
+from retrograd.compiler.frontends.functional.lowering.expressions import Lowering
+from retrograd.compiler.frontends.functional.lowering.heap import Heap
+from retrograd.compiler.frontends.functional.lowering.values import Value, combined
 from retrograd.compiler.frontends.functional.structures import has_cells
-from retrograd.compiler.frontends.functional.types import FIXED, Array, Function, Tuple, Type, kinds
-from retrograd.compiler.frontends.functional.values import Value, combined
+from retrograd.compiler.frontends.functional.types import FIXED, Array, Function, Key, Tuple, Type, kinds
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.expressions import Address, read
 from retrograd.compiler.ir.statements import SP, Block, Const, Kind, Local, Node, Op, Procedure, Region, Var, Within
@@ -60,7 +60,7 @@ class Program:
             added = lowering.total(last, env, results[0])
             compute = body.taken()
         else:
-            value = lowering.converted(lowering.value(last, env), wanted, code.at)
+            value = lowering.conversions.converted(lowering.value(last, env), wanted, code.at)
             arrays: list[ArrayResult] = []
             for target, word in zip(results, value.words, strict=True):
                 if isinstance(target, ArrayView):
@@ -156,11 +156,13 @@ class Program:
         count = len(differentiated(mode, args))
         result = lowering.calls.apply(function, given[:count], at)
         if mode == "grad":
-            terms = lowering.converted(result, FIXED, at).words
+            terms = lowering.conversions.converted(result, FIXED, at).words
         else:
-            form = self.inference.direction(given[-1].type, self.inference.cotangent(result.type, at))
+            form = self.inference.derivatives.direction(
+                given[-1].type, self.inference.derivatives.cotangent(result.type, at)
+            )
             assert form is not None
-            terms = lowering.structures.dot(result, lowering.converted(given[-1], form, at), at).words
+            terms = lowering.structures.dot(result, lowering.conversions.converted(given[-1], form, at), at).words
         compute = body.taken()
         body.add([loss] * len(terms), terms, fresh=False)
         params = (*own.variables, loss, hp)

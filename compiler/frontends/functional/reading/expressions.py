@@ -1,0 +1,286 @@
+"""Expressions of Python to core."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.data_classes import fields_of
+from retrograd.compiler.frontends.python.captures import Captures
+from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.source import SourceFunction
+from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.language.intrinsics import ALTERNATIVES, EXPRESSION, FOREIGN, Intrinsic
+from retrograd.isa.diagnostics import nearest
+
+#: operators of Python -> operations of core
+BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+}  # fmt: skip
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not", ast.Invert: "~"}
+#: functions of Python on scalars
+_BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool"}
+
+Scope = dict[str, core.Binding]
+
+
+class ExpressionReader:
+    """Reads the expressions of one function. `operators`, `conversions`: (module, name) of `grad` and `fixed` and the like -> their names in core."""
+
+    def __init__(
+        self,
+        function: SourceFunction,
+        operators: Mapping[tuple[str, str], str],
+        conversions: Mapping[tuple[str, str], str],
+        captures: Captures,
+    ) -> None:
+        self.function = function
+        self._captures = captures
+        self._errors = Errors(function.source)
+        self._operators, self._conversions = operators, conversions
+
+    def at(self, node: ast.AST) -> core.Place:
+        """The place of a piece of syntax."""
+        span = self._errors.span(node)
+        return core.Place(span, self.function.source.text(span.line))
+
+    def fail(self, code: str, message: str, at: ast.AST, hint: str | None = None) -> NoReturn:
+        self._errors.fail(code, message, at, hint)
+
+    def parameters(
+        self, name: str, args: ast.arguments, at: ast.AST, scope: Scope
+    ) -> tuple[tuple[core.Binding, ...], Scope]:
+        """(the parameters of a function, the names inside it)"""
+        if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults:
+            self.fail(
+                "RG0701", f"`{name}` has parameters that are not plain", at, "Name each parameter, without defaults."
+            )
+        params = tuple(core.Binding(a.arg, self.at(a)) for a in args.args)
+        return params, scope | {b.name: b for b in params}
+
+    def expression(self, node: ast.expr, scope: Scope) -> core.Core:
+        """The core of an expression. Raises CompileError."""
+        match node:
+            case ast.Constant(value=bool() | int() | float() as value):
+                return core.Number(value, self.at(node))
+            case ast.Name():
+                return self.name(node, scope)
+            case ast.Attribute():
+                found = self.function.found(node)
+                return self._global(found, node) if found is not None else self._field(node, scope)
+            case ast.BinOp(left=x, op=op, right=y) if type(op) in BINARY:
+                return core.Operation(
+                    BINARY[type(op)], (self.expression(x, scope), self.expression(y, scope)), self.at(node)
+                )
+            case ast.UnaryOp(op=op, operand=x):
+                return core.Operation(_UNARY[type(op)], (self.expression(x, scope),), self.at(node))
+            case ast.BoolOp(op=op, values=values):
+                made = self.expression(values[-1], scope)
+                for value in reversed(values[:-1]):
+                    test = self.expression(value, scope)
+                    if isinstance(op, ast.And):
+                        made = core.Conditional(test, made, core.Number(False, self.at(node)), self.at(node))
+                    else:
+                        made = core.Conditional(test, core.Number(True, self.at(node)), made, self.at(node))
+                return made
+            case ast.Compare(left=x, ops=ops, comparators=others):
+                return self._comparison([x, *others], ops, scope, node)
+            case ast.IfExp(test=test, body=x, orelse=y):
+                parts = (self.expression(e, scope) for e in (test, x, y))
+                return core.Conditional(next(parts), next(parts), next(parts), self.at(node))
+            case ast.Lambda(args=args, body=body):
+                params, inner = self.parameters("lambda", args, node, scope)
+                return core.Lambda("lambda", params, self.expression(body, inner), self.at(node))
+            case ast.Tuple(elts=items):
+                return core.Record(tuple(self._items(items, scope)), self.at(node))
+            case ast.List(elts=items):
+                return self._list(items, scope, node)
+            case ast.Subscript(value=value, slice=index):
+                return self._subscript(value, index, scope, node)
+            case ast.Call():
+                return self._call(node, scope)
+        self.fail("RG0701", f"`{shortened(node)}` is not in the functional language", node)
+
+    def _items(self, items: Sequence[ast.expr], scope: Scope) -> list[core.Core]:
+        for item in items:
+            if isinstance(item, ast.Starred):
+                self.fail("RG0701", "`*` stands in a list only, before its last item", item)
+        return [self.expression(item, scope) for item in items]
+
+    def _list(self, items: Sequence[ast.expr], scope: Scope, at: ast.AST) -> core.Core:
+        tail: core.Core = core.Build(None, (), self.at(at))
+        if items and isinstance(items[-1], ast.Starred):
+            tail = self.expression(items[-1].value, scope)
+            items = items[:-1]
+        if not items:
+            return tail
+        return core.Build(None, (*self._items(items, scope), tail), self.at(at))
+
+    def name(self, node: ast.Name, scope: Scope) -> core.Core:
+        if node.id in scope:
+            return core.Ref(scope[node.id], self.at(node))
+        try:
+            found = self.function.lookup(node.id, self._captures)
+        except KeyError:
+            names = [*scope, *self.function.names()]
+            self.fail("RG0702", f"`{node.id}` is not defined", node, nearest(node.id, names))
+        return self._global(found, node)
+
+    def _global(self, found: Any, node: ast.expr) -> core.Core:
+        """The core of a value from around the function."""
+        if isinstance(found, bool | int | float):
+            return core.Number(found, self.at(node))
+        if isinstance(found, tuple | list) and all(isinstance(x, bool | int | float) for x in found):
+            items = tuple(core.Number(x, self.at(node)) for x in found)
+            if isinstance(found, tuple):
+                return core.Record(items, self.at(node))
+            empty = core.Build(None, (), self.at(node))
+            return core.Build(None, (*items, empty), self.at(node)) if items else empty
+        if _identity(found) in self._operators:
+            return core.Operator(self._operators[_identity(found)], self.at(node))
+        if hasattr(found, "functional_core"):
+            return core.Global(found, self.at(node))
+        if isinstance(found, type) and fields_of(found) is not None:
+            return self._as_function(
+                found.__name__, len(fields_of(found) or ()), lambda args: core.Build(found, args, self.at(node)), node
+            )
+        name = self._function_name(found)
+        if name is not None:
+            count = 2 if name in ("min", "max", "atan2") else 1
+            return self._as_function(name, count, lambda args: core.Operation(name, args, self.at(node)), node)
+        hint = "Use numbers, tuples of numbers, data classes, `rg` functions, and functions with `@rg.functional`."
+        self.fail("RG0703", f"`{shortened(node)}` has no meaning in a functional function", node, hint)
+
+    def _as_function(self, name: str, count: int, made: Any, at: ast.AST) -> core.Lambda:
+        params = tuple(core.Binding(f"x{i}", self.at(at)) for i in range(count))
+        return core.Lambda(name, params, made(tuple(core.Ref(b, self.at(at)) for b in params)), self.at(at))
+
+    def _function_name(self, found: Any) -> str | None:
+        """The name of a function of scalars."""
+        try:
+            known = FOREIGN.get(found, found)
+            if known in _BUILTIN:
+                return _BUILTIN[known]
+        except TypeError:
+            return None
+        if isinstance(known, Intrinsic) and known.role == EXPRESSION:
+            return known.__name__
+        return self._conversions.get(_identity(found))
+
+    def _field(self, node: ast.Attribute, scope: Scope) -> core.Core:
+        hint = "`match` gives the fields of a value their names."
+        self.fail("RG0701", f"`{shortened(node)}`: a field is read by `match`", node, hint)
+
+    def _comparison(self, values: Sequence[ast.expr], ops: Sequence[ast.cmpop], scope: Scope, at: ast.AST) -> core.Core:
+        for op in ops:
+            if type(op) not in _COMPARE:
+                self.fail("RG0701", "`in` and `is` are not in the functional language", at)
+        if len(ops) == 1:
+            return core.Operation(_COMPARE[type(ops[0])], tuple(self.expression(v, scope) for v in values), self.at(at))
+        # Each operand is evaluated once, and only as long as the comparisons before it hold.
+        middle = core.Binding("operand", self.at(values[1]))
+        first = core.Operation(
+            _COMPARE[type(ops[0])], (self.expression(values[0], scope), core.Ref(middle, self.at(at))), self.at(at)
+        )
+        inner = {**scope, " operand": middle}
+        again = ast.copy_location(ast.Name(" operand", ast.Load()), values[1])
+        others = self._comparison([again, *values[2:]], ops[1:], inner, at)
+        made = core.Conditional(first, others, core.Number(False, self.at(at)), self.at(at))
+        return core.Let(middle, self.expression(values[1], scope), made, self.at(at))
+
+    def _subscript(self, value: ast.expr, index: ast.expr, scope: Scope, at: ast.AST) -> core.Core:
+        indices = index.elts if isinstance(index, ast.Tuple) else [index]
+        for i in indices:
+            if isinstance(i, ast.Slice):
+                self.fail("RG0701", "a slice", i, "Pass the array, with the bounds.")
+        return core.Element(
+            self.expression(value, scope), tuple(self.expression(i, scope) for i in indices), self.at(at)
+        )
+
+    def _call(self, node: ast.Call, scope: Scope) -> core.Core:
+        if node.keywords:
+            self.fail(
+                "RG0701",
+                "arguments are given by position",
+                node.keywords[0].value,
+                "Write them in the order of the parameters.",
+            )
+        found = None if isinstance(node.func, ast.Name) and node.func.id in scope else self.found(node.func)
+        if found is sum and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+            return self._total(node.args[0], scope)
+        if found is len and len(node.args) == 1:
+            return core.Length(self.expression(node.args[0], scope), self.at(node))
+        args = tuple(self._items(node.args, scope))
+        if found is not None:
+            if isinstance(found, type) and (declared := fields_of(found)) is not None:
+                if len(args) != len(declared):
+                    message = f"`{found.__name__}` has {len(declared)} fields, and is given {len(args)}"
+                    self.fail("RG0715", message, node)
+                return core.Build(found, args, self.at(node))
+            name = self._function_name(found)
+            if name is not None:
+                return self._operation(name, args, node)
+            alternative = ALTERNATIVES.get(getattr(found, "__name__", ""))
+            if (
+                alternative is not None
+                and not hasattr(found, "functional_core")
+                and _identity(found) not in self._operators
+            ):
+                shown = alternative.format(**dict(zip("xyz", map(shortened, node.args), strict=False), **{"x": "x"}))
+                self.fail("RG0703", f"`{shortened(node.func)}` is not in the language", node.func, f"Write `{shown}`.")
+        return core.Apply(self.expression(node.func, scope), args, self.at(node))
+
+    def found(self, node: ast.expr) -> Any:
+        try:
+            return (
+                self.function.lookup(node.id, self._captures)
+                if isinstance(node, ast.Name)
+                else self.function.found(node)
+            )
+        except KeyError:
+            return None
+
+    def _operation(self, name: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
+        if name in ("min", "max") and len(args) > 2:
+            return self._operation(name, (core.Operation(name, args[:2], self.at(at)), *args[2:]), at)
+        wanted = {"min": 2, "max": 2, "atan2": 2, "select": 3}.get(name, 1)
+        if len(args) != wanted:
+            self.fail("RG0715", f"`{name}` takes {wanted} argument{'s' * (wanted > 1)}, and is given {len(args)}", at)
+        if name == "select":
+            return core.Conditional(args[0], args[1], args[2], self.at(at))
+        return core.Operation(name, args, self.at(at))
+
+    def _total(self, node: ast.GeneratorExp, scope: Scope) -> core.Core:
+        """sum(e for i in range(a, b) for j in …)"""
+        loops: list[tuple[core.Binding, core.Core, core.Core]] = []
+        scope = dict(scope)
+        for g in node.generators:
+            match g:
+                case ast.comprehension(
+                    target=ast.Name(id=name) as target, iter=ast.Call(func=f, args=args), ifs=[]
+                ) if self.found(f) is range and 1 <= len(args) <= 2:
+                    bounds = [self.expression(a, scope) for a in args]
+                    start = bounds[0] if len(bounds) == 2 else core.Number(0, self.at(target))
+                    binding = core.Binding(name, self.at(target))
+                    loops.append((binding, start, bounds[-1]))
+                    scope[name] = binding
+                case _:
+                    self.fail(
+                        "RG0701", "a sum goes over `range(n)` or `range(a, b)`", node, "sum(f(i) for i in range(n))"
+                    )
+        made = self.expression(node.elt, scope)
+        for binding, start, stop in reversed(loops):
+            made = core.Total(binding, start, stop, made, self.at(node))
+        return made
+
+
+def _identity(found: Any) -> tuple[str, str]:
+    """Module and name of a function or class; the public functions of a package may be wrapped ones."""
+    found = getattr(found, "__wrapped__", found)
+    return getattr(found, "__module__", ""), getattr(found, "__qualname__", "")

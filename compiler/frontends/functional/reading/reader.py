@@ -1,0 +1,284 @@
+"""Python syntax to core: the bodies of functional functions, which are expressions, `=`, `if`, `match`, `def` and `return`.
+
+Statements are read from the last to the first: each becomes an expression in which the following statements are the body. A name that
+is assigned again is a new binding, so nothing is ever overwritten. Branches that do not return give the values of the names that they
+assign, as a tuple.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.data_classes import fields_of
+from retrograd.compiler.frontends.functional.reading.expressions import BINARY, ExpressionReader, Scope
+from retrograd.compiler.frontends.functional.reading.paths import assigned, returns, stored, within
+from retrograd.compiler.frontends.python.captures import Captures
+from retrograd.compiler.frontends.python.source import SourceFunction
+from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.language.intrinsics import forget
+from retrograd.isa.diagnostics import nearest
+
+_STATEMENTS = "a functional function consists of `=`, `if`, `match`, `def`, `return` and expressions"
+
+
+class Reader:
+    """Reads one function. `operators`, `conversions`: (module, name) of `grad` and `fixed` and the like -> their names in core."""
+
+    def __init__(
+        self,
+        function: SourceFunction,
+        operators: Mapping[tuple[str, str], str],
+        conversions: Mapping[tuple[str, str], str],
+        captures: Captures,
+    ) -> None:
+        self.function = function
+        self._expressions = ExpressionReader(function, operators, conversions, captures)
+        self.at, self.fail, self._expression = (
+            self._expressions.at,
+            self._expressions.fail,
+            self._expressions.expression,
+        )
+
+    def function_core(self) -> core.Lambda:
+        """The function as an expression without free variables. Raises CompileError."""
+        tree = self.function.tree
+        return self._function(tree.name, tree.args, tree, {}, tree.body)
+
+    # ------------------------------------------------------------------ functions
+
+    def _function(
+        self, name: str, args: ast.arguments, at: ast.AST, scope: Scope, body: Sequence[ast.stmt]
+    ) -> core.Lambda:
+        params, inner = self._expressions.parameters(name, args, at, scope)
+        return core.Lambda(name, params, self._block(body, inner, at), self.at(at))
+
+    def _definitions(
+        self, given: Sequence[ast.FunctionDef], scope: Scope
+    ) -> tuple[Scope, list[tuple[core.Binding, core.Lambda]]]:
+        """Functions that are defined one after the other, and may call each other."""
+        bindings = [core.Binding(node.name, self.at(node)) for node in given]
+        inner = scope | {b.name: b for b in bindings}
+        made: list[tuple[core.Binding, core.Lambda]] = []
+        for binding, node in zip(bindings, given, strict=True):
+            if node.decorator_list:
+                self.fail(
+                    "RG0701",
+                    f"`{node.name}` is decorated",
+                    node.decorator_list[0],
+                    "Inner functions need no decorator.",
+                )
+            made.append((binding, self._function(node.name, node.args, node, inner, node.body)))
+        group = tuple(made)
+        for _, f in made:
+            f.group = group
+        return inner, made
+
+    # ------------------------------------------------------------------ statements
+
+    def _block(self, body: Sequence[ast.stmt], scope: Scope, at: ast.AST) -> core.Core:
+        """The value that statements return."""
+        if not body:
+            hint = "Every path ends with `return`, since a functional function is its value."
+            return core.Refusal("RG0701", "the function ends here without a value", hint, self.at(at))
+        node, rest = body[0], body[1:]
+        match node:
+            case ast.Return(value=None):
+                self.fail("RG0701", "`return` without a value", node, "A functional function is its value.")
+            case ast.Return(value=ast.expr() as value):
+                return self._expression(value, scope)
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
+                return self._block(rest, scope, node)
+            case ast.Assign(targets=[target], value=value):
+                return self._assign(target, self._expression(value, scope), rest, scope, node)
+            case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as value):
+                return self._assign(target, self._expression(value, scope), rest, scope, node)
+            case ast.AugAssign(target=ast.Name() as target, op=op, value=value):
+                old = self._expressions.name(ast.copy_location(ast.Name(target.id, ast.Load()), target), scope)
+                made = core.Operation(BINARY[type(op)], (old, self._expression(value, scope)), self.at(node))
+                return self._assign(target, made, rest, scope, node)
+            case ast.FunctionDef():
+                count = next((i for i, n in enumerate(body) if not isinstance(n, ast.FunctionDef)), len(body))
+                given = [n for n in body[:count] if isinstance(n, ast.FunctionDef)]
+                inner, functions = self._definitions(given, scope)
+                return core.LetRec(tuple(functions), self._block(body[count:], inner, given[-1]), self.at(node))
+            case ast.If():
+                return self._if(node, rest, scope)
+            case ast.Match():
+                return self._match(node, rest, scope)
+            case ast.With(
+                items=[ast.withitem(context_expr=ast.Call(func=f, args=[], keywords=[]), optional_vars=None)]
+            ) if self._expressions.found(f) is forget:
+                return self._forget(node, rest, scope)
+            case ast.With():
+                self.fail(
+                    "RG0701", "a `with` of another kind", node, "`with rg.forget():` takes back the run of its block."
+                )
+            case ast.For() | ast.While():
+                hint = "Write a function that calls itself, or `sum(… for i in range(n))`."
+                self.fail("RG0701", "a loop has no value", node, hint)
+        self.fail("RG0701", f"`{shortened(node)}` is not in the functional language", node, f"There, {_STATEMENTS}.")
+
+    def _assign(
+        self, target: ast.expr, value: core.Core, rest: Sequence[ast.stmt], scope: Scope, at: ast.AST
+    ) -> core.Core:
+        match target:
+            case ast.Name(id=name):
+                binding = core.Binding(name, self.at(target))
+                return core.Let(binding, value, self._block(rest, scope | {name: binding}, at), self.at(at))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                whole = core.Binding("tuple", self.at(target))
+                return core.Let(whole, value, self._unpack(parts, whole, rest, scope, at), self.at(at))
+        self.fail(
+            "RG0701",
+            f"`{shortened(target)}` cannot be assigned",
+            target,
+            "A value never changes: give the new value a name.",
+        )
+
+    def _unpack(
+        self, parts: Sequence[ast.expr], whole: core.Binding, rest: Sequence[ast.stmt], scope: Scope, at: ast.AST
+    ) -> core.Core:
+        made: list[tuple[core.Binding, core.Core]] = [
+            (
+                core.Binding("count", self.at(at)),
+                core.Operation(
+                    "unpack", (core.Ref(whole, self.at(at)), core.Number(len(parts), self.at(at))), self.at(at)
+                ),
+            )
+        ]
+        scope = dict(scope)
+        for i, part in enumerate(parts):
+            if not isinstance(part, ast.Name):
+                self.fail(
+                    "RG0701", f"`{shortened(part)}` cannot be assigned", part, "Unpack one level at a time, into names."
+                )
+            binding = core.Binding(part.id, self.at(part))
+            made.append((binding, core.Item(core.Ref(whole, self.at(part)), i, self.at(part))))
+            scope[part.id] = binding
+        body = self._block(rest, scope, at)
+        for binding, value in reversed(made):
+            body = core.Let(binding, value, body, self.at(at))
+        return body
+
+    def _forget(self, node: ast.With, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
+        """with forget(): …; the block gives the names that it assigns, or returns."""
+        if returns(node.body):
+            return core.Forget(self._block(node.body, scope, node), self.at(node))
+        if any(isinstance(n, ast.Return) for n in within(node.body)):
+            self.fail(
+                "RG0701", "a block that forgets returns on every path, or on none", node, "Return behind the block."
+            )
+
+        def made(body: core.Core) -> core.Core:
+            return core.Forget(body, self.at(node))
+
+        return self._values([(node.body, scope)], stored(node.body), made, rest, scope, node)
+
+    def _if(self, node: ast.If, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
+        test = self._expression(node.test, scope)
+
+        def made(then: core.Core, orelse: core.Core) -> core.Core:
+            return core.Conditional(test, then, orelse, self.at(node))
+
+        return self._paths([(node.body, scope), (node.orelse, scope)], made, rest, scope, node)
+
+    def _paths(
+        self,
+        paths: Sequence[tuple[Sequence[ast.stmt], Scope]],
+        made: Callable[..., core.Core],
+        rest: Sequence[ast.stmt],
+        scope: Scope,
+        at: ast.AST,
+    ) -> core.Core:
+        """Branches, and the statements behind them: `made` gives the expression for the values of the branches.
+
+        Where all branches go on, they give the values of the names that they assign. Otherwise each branch that goes on takes
+        the statements behind it into itself.
+        """
+        if len(paths) < 2 or not rest or any(isinstance(n, ast.Return) for body, _ in paths for n in within(body)):
+            return made(*(self._block(b if returns(b) else [*b, *rest], inner, at) for b, inner in paths))
+        found = dict.fromkeys(name for body, _ in paths for name in stored(body))
+        names = [n for n in found if n in scope or all(n in assigned(body) for body, _ in paths)]
+        return self._values(paths, names, made, rest, scope, at)
+
+    def _values(
+        self,
+        paths: Sequence[tuple[Sequence[ast.stmt], Scope]],
+        names: Sequence[str],
+        made: Callable[..., core.Core],
+        rest: Sequence[ast.stmt],
+        scope: Scope,
+        at: ast.AST,
+    ) -> core.Core:
+        """Blocks that give the values of these names, and the statements behind them."""
+        values: list[ast.expr] = [ast.copy_location(ast.Name(n, ast.Load()), at) for n in names]
+        tail = ast.copy_location(ast.Return(ast.copy_location(ast.Tuple(values, ast.Load()), at)), at)
+        joined = made(*(self._block([*b, tail], inner, at) for b, inner in paths))
+        whole = core.Binding("values", self.at(at))
+        targets: list[ast.expr] = [ast.copy_location(ast.Name(n, ast.Store()), at) for n in names]
+        return core.Let(whole, joined, self._unpack(targets, whole, rest, scope, at), self.at(at))
+
+    def _match(self, node: ast.Match, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
+        subject = core.Binding("subject", self.at(node.subject))
+        heads: list[tuple[type | None, tuple[core.Binding, ...]]] = []
+        paths: list[tuple[Sequence[ast.stmt], Scope]] = []
+        for case in node.cases:
+            if heads and heads[-1][0] is None:
+                self.fail("RG0701", "no value reaches this case", case.pattern, "A case for all values is the last.")
+            if case.guard is not None:
+                self.fail("RG0701", "a case with a condition", case.guard, "Write an `if` inside the case.")
+            found = self._pattern(case.pattern, subject, scope)
+            heads.append(found[:2])
+            paths.append((case.body, found[2]))
+
+        def made(*bodies: core.Core) -> core.Core:
+            cases = [core.Case(c, fields, e) for (c, fields), e in zip(heads, bodies, strict=True) if c is not None]
+            orelse = bodies[-1] if heads[-1][0] is None else None
+            return core.Match(core.Ref(subject, self.at(node.subject)), tuple(cases), orelse, self.at(node))
+
+        return core.Let(
+            subject, self._expression(node.subject, scope), self._paths(paths, made, rest, scope, node), self.at(node)
+        )
+
+    def _pattern(
+        self, pattern: ast.pattern, subject: core.Binding, scope: Scope
+    ) -> tuple[type | None, tuple[core.Binding, ...], Scope]:
+        """(class, bindings of its fields, scope with them); the class of the empty list is NoneType, of all values None."""
+        hint = "Patterns are `C(x, y)` of a data class, `[]`, `[x, *rest]`, a name, and `_`."
+        match pattern:
+            case ast.MatchAs(pattern=None, name=name):
+                return None, (), scope if name is None else scope | {name: subject}
+            case ast.MatchSequence(patterns=[]):
+                return type(None), (), scope
+            case ast.MatchSequence(patterns=[ast.MatchAs(pattern=None) as head, ast.MatchStar() as tail]):
+                both = core.Binding(head.name or "_", self.at(head)), core.Binding(tail.name or "_", self.at(tail))
+                return list, both, scope | {b.name: b for b in both}
+            case ast.MatchClass(cls=cls, patterns=parts, kwd_attrs=names, kwd_patterns=named):
+                found = self.function.found(cls)
+                declared = fields_of(found) if isinstance(found, type) else None
+                if declared is None:
+                    self.fail("RG0703", f"`{shortened(cls)}` is no data class", cls, "Declare it with `@rg.data`.")
+                if len(parts) > len(declared):
+                    self.fail("RG0715", f"`{found.__name__}` has {len(declared)} fields", pattern)
+                given: dict[str, ast.pattern] = dict(zip(declared, parts, strict=False)) | dict(
+                    zip(names, named, strict=True)
+                )
+                for name in given.keys() - declared.keys():
+                    self.fail(
+                        "RG0715", f"`{found.__name__}` has no field `{name}`", pattern, nearest(name, list(declared))
+                    )
+                made = {name: core.Binding("_", self.at(pattern)) for name in declared}
+                for name, part in given.items():
+                    if not isinstance(part, ast.MatchAs) or part.pattern is not None:
+                        self.fail(
+                            "RG0701",
+                            "a pattern inside a pattern",
+                            part,
+                            "Give the field a name, and match it in the case.",
+                        )
+                    made[name] = core.Binding(part.name or "_", self.at(part))
+                fields = tuple(made.values())
+                return found, fields, scope | {b.name: b for b in fields}
+        self.fail("RG0701", "a pattern that is not in the functional language", pattern, hint)
