@@ -213,16 +213,23 @@ class _Eliminator:
         certain = isinstance(loop, ir.For) and loop.some
         chosen: dict[int, NumberedValue] = {}
         room = self.max_live - held
+        compute: list[ir.Node] = []
         names: set[str | None] = set()
         promised = False
         for node in loop.body:
             if isinstance(node, ir.Within):
+                # Values of an earlier statement may stand for those of this one, which its other values read.
+                renamed: dict[ir.Var, ir.Var] = {}
                 for value in self.computed(node):
-                    if self._invariant(value, inside, chosen, certain and not promised) and value.number not in chosen:
+                    found = chosen.get(value.number)
+                    if found is not None:
+                        renamed.update(zip(value.locals, found.locals, strict=True))
+                    elif self._invariant(value, inside, chosen, certain and not promised):
                         room -= len(value.locals)
                         if room < 0:
                             break
                         chosen[value.number] = value
+                        compute.extend(Renaming(renamed).block(value.statements))
                         names.add(node.name)
             promised |= self.accesses.of(node).promises
         if not any(value.weight for value in chosen.values()):
@@ -232,8 +239,7 @@ class _Eliminator:
         for node in loop.body:
             values = self.computed(node)
             body.extend(self.without(node, values, shared) if isinstance(node, ir.Within) and values else [node])
-        compute = tuple(node for value in shared for node in value.statements)
-        return (ir.Within(compute, (loop._replace(body=tuple(body)),), _common_name(names), loop.span),)
+        return (ir.Within(tuple(compute), (loop._replace(body=tuple(body)),), _common_name(names), loop.span),)
 
     def _invariant(
         self, value: NumberedValue, inside: AccessSets, chosen: dict[int, NumberedValue], may_trap: bool

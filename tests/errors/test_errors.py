@@ -1,6 +1,7 @@
 """The corpus of errors: one wrong program, image or command for every diagnostic, with all that it prints.
 
     assembly/NAME.rga    a text that is no program, or none that can run backward
+    janus/NAME.ja        a program of Janus that cannot be compiled or traps; NAME.janus: of 1982
     pisa/NAME.pisa       a text that is no PISA program, or none that can run backward
     traps/NAME.rga       a program that traps when it runs
     images/NAME          what `MUTATIONS` makes of good.rga's image
@@ -31,6 +32,7 @@ import sqlite3
 import struct
 import sys
 import tempfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -45,6 +47,7 @@ from retrograd.assembler.image import from_image, to_image
 from retrograd.assembler.pisa.reader import read as read_pisa
 from retrograd.assembler.sources import decode_text
 from retrograd.assembler.verify import findings
+from retrograd.compiler.frontends.janus.dialects import read as read_janus
 from retrograd.compiler.language.types import Array
 from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SerialBus
@@ -63,7 +66,8 @@ from retrograd.cli.main import main, parser
 from retrograd.debug_adapter.messages import Arguments
 from retrograd.debugger.variables import word_of_text
 from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.reversible import Reversible, reversible
+from retrograd.functions.janus import JanusFunction
+from retrograd.functions.reversible import Reversible, reversible, run
 from retrograd.pricing.sweeps import energy_sweep
 from retrograd.values.numbers import fixed, lognum
 
@@ -106,6 +110,20 @@ def say_pisa(path: Path) -> str:
     except RetrogradError as error:
         return text_of(error)
     raise AssertionError(f"{path.name}: nothing is wrong with it")
+
+
+def say_janus(path: Path) -> str:
+    """The warnings and the error of a program of Janus."""
+    out = ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            program = read_janus(path.read_text(encoding="utf-8"), path.name)
+            run(JanusFunction(program, "main"), engine="reference", max_steps=1_000_000)
+        except RetrogradError as error:
+            out = text_of(error)
+    assert out, f"{path.name}: nothing is wrong with it"
+    return "".join(f"warning: {w.message}\n" for w in caught) + out
 
 
 # ------------------------------------------------------------------------------------------------- traps
@@ -608,6 +626,7 @@ def told_of_language(error: RetrogradError | None) -> str:
 SAYS: dict[str, Callable[[Path], str]] = {
     "assembly": say_assembly,
     "pisa": say_pisa,
+    "janus": say_janus,
     "traps": say_trap,
     "images": say_image,
     "built": say_built,
@@ -621,6 +640,7 @@ def items() -> list[str]:
     """Every item of the corpus, as folder/name."""
     found = [f"{folder}/{p.stem}" for folder in ("assembly", "traps") for p in (HERE / folder).glob("*.rga")]
     found += [f"pisa/{p.stem}" for p in (HERE / "pisa").glob("*.pisa")]
+    found += [f"janus/{p.stem}" for p in (HERE / "janus").glob("*.ja*")]
     found += [f"commands/{p.stem}" for p in (HERE / "commands").glob("*.cmd")]
     found += [f"language/{p.stem}" for p in (HERE / "language").glob("*.py")]
     found += [f"images/{name}" for name in MUTATIONS] + [f"built/{name}" for name in BUILDERS]
@@ -634,7 +654,10 @@ TRAPS = [item for item in ITEMS if item.startswith("traps/")]
 
 def say(item: str) -> str:
     folder, name = item.split("/")
-    return SAYS[folder](HERE / folder / (name + SUFFIXES.get(folder, "")))
+    suffix = SUFFIXES.get(folder, "")
+    if folder == "janus":
+        suffix = ".janus" if name.startswith("1982") else ".ja"
+    return SAYS[folder](HERE / folder / (name + suffix))
 
 
 def expected_file(item: str) -> Path:

@@ -1,9 +1,12 @@
-"""The syntax tree of Janus: expressions, statements, procedures. Each node has the place of its text."""
+"""The syntax tree of Janus: expressions, statements, procedures, for both dialects.
+
+Each node has the place of its text. Two nodes are equal where they differ only in their places.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from retrograd.isa.diagnostics import Span
 
@@ -16,6 +19,10 @@ class Source:
     lines: Sequence[str]
 
 
+#: the place of a node that no text has
+NOWHERE = Span("", 1, 1, 2)
+
+
 # ---------------------------------------------------------------------- expressions
 
 
@@ -23,7 +30,7 @@ class Source:
 class Expression:
     """An expression: it changes nothing."""
 
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,13 @@ class Cast(Expression):
 
 
 @dataclass(frozen=True)
+class Indicator(Expression):
+    """1 where a condition holds, else 0: a comparison that the dialect of 1982 uses as a number."""
+
+    condition: Expression
+
+
+@dataclass(frozen=True)
 class Size(Expression):
     """The first length of an array, or the number of values on a stack."""
 
@@ -98,7 +112,7 @@ class Items(Expression):
 class Statement:
     """A statement: it has an inverse."""
 
-    span: Span
+    span: Span = field(compare=False)
 
 
 Body = tuple[Statement, ...]
@@ -111,15 +125,16 @@ class Parameter:
     type: str
     name: str
     lengths: tuple[Expression | None, ...] = ()
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration(Parameter):
-    """A variable of `main` or of a `local`. `initial`: None for zeros. `role`: `constant`, `ancilla` or empty."""
+    """A variable of `main` or of a `local`. `initial`: None for zeros. `role`: `constant`, `ancilla` or empty. `place`: of its name."""
 
     initial: Expression | None = None
     role: str = ""
+    place: Span = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -236,7 +251,7 @@ class Procedure:
     parameters: tuple[Parameter, ...]
     declarations: tuple[Declaration, ...]
     body: Body
-    span: Span
+    span: Span = field(compare=False)
 
     @property
     def variables(self) -> tuple[Parameter, ...]:
@@ -246,8 +261,22 @@ class Procedure:
 
 @dataclass(frozen=True)
 class Program:
-    source: Source
+    """A program. `dialect`: `jana` or `1982`. `globals`: the variables of a program of 1982.
+
+    A procedure of 1982 has the globals that it uses as parameters, and passes them on in its calls.
+    """
+
+    source: Source = field(compare=False)
     procedures: tuple[Procedure, ...]
+    dialect: str = "jana"
+    globals: tuple[Declaration, ...] = ()
+
+    def entry(self, name: str) -> Procedure | None:
+        """The procedure where a run begins. In 1982 the globals are its variables, as those of `main` are in Jana."""
+        found = next((p for p in self.procedures if p.name == name), None)
+        if found is None or self.dialect == "jana":
+            return found
+        return replace(found, parameters=(), declarations=self.globals)
 
 
 # ---------------------------------------------------------------------- walks
@@ -260,7 +289,7 @@ def references(e: Expression | None) -> Iterator[Reference]:
             yield e
             for i in indices:
                 yield from references(i)
-        case Unary(operand=x) | Cast(operand=x):
+        case Unary(operand=x) | Cast(operand=x) | Indicator(condition=x):
             yield from references(x)
         case Binary(left=x, right=y):
             yield from references(x)
@@ -274,13 +303,26 @@ def references(e: Expression | None) -> Iterator[Reference]:
             pass
 
 
-def flattened(e: Expression) -> Iterator[Expression]:
-    """The initial values of an array, in row-major order."""
-    if isinstance(e, Items):
-        for item in e.items:
-            yield from flattened(item)
-    else:
-        yield e
+def expressions(node: Statement) -> Iterator[Expression]:
+    """The expressions of a statement itself, without those of the statements in it."""
+    match node:
+        case Update(target=x, value=y) | Swap(left=x, right=y):
+            yield from (x, y)
+        case If(condition=x, exit=y) | Loop(entry=x, exit=y):
+            yield from (x, y)
+        case Iterate(start=x, step=by, stop=y):
+            yield from (x, y) if by is None else (x, by, y)
+        case Local(declarations=declarations, releases=releases):
+            for d in (*declarations, *releases):
+                yield from (e for e in (*d.lengths, d.initial) if e is not None)
+        case Push(value=x, stack=stack) | Pop(value=x, stack=stack):
+            yield from (x, Reference(stack, span=node.span))
+        case Call(arguments=arguments) | Printf(arguments=arguments) | Show(arguments=arguments):
+            yield from arguments
+        case Assert(condition=x):
+            yield x
+        case _:
+            pass
 
 
 def blocks(node: Statement) -> tuple[Body, ...]:

@@ -11,7 +11,7 @@ import re
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,11 +111,11 @@ class SourceFunction:
         #: the function that it is the gradient of, in place of a body
         self.gradient_of: GradientOf | None = None
 
-    #: the hint of a trap by the conditions of a loop
-    loop_hint: str | None = (
-        "The second condition of a `while` is false before the loop and true after every pass; where there may be no pass at all, "
-        "it must tell the two apart, as a counter of the passes does."
-    )
+    #: code of a trap, or `loop` for one by the conditions of a loop -> its fix, where the language has one of its own
+    trap_fixes: Mapping[str, str] = types.MappingProxyType({
+        "loop": "The second condition of a `while` is false before the loop and true after every pass; where there may be no pass "
+        "at all, it must tell the two apart, as a counter of the passes does."
+    })  # fmt: skip
     #: lowers the function in place of its statements, where its body is of another language
     own_lowering: Callable[..., Any] | None = None
     #: variables of the function around it that an inner function uses

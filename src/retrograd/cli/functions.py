@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.options import fail, refuse_options_of_programs
+from retrograd.cli.options import OF_JANUS, fail, given_option, refuse_options_of_programs
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span, nearest
 from retrograd.isa.files import record_input
 from retrograd.isa.words import format_of
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 #: functions listed in the error for a file without a function
 _LISTED = 20
-_JANUS = re.compile(r"(?P<file>.+\.ja)(?::(?P<name>~?[A-Za-z_][\w']*)?)?")
+_JANUS = re.compile(r"(?P<file>.+\.ja(?:nus)?)(?::(?P<name>~?[A-Za-z_][\w']*)?)?")
 _PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>~?[A-Za-z_][\w.]*)")
 
 
 def is_function(text: str) -> bool:
-    """Whether an argument is written FILE.py:FUNCTION, FILE.py without a function, FILE.ja or FILE.ja:PROCEDURE."""
+    """Whether an argument is written FILE.py:FUNCTION, FILE.py without a function, FILE.ja or FILE.ja:PROCEDURE (or .janus)."""
     return _JANUS.fullmatch(text) is not None or _PLACE.fullmatch(text) is not None or _file_alone(text) is not None
 
 
@@ -62,19 +62,29 @@ def _no_function(path: Path) -> InputError:
     return fail("RG0509", f"`{path}` is a file: which of its functions is meant?", hint)
 
 
-def load_function(text: str) -> Reversible | Inverse:
+def _load_janus(file: str, name: str, options: argparse.Namespace | None) -> Reversible | Inverse:
+    """A procedure of Janus, in the dialect of --dialect; without a name that of --entry, or `main`."""
+    from retrograd.functions.janus import load_janus
+
+    entry = getattr(options, "entry", None)
+    if entry and name:
+        raise fail("RG0512", f"--entry {entry}: the argument names `{name}` already")
+    procedure = load_janus(file, (name or entry or "main").lstrip("~"), getattr(options, "dialect", None))
+    return ~procedure if name.startswith("~") else procedure
+
+
+def load_function(text: str, options: argparse.Namespace | None = None) -> Reversible | Inverse:
     """The function FILE.py:FUNCTION, or the inverse FILE.py:~FUNCTION; the procedure FILE.ja:PROCEDURE, or `main` of FILE.ja.
 
-    Raises InputError RG0501, RG0508, RG0509.
+    Raises InputError RG0501, RG0508, RG0509, RG0512, CompileError RG0702, RG0725.
     """
     from retrograd.functions.reversible import Inverse, Reversible
 
     janus = _JANUS.fullmatch(text)
     if janus is not None:
-        from retrograd.functions.janus import load_janus
-
-        procedure = load_janus(janus["file"], (janus["name"] or "main").lstrip("~"))
-        return ~procedure if (janus["name"] or "").startswith("~") else procedure
+        return _load_janus(janus["file"], janus["name"] or "", options)
+    if options is not None and (option := given_option(options, OF_JANUS)) is not None:
+        raise fail("RG0512", f"{option} is for programs of Janus")
     found = _PLACE.fullmatch(text)
     alone = _file_alone(text)
     if found is None and alone is not None:
@@ -141,22 +151,22 @@ def _place_of(error: BaseException, path: Path) -> tuple[Span | None, str | None
     return Span(str(path), found.lineno, begin + 1, end + 1), text
 
 
-def function_and_inverse(text: str, format: str | None) -> tuple[Reversible, bool]:
+def function_and_inverse(text: str, options: argparse.Namespace) -> tuple[Reversible, bool]:
     """(the function that a text names, in the format of --format; whether the text names its inverse).
 
-    Raises InputError RG0501, RG0508, RG0509, RG0604.
+    Raises InputError RG0501, RG0508, RG0509, RG0512, RG0604.
     """
     from retrograd.functions.reversible import Inverse
 
-    found = load_function(text)
+    found = load_function(text, options)
     function = ~found if isinstance(found, Inverse) else found
-    if format is not None:
-        function = function.with_options(format=format_of(format))
+    if options.format is not None:
+        function = function.with_options(format=format_of(options.format))
     return function, isinstance(found, Inverse)
 
 
 def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, bool]:
     """(the function to run, whether it runs backward). Raises InputError RG0512, and as `function_and_inverse`."""
-    function, inverse = function_and_inverse(options.program, options.format)
+    function, inverse = function_and_inverse(options.program, options)
     refuse_options_of_programs(options)
     return function, inverse != (options.backward or options.inverse)

@@ -30,6 +30,7 @@ COMMANDS = {
     "grad": "differentiate a reversible function: run it forward, and back with cotangents",
     "asm": "assemble text into a binary image",
     "dis": "print a program as assembly text that assembles to the same program",
+    "invert": "print the inverse of a program of Janus",
     "verify": "check that a program can run backward everywhere, without running it",
     "isa": "describe the instruction set, or one instruction",
     "bench": "check workloads, time them beside other systems, hold them against an earlier run",
@@ -38,7 +39,11 @@ COMMANDS = {
     "explain": "explain an error code",
 }
 
-FOLDERS = {"debug": "debugging", "dap": "debugging", "explore": "debugging", "trace": "debugging", "graph": "debugging"}
+#: command -> its folder in `cli/commands/`
+FOLDERS = {
+    **dict.fromkeys(("asm", "dis", "isa", "verify"), "assembly"),
+    **dict.fromkeys(("dap", "debug", "explore", "graph", "trace"), "debugging"),
+}
 
 
 @cache

@@ -39,6 +39,11 @@ _RUN: dict[str, dict[str, Any]] = {
     },
     "--explain-engine": {**_FLAG, "help": "print on stderr which engine ran, and the costs that it was chosen by"},
     "--format": {"metavar": "W,F", "help": "of a function: word width and fraction, such as 32,16 or Q16.16"},
+    "--dialect": {
+        "metavar": "DIALECT", "choices": ("jana", "1982"),
+        "help": "of Janus: jana, or 1982 (default: by the name and text of the file)",
+    },
+    "--entry": {"metavar": "PROCEDURE", "help": "of Janus: the procedure where the run begins, as in FILE.ja:PROCEDURE"},
     "--batch": {
         "metavar": "FILE.npz",
         "help": "run a function on each element of arrays named as its arguments are, along their first axis",
@@ -74,6 +79,7 @@ _OF_PROGRAMS = (
     "--until", "--resume", "--turn", "--save",
 )  # fmt: skip
 _OF_FUNCTIONS = ("--batch", "--shared", "-o")
+OF_JANUS = ("--dialect", "--entry")
 _DESTINATIONS = {"--set": "sets", "--break": "breaks", "-o": "output"}
 
 
@@ -222,7 +228,7 @@ def figures_of(texts: Sequence[str]) -> dict[str, str]:
     return figures
 
 
-def _given(options: argparse.Namespace, names: Sequence[str]) -> str | None:
+def given_option(options: argparse.Namespace, names: Sequence[str]) -> str | None:
     """The first option of these that is given."""
     places = {name: _DESTINATIONS.get(name, name.strip("-").replace("-", "_")) for name in names}
     return next((name for name, place in places.items() if getattr(options, place, None)), None)
@@ -230,7 +236,7 @@ def _given(options: argparse.Namespace, names: Sequence[str]) -> str | None:
 
 def refuse_options_of_programs(options: argparse.Namespace, *more: str) -> None:
     """Raise InputError RG0512 if a function is run with an option that only programs have."""
-    option = _given(options, (*_OF_PROGRAMS, *more))
+    option = given_option(options, (*_OF_PROGRAMS, *more))
     if option is not None:
         hint = (
             "write the arguments after the function; `retrograd compile` makes a program of it, which takes this option"
@@ -240,7 +246,7 @@ def refuse_options_of_programs(options: argparse.Namespace, *more: str) -> None:
 
 def refuse_options_of_functions(options: argparse.Namespace) -> None:
     """Raise InputError RG0510, RG0512 if a program is run with arguments or options that only functions have."""
-    option = _given(options, _OF_FUNCTIONS)
+    option = given_option(options, _OF_FUNCTIONS)
     if option is not None:
         hint = "write FILE.py:FUNCTION; memory of a single run is loaded by --mem and saved by --out"
         raise fail("RG0512", f"{option} is for functions: a program does not say what its arguments are", hint)
@@ -249,3 +255,6 @@ def refuse_options_of_functions(options: argparse.Namespace) -> None:
         raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments", hint)
     if options.format is not None:
         raise fail("RG0512", "--format is for functions: a program says what it is for")
+    option = given_option(options, OF_JANUS)
+    if option is not None:
+        raise fail("RG0512", f"{option} is for programs of Janus")

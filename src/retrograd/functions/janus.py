@@ -1,19 +1,23 @@
-"""Programs of Janus as reversible functions: FILE.ja runs `main`, FILE.ja:PROCEDURE another procedure."""
+"""Programs of Janus as reversible functions: FILE.ja runs `main`, FILE.ja:PROCEDURE another procedure.
+
+A program of 1982 has global variables, which are the arguments of each of its procedures.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from retrograd.assembler.sources import decode_text
 from retrograd.compiler.compiled import Options
 from retrograd.compiler.frontends.janus import syntax
+from retrograd.compiler.frontends.janus.dialects import read
 from retrograd.compiler.frontends.janus.lowering.entry import Entry
-from retrograd.compiler.frontends.janus.parser import parse
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Source
@@ -39,7 +43,13 @@ class JanusFunction(Reversible):
     Raises CompileError RG0702 where the program has no such procedure.
     """
 
-    loop_hint = "The condition of `from` is true before the loop and false after each pass through `loop`."
+    trap_fixes: Mapping[str, str] = MappingProxyType({
+        "loop": "The condition of `from` is true before the loop and false after each pass through `loop`.",
+        "RG0802": "Write the value that it holds, or undo the statements that changed it.",
+        "RG0806": "Push and pop in pairs: a stack has room for 4096 values.",
+        "RG0807": "End the recursion earlier.",
+        "RG0810": "Test the exponent with an `if` first.",
+    })  # fmt: skip
 
     def __init__(
         self, program: syntax.Program, name: str, format: Format | str | None = None, options: Options | None = None
@@ -94,6 +104,11 @@ def _unsigned(value: Any, mask: int) -> Any:
     return [_unsigned(v, mask) for v in (value.tolist() if hasattr(value, "tolist") else value)]
 
 
-def load_janus(file: str, name: str = "main") -> JanusFunction:
+def read_janus(file: str, dialect: str | None = None) -> syntax.Program:
+    """The program in a file. `dialect`: `jana` or `1982`. Raises InputError RG0501, CompileError RG0725."""
+    return read(decode_text(read_file(Path(file)), file), file, dialect)
+
+
+def load_janus(file: str, name: str = "main", dialect: str | None = None) -> JanusFunction:
     """The procedure of a file. Raises InputError RG0501, CompileError RG0702, RG0725."""
-    return JanusFunction(parse(decode_text(read_file(Path(file)), file), file), name)
+    return JanusFunction(read_janus(file, dialect), name)

@@ -45,7 +45,7 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
     context = _TrapContext(compiled, machine, trap)
     found = trap.diagnostics[0]
     plain = found.message.partition(" (at pc")[0]
-    code, message, span, hint = found.code, plain, context.source.span(trap.pc), None
+    code, message, span = found.code, plain, context.source.span(trap.pc)
     match node:
         case Check(_, code_, _, span_) if found.code in ("RG0406", "RG0407"):
             code, span, message = code_, span_ or span, context.check(node)
@@ -54,7 +54,6 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
         case If() | While() if found.code == "RG0406":
             code = "RG0803"
             message, span = context.condition(node, span)
-            hint = compiled.function.loop_hint if isinstance(node, While) else None
         case _ if found.code == "RG0401":
             # Indices are checked before, so only the stack can leave the memory.
             code, message = "RG0807", f"calls within calls have filled the stack of {context.stack} words"
@@ -62,6 +61,7 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
             message = context.arithmetic(node, found.code, plain)
         case _:
             pass
+    hint = compiled.function.trap_fixes.get("loop" if code == "RG0803" and isinstance(node, While) else code)
     if trap.direction < 0:
         message = f"running backward, {message}"
         if code in ("RG0802", "RG0803"):
@@ -110,12 +110,19 @@ class _TrapContext:
             return self.compiled.program.instructions[self.trap.pc + i.imm]
         return i
 
+    @property
+    def register(self) -> int:
+        """The register of the first word that the failed test compares."""
+        i = self.branch()
+        return i.rd if i.opcode.name == "assertz" else i.ra
+
     def operands(self, test: Test) -> tuple[str, str]:
         """The two words that the branch compares, as values of the test's kind."""
         i = self.branch()
         kinds = {x.kind for x in (test.a, test.b) if isinstance(x, Var)}
         kind = kinds.pop() if len(kinds) == 1 else Kind.INT
-        return self.shown(self.machine.registers[i.ra], kind), self.shown(self.machine.registers[i.rb], kind)
+        second = 0 if i.opcode.name == "assertz" else self.machine.registers[i.rb]
+        return self.shown(self.machine.registers[self.register], kind), self.shown(second, kind)
 
     def holds(self, test: Test) -> bool:
         """Whether the test holds; it is that of the branch, or its opposite."""
@@ -219,7 +226,7 @@ class _TrapContext:
     def _dirty_element(self, node: Check) -> str:
         """The message for an array that is freed with a nonzero element, whose word has just been exchanged out of memory."""
         assert isinstance(node.test.a, Var)
-        kind, register = node.test.a.kind, self.branch().ra
+        kind, register = node.test.a.kind, self.register
         word, address = self.machine.registers[register], None
         promoted = re.search(r"\[(\d+)\]$", node.test.a.name)
         if promoted is not None:
@@ -263,7 +270,10 @@ class _TrapContext:
         word, wanted = str(truth != negated).lower(), str(truth == negated).lower()
         if isinstance(node, If):
             if forward:
-                when = f"after the `if`, though its body was {'not ' * truth}run"
+                body = f"its body was {'not ' * truth}run"
+                if by is not None and failed is not None and by.text != failed.text:
+                    body = f"{other} was {str(not truth).lower()} before it"
+                when = f"after the `if`, though {body}"
             else:
                 when = f"before the `if`, though {other} is {str(not truth).lower()} after it"
         elif forward:
@@ -288,7 +298,7 @@ class _TrapContext:
             if before is None or after is None or before is after or not found_wrong:
                 return node.message
             return f"`{before.text}` and `{after.text}` contradict each other{self._values(before, node.test)}"
-        register, origins = self.branch().ra, self.compiled.emitted.origins
+        register, origins = self.register, self.compiled.emitted.origins
         toggled = False
         with closing(self._back(lambda: self.machine.registers[register], _SEARCHED)) as steps:
             for event in steps:

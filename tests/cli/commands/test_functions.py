@@ -252,3 +252,13 @@ def test_words_for_what_is_no_real_number(cli: Cli) -> None:
         code, out, err = cli("run", "mix.py:scale", *arguments)
         assert (code, out) == (BAD_INPUT, "")
         assert f"error[RG0510]: {said}" in err
+
+
+def test_options_of_janus_are_refused_for_other_programs(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "p.rga").write_text("start\nfinish\n")
+    (tmp_path / "own.py").write_text(SOURCE)
+    for program in ("p.rga", "own.py:divide"):
+        for option in (("--dialect", "1982"), ("--entry", "f")):
+            code, _, err = cli("run", str(tmp_path / program), *option)
+            assert code == BAD_INPUT
+            assert f"RG0512]: {option[0]} is for programs of Janus" in err

@@ -55,12 +55,13 @@ class Entry:
 
     def __init__(self, program: syntax.Program, name: str, stacks: int = 1 << 12) -> None:
         self.program, self.stacks = program, stacks
-        found = {p.name: p for p in program.procedures}
-        if name not in found:
-            known = f"Its procedures are {', '.join(list(found)[:8])}." if found else None
+        found = program.entry(name)
+        if found is None:
+            names = [p.name for p in program.procedures]
+            known = f"Its procedures are {', '.join(names[:8])}." if names else None
             message = f"{program.source.name} defines no procedure `{name}`"
-            raise CompileError(Diagnostic("RG0702", message, hint=nearest(name, found) or known))
-        self.procedure = found[name]
+            raise CompileError(Diagnostic("RG0702", message, hint=nearest(name, names) or known))
+        self.procedure = found
 
     @cached_property
     def _sizes(self) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
@@ -70,12 +71,13 @@ class Entry:
         expressions = Expressions(Format(64, 0), {}, lambda span: "", self._refuse, known)
         for d in self.procedure.declarations:
             if d.name in lengths:
-                raise self._refused("RG0706", f"`{d.name}` is declared already", d.span)
+                raise self._refused("RG0706", f"`{d.name}` is declared already", d.span, "Choose another name.")
             found: list[int] = []
             for dimension in d.lengths:
                 e = None if dimension is None else self._constant(expressions, dimension)
                 if e is None or e < 1:
-                    raise self._refused("RG0703", f"the length of `{d.name}` is no number from 1 on", d.span)
+                    hint = "A length of an array of `main` is a number, or computed from variables declared before it."
+                    raise self._refused("RG0703", f"the length of `{d.name}` is no number from 1 on", d.span, hint)
                 found.append(e)
             lengths[d.name] = tuple(found)
             if not d.lengths and d.type != "stack":
@@ -129,24 +131,24 @@ class Entry:
         procedures = Procedures(self.program, module, self.stacks)
         lowering = procedures.lowering(made.name, False)
         for d in self.procedure.variables:
-            lowering.names[d.name] = self._place(
+            lowering.code.names[d.name] = self._place(
                 d.name, integer(d.type, module.w) if d.type != "stack" else None, parameters.names[d.name]
             )
         widened = self._widened(lowering)
         for d in self.procedure.declarations:
-            lowering.span = d.span
-            place = lowering.names[d.name]
+            lowering.code.span = d.span
+            place = lowering.code.names[d.name]
             if d.initial is not None and isinstance(place, ScalarPlace):
-                lowering.update(place, "add", lowering.expressions.of_type(d.initial, place.type))
+                lowering.code.update(place, "add", lowering.code.expressions.of_type(d.initial, place.type))
             elif d.initial is not None and isinstance(place, ArrayPlace):
-                lowering.fill(place, d, "add")
+                lowering.locals.fill(place, d, "add")
         for d in self.procedure.declarations:
-            place = lowering.names[d.name]
+            place = lowering.code.names[d.name]
             if d.role == "constant" and isinstance(place, ScalarPlace):
-                lowering.names[d.name] = replace(place, constant=True)
+                lowering.code.names[d.name] = replace(place, constant=True)
         lowering.lower(self.procedure.body)
         procedures.finish()
-        body = tuple(lowering.out)
+        body = tuple(lowering.code.out)
         if widened:
             body = (Within(widened, body, None, self.procedure.span),)
         made.written = frozenset(range(len(parameters.variables)))
@@ -166,29 +168,29 @@ class Entry:
     def _widened(self, lowering: StatementLowering) -> Block:
         """The statements that widen the integers of fewer bits."""
         out: list[Node] = []
-        for place in lowering.names.values():
+        for place in lowering.code.names.values():
             t = None if isinstance(place, StackPlace) else place.type
             if t is None:
                 continue
-            if t.width > lowering.w.width:
+            if t.width > lowering.code.w.width:
                 hint = "Choose a wider format, such as --format 64,0."
                 raise self._refused(
                     "RG0714",
-                    f"`{place.name}` has {t.width} bits, and a word {lowering.w.width}",
+                    f"`{place.name}` has {t.width} bits, and a word {lowering.code.w.width}",
                     self.procedure.span,
                     hint,
                 )
-            if t.width == lowering.w.width:
+            if t.width == lowering.code.w.width:
                 continue
             if isinstance(place, ScalarPlace):
                 assert isinstance(place.where, Var)
-                out += self._wide(place.where, place.name, t, lowering.w)
+                out += self._wide(place.where, place.name, t, lowering.code.w)
             elif isinstance(place, ArrayPlace):
                 i, held = Var("i", INT), Var("held", INT, self.procedure.span)
-                temporaries = lowering.temporaries()
+                temporaries = lowering.code.temporaries()
                 temporaries.compute.append(Local(held, False, self.procedure.span))
                 exchange = temporaries.memory("exch", held, place.address.shifted(read(i), 1))
-                inner = (exchange, *self._wide(held, place.name, t, lowering.w), exchange)
+                inner = (exchange, *self._wide(held, place.name, t, lowering.code.w), exchange)
                 words = 1
                 for n in place.lengths:
                     assert isinstance(n, int)

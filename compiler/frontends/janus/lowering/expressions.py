@@ -2,6 +2,7 @@
 
     x / y, x % y      floored                    x << n, x >> n     0, or the sign, from n = width on
     x && y, x || y    y only where x decides nothing
+    x */ y            ⌊x · y / 2^(W−1)⌋
     a[i]              within Σ strides · i, each index tested against its length
 
 Traps: an element of the array that the statement changes is tested to be another element than the changed one.
@@ -37,6 +38,7 @@ from retrograd.compiler.ir.expressions import (
     apply,
     choose,
     const,
+    lazy,
     load,
     negated,
     sub,
@@ -114,7 +116,8 @@ class Expressions:
             case syntax.Reference():
                 place = self.place(node)
                 if not isinstance(place, ScalarPlace):
-                    self.fail("RG0703", f"`{self.text(node.span)}` is no number", node.span)
+                    message = f"`{self.text(node.span)}` is {described_place(place, self.w)}, and no number"
+                    self.fail("RG0703", message, node.span)
                 return self.read(place)
             case syntax.Binary(operator=op, left=left, right=right):
                 if op in ("&&", "||"):
@@ -132,6 +135,8 @@ class Expressions:
                 if t is None:
                     self.fail("RG0703", "a number is no condition: compare it", node.span)
                 return Value(x.e, t, exact=False)
+            case syntax.Indicator(condition=condition):
+                return Value(apply("mov", INT, self.condition(condition)), Integer(self.w.width))
             case syntax.Size(name=name):
                 found = self.named(name, node.span)
                 if isinstance(found, StackPlace):
@@ -182,7 +187,10 @@ class Expressions:
         if not node.indices:
             return found
         if not isinstance(found, ArrayPlace) or len(node.indices) > len(found.lengths):
-            self.fail("RG0703", f"`{self.text(node.span)}`: `{node.name}` has fewer dimensions", node.span)
+            many = len(found.lengths) if isinstance(found, ArrayPlace) else 0
+            indices = f"{len(node.indices)} {'index' if len(node.indices) == 1 else 'indices'}"
+            message = f"`{self.text(node.span)}` has {indices}, and `{node.name}` {counted(many, 'dimension')}"
+            self.fail("RG0703", message, node.span)
         given, rest = found.lengths[: len(node.indices)], found.lengths[len(node.indices) :]
         at: E = const(0, INT)
         checks: list[InRange] = []
@@ -225,8 +233,11 @@ class Expressions:
         if x.op == "const" and y.op == "const":
             return const(self.w.signed(x.param * y.param), INT)
         for a, b in ((x, y), (y, x)):
-            if a.op == "const" and a.param in (0, 1):
-                return b if a.param else a
+            if a.op == "const" and a.param == 1:
+                return b
+            # An operand that may trap is computed even where its value does not matter.
+            if a.op == "const" and a.param == 0 and not lazy(b):
+                return a
         return apply("mul", INT, x, y)
 
     def binary(self, op: str, x: Value, y: Value) -> Value:
@@ -234,7 +245,10 @@ class Expressions:
         if op in ("+", "-", "*"):
             return self._sum(op, x, y)
         t = _common(x, y)
-        x, y = exact(Value(x.e, x.type, x.exact), self.w), exact(y, self.w)
+        if op not in ("<<", ">>"):
+            # A literal is a number of the type of the operand beside it.
+            x, y = (Value(v.e, t, exact=False) if v.type == LITERAL else v for v in (x, y))
+        x, y = exact(x, self.w), exact(y, self.w)
         if op in ("=", "!=", "<", "<=", ">", ">="):
             return Value(self._comparison(op, x.e, y.e, t), None)
         if op in ("&", "|", "^"):
@@ -253,7 +267,9 @@ class Expressions:
             case "<<" | ">>":
                 return self._shift(op, x.e, y.e, x.type or t)
             case "**":
-                return Value(self._power(x.e, y.e), t, exact=False)
+                return Value(self._power(x.e, y.e, self._unsigned(t)), t, exact=False)
+            case "*/":
+                return Value(self._fractional_product(x.e, y.e), t)
         raise TypeError(op)
 
     def _unsigned(self, t: Integer) -> bool:
@@ -293,7 +309,7 @@ class Expressions:
         width = t.width or self.w.width
         left, last = op == "<<", const(width - 1, INT)
         name = "shl" if left else "sar" if t.signed else "shr"
-        beyond = const(0, INT) if left or not t.signed else apply("sar", INT, x, last)
+        beyond = self.product(x, const(0, INT)) if left or not t.signed else apply("sar", INT, x, last)
         if n.op == "const":
             if not 0 <= n.param < width:
                 return Value(beyond, t)
@@ -307,11 +323,32 @@ class Expressions:
         near = apply("sltu", BOOL, n, const(width, INT))
         return Value(choose(near, apply(name, INT, x, n), beyond), t, exact=not left)
 
-    def _power(self, x: E, n: E) -> E:
-        if n.op == "const" and n.param >= 0:
+    def _power(self, x: E, n: E, unsigned: bool) -> E:
+        """x^n. An unsigned n is halved first, x^n = x^(n mod 2) · (x^⌊n/2⌋)², since its upper half has the sign bit."""
+        if n.op == "const" and n.param == 0:
+            return add(self.product(x, n), const(1, INT), self.w)
+        if n.op == "const" and n.param > 0:
             found = self.arithmetic.binary("**", Scalar(x), Constant(n.param))
             return self.arithmetic.expression(found)
+        if unsigned:
+            one = const(1, INT)
+            half = E("power", INT, (x, apply("shr", INT, n, one)))
+            odd = choose(apply("seq", BOOL, apply("and", INT, n, one), one), x, one)
+            return self.product(odd, self.product(half, half))
         return E("power", INT, (x, n))
+
+    def _fractional_product(self, x: E, y: E) -> E:
+        """⌊x · y / 2^(W−1)⌋, from four products of halves of W / 2 bits, the upper ones with a sign (Warren, Hacker's Delight)."""
+        half, mask = const(self.w.width // 2, INT), const((1 << self.w.width // 2) - 1, INT)
+        low_x, low_y = apply("and", INT, x, mask), apply("and", INT, y, mask)
+        high_x, high_y = apply("sar", INT, x, half), apply("sar", INT, y, half)
+        first = apply("shr", INT, self.product(low_x, low_y), half)
+        inner = add(self.product(high_x, low_y), first, self.w)
+        cross = add(self.product(low_x, high_y), apply("and", INT, inner, mask), self.w)
+        high = add(self.product(high_x, high_y), apply("sar", INT, inner, half), self.w)
+        high = add(high, apply("sar", INT, cross, half), self.w)
+        last = apply("shr", INT, self.product(x, y), const(self.w.width - 1, INT))
+        return add(apply("shl", INT, high, const(1, INT)), last, self.w)
 
     def _unsigned_division(self, op: str, x: E, y: E) -> E:
         """⌊x / y⌋ or the remainder of unsigned words of the whole width.
@@ -336,6 +373,23 @@ def described(t: Integer | None, w: Format) -> str:
     if t.width in (0, w.width) and t.signed:
         return "an int"
     return f"a {'i' if t.signed else 'u'}{t.width}"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 argument`, `2 arguments`."""
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def described_place(place: Place, w: Format) -> str:
+    """The type of a variable, an array or a stack in words."""
+    match place:
+        case ScalarPlace(type=t):
+            return "a bool" if t is None else described(t, w)
+        case ArrayPlace(type=t, lengths=lengths):
+            element = "bools" if t is None else f"{described(t, w).split()[-1]}s"
+            return f"an array of {element} with {counted(len(lengths), 'dimension')}"
+        case StackPlace():
+            return "a stack"
 
 
 def _common(x: Value, y: Value) -> Integer | None:

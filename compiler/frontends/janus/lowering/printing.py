@@ -6,10 +6,10 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.lowering.expressions import Expressions
+from retrograd.compiler.frontends.janus.lowering.code import Code
 from retrograd.compiler.frontends.janus.lowering.values import (
     ArrayPlace,
     Integer,
@@ -18,27 +18,13 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     StackPlace,
     exact,
 )
-from retrograd.compiler.frontends.module_builder import HostBlock, ModuleBuilder
+from retrograd.compiler.frontends.module_builder import HostBlock
 from retrograd.compiler.ir.flatten import Temporaries
-from retrograd.compiler.ir.statements import External, Kind, Node, Operand, Var
+from retrograd.compiler.ir.statements import External, Kind, Operand, Var
 from retrograd.compiler.language.types import ScalarType, StackType
 from retrograd.compiler.language.values import MeasuredArray, Scalar, StackValue
 from retrograd.compiler.language.values import Value as Watched
-from retrograd.isa.diagnostics import Span
 from retrograd.isa.words import Format
-
-
-class _Lowering(Protocol):
-    """The parts of the lowering of statements that printing needs."""
-
-    module: ModuleBuilder
-    w: Format
-    expressions: Expressions
-    source: syntax.Source
-
-    def fail(self, code: str, message: str, span: Span, hint: str | None = None) -> NoReturn: ...
-    def temporaries(self) -> Temporaries: ...
-    def emit(self, *nodes: Node) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -72,8 +58,8 @@ class _Stack:
 class Printing:
     """Lowers the statements that print."""
 
-    def __init__(self, lowering: _Lowering) -> None:
-        self._lowering = lowering
+    def __init__(self, code: Code) -> None:
+        self._code = code
 
     def lower(self, node: syntax.Print | syntax.Printf | syntax.Show) -> None:
         places: list[tuple[str, Place]] = []
@@ -101,13 +87,14 @@ class Printing:
 
     def _require(self, node: syntax.Printf, text: str, arguments: tuple[syntax.Reference, ...]) -> None:
         """Refuse a format whose specifiers do not fit the arguments."""
-        fail = self._lowering.fail
+        fail = self._code.fail
         specifiers = [s for s in re.findall(r"%(.)", text, flags=re.DOTALL) if s != "%"]
         wrong = next((s for s in specifiers if s not in "dabt"), None)
         if wrong is not None:
             fail("RG0715", f"`%{wrong}` is no specifier", node.span, "Write %d, %b, %a, %t or %%.")
         if len(specifiers) != len(arguments):
-            fail("RG0715", f"{len(specifiers)} specifiers for {len(arguments)} arguments", node.span)
+            message = f"{len(specifiers)} specifiers stand for {len(arguments)} variables"
+            fail("RG0715", message, node.span, "Name one variable for each specifier; %% prints a percent sign.")
         for s, a in zip(specifiers, arguments, strict=True):
             place = self._place(a)
             kind = {ArrayPlace: "a", StackPlace: "t"}.get(type(place)) or (
@@ -117,10 +104,10 @@ class Printing:
                 fail("RG0715", f"`%{s}` prints another type than `{a.name}` has", node.span, f"Write %{kind}.")
 
     def _place(self, node: syntax.Reference) -> Place:
-        return self._lowering.expressions.place(node)
+        return self._code.expressions.place(node)
 
     def _external(self, node: Any, places: list[tuple[str, Place]], last: str, named: bool) -> None:
-        lowering = self._lowering
+        lowering = self._code
         t = lowering.temporaries()
         operands: list[Operand] = []
         watched: dict[str, Watched] = {}
@@ -144,7 +131,7 @@ class Printing:
         """The value that the host reads, whose operands are added."""
         match place:
             case ScalarPlace():
-                e = exact(self._lowering.expressions.read(place), self._lowering.w).e
+                e = exact(self._code.expressions.read(place), self._code.w).e
                 operands.append(t.operand(e))
                 return Scalar(e)
             case ArrayPlace():
@@ -161,7 +148,7 @@ class Printing:
         """From the value that the host reads to the number that is printed."""
         if isinstance(place, StackPlace):
             return lambda values: _Stack(tuple(values))
-        t, w = place.type, self._lowering.w
+        t, w = place.type, self._code.w
         if t is None:
             return lambda value: value
         if isinstance(place, ArrayPlace):

@@ -10,12 +10,15 @@ finitely many versions; beyond `_MOST`, all lengths of a procedure are parameter
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.lowering.expressions import integer
+from retrograd.compiler.frontends.janus.lowering.code import Code
+from retrograd.compiler.frontends.janus.lowering.expressions import counted, described_place, integer
+from retrograd.compiler.frontends.janus.lowering.locals import Locals
 from retrograd.compiler.frontends.janus.lowering.statements import StatementLowering
 from retrograd.compiler.frontends.janus.lowering.values import (
     BOOL,
@@ -44,10 +47,12 @@ from retrograd.compiler.ir.statements import (
     Test,
     Var,
 )
-from retrograd.isa.diagnostics import Span
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 
 #: versions of one procedure whose lengths are known
 _MOST = 16
+#: errors that a run reports
+_REPORTED = 20
 
 
 class _Form(NamedTuple):
@@ -85,22 +90,25 @@ class Procedures:
         self._recursive = {n for component in callees_first(graph) if component.recursive for n in component.names}
         self._versions: dict[tuple[str, tuple[_Form, ...]], str] = {}
         self._waiting: list[tuple[str, tuple[_Form, ...], str]] = []
+        self._findings: list[Diagnostic] = []
 
     def lowering(self, owner: str, recursive: bool) -> StatementLowering:
         """The lowering of a body."""
-        return StatementLowering(
-            self._module, self._program.source, owner, recursive, self.changed, self._call, self._capacity
-        )
+        code = Code(self._module, self._program.source, self._findings)
+        return StatementLowering(code, Locals(code, owner, recursive, self._capacity), self.changed, self._call)
 
     def changed(self, statements: Sequence[syntax.Statement]) -> set[str]:
         """The names that statements may change."""
         return changed_names(statements, self._known, self._written)
 
     def finish(self) -> None:
-        """Lower all versions that are called."""
+        """Lower all versions that are called. Raises CompileError with the errors of all statements."""
         while self._waiting:
             name, forms, version = self._waiting.pop()
             self._module.procedures[version] = self._lowered(self._known[name], forms, version)
+        if self._findings:
+            # The versions of a procedure have the same errors.
+            raise CompileError(*list(dict.fromkeys(sorted(self._findings, key=_place)))[:_REPORTED])
 
     # ------------------------------------------------------------------ versions
 
@@ -150,25 +158,29 @@ class Procedures:
                 place = ScalarPlace(p.name, form.type, params[-1])
             places.append(place)
         for p, place in zip(procedure.parameters, places, strict=True):
-            lowering.names[p.name] = place
+            lowering.code.names[p.name] = place
             if p.name in changed and isinstance(place, ScalarPlace) and isinstance(place.where, Var):
                 written.add(params.index(place.where))
         lowering.lower(procedure.body)
-        body = tuple(lowering.out)
+        body = tuple(lowering.code.out)
         return Procedure(version, tuple(params), tuple(regions), body, frozenset(written), recursive, procedure.span)
 
     # ------------------------------------------------------------------ calls
 
-    def _call(self, at: StatementLowering, node: syntax.Call) -> None:
-        if node.name == "main":
+    def _call(self, at: Code, node: syntax.Call) -> None:
+        if node.name == "main" and self._program.dialect == "jana":
             at.fail("RG0715", "`main` is where a program begins, and cannot be called", node.span)
         procedure = self._known.get(node.name)
         if procedure is None:
             message = f"there is no procedure `{node.name}`"
+            warnings.warn(f"{node.span}: {message}: a run that reaches this call traps", stacklevel=2)
             at.emit(Check(Test("ne", ZERO, ZERO), "RG0804", message, node.span))
             return
         if len(procedure.parameters) != len(node.arguments):
-            message = f"`{node.name}` has {len(procedure.parameters)} parameters, and is given {len(node.arguments)} arguments"
+            parameters, arguments = len(procedure.parameters), len(node.arguments)
+            message = (
+                f"`{node.name}` has {counted(parameters, 'parameter')}, and is given {counted(arguments, 'argument')}"
+            )
             at.fail("RG0715", message, node.span)
         t = at.temporaries()
         changed = self._written[procedure.name]
@@ -218,7 +230,7 @@ class Procedures:
 
     def _held(
         self,
-        at: StatementLowering,
+        at: Code,
         t: Temporaries,
         place: ScalarPlace,
         where: Address,
@@ -250,7 +262,7 @@ class Procedures:
 
     def _passed(
         self,
-        at: StatementLowering,
+        at: Code,
         t: Temporaries,
         procedure: syntax.Procedure,
         given: Sequence[_Argument],
@@ -306,7 +318,7 @@ class Procedures:
 
     def _require_type(
         self,
-        at: StatementLowering,
+        at: Code,
         procedure: syntax.Procedure,
         p: syntax.Parameter,
         place: Place | None,
@@ -330,9 +342,13 @@ class Procedures:
         else:
             fits = isinstance(place, ScalarPlace) and place.type == integer(p.type, at.w)
         if not fits:
-            at.fail(
-                "RG0703", f"an argument of `{procedure.name}` is not of the type of its parameter `{p.name}`", node.span
-            )
+            found = "an expression" if place is None else described_place(place, at.w)
+            wanted_text = f"{p.type} {p.name}{'[]' * len(p.lengths)}"
+            at.fail("RG0703", f"the parameter `{wanted_text}` of `{procedure.name}` is given {found}", node.span)
+
+
+def _place(found: Diagnostic) -> tuple[int, int]:
+    return (found.span.line, found.span.column) if found.span is not None else (0, 0)
 
 
 # ---------------------------------------------------------------------- names that statements change

@@ -79,7 +79,7 @@ def arguments(p: Parser) -> None:
         help="words that the program may use to keep results of loops that it would compute again (default: 0)",
     )
     p.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
-    p.run_options("--format")
+    p.run_options("--format", "--dialect", "--entry")
     p.size_options()
 
 
@@ -97,7 +97,7 @@ def execute(options: argparse.Namespace) -> int:
         return _translate_program(options)
     if options.emit == "pisa" and options.format is None:
         options.format = "32,0"
-    function, inverse = function_and_inverse(options.function, options.format)
+    function, inverse = function_and_inverse(options.function, options)
     changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
     if options.erase is not None:
         changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))

@@ -42,7 +42,7 @@ def arguments(p: Parser) -> None:
         "--arch", choices=("sm_80", "sm_90"), help="compute capability for --program without a device (default: sm_90)"
     )
     p.include_option()
-    p.run_options("--format")
+    p.run_options("--format", "--dialect", "--entry")
     p.size_options()
     p.json_option("retrograd.devices/1")
 
@@ -83,7 +83,7 @@ def _program(options: argparse.Namespace) -> Program:
                 shown = "an argument" if name == "args" else "--format"
                 raise fail("RG0512", f"{shown} is for functions, and `{options.program}` is a program")
         return load_program(options.program, options.include)
-    function, inverse = function_and_inverse(options.program, options.format)
+    function, inverse = function_and_inverse(options.program, options)
     arguments, keywords = parse_arguments(options.args)
     program = function.compiled(*arguments, **keywords).program
     return ~program if inverse else program

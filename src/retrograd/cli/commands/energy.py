@@ -31,7 +31,7 @@ _TIME = "time"
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd energy`."""
-    p.program_argument(" or FILE.py:FUNCTION", nargs="?")
+    p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]", nargs="?")
     p.function_arguments()
     p.run_options()
     p.add_argument("--tech", metavar="MODEL", help="a model's name (see --models), or a TOML file (default: landauer)")

@@ -32,7 +32,7 @@ def arguments(p: Parser) -> None:
         help="argument to differentiate by; may be repeated (default: all that have a derivative but the loss)",
     )
     p.add_argument("--scale", metavar="K", default="0", help="run with the loss's cotangent at 2^K, and divide by it")
-    p.run_options("--format", "--explain-engine")
+    p.run_options("--format", "--dialect", "--entry", "--explain-engine")
     p.json_option("retrograd.gradient/1")
     p.size_options()
 
@@ -43,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
     from retrograd.differentiation.parts import loss_part
     from retrograd.functions.execution import ProgramTrap
 
-    function, inverse = function_and_inverse(options.function, options.format)
+    function, inverse = function_and_inverse(options.function, options)
     f = ~function if inverse else function
     args, keywords = parse_arguments(options.args, function)
     wrt = None if options.wrt is None else [argument_named(text) for text in options.wrt]

@@ -40,7 +40,7 @@ _PATIENCE, _TICK = 1.0, 0.5
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd run`."""
-    p.program_argument(" or FILE.py:FUNCTION or FILE.vlad")
+    p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE], FILE.vlad")
     p.function_arguments()
     p.run_options()
     p.add_argument("-o", dest="output", metavar="OUT.npz", help="the file to write a batch's results to")

@@ -21,10 +21,10 @@ from retrograd.simulator.energy.context import pricing_context
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd debug`."""
-    p.program_argument(" or FILE.py:FUNCTION or FILE.vlad")
+    p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE], FILE.vlad")
     p.function_arguments()
     p.run_options(
-        "--engine", "--format", "--set", "--mem", "--backward", "--inverse", "--memory", "--memory-limit",
+        "--engine", "--format", "--dialect", "--entry", "--set", "--mem", "--backward", "--inverse", "--memory", "--memory-limit",
         "--no-overflow", "--strict",
     )  # fmt: skip
     p.add_argument("-x", "--execute", metavar="FILE", dest="script", help="run the commands of a file, then end")

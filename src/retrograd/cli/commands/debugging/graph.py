@@ -15,10 +15,12 @@ from retrograd.isa.files import check_output, write_file
 def arguments(p: Parser) -> None:
     """Options of `retrograd graph`."""
     p.add_argument("-o", dest="picture", metavar="FILE.svg", required=True, help="the picture")
-    p.program_argument(" or FILE.py:FUNCTION")
+    p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]")
     p.function_arguments()
     p.run_options(
         "--format",
+        "--dialect",
+        "--entry",
         "--set",
         "--mem",
         "--backward",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def recording_options(p: Parser) -> None:
     """The options of a recorded run."""
-    p.program_argument(" or FILE.py:FUNCTION")
+    p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]")
     p.function_arguments()
     p.add_argument("--steps", metavar="N", default="20000", help="steps that are recorded at most (default: 20000)")
     p.add_argument(
@@ -28,6 +28,8 @@ def recording_options(p: Parser) -> None:
     )
     p.run_options(
         "--format",
+        "--dialect",
+        "--entry",
         "--set",
         "--mem",
         "--backward",

@@ -31,9 +31,19 @@ if TYPE_CHECKING:
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd hdl run`."""
-    p.program_argument(" or FILE.py:FUNCTION")
+    p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]")
     p.function_arguments()
-    p.run_options("--set", "--format", "--backward", "--max-steps", "--no-overflow", "--strict", max_steps="100000")
+    p.run_options(
+        "--set",
+        "--format",
+        "--dialect",
+        "--entry",
+        "--backward",
+        "--max-steps",
+        "--no-overflow",
+        "--strict",
+        max_steps="100000",
+    )
     p.add_argument(
         "--grad",
         metavar="LOSS",
@@ -164,7 +174,7 @@ def _run_function(options: argparse.Namespace) -> int:
     from retrograd.hdl.bus.links import UnfinishedRun
 
     refuse_options_of_programs(options, "--no-overflow")
-    function = load_function(options.program)
+    function = load_function(options.program, options)
     args, keywords = parse_arguments(options.args)
     try:
         found = run_on_hardware(

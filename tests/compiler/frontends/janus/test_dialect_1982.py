@@ -1,0 +1,82 @@
+"""Janus of 1982: its spellings, its integers as conditions, its global variables."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from retrograd.compiler.frontends.janus.dialects import read
+from retrograd.compiler.frontends.janus.inversion import inverted
+from retrograd.compiler.frontends.janus.parser_1982 import parse_1982
+from retrograd.compiler.frontends.janus.printer import program_text
+from retrograd.isa.diagnostics import CompileError
+from retrograd.isa.words import Format
+
+from retrograd.cli.main import main
+from retrograd.functions.janus import JanusFunction
+from retrograd.functions.reversible import run
+
+PROGRAM = r"""x y z a[3]        ; globals
+PROCEDURE f
+  x += 7 */ 1073741824   ; 7 / 2
+  y += (x = 3) + (x # 9) + (x < 4 & x > 2) + (5 ! 4)
+  if x then z != 5 else z += 1 fi x
+  if ~x & 0 else z += -1 fi 0
+  a[z \ 3] += 4
+  x : y
+  write x
+procedure f'  CALL f
+procedure main call f' uncall f'  call f
+"""
+
+
+def test_spellings_and_integers_as_conditions(capsys: pytest.CaptureFixture[str]) -> None:
+    tree = parse_1982(PROGRAM, "p.janus")
+    found = run(JanusFunction(tree, "main"))
+    assert found.values._asdict() | {"a": found.values.a.tolist()} == {"x": 4, "y": 3, "z": 4, "a": [0, 4, 0]}
+    assert capsys.readouterr().out == "x = 4\n" * 3
+    machine = found.machine
+    machine.turn()
+    machine.run()
+    assert not any(machine.memory)
+    assert parse_1982(program_text(tree), "q") == tree
+    assert inverted(inverted(tree)) == tree
+    assert parse_1982(program_text(inverted(tree)), "q") == inverted(tree)
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_fractional_product(width: int) -> None:
+    f = JanusFunction(parse_1982("x y z procedure f z += x */ y", "t"), "f", Format(width, 0))
+    top = 1 << width - 1
+    draw = random.Random(width)
+    edges = [0, 1, -1, top - 1, -top, 3, 1 << width // 2]
+    pairs = [(x, y) for x in edges for y in edges]
+    pairs += [(draw.randrange(-top, top), draw.randrange(-top, top)) for _ in range(150)]
+    for x, y in pairs:
+        assert run(f, x, y, 0, engine="native").values.z == ((x * y >> width - 1) + top) % (2 * top) - top, (x, y)
+
+
+def test_globals_are_passed_to_the_procedures_that_use_them() -> None:
+    tree = parse_1982("x y procedure f x += 1 procedure g call f procedure h y += 1", "t")
+    assert [[p.name for p in procedure.parameters] for procedure in tree.procedures] == [["x"], ["x"], ["y"]]
+
+
+def test_the_dialect_of_a_file() -> None:
+    assert read("x procedure main x += 1", "a.janus").dialect == "1982"
+    assert read("procedure main() int x x += 1", "a.janus").dialect == "jana"
+    assert read("procedure main() int x x += 1", "a.ja").dialect == "jana"
+    with pytest.raises(CompileError, match="RG0725"):
+        read("x procedure main x += 1", "a.ja")
+    assert read("x procedure main x += 1", "a.ja", "1982").dialect == "1982"
+
+
+def test_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "p.txt.ja"
+    file.write_text("x procedure main x += 1 procedure other x += 2")
+    assert main(["run", str(file), "--dialect", "1982", "--entry", "other"]) == 0
+    assert "x = 2" in capsys.readouterr().out
+    assert main(["run", f"{file}:other", "--dialect", "1982", "--backward", "x=2"]) == 0
+    assert "x = 0" in capsys.readouterr().out
+    assert main(["run", f"{file}:other", "--dialect", "1982", "--entry", "main"]) == 2
+    assert "RG0512" in capsys.readouterr().err

@@ -1,0 +1,157 @@
+"""Malformed texts end in errors of ours, with places in the text; programs of any size within the limits."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from retrograd.compiler.frontends.janus.dialects import read
+from retrograd.compiler.frontends.janus.parser import parse
+from retrograd.isa.diagnostics import CompileError
+
+from retrograd.functions.janus import JanusFunction
+
+CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "programs.json").read_text())
+#: pieces that mutations insert
+PIECES = (
+    "procedure", "if", "then", "else", "fi", "from", "do", "loop", "until", "iterate", "by", "to", "end", "local", "delocal", "call",
+    "uncall", "push", "pop", "print", "printf", "show", "assert", "error", "constant", "ancilla", "size", "top", "empty", "nil",
+    "true", "external", "int", "bool", "stack", "u8", "i64", "main", "x", "0", "-1", "99999999999999999999999", "0x", '"', '"a"',
+    "(", ")", "[", "]", "{", "}", ",", "+=", "^=", "<=>", "=", "!=", "**", "&&", "!", "~", "/", "%", "//", "/*", "*/", ";", ":", "#",
+    "\\", "\0", "\x85", "\u2028", "é", "٣", "\t", "\n", " ",
+)  # fmt: skip
+
+
+def mutated(draw: random.Random) -> tuple[str, str]:
+    """(a text, its dialect): a program of the tests with a few of its tokens lost, doubled, exchanged or new."""
+    case = draw.choice(CASES)
+    tokens = re.findall(r"\w+|\s+|.", case["text"], flags=re.DOTALL)
+    for _ in range(draw.choice([1, 1, 2, 3, 8])):
+        k = draw.randrange(len(tokens))
+        match draw.randrange(5):
+            case 0:
+                del tokens[k]
+            case 1:
+                tokens.insert(k, tokens[draw.randrange(len(tokens))])
+            case 2:
+                other = draw.randrange(len(tokens))
+                tokens[k], tokens[other] = tokens[other], tokens[k]
+            case 3:
+                tokens.insert(k, draw.choice(PIECES))
+            case 4:
+                tokens[k] = draw.choice(PIECES)
+        tokens = tokens or [" "]
+    return "".join(tokens), case.get("dialect", "jana")
+
+
+def check(text: str, dialect: str) -> bool:
+    """Whether the text is refused. Compiles a program that is not."""
+    error: CompileError | None = None
+    try:
+        tree = read(text, "text", dialect)
+        for procedure in tree.procedures[-2:]:
+            f = JanusFunction(tree, procedure.name)
+            if not f.entry.procedure.parameters:
+                f.compiled()
+    except CompileError as found:
+        error = found
+    if error is None:
+        return False
+    lines = text.splitlines()
+    assert len(error.diagnostics) <= 20
+    for d in error.diagnostics:
+        assert d.render()
+        if d.span is not None:
+            assert 1 <= d.span.line <= len(lines) + 1
+            assert d.line is None or d.span.line > len(lines) or d.line == lines[d.span.line - 1]
+    return True
+
+
+@pytest.mark.filterwarnings("ignore:.*no procedure")
+def test_malformed_texts() -> None:
+    draw = random.Random(1)
+    refused = sum(check(*mutated(draw)) for _ in range(250))
+    assert refused > 150
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*no procedure")
+@pytest.mark.parametrize("seed", range(100))
+def test_many_malformed_texts(seed: int) -> None:
+    draw = random.Random(1000 + seed)
+    for _ in range(1000):
+        check(*mutated(draw))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "procedure main() int x x += " + "(" * 5000 + "1" + ")" * 5000,
+        "procedure main() int x x += " + "!" * 5000 + "x",
+        "procedure main() int x x += " + "(u8)" * 5000 + "x",
+        "procedure main() int x " + "if x = 0 then " * 5000,
+        "procedure main() int x[" + "x[" * 5000,
+        "procedure main() int x = " + "{" * 5000,
+        "procedure main() int x skip " + "constant int y = 1 " * 5000,
+        "procedure main() int x " + "local int y = 1 " * 5000,
+    ],
+)
+def test_texts_nested_too_deep(text: str) -> None:
+    with pytest.raises(CompileError, match="nested too deep"):
+        parse(text, "deep")
+
+
+def test_long_texts() -> None:
+    """A sum of many terms is no nesting; a procedure of many statements neither."""
+    terms = " + ".join("x" for _ in range(3000))
+    text = f"procedure main() int x int y y += {terms} " + "y += x " * 3000
+    JanusFunction(parse(text, "long"), "main").compiled()
+    with pytest.raises(CompileError, match="more digits"):
+        parse("procedure main() int x x += " + "9" * 5000, "digits")
+
+
+def test_several_errors_in_one_run() -> None:
+    text = """procedure main()
+    int x
+    x += = 3
+    if x = then
+        x +=
+    fi x = 0
+    from x = 0 loop
+        foo
+    until x = )
+    iterate int = 3 to 4
+        x += 1
+    end
+    local int y
+        y += (1
+    delocal int y = 1
+    call f(
+procedure f(int a, int a)
+    x
+procedure g(
+    skip
+"""
+    with pytest.raises(CompileError) as caught:
+        parse(text, "p")
+    lines = [d.span.line for d in caught.value.diagnostics if d.span is not None]
+    assert lines == [3, 4, 6, 9, 10, 15, 17, 19, 20]
+    text = """procedure main()
+    int x
+    bool b
+    x += b
+    b += 1
+    y += 1
+    if x then x += 1 fi b
+    x += x
+    call f(b)
+procedure f(int a)
+    a += c
+"""
+    with pytest.raises(CompileError) as caught:
+        JanusFunction(parse(text, "p"), "main").compiled()
+    assert [d.span.line for d in caught.value.diagnostics if d.span is not None] == [4, 5, 6, 7, 8, 9]
