@@ -30,7 +30,7 @@ def to_jax(
     program; jax.jit and vmap call it as a host function, vmap one element at a time. Arguments are JAX arrays, numbers, or
     pytrees of these for structs; each result has the shape and dtype of its argument. Static arguments and functions are passed as they are.
     Raises InputError where JAX is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
-    Trap: an error in a call under jax.jit comes out as JAX's own, with the text of ours. JAX has float32 unless `jax_enable_x64` is set, and a result is rounded to it. Forward mode, jax.jvp, is refused by JAX.
+    Trap: JAX raises an error of a call, a ProgramTrap for example, as a JaxRuntimeError with the text of ours. JAX has float32 unless `jax_enable_x64` is set, and a result is rounded to it. Forward mode, jax.jvp, is refused by JAX.
 
     >>> g = rg.to_jax(energy)           # doctest: +SKIP
     >>> jax.grad(g, argnums=1)(0.0, x)  # doctest: +SKIP

@@ -18,6 +18,7 @@ from retrograd.differentiation.pullbacks import Pullback, vjp
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.tiering import engine_named
 from retrograd.values.binding import bind
 from retrograd.values.trees import is_tree
 
@@ -33,6 +34,9 @@ class Adapted:
         names = [p.name for p in self.function.parameters]
         found = positions(f, outputs)
         self.chosen = [*range(len(names))] if found is None else found
+        # Checked now: JAX raises errors of a call as its own.
+        self.function.format_for(format)
+        engine_named(engine)
         self.settings: dict[str, Any] = {"scale": scale, "engine": engine, "format": format}
         self.static = [p.annotation is static for p in self.function.parameters]
 
