@@ -88,6 +88,11 @@ copy = Intrinsic("copy", CONSTRUCTOR, "copy(x): a new array, struct or number wi
 stack = Intrinsic("stack", CONSTRUCTOR, "stack(fixed, capacity): a new empty stack.")
 
 routine = Intrinsic("routine", CONTEXT, "`with routine() as r: …` computes; `~r` uncomputes.")
+repeat = Intrinsic(
+    "repeat",
+    CONTEXT,
+    "`for _ in repeat(start, until=done): …` runs its body until `done`; `start` is true before the first pass only.",
+)
 external = Intrinsic(
     "external", CONTEXT, "`with external(): …`: statements for the host, such as print; machines skip them."
 )

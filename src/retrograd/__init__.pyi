@@ -39,6 +39,7 @@ from retrograd.compiler.language.intrinsics import min as min
 from retrograd.compiler.language.intrinsics import neg as neg
 from retrograd.compiler.language.intrinsics import pop as pop
 from retrograd.compiler.language.intrinsics import push as push
+from retrograd.compiler.language.intrinsics import repeat as repeat
 from retrograd.compiler.language.intrinsics import rol as rol
 from retrograd.compiler.language.intrinsics import ror as ror
 from retrograd.compiler.language.intrinsics import rot as rot

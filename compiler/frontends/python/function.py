@@ -95,7 +95,9 @@ class FunctionLowering:
         )
         iterables = Iterables(errors, expressions, builder)
         branches = Branches(errors, expressions, builder, blocks, self.lower)
-        loops = Loops(errors, expressions, builder, scope, blocks, iterables, assignments, self.lower)
+        loops = Loops(
+            errors, expressions, builder, scope, blocks, iterables, assignments, self.lower, branches.lower_repeat
+        )
         host_blocks = HostBlocks(errors, function, builder, scope)
         routines = Routines(errors, expressions, builder, scope, owned, blocks, host_blocks, self.lower)
         calls = Calls(errors, arguments, builder, locations, blocks, specialise)

@@ -183,6 +183,13 @@ class Model(Evaluator):
                 while self.condition(first):
                     self.block(body, forward)
                     self.demand(self.condition(last), "the loop was not entered")
+            case ast.For(_, ast.Call(ast.Attribute(attr="repeat"), [begin], [ast.keyword(value=end)]), body):
+                first, last = (begin, end) if forward else (end, begin)
+                self.demand(self.condition(first), "the loop does not begin")
+                self.block(body, forward)
+                while not self.condition(last):
+                    self.demand(not self.condition(first), "the loop begins again")
+                    self.block(body, forward)
             case ast.For(target, iterated, body):
                 self._for(target, iterated, body, forward)
             case ast.Assert(test):

@@ -39,12 +39,13 @@ class Statements(Expressions):
             self.loop: 2,
             self.loop_over_arrays: 2,
             self.while_loop: 2,
+            self.repeat_loop: 0.8,
         }
         #: kind of statement -> weight
         self.statements: dict[Callable[[], Lines | None], float] = {
             self.update: 9, self.update_array: 3, self.exchange: 2, self.bijection: 2.5,
             self.branch: 3, self.paired_branch: 3, self.loop: 3.5, self.loop_over_arrays: 1.5,
-            self.while_loop: 1.5, self.assertion: 0.6,
+            self.while_loop: 1.5, self.repeat_loop: 0.8, self.assertion: 0.6,
         }  # fmt: skip
 
     # ------------------------------------------------------------------ blocks
@@ -428,6 +429,25 @@ class Statements(Expressions):
             *body,
             f"{name} += {end}",
             f"del {name}",
+        ]
+
+    def repeat_loop(self) -> Lines | None:
+        """A counter that goes up at least once."""
+        name = self.name("k")
+        with self.recording() as record:
+            end = self.small_int(0, 3) if self.chance(0.7) else str(self.rng.randint(0, 3))
+        with self.block(record.reads):
+            self.declare(Var(name, INT, writable=False))
+            body = self.without_pass(self.nested((), 3, 3, closed=True))
+        change = f"    {name} += 1"
+        body = [change, *body] if self.chance(0.3) else [*body, change]
+        start = self.pick((f"{name} == 0", f"{name} * {name} < 1"))
+        until = self.pick((f"{name} >= {end}", f"not {name} < {end}", f"{name} * 2 >= ({end}) * 2"))
+        return [
+            f"{name} = 0",
+            f"for _ in rg.repeat({start}, until={until}):",
+            *body,
+            f"rg.free({name}, max({end}, 1))",
         ]
 
     # ------------------------------------------------------------------ what must hold

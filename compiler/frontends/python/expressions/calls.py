@@ -159,6 +159,9 @@ class CallValues:
         name = f.__name__
         if f.role != intrinsics.EXPRESSION:
             shown = ", ".join(map(ast.unparse, node.args))
+            if f is intrinsics.repeat:
+                hint = "It is a loop: `for _ in rg.repeat(n == 0, until=x > limit):`."
+                self.errors.fail("RG0701", "rg.repeat has no value in an expression", node, hint)
             line = f"t = rg.{name}({shown})" if f.role == intrinsics.CONSTRUCTOR else f"rg.{name}({shown})"
             hint = f"write `{line}` on a line of its own"
             self.errors.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)

@@ -2,6 +2,7 @@
 
     if (p, q): …           p holds before the branch is taken, q after it; with one condition, the branches may not change it
     while (p, q): …        p goes on; q is false before the first pass and true after each
+    for _ in rg.repeat(p, until=q): …    p holds before the first pass only, q after the last pass only
     assert p               tested in both directions
 
 Running backward, the conditions exchange their parts. A condition that needs temporaries is kept in a bit. The bit of a loop is one as long
@@ -9,6 +10,7 @@ as passes follow, so one evaluation a pass suffices:
 
     while (p, q): A        →   b ^= p;  while b: (A; b ^= ¬p);  b ^= p           p is kept in b
                            →   b ^= q;  while p, b: (b ^= ¬q; A);  b ^= q        q is kept in b
+    repeat(p, until=q): A  →   b, c := 0, 1;  while c, b: (b ^= p;  b must be 1;  A;  c must be 1;  c ^= q);  b ^= 1
 """
 
 from __future__ import annotations
@@ -24,8 +26,24 @@ from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.text import condition, shortened
 from retrograd.compiler.ir.effects import AccessSets
 from retrograd.compiler.ir.expressions import E, apply, choose, const, is_const, loads, negated, variables
-from retrograd.compiler.ir.statements import ZERO, Block, Check, Delocal, If, Kind, Local, Node, Test, Var, While
+from retrograd.compiler.ir.statements import (
+    ZERO,
+    Block,
+    Check,
+    Const,
+    Delocal,
+    If,
+    Kind,
+    Local,
+    Node,
+    Op,
+    Test,
+    Var,
+    While,
+)
+from retrograd.compiler.language.intrinsics import repeat
 from retrograd.compiler.language.values import Constant
+from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 BOOL = Kind.BOOL
@@ -119,6 +137,7 @@ class Branches:
         refuse_else(self.errors, node)
         before, after = self._pair(node)
         if after is None:
+            self._refuse_repeat(node.test)
             hint = f"write `while ({shortened(node.test)}, …):`, the second condition being false before the loop and true after each pass"
             message = "a `while` needs a second condition, to know when running backward where it began"
             self.errors.fail("RG0707", message, node.test, hint)
@@ -154,6 +173,57 @@ class Branches:
             last = (over, *change, Delocal(bit, False, span), *last)
             pre_test = Test("ne", bit, ZERO)
         self.builder.emit((*first, While(pre_test, (*head, *body, *tail), post_test, span), *last))
+
+    def _refuse_repeat(self, test: ast.expr) -> None:
+        """Raise RG0701 for `while rg.repeat(…)`."""
+        called = self.expressions.value(test.func) if isinstance(test, ast.Call) else None
+        if isinstance(called, Constant) and called.value is repeat:
+            hint = "Write `for _ in rg.repeat(n == 0, until=x > limit):`."
+            self.errors.fail("RG0701", "rg.repeat is a `for` loop, and no condition of a `while`", test, hint)
+
+    def lower_repeat(self, node: ast.For, call: ast.Call) -> None:
+        """Lower `for _ in rg.repeat(start, until=done): body`."""
+        refuse_else(self.errors, node)
+        start, until = self._ends(node, call)
+        body = self._branch(node.body)
+        begun, done = self.expressions.condition(start), self.expressions.condition(until)
+        span, first = self.errors.span(until), self.errors.span(start)
+        passed, again = Var("passed", BOOL, span), Var("again", BOOL, span)
+        texts = f"`{shortened(start)}` is {{truth}}, and must be true before the first pass and false before each other pass"
+        entered = Check(Test("ne", passed, ZERO), "RG0803", texts, first)
+        texts = f"`{shortened(until)}` must be true after the last pass, and false after each pass before it"
+        left = Check(Test("ne", again, ZERO), "RG0803", texts, span)
+        inner = (*self._toggle(passed, begun), entered, *body, left, *self._toggle(again, done))
+        set_again = Op(TABLE["mov.xor"], again, Const(1), None, 0, span)
+        clear_passed = Op(TABLE["mov.xor"], passed, Const(1), None, 0, span)
+        self.builder.emit(
+            (
+                *(Local(passed, False, span), Local(again, False, span), set_again),
+                While(Test("ne", again, ZERO), inner, Test("ne", passed, ZERO), span),
+                *(clear_passed, Delocal(again, False, span), Delocal(passed, False, span)),
+            )
+        )
+
+    def _ends(self, node: ast.For, call: ast.Call) -> tuple[ast.expr, ast.expr]:
+        """The conditions (start, until) of a loop `rg.repeat`."""
+        hint = "Write `for _ in rg.repeat(n == 0, until=x > limit):`; the first condition is true before the first pass only."
+        given = dict(zip(("start", "until"), call.args, strict=False))
+        for keyword in call.keywords:
+            name = keyword.arg or "**"
+            if name not in ("start", "until") or name in given:
+                self.errors.fail(
+                    "RG0715", f"rg.repeat takes `start` and `until`, and not `{name}` here", keyword.value, hint
+                )
+            given[name] = keyword.value
+        if len(call.args) > 2 or len(given) < 2:
+            count = len(call.args) + len(call.keywords)
+            self.errors.fail("RG0715", f"rg.repeat takes two conditions, and is given {count}", call, hint)
+        if not isinstance(node.target, ast.Name) or not node.target.id.startswith("_"):
+            message = f"the passes of rg.repeat have no number, so `{shortened(node.target)}` has no value"
+            self.errors.fail(
+                "RG0703", message, node.target, "Write `for _ in rg.repeat(…):`, and count in a variable of your own."
+            )
+        return given["start"], given["until"]
 
     def lower_assert(self, node: ast.Assert) -> None:
         test = node.test

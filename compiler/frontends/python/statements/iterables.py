@@ -24,6 +24,7 @@ from retrograd.compiler.ir.cost_model import length
 from retrograd.compiler.ir.expressions import E, add, apply, choose, const, interval, sub
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import number_kind
+from retrograd.compiler.language.intrinsics import repeat
 from retrograd.compiler.language.purity import need_iterable, need_plain
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
 from retrograd.isa.words import Format
@@ -69,6 +70,10 @@ class Iterables:
     errors: Errors
     expressions: ExpressionLowering
     builder: IRBuilder
+
+    def repeated(self, node: ast.expr) -> ast.Call | None:
+        """The call, where an expression is a call of `rg.repeat`."""
+        return node if isinstance(node, ast.Call) and self._called(node) is repeat else None
 
     def lower(self, node: ast.expr) -> Iterable | Constant:
         """The iterable of a `for`: a Constant, unless it is a range, or anything else."""

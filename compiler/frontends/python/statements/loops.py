@@ -39,8 +39,14 @@ class Loops:
     iterables: Iterables
     assignments: Assignments
     statements: Callable[[Sequence[ast.stmt]], None]
+    #: lowers a loop through `rg.repeat`
+    repeat: Callable[[ast.For, ast.Call], None]
 
     def lower(self, node: ast.For) -> None:
+        repeated = self.iterables.repeated(node.iter)
+        if repeated is not None:
+            self.repeat(node, repeated)
+            return
         refuse_else(self.errors, node)
         self.builder.module.statement_texts[self.builder.span] = f"the bounds `{shortened(node.iter)}`"
         found = self.iterables.lower(node.iter)

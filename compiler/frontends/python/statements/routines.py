@@ -49,6 +49,8 @@ class Routines:
             return
         if which is not intrinsics.routine:
             hint = "The blocks are `with rg.routine() as r:` and `with rg.external():`, where Python's own functions may be called."
+            if which is intrinsics.repeat:
+                hint = "rg.repeat is a loop: `for _ in rg.repeat(n == 0, until=x > limit):`."
             self.errors.fail("RG0701", f"`with {shortened(called)}` is no block of the language", called, hint)
         if not isinstance(item.optional_vars, ast.Name):
             hint = "write `with rg.routine() as r:`"

@@ -1,0 +1,12 @@
+import retrograd as rg
+from retrograd import reversible
+
+
+@reversible
+def f(n: int, x: int):
+    for _ in rg.repeat(n == 0, until=n % 2 == 0):
+        x += n
+        n += 1
+
+
+(~f)(4, 5)
