@@ -34,8 +34,23 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "simulator": frozenset({"numpy", "llvmlite", "numba", "cuda", "nvtx"}),
     "hdl": frozenset({"amaranth", "numpy", "z3"}),
     "compiler": frozenset({"numpy", "lark"}),
-    # jax, torch: adapters; scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs.
-    FACE: frozenset({"numpy", "matplotlib", "rich", "scipy", "pytest", "hypothesis", "vcd", "jax", "torch"}),
+    # jax, torch: adapters; scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs; pygments: highlighting; pygls, lsprotocol: a language server.
+    FACE: frozenset(
+        {
+            "numpy",
+            "matplotlib",
+            "rich",
+            "scipy",
+            "pytest",
+            "hypothesis",
+            "vcd",
+            "jax",
+            "torch",
+            "pygments",
+            "pygls",
+            "lsprotocol",
+        }
+    ),
     BENCHMARKS: frozenset({"numpy", "matplotlib"}) | PEERS,
 }
 #: module -> the only folder that may import it
@@ -45,6 +60,9 @@ ONLY_IN = {
     "cuda": "simulator/engines/cuda/runtime.py",
     "nvtx": "simulator/engines/cuda/runtime.py",
     "vcd": "src/retrograd/explorer/vcd.py",
+    "pygments": "src/retrograd/editors/pygments_lexer.py",
+    "pygls": "src/retrograd/editors/language_server.py",
+    "lsprotocol": "src/retrograd/editors/language_server.py",
 }
 #: the front end of Python; these files compose it with the rest of the compiler, which depends on no source language
 PYTHON_FRONT_END = "compiler/frontends/python"

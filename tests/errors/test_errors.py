@@ -514,6 +514,12 @@ def value_typed_for_a_variable() -> None:
     word_of_text("fixed", "12,5", Format(32, 16))
 
 
+def language_server_without_pygls() -> None:
+    with patch("importlib.util.find_spec", return_value=None):
+        options = parser().parse_args(["lsp"])
+        options.execute(options)
+
+
 BUILDERS: dict[str, Callable[[], None]] = {
     f.__name__: f
     for f in (
@@ -527,7 +533,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused,
         steps_beyond_the_co_processor, tool_that_is_not_installed,
         sweep_of_an_older_schema, sweep_in_another_database, sweep_in_a_file_that_is_none,
-        request_without_a_program, request_with_a_wrong_type, value_typed_for_a_variable,
+        request_without_a_program, request_with_a_wrong_type, language_server_without_pygls, value_typed_for_a_variable,
     )
 }  # fmt: skip
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "test": "run the expressions of VLAD files, forward and back, and compare their values with `===>`",
     "debug": "step and run a program in both directions, and find the instruction that gave a value",
     "dap": "debug programs in an editor, by the Debug Adapter Protocol",
+    "lsp": "serve assembly text to an editor, by the Language Server Protocol",
     "explore": "write a page that shows a run step by step, forward and back",
     "trace": "record a run for GTKWave, Konata, Perfetto or as JSON",
     "graph": "draw a program's control flow, and the code that undoes other code, as SVG",
