@@ -24,13 +24,13 @@ def location_lists(
     """The location lists of a program of `size` instructions, whose parts begin at `bases`.
 
     A variable is of the source if its line has the name, or for parameters its file.
-    Arrays at fixed addresses are there throughout. An array whose address a variable holds lives as long as the variable.
+    Arrays at fixed addresses that the code uses are there throughout. An array whose address a variable holds lives as long as the variable.
     """
     texts = dict(zip(module.files, module.texts, strict=False))
     anywhere = frozenset(_WORD.findall("\n".join(line for text in texts.values() for line in text)))
     out = [
         VariableLocation(array.name, array.kind, 0, size, address, True, array)
-        for address, array in _static_arrays(module.regions)
+        for address, array in _static_arrays(_regions_in_use(module, emitters))
     ]
     for name, emitter in emitters.items():
         arrays = _arrays_at_variables(emitter)
@@ -49,6 +49,14 @@ def location_lists(
                     for array in arrays.get(var, ())
                 ]
     return out
+
+
+def _regions_in_use(module: Module, emitters: Mapping[str, FunctionEmitter]) -> list[Region]:
+    """The arguments, the regions that the code accesses, and those of which it holds words in variables, `a[1]`."""
+    items = [step.item for emitter in emitters.values() for step in emitter.steps]
+    used = {id(item.region) for item in items if isinstance(item, Op)} | {id(r) for r in module.arguments or ()}
+    words = {item.var.name.partition("[")[0] for item in items if isinstance(item, Local) and "[" in item.var.name}
+    return [r for r in module.regions if id(r) in used or any(array.name in words for array in r.layouts)]
 
 
 def _static_arrays(regions: Iterable[Region]) -> Iterator[tuple[int, ArrayLayout]]:

@@ -250,6 +250,7 @@ ALLOWED = {
     "examples/nice.py": {"savefig"},
     "hdl/simulation/amaranth_simulator.py": {"write_vcd"},
     "hdl/bus/links.py": {"write_vcd"},
+    "src/retrograd/cli/commands/debugging/dap.py": {"fdopen"},  # standard output
     "src/retrograd/cli/streams.py": {"open", "FileIO"},  # the null device, standard streams
     "benchmarks/memory.py": {"write_text"},  # /proc/self/clear_refs
     "src/retrograd/pricing/store.py": {"connect"},  # transactions of SQLite

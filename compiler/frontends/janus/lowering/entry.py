@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import NoReturn
 
+import numpy as np
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.expressions import Expressions, integer
+from retrograd.compiler.frontends.janus.lowering.locals import LARGEST
 from retrograd.compiler.frontends.janus.lowering.procedures import Procedures
 from retrograd.compiler.frontends.janus.lowering.statements import StatementLowering
 from retrograd.compiler.frontends.janus.lowering.values import INT, ArrayPlace, Integer, Place, ScalarPlace, StackPlace
@@ -79,6 +82,9 @@ class Entry:
                     hint = "A length of an array of `main` is a number, or computed from variables declared before it."
                     raise self._refused("RG0703", f"the length of `{d.name}` is no number from 1 on", d.span, hint)
                 found.append(e)
+            if prod(found) > LARGEST:
+                message = f"`{d.name}` has {prod(found)} elements, and an array has up to {LARGEST}"
+                raise self._refused("RG0703", message, d.span, "Make it smaller.")
             lengths[d.name] = tuple(found)
             if not d.lengths and d.type != "stack":
                 value = 0 if d.initial is None else self._constant(expressions, d.initial)
@@ -87,6 +93,8 @@ class Entry:
         return lengths, known
 
     def _constant(self, expressions: Expressions, node: syntax.Expression) -> int | None:
+        if isinstance(node, syntax.Number):
+            return node.value
         if any(r.indices or r.name not in expressions.constants for r in syntax.references(node)):
             return None
         e = expressions.value(node).e
@@ -109,10 +117,7 @@ class Entry:
             if d.type == "stack":
                 out.append(Variable(d.name, StackAnnotation(int, self.stacks), []))
             elif d.lengths and own:
-                zeros: object = kind()
-                for n in reversed(sizes[d.name]):
-                    zeros = [zeros] * n
-                out.append(Variable(d.name, ArrayAnnotation(kind, sizes[d.name]), zeros))
+                out.append(Variable(d.name, ArrayAnnotation(kind, sizes[d.name]), np.zeros(sizes[d.name], kind)))
             elif d.lengths:
                 open_lengths = (f"{d.name}.{axis}" for axis in range(len(d.lengths)))
                 lengths = (

@@ -23,7 +23,9 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     ScalarPlace,
     StackPlace,
     Value,
+    array_layouts,
     length_of,
+    stack_layouts,
 )
 from retrograd.compiler.ir.expressions import Address, E, const, read, sub
 from retrograd.compiler.ir.statements import (
@@ -44,10 +46,11 @@ from retrograd.compiler.ir.statements import (
     invert,
 )
 from retrograd.isa.diagnostics import Span
+from retrograd.isa.program import ArrayLayout
 from retrograd.isa.table import TABLE
 
-#: words that one array may have whose size is known when the program runs
-_LARGEST = 1 << 24
+#: elements of an array
+LARGEST = 1 << 24
 #: words that a stack of a recursive procedure may hold
 _LOCAL_STACK = 1024
 
@@ -140,7 +143,7 @@ class Locals:
 
     def _new_stack(self, node: syntax.Declaration) -> None:
         capacity = min(self._capacity, _LOCAL_STACK) if self._recursive else self._capacity
-        address = self._words_for(node, const(capacity + 1, INT))
+        address = self._words_for(node, const(capacity + 1, INT), stack_layouts(node.name, capacity))
         place = StackPlace(node.name, capacity, address)
         self._code.emit(*self._zero_tests(place, node))
         self._code.names[node.name] = place
@@ -153,12 +156,14 @@ class Locals:
                 self._code.fail("RG0703", f"`{node.name}` has no length", node.span)
             e = self._code.expressions.number(dimension)
             if e.op == "const":
-                if e.param < 1:
-                    self._code.fail("RG0703", f"`{node.name}` has a length of {e.param}", dimension.span)
-                lengths.append(e.param)
+                length = dimension.value if isinstance(dimension, syntax.Number) else e.param
+                if not 1 <= length <= LARGEST:
+                    hint = f"A length lies between 1 and {LARGEST}."
+                    self._code.fail("RG0703", f"`{node.name}` has a length of {length}", dimension.span, hint)
+                lengths.append(length)
                 continue
             var = Var(f"{node.name}.length", INT, node.span)
-            most = int(_LARGEST ** (1 / len(node.lengths)))
+            most = int(LARGEST ** (1 / len(node.lengths)))
             inner = self._code.temporaries()
             self._code.emit(Local(var, True, node.span))
             self._code.update(ScalarPlace(node.name, plain, var), "add", Value(e, plain))
@@ -171,17 +176,20 @@ class Locals:
         words: E = const(1, INT)
         for length in lengths:
             words = self._code.expressions.product(words, length_of(length))
-        place = ArrayPlace(node.name, integer(node.type, self._code.w), tuple(lengths), self._words_for(node, words))
+        t = integer(node.type, self._code.w)
+        address = self._words_for(node, words, array_layouts(node.name, t, lengths, self._code.w))
+        place = ArrayPlace(node.name, t, tuple(lengths), address)
         self._code.emit(*self._zero_tests(place, node))
         self._code.names[node.name] = place
         self.fill(place, node, "add")
 
-    def _words_for(self, node: syntax.Declaration, words: E) -> Address:
+    def _words_for(self, node: syntax.Declaration, words: E, inside: tuple[ArrayLayout, ...]) -> Address:
         """The address of new words: static where there is one activation, and their number is known."""
         if words.op == "const" and not self._recursive:
-            return Address(self._code.module.static_region(f"{self._owner}.{node.name}", words.param, node.span), None)
+            name = f"{self._owner}.{node.name}"
+            return Address(self._code.module.static_region(name, words.param, node.span, layouts=inside), None)
         base = Var(f"{node.name}.base", Kind.ADDRESS, node.span)
-        region = Region(node.name, words.param if words.op == "const" else 1, span=node.span)
+        region = Region(node.name, words.param if words.op == "const" else 1, span=node.span, layouts=inside)
         self._code.emit(Local(base, False, node.span), Op(TABLE["mov.add"], base, SP, None, 0, node.span))
         self._code.emit(*self._grown(words, node.span))
         return Address(region, base)

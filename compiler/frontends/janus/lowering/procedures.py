@@ -28,6 +28,8 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     Place,
     ScalarPlace,
     StackPlace,
+    array_layouts,
+    stack_layouts,
     to_stored,
 )
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
@@ -143,7 +145,13 @@ class Procedures:
                 size = form.capacity + 1
                 for n in form.lengths or ():
                     size = size * n if n else 1
-                base, region = Var(p.name, Kind.ADDRESS, p.span), Region(p.name, size, span=p.span)
+                inside = (
+                    stack_layouts(p.name, form.capacity)
+                    if form.lengths is None
+                    else array_layouts(p.name, form.type, form.lengths, self._module.w)
+                )
+                base = Var(p.name, Kind.ADDRESS, p.span)
+                region = Region(p.name, size, span=p.span, layouts=inside)
                 params.append(base)
                 regions.append(region)
                 address = Address(region, base)

@@ -6,11 +6,14 @@ with the number v itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrograd.compiler.ir.expressions import Address, E, apply, const, load, read
 from retrograd.compiler.ir.statements import Kind, Region, Var
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, layouts
+from retrograd.isa.program import ArrayLayout
 from retrograd.isa.words import Format
 
 INT, BOOL = Kind.INT, Kind.BOOL
@@ -70,6 +73,21 @@ class StackPlace:
 
 
 Place = ScalarPlace | ArrayPlace | StackPlace
+
+
+def array_layouts(
+    name: str, t: Integer | None, lengths: Sequence[int | Var | None], w: Format
+) -> tuple[ArrayLayout, ...]:
+    """The layout of an array for debuggers; none where a length is unknown, or where the words are no numbers themselves."""
+    known = tuple(n for n in lengths if isinstance(n, int))
+    if len(known) < len(lengths) or (t is not None and t.width != w.width):
+        return ()
+    return tuple(layouts(ArrayType(ScalarType(BOOL if t is None else INT), known), name))
+
+
+def stack_layouts(name: str, capacity: int) -> tuple[ArrayLayout, ...]:
+    """The layout of a stack for debuggers."""
+    return tuple(layouts(StackType(ScalarType(INT), capacity), name))
 
 
 def region_of(place: ArrayPlace | StackPlace) -> Region:

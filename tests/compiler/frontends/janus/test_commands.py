@@ -6,8 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from retrograd.compiler.compiled import Options
+from retrograd.compiler.frontends.janus.parser import parse
 
 from retrograd.cli.main import main
+from retrograd.debugger.session import Session
+from retrograd.functions.execution import load
+from retrograd.functions.janus import JanusFunction
 
 FIB = """procedure fib(int x1, int x2, int n)
     if n = 0 then
@@ -78,3 +83,33 @@ def test_debugger(fib: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = output(capsys, "debug", "fib.ja", "-x", "s.txt")
     assert out.count("fib.ja:8") >= 3
     assert "x1 += x2" in out
+
+
+ARRAYS = """procedure f(int q[], stack s, int x)
+    local int w[2][2] = {{1, 2}, {3, 4}}
+    q[1] += w[1][0]
+    push(x, s)
+    x += 5
+    q[2] += 3
+    delocal int w[2][2] = {{1, 2}, {3, 4}}
+
+procedure main()
+    int a[3]
+    int x = 7
+    stack t
+    call f(a, t, x)
+"""
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_arrays_and_stacks_in_the_debugger(level: int) -> None:
+    f = JanusFunction(parse(ARRAYS, "arrays.ja"), "main", options=Options(level=level))
+    values = [v.initial for v in f.entry.variables]
+    session = Session(load(f.compiled(*values), values, engine="reference"))
+    session.break_at(":5")
+    assert session.resume().reason == "breakpoint"
+    found = {v.name: v.value for v in session.variables()}
+    assert found["a" if level else "q"] == [0, 3, 0]
+    assert found["t" if level else "s"] == [7]
+    # At level 1 the elements of w are constants, which have no place.
+    assert found.get("w") == (None if level else [[1, 2], [3, 4]])
