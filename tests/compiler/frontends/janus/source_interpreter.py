@@ -15,6 +15,8 @@ from retrograd.compiler.frontends.janus import syntax
 class Halt(Exception):
     """A run that cannot go on; the argument is the kind of the fault."""
 
+    line = 0
+
 
 @dataclass
 class Cell:
@@ -177,6 +179,13 @@ class Interpreter:
             self.statement(s, env, back)
 
     def statement(self, s: syntax.Statement, env: dict[str, Place], back: bool) -> None:
+        try:
+            self.inner_statement(s, env, back)
+        except Halt as halt:
+            halt.line = halt.line or s.span.line
+            raise
+
+    def inner_statement(self, s: syntax.Statement, env: dict[str, Place], back: bool) -> None:
         self.steps += 1
         if self.steps > 30_000:
             raise Halt("long")
