@@ -33,6 +33,11 @@ _TEXTS = ("program", "cwd", "engine", "format", "loss", "resume", "tech")
 _TRUTHS = ("noDebug", "stopOnEntry", "stopAtEnd", "backward", "inverse", "noOverflow", "strict")
 _NUMBERS = ("memory", "memoryLimit", "expression")
 _LISTS = ("args", "mem", "include", "set")
+#: argument of `launch` -> its type in JSON; `set` may be an object as well
+LAUNCH = {
+    **dict.fromkeys(_TEXTS, "string"), **dict.fromkeys(_TRUTHS, "boolean"),
+    **dict.fromkeys(_NUMBERS, "integer"), **dict.fromkeys(_LISTS, "array"),
+}  # fmt: skip
 
 
 def arguments(p: Parser) -> None:
@@ -123,10 +128,9 @@ def launched(given: Arguments) -> Launched:
 
 def options_of(given: Arguments) -> argparse.Namespace:
     """The options of `retrograd debug` for the arguments of `launch`. Raises InputError RG1306."""
-    known = frozenset((*_TEXTS, *_TRUTHS, *_NUMBERS, *_LISTS))
     for name in given.values:
-        if name not in known and name not in _EDITOR and not name.startswith("__"):
-            raise bad_request(f"`launch` has no argument `{name[:60]}`", nearest(name, known))
+        if name not in LAUNCH and name not in _EDITOR and not name.startswith("__"):
+            raise bad_request(f"`launch` has no argument `{name[:60]}`", nearest(name, LAUNCH))
     texts = {name: given.maybe_text(name) for name in _TEXTS}
     truths = {name: given.truth(name) for name in _TRUTHS}
     if texts["program"] is None:
