@@ -33,6 +33,7 @@ class Options:
     `level`: 0 leaves the IR as it was lowered, 1 runs all passes. `erase`: True erases the temporaries of routines and expressions
     in place of uncomputing them; a collection of names does so for these routines, and for expressions unless `temporaries` is
     False. `stack`: words for recursion. `heap`: words for the lists and data of functional functions.
+    `forget`: names of functional functions whose calls are computed, copied and uncomputed (`frontends/functional/forgetting.py`).
     `memory`: words that the program may use to keep results of loops that it would compute again
     (`compiler/stored_results.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
     each variable that dies on the way back (`derivatives/discarded_cotangents.py`).
@@ -45,6 +46,7 @@ class Options:
     temporaries: bool = True
     memory: int = 0
     heap: int = 1 << 16
+    forget: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def _compile(
     options: Options,
     observe: Callable[[str, Module], None] | None,
 ) -> Compiled:
-    lowered = lower(function, types, w, options.stack, options.heap)
+    lowered = lower(function, types, w, options.stack, options.heap, options.forget)
     if observe is not None:
         observe("lower", lowered.module)
     names: Collection[str] | None = None if isinstance(options.erase, bool) else options.erase

@@ -61,7 +61,12 @@ class Lowered:
 
 
 def lower(
-    function: SourceFunction, types: Sequence[Type], w: Format, stack: int = 1 << 16, heap: int = 1 << 16
+    function: SourceFunction,
+    types: Sequence[Type],
+    w: Format,
+    stack: int = 1 << 16,
+    heap: int = 1 << 16,
+    forget: frozenset[str] = frozenset(),
 ) -> Lowered:
     """The function for arguments of these types as a reversible module: arguments in memory, in and out.
 
@@ -69,7 +74,7 @@ def lower(
     """
     module = ModuleBuilder(w)
     gradients = GradientProcedures()
-    specialiser = Specialiser(module, gradients.declare, Declare(gradients.add, heap))
+    specialiser = Specialiser(module, gradients.declare, Declare(gradients.add, heap, forget))
     module.files[function.source.file] = function.source.lines
     shapes: list[Shape] = []
     arguments: list[Argument] = []

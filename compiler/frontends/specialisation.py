@@ -78,6 +78,8 @@ class Declare:
     gradient: Callable[[Any], None]
     #: words of the heap of functional functions
     heap: int
+    #: names of the functional functions whose calls are forgotten
+    forget: frozenset[str] = frozenset()
     #: the functional functions of the program, once there are some
     functional: Any = None
 

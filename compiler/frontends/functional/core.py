@@ -9,7 +9,7 @@ Both readers, of Python and of VLAD, produce it. A binding is an object, so two 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -288,6 +288,51 @@ def children(e: Core) -> tuple[Core, ...]:
             return (start, stop, body)
         case Number() | Ref() | Global() | Operator() | Refusal():
             return ()
+
+
+def rebuilt(e: Core, parts: Sequence[Core]) -> Core:
+    """The expression with other expressions in place of its `children`, in their order."""
+    given = iter(parts)
+
+    def several(old: Sequence[Core]) -> tuple[Core, ...]:
+        return tuple(next(given) for _ in old)
+
+    match e:
+        case Lambda(name, params):
+            return Lambda(name, params, next(given), e.at)
+        case Apply(_, args):
+            return replace(e, function=next(given), args=several(args))
+        case Let():
+            return replace(e, value=next(given), body=next(given))
+        case LetRec(functions):
+            made: list[tuple[Binding, Lambda]] = []
+            for b, _ in functions:
+                f = next(given)
+                assert isinstance(f, Lambda)
+                made.append((b, f))
+            for _, f in made:
+                f.group = tuple(made)
+            return replace(e, functions=tuple(made), body=next(given))
+        case Conditional():
+            return replace(e, test=next(given), then=next(given), orelse=next(given))
+        case Operation(_, args) | Build(_, args) | Structural(_, args) | Primitive(_, args):
+            return replace(e, args=several(args))
+        case Record(items):
+            return replace(e, items=several(items))
+        case Item() | Cast() | Forget():
+            return replace(e, value=next(given))
+        case Length():
+            return replace(e, array=next(given))
+        case Match(_, cases, orelse):
+            subject = next(given)
+            bodies = tuple(replace(c, body=next(given)) for c in cases)
+            return replace(e, subject=subject, cases=bodies, orelse=None if orelse is None else next(given))
+        case Element(_, indices):
+            return replace(e, array=next(given), indices=several(indices))
+        case Total():
+            return replace(e, start=next(given), stop=next(given), body=next(given))
+        case Number() | Ref() | Global() | Operator() | Refusal():
+            return e
 
 
 def walk(e: Core) -> Iterator[Core]:

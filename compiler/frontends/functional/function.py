@@ -9,6 +9,7 @@ from typing import Any
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import type_of
+from retrograd.compiler.frontends.functional.forgetting import Calls
 from retrograd.compiler.frontends.functional.forms.encoding import Encoding
 from retrograd.compiler.frontends.functional.forms.marshalling import Marshalling, is_structured, leaves
 from retrograd.compiler.frontends.functional.inference import Inference, fits
@@ -126,13 +127,24 @@ class FunctionalSource(SourceFunction):
         inference.solve(key)
         return inference, key
 
+    def forgettable(self) -> list[str]:
+        """The names of the functions whose calls can be forgotten: see `Options.forget`. Raises CompileError."""
+        return Calls(lambda f: _defined(f, Captures())).names(self)
+
     def own_lowering(
         self, made: Specialisation, module: ModuleBuilder, captures: Captures, shared: Declare
     ) -> Procedure:
         """The procedure for the shapes of its arguments. Raises CompileError."""
         program = shared.functional
         if not isinstance(program, Program):
-            program = shared.functional = Program(module, lambda f: _defined(f, captures), shared.gradient, shared.heap)
+            calls = Calls(lambda f: _defined(f, captures))
+            unknown = sorted(shared.forget - set(calls.names(self))) if shared.forget else []
+            if unknown:
+                hint = f"Calls of {', '.join(calls.names(self)) or 'no function'} can be forgotten."
+                fail("RG0715", f"`{self.__name__}` forgets no call of `{unknown[0]}`", self.source, self.tree, hint)
+            program = shared.functional = Program(
+                module, lambda f: calls.forgetting(f, shared.forget), shared.gradient, shared.heap
+            )
         for p, shape in zip(self.parameters, made.shapes, strict=True):
             if isinstance(p.annotation, Encoding) and not (
                 isinstance(shape, StructShape) and isinstance(shape.type, FormType)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, overload
@@ -67,8 +67,10 @@ class Functional(FunctionalSource, Reversible):
 
     @api_boundary
     def with_options(self, **changes: Any) -> Functional:
-        """The same function compiled otherwise: `level`, `stack`, `heap`, `format`."""
+        """The same function compiled otherwise: `level`, `stack`, `heap`, `forget`, `format`."""
         format = changes.pop("format", self.format)
+        if "forget" in changes:
+            changes["forget"] = _names(changes["forget"])
         other = Functional(self.fn, format, replace(self.options, **changes))
         other.read_from = self
         return other
@@ -89,6 +91,10 @@ class ResultSizes(Functional):
     def marshalled(self, definition: core.Lambda, types: Sequence[Type]) -> tuple[core.Lambda, Type]:
         made = Marshalling(definition.at).sizes(definition, types, self.result_type)
         return made, Tuple((INT,) * len(self.result_parameters))
+
+
+def _names(of: Collection[str]) -> frozenset[str]:
+    return frozenset((of,) if isinstance(of, str) else of)
 
 
 def _formed(t: Type, words: Iterator[Any]) -> Any:
@@ -114,13 +120,15 @@ def functional(
     level: int = 1,
     stack: int = 1 << 16,
     heap: int = 1 << 16,
+    forget: Collection[str] = (),
 ) -> Functional | Callable[[Callable[..., Any]], Functional]:
     """f(x …) = the value of the expression that f returns; as a reversible function `out += f(x …)`, which `~f` undoes.
 
     The body is an expression: `=` names values, `if`, `match`, `def` and `lambda` are as in Python, and nothing is ever changed. Inside,
     functions are values, lists and `@rg.data` classes hold values, and `rg.grad(g)`, `rg.vjp(g)`, `rg.jvp(g)`, `rg.hessian(g)` are functions again,
     at any depth. Types are inferred at each call. Outside, `rg.grad(f)` and all other functions take f like a reversible function.
-    `stack`, `heap`: words for recursion, and for the cells and the history of a run. Raises CompileError when it is first called.
+    `stack`, `heap`: words for recursion, and for the cells and the history of a run. `forget`: names of functions whose calls are computed,
+    copied and uncomputed; `rg.advise(f, *args, memory=…)` finds them. Raises CompileError when it is first called.
     Trap: the whole run stays in the heap until it is uncomputed, so memory grows with the number of calls.
 
     >>> import retrograd as rg
@@ -131,7 +139,7 @@ def functional(
     >>> slope(2.0), rg.grad(slope, "x")(2.0)
     (12.0, 12.0)
     """
-    options = Options(level, stack=stack, heap=heap)
+    options = Options(level, stack=stack, heap=heap, forget=_names(forget))
     if fn is not None:
         return Functional(fn, format, options)
     return lambda f: Functional(f, format, options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.ir.statements import Module, Within
@@ -22,6 +22,7 @@ from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.functions.storage_report import storage_dict, storage_text
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.presentation.tables import columns
+from retrograd.pricing.forgetting_advice import ForgettingAdvice, advise_forgetting
 from retrograd.pricing.report import EnergyReport, energy_text, program_text, report_of
 from retrograd.simulator.energy.context import PricingContext, pricing_context
 from retrograd.simulator.energy.counting import NOTHING, host_traffic
@@ -114,8 +115,29 @@ class Advice:
         }  # fmt: skip
 
 
-def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int | None = None, **how: Any) -> Advice:
+@overload
+def advise(f: Reversible, /, *args: Any, memory: int, max_steps: int | None = None, **how: Any) -> ForgettingAdvice: ...
+
+
+@overload
+def advise(
+    f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int | None = None, memory: None = None, **how: Any
+) -> Advice: ...
+
+
+def advise(
+    f: Reversible,
+    /,
+    *args: Any,
+    tech: Any = "landauer",
+    max_steps: int | None = None,
+    memory: int | None = None,
+    **how: Any,
+) -> Advice | ForgettingAdvice:
     """Which routines of f to erase and which to uncompute, by their prices on these arguments.
+
+    With `memory`, f is a functional function: which calls to forget, so that a run on these arguments needs no more than this many words of
+    heap and stack, at the fewest instructions. `advised` is f compiled so. Words are those of the reference machine.
 
     `tech`, `temperature`, `frequency`, `figures`, `gates`: as for `rg.energy`; other keywords are arguments of f. Raises
     CompileError, InputError, ProgramTrap.
@@ -126,6 +148,8 @@ def advise(f: Reversible, /, *args: Any, tech: Any = "landauer", max_steps: int 
                 "RG0603", f"`{f.__name__}` is an inverse: what erases has none", hint="Ask for the function itself."
             )
         )
+    if memory is not None:
+        return advise_forgetting(f, args, how, memory, max_steps)
     priced = {key: how.pop(key) for key in ("temperature", "frequency", "figures", "gates") if key in how}
     values = bind(f, args, how)
     types = types_of(f, values)
