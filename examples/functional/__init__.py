@@ -1,1 +1,1 @@
-"""Functional programs: gradients by nested lists, an interpreter that is trained, and descent inside descent. See docs/functional.md."""
+"""Functional programs: gradients by nested lists, an interpreter that is trained, descent inside descent, and the memory of forgetting. See docs/functional.md."""

@@ -95,6 +95,8 @@ def _shown(options: Options) -> str:
         out.append(f"erase mode{names}" + ("" if options.temporaries else ", temporaries uncomputed"))
     if options.stack != Options().stack:
         out.append(f"stack of {options.stack} words")
+    if options.forget:
+        out.append(f"calls forgotten of {', '.join(sorted(options.forget))}")
     if options.memory:
         out.append(f"{options.memory} words for results of loops")
     return ", ".join(out)

@@ -5,48 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+from retrograd.examples.functional.forgetting import in_parts, in_parts_of_parts, kept, main, schemes
 
 import retrograd as rg
 from retrograd import fixed
-
-
-@rg.functional
-def some(x, v, k):
-    """k steps of the chain"""
-    return v if k == 0 else some(x, rg.sin(v) + x, k - 1)
-
-
-@rg.functional
-def kept(x: fixed, n: int):
-    """All steps stay until the end."""
-    return some(x, x, n)
-
-
-@rg.functional
-def in_parts(x: fixed, n: int, size: int):
-    """n / size parts, each of which is uncomputed."""
-
-    def parts(v, k):
-        if k == 0:
-            return v
-        with rg.forget():
-            there = some(x, v, size)
-        return parts(there, k - 1)
-
-    return parts(x, n // size)
-
-
-@rg.functional
-def in_parts_of_parts(x: fixed, level: int):
-    """4 ** level steps: each level is the four parts of a level below, in a block that uncomputes them."""
-
-    def part(v, k):
-        if k == 0:
-            return rg.sin(v) + x
-        with rg.forget():
-            return part(part(part(part(v, k - 1), k - 1), k - 1), k - 1)
-
-    return part(x, level)
 
 
 def expected(x: float, n: int) -> tuple[float, float]:
@@ -82,6 +44,16 @@ def test_words_and_steps_of_a_chain(k: int) -> None:
             with pytest.raises(rg.ProgramTrap) as caught:
                 f.with_options(**options)(0.3, *args)
             assert caught.value.code == code
+
+
+def test_the_table_has_the_words_that_runs_need(capsys: pytest.CaptureFixture[str]) -> None:
+    """Words are those of the smallest heap and stack; √n and log n words, n^1.5 steps of the nested scheme."""
+    assert [(t.words, t.steps) for t in schemes(2)] == [(49, 1068), (27, 2602), (13, 4492)]
+    small, large = schemes(2), schemes(4)
+    assert [t.words for t in large] == [3 * 256 + 1, 7 * 16 - 1, 6 * 4 + 1]
+    assert large[2].steps / small[2].steps == pytest.approx(64, rel=0.02)
+    main(16)
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["16", "49", "1068", "27", "2602", "13", "4492"]
 
 
 @rg.functional

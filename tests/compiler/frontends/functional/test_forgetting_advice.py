@@ -77,7 +77,7 @@ def test_forgetting_changes_nothing_but_memory_and_time(names: Any) -> None:
     assert there.erased_bits == 0
     assert not any(there.machine.memory[there.compiled.argument_words :])
     assert (~f)(*there.values) == (*ARGUMENTS, 0.0)
-    assert rg.grad(f, "x")(*ARGUMENTS) == pytest.approx(rg.grad(relaxed, "x")(*ARGUMENTS), abs=1e-8)
+    assert rg.grad(f, "x")(*ARGUMENTS) == pytest.approx(rg.grad(relaxed, "x")(*ARGUMENTS), abs=1e-6)
 
 
 @pytest.mark.parametrize("names", [(), ("step",), ("column",)])
