@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import field_types
 from retrograd.compiler.frontends.functional.derivative_types import DerivativeTypes
+from retrograd.compiler.frontends.functional.scalars import fail, scalar_operation
 from retrograd.compiler.frontends.functional.structures import (
     Structures,
     has_cells,
@@ -44,11 +45,11 @@ from retrograd.compiler.frontends.functional.types import (
     named,
 )
 from retrograd.compiler.ir.expressions import read
-from retrograd.compiler.ir.statements import Check, Const, Kind, Operand, Test, Var
+from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import Arithmetic
 from retrograd.compiler.language.types import ScalarType
-from retrograd.compiler.language.values import Scalar, Value
-from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+from retrograd.compiler.language.values import Scalar
+from retrograd.isa.diagnostics import Span
 from retrograd.isa.words import Format
 
 Define = Callable[[Any], core.Lambda]
@@ -87,7 +88,7 @@ class Inference:
 
     def fail(self, code: str, message: str, at: core.Place, hint: str | None = None) -> NoReturn:
         """Raise a CompileError that points at a place."""
-        raise CompileError(Diagnostic(code, message, at.span, hint, at.text))
+        fail(code, message, at, hint)
 
     def definition(self, function: Any) -> core.Lambda:
         """The definition of a functional function, read once. Raises CompileError."""
@@ -294,35 +295,10 @@ class Inference:
         for t in types:
             if not isinstance(t, Word):
                 self.fail("RG0703", f"`{e.op}` is not defined for {named(t)}", e.at)
-        found = self.scalar(e, [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)])
+        found = scalar_operation(
+            self.arithmetic, e, [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)]
+        )
         return Word(found.kind if isinstance(found, Scalar) else Kind.FIXED)
-
-    def scalar(self, e: core.Operation, values: Sequence[Value]) -> Value:
-        """The operation on scalars. Raises CompileError."""
-        a, op = self.arithmetic, e.op
-
-        def made() -> Value:
-            if op in ("int", "fixed", "bool"):
-                return a.conversion(Kind(op), values[0])
-            if op == "not":
-                return a.unary(op, values[0])
-            if not op[0].isalpha():
-                return a.unary(op, values[0]) if len(values) == 1 else a.binary(op, values[0], values[1])
-            return a.function(op, values)
-
-        return self.guarded(e.at, made)
-
-    def guarded(self, at: core.Place, made: Callable[[], Value]) -> Value:
-        """The result; an operation that the operands make impossible is reported at the expression."""
-        try:
-            return made()
-        except TypeError as error:
-            message, _, hint = str(error).partition("; ")
-            self.fail("RG0703", message, at, hint or None)
-        except ZeroDivisionError:
-            self.fail("RG0714", "a division by zero", at)
-        except (OverflowError, ValueError) as error:
-            self.fail("RG0714", f"{error}", at)
 
     # ------------------------------------------------------------------ structures
 
@@ -431,11 +407,6 @@ class Inference:
                 "RG0703", f"the elements of {named(t)} are structs", at, "Pass the fields as arrays of their own."
             )
         return Word(t.element.kind)
-
-    def index_check(self, index: Operand, length: int, at: core.Place) -> Check:
-        """The test that an index of a tuple is in range."""
-        message = f"the index is {{a}}, and the tuple has {length} items"
-        return Check(Test("ltu", index, Const(length)), "RG0801", message, at.span)
 
 
 def fits(t: Type, wanted: Type) -> bool:

@@ -15,6 +15,7 @@ from retrograd.compiler.frontends.functional.core import Place
 from retrograd.compiler.frontends.functional.inference import Inference
 from retrograd.compiler.frontends.functional.lowering.expressions import Lowering
 from retrograd.compiler.frontends.functional.lowering.values import Value
+from retrograd.compiler.frontends.functional.scalars import scalar_operation
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     BOOLEAN,
@@ -218,7 +219,7 @@ class Real:
         if values[0].type != FIXED:
             return call(lowering, self.rule, values, at)
         e = core.Operation(self.op, (), at)
-        found = lowering.inference.scalar(e, [Scalar(v.words[0]) for v in values])
+        found = scalar_operation(lowering.arithmetic, e, [Scalar(v.words[0]) for v in values])
         return Value(FIXED, (lowering.arithmetic.expression(found, Kind.FIXED),))
 
 

@@ -8,6 +8,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.inference import Inference
 from retrograd.compiler.frontends.functional.lowering.body import Body
 from retrograd.compiler.frontends.functional.lowering.values import Value, combined
+from retrograd.compiler.frontends.functional.scalars import guarded
 from retrograd.compiler.frontends.functional.types import (
     Closure,
     Data,
@@ -58,7 +59,7 @@ class Conversions:
                 cell = (*self.converted(head, item, at).words, *self.converted(tail, wanted, at).words)
                 return self._body.new(wanted, lambda made: self._body.cell(cell, made[0]))
             case Word(), Word(kind):
-                e = self._inference.guarded(at, lambda: Scalar(self._arithmetic.expression(scalar(value), kind)))
+                e = guarded(at, lambda: Scalar(self._arithmetic.expression(scalar(value), kind)))
                 return Value(wanted, (self._arithmetic.expression(e),))
             case Tuple(items), Tuple(others):
                 parts = [self.converted(p, o, at) for p, o in zip(value.split(items), others, strict=True)]

@@ -10,6 +10,7 @@ from retrograd.compiler.frontends.functional.lowering.body import Body
 from retrograd.compiler.frontends.functional.lowering.calls import Calls, Procedures
 from retrograd.compiler.frontends.functional.lowering.conversions import Conversions, scalar
 from retrograd.compiler.frontends.functional.lowering.values import Env, Value, combined
+from retrograd.compiler.frontends.functional.scalars import guarded, scalar_operation
 from retrograd.compiler.frontends.functional.structures import StructureLowering, has_cells
 from retrograd.compiler.frontends.functional.types import (
     INT,
@@ -28,7 +29,7 @@ from retrograd.compiler.frontends.functional.types import (
     kinds,
 )
 from retrograd.compiler.ir.expressions import Address, E, InRange, choose, const, load, read
-from retrograd.compiler.ir.statements import Block, For, Kind, Var
+from retrograd.compiler.ir.statements import Block, Check, Const, For, Kind, Test, Var
 from retrograd.compiler.language.values import Constant, Scalar
 from retrograd.compiler.language.values import Value as Word_
 
@@ -73,7 +74,7 @@ class Lowering:
             case core.Operation("unpack"):
                 return Value(INT, (const(0, Kind.INT),))
             case core.Operation(_, args):
-                found = self.inference.scalar(e, [scalar(self.value(a, env)) for a in args])
+                found = scalar_operation(self.arithmetic, e, [scalar(self.value(a, env)) for a in args])
                 word = self.arithmetic.expression(found)
                 return Value(Word(word.kind), (word,))
             case core.Record(items):
@@ -113,7 +114,7 @@ class Lowering:
         t = self.inference.type_of(e, {})
         assert isinstance(t, Word)
         kind = t.kind
-        made = self.inference.guarded(e.at, lambda: Scalar(self.arithmetic.expression(Constant(number), kind)))
+        made = guarded(e.at, lambda: Scalar(self.arithmetic.expression(Constant(number), kind)))
         return Value(t, (self.arithmetic.expression(made),))
 
     def _type_of(self, e: core.Core, env: Env) -> Type:
@@ -155,7 +156,9 @@ class Lowering:
         if index.op == "const":
             return self._item(array, range(len(items))[index.param], at)
         index = self.body.atom(index, "i")
-        self.body.emit(self.inference.index_check(self.body.operand(index), len(items), at))
+        message = f"the index is {{a}}, and the tuple has {len(items)} items"
+        test = Test("ltu", self.body.operand(index), Const(len(items)))
+        self.body.emit(Check(test, "RG0801", message, at.span))
         made = array.words[-1]
         for k in reversed(range(len(array.words) - 1)):
             made = choose(self._number("==", Scalar(index), Constant(k)), array.words[k], made)

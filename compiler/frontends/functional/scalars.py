@@ -1,0 +1,46 @@
+"""Operations on numbers, by the arithmetic of the language: inference has their types from it, and the lowering their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.arithmetic import Arithmetic
+from retrograd.compiler.language.values import Value
+from retrograd.isa.diagnostics import CompileError, Diagnostic
+
+
+def fail(code: str, message: str, at: core.Place, hint: str | None = None) -> NoReturn:
+    """Raise a CompileError that points at a place."""
+    raise CompileError(Diagnostic(code, message, at.span, hint, at.text))
+
+
+def scalar_operation(a: Arithmetic, e: core.Operation, values: Sequence[Value]) -> Value:
+    """The operation on scalars. Raises CompileError."""
+    op = e.op
+
+    def made() -> Value:
+        if op in ("int", "fixed", "bool"):
+            return a.conversion(Kind(op), values[0])
+        if op == "not":
+            return a.unary(op, values[0])
+        if not op[0].isalpha():
+            return a.unary(op, values[0]) if len(values) == 1 else a.binary(op, values[0], values[1])
+        return a.function(op, values)
+
+    return guarded(e.at, made)
+
+
+def guarded(at: core.Place, made: Callable[[], Value]) -> Value:
+    """The result; an operation that the operands make impossible is reported at the expression."""
+    try:
+        return made()
+    except TypeError as error:
+        message, _, hint = str(error).partition("; ")
+        fail("RG0703", message, at, hint or None)
+    except ZeroDivisionError:
+        fail("RG0714", "a division by zero", at)
+    except (OverflowError, ValueError) as error:
+        fail("RG0714", f"{error}", at)
