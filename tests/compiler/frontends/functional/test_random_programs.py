@@ -266,6 +266,9 @@ def compare(folder: Path, first: int, count: int) -> int:
         assert abs(run.values.out - value) < 1e-6 * max(1, abs(value)), f"value of seed {seed}"
         assert run.erased_bits == 0, f"erased bits of seed {seed}"
         assert (~f)(*run.values) == (x, y, 0.0), f"inverse of seed {seed}"
+        if seed % 4 == 0:
+            forgets = f.with_options(forget=random.Random(seed).sample(f.forgettable(), 1))
+            assert rg.run(forgets, x, y).values == run.values, f"calls forgotten of seed {seed}"
         dx, dy = rg.grad(f, ["x", "y"])(x, y)
         assert abs(dx - by_x) < 1e-5 * max(1, abs(by_x)), f"∂/∂x of seed {seed}"
         assert abs(dy - by_y) < 1e-5 * max(1, abs(by_y)), f"∂/∂y of seed {seed}"
