@@ -9,20 +9,19 @@ begins there; a further `continue` ends the session.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
-from retrograd.debug_adapter import memory
 from retrograd.debug_adapter.capabilities import CAPABILITIES, TRAPS
-from retrograd.debug_adapter.evaluation import completions, evaluated
+from retrograd.debug_adapter.inspection import Inspection
 from retrograd.debug_adapter.messages import Arguments, bad_request
 from retrograd.debug_adapter.motions import Motions
 from retrograd.debug_adapter.programs import Launch, Launched
 from retrograd.debug_adapter.server import Cancelled, Connection, Request
 from retrograd.debug_adapter.sources import Sources
-from retrograd.debug_adapter.stops import Stops, address_of, reference
-from retrograd.debug_adapter.views import Node, Views
-from retrograd.debugger.session import Event, Frame, Session
+from retrograd.debug_adapter.stops import Stops
+from retrograd.debug_adapter.views import Views
+from retrograd.debugger.session import Event, Session
 from retrograd.isa.diagnostics import RetrogradError
 
 #: the only thread of a program
@@ -41,16 +40,15 @@ class Adapter:
         self.launched: Launched | None = None
         self.settings = Arguments({})
         self.configured = self.ended = False
-        self._frames: list[Frame] = []
         self._trap_codes: tuple[str, ...] | None = ()
         self.event: Event | None = None
         self.handling: Request | None = None
         self._after: list[Callable[[], None]] = []
-        self._whole = True
         self._motions: Motions | None = None
         self._stops: Stops | None = None
         self._views: Views | None = None
         self._sources: Sources | None = None
+        self._inspection = Inspection(self)
         self._requests: dict[str, Callable[[Arguments], _Body]] = {
             "initialize": self._initialize, "launch": self._launch_program, "attach": self._attach,
             "configurationDone": self._configuration_done, "disconnect": self._disconnect, "terminate": self._terminate,
@@ -61,11 +59,7 @@ class Adapter:
             "setExceptionBreakpoints": self._set_exception_breakpoints, "exceptionInfo": self._exception_info,
             "breakpointLocations": self._breakpoint_locations,
             "continue": self._move, "reverseContinue": self._move, "next": self._move, "stepIn": self._move,
-            "stepOut": self._move, "stepBack": self._move,
-            "stackTrace": self._stack_trace, "scopes": self._scopes, "variables": self._variables,
-            "setVariable": self._set_variable, "setExpression": self._set_expression, "evaluate": self._evaluate,
-            "completions": self._completions, "source": self._source, "loadedSources": self._loaded_sources,
-            "disassemble": self._disassemble, "readMemory": self._read_memory, "writeMemory": self._write_memory,
+            "stepOut": self._move, "stepBack": self._move, **self._inspection.requests,
         }  # fmt: skip
 
     # ------------------------------------------------------------------ dispatch
@@ -120,6 +114,10 @@ class Adapter:
         finally:
             self.handling, self._after = before
 
+    def interruptible(self) -> AbstractContextManager[None]:
+        """The request that is handled can be cancelled within the block."""
+        return self.motions.interruptible()
+
     def then(self, step: Callable[[], None]) -> None:
         """Do something once the request has its response."""
         self._after.append(step)
@@ -171,13 +169,13 @@ class Adapter:
 
     def moved(self) -> None:
         """Forget frames and references: the state is another one."""
-        self._frames = []
+        self._inspection.forget_frames()
         if self._views is not None:
             self._views.reset()
 
     def changed(self) -> None:
         """The words of the state were changed by hand."""
-        self._frames = []
+        self._inspection.forget_frames()
         if self.client is not None and self.client.values.get("supportsInvalidatedEvent") is True:
             self.then(lambda: self.connection.event("invalidated", areas=["variables"]))
 
@@ -311,7 +309,7 @@ class Adapter:
         return self._trap_codes is not None and (not self._trap_codes or code in self._trap_codes)
 
     def _exception_info(self, given: Arguments) -> _Body:
-        self._thread(given)
+        self.check_thread(given)
         trap = None if self.event is None else self.event.trap
         if trap is None:
             raise bad_request("the program stands at no trap")
@@ -326,172 +324,15 @@ class Adapter:
 
     # ------------------------------------------------------------------ motion
 
-    def _thread(self, given: Arguments) -> None:
+    def check_thread(self, given: Arguments) -> None:
+        """Raise InputError RG1306 for another thread than that of the program."""
         if given.maybe_integer("threadId", THREAD) != THREAD:
             raise bad_request(f"the only thread is {THREAD}")
 
     def _move(self, given: Arguments) -> _Body:
-        self._thread(given)
+        self.check_thread(given)
         assert self.handling is not None
         request = self.handling
         motion = self.motions.of(request.command, given.maybe_text("granularity") or "line")
         self.then(lambda: self.motions.make(motion, request))
         return {"allThreadsContinued": True} if request.command == "continue" else None
-
-    # ------------------------------------------------------------------ state
-
-    def _stack_trace(self, given: Arguments) -> _Body:
-        session = self.standing
-        self._thread(given)
-        start, levels = given.maybe_integer("startFrame", 0), given.maybe_integer("levels", 0)
-        if levels == 1 and not start and not self._frames:
-            # The search for the callers is left for a request that needs them.
-            top = session.frame()
-            return {"stackFrames": [self._stack_frame(1, top)], "totalFrames": 1 + session.has_calls}
-        found, whole = self.frames()
-        shown = [self._stack_frame(n + 1, f) for n, f in enumerate(found)]
-        if not whole:
-            shown.append(
-                {
-                    "id": len(found) + 1,
-                    "name": "older calls lie too far back",
-                    "line": 0,
-                    "column": 0,
-                    "presentationHint": "label",
-                }
-            )
-        return {"stackFrames": shown[start : start + levels if levels else None], "totalFrames": len(shown)}
-
-    def frames(self) -> tuple[list[Frame], bool]:
-        """(the active calls, whether these are all)."""
-        if not self._frames:
-            with self.motions.interruptible():
-                found, self._whole = self.session.frames()
-            self._frames = list(found)
-        return self._frames, self._whole
-
-    def _stack_frame(self, number: int, frame: Frame) -> dict[str, Any]:
-        assert self.launched is not None
-        found: dict[str, Any] = {
-            "id": number,
-            "name": frame.procedure or self.launched.name,
-            "line": 0,
-            "column": 0,
-            "instructionPointerReference": reference(frame.pc),
-        }
-        if frame.span is not None:
-            span = frame.span
-            found |= {
-                "source": self.sources.as_source(span), "line": span.line + self.base - 1,
-                "column": span.column + self.column - 1, "endLine": span.line + self.base - 1,
-                "endColumn": max(span.end, span.column) + self.column - 1,
-            }  # fmt: skip
-        return found
-
-    def frame(self, given: Arguments) -> Frame | None:
-        """The frame of a request; None for the innermost one. Raises InputError RG1306."""
-        self.standing  # noqa: B018
-        number = given.maybe_integer("frameId", 1)
-        if number == 1:
-            return None
-        found, _ = self.frames()
-        if not 1 <= number <= len(found):
-            raise bad_request(f"there is no frame {number}")
-        return found[number - 1]
-
-    def _scopes(self, given: Arguments) -> _Body:
-        frame = self.frame(given)
-        found = self.views.scopes() if frame is None else self.views.scopes_at(frame.step)
-        hints = {"Variables": "locals", "Registers": "registers"}
-        scopes = []
-        for node in found:
-            scope = {"name": node.name, "variablesReference": node.reference, "expensive": node.name == "Memory"}
-            if node.name in hints:
-                scope["presentationHint"] = hints[node.name]
-            if node.indexed:
-                scope["indexedVariables"] = node.indexed
-            scopes.append(scope)
-        return {"scopes": scopes}
-
-    def shown(self, node: Node) -> dict[str, Any]:
-        """A node as the fields that variables and results have."""
-        found: dict[str, Any] = {"value": node.value, "variablesReference": self.views.registered(node).reference}
-        if node.kind:
-            found["type"] = node.kind
-        if node.indexed:
-            found["indexedVariables"] = node.indexed
-        if node.place is not None and node.place.memory:
-            found["memoryReference"] = str(node.place)
-        return found
-
-    def _variables(self, given: Arguments) -> _Body:
-        self.standing  # noqa: B018
-        of = given.integer("variablesReference", 1)
-        found = self.views.children(of, given.maybe_integer("start", 0), given.maybe_integer("count", 0))
-        if given.maybe_text("filter") == "named" and self.views.node(of).indexed:
-            found = []
-        out = []
-        for node in found:
-            row = {"name": node.name, **self.shown(node)}
-            if node.expression is not None:
-                row["evaluateName"] = node.expression
-            if not node.settable:
-                row["presentationHint"] = {"attributes": ["readOnly"]}
-            out.append(row)
-        return {"variables": out}
-
-    def _set_variable(self, given: Arguments) -> _Body:
-        self.standing  # noqa: B018
-        of, name, value = given.integer("variablesReference", 1), given.text("name"), given.text("value")
-        node = next((n for n in self.views.children(of) if n.name == name), None)
-        if node is None:
-            raise bad_request(f"there is no variable `{name[:60]}`")
-        found = self.shown(self.views.set(node, value))
-        self.changed()
-        return found
-
-    def _set_expression(self, given: Arguments) -> _Body:
-        if self.frame(given) is not None:
-            raise bad_request("variables of an outer frame are those of an earlier step")
-        node = evaluated(self, given.text("expression"), "watch")
-        found = self.shown(self.views.set(node, given.text("value")))
-        self.changed()
-        return found
-
-    def _evaluate(self, given: Arguments) -> _Body:
-        session, frame = self.standing, self.frame(given)
-        text, context = given.text("expression"), given.maybe_text("context") or "repl"
-        with self.motions.interruptible(), nullcontext() if frame is None else session.at(frame.step):
-            node = evaluated(self, text, context if frame is None else "hover")
-        found = self.shown(node)
-        found["result"] = found.pop("value")
-        return found
-
-    def _completions(self, given: Arguments) -> _Body:
-        self.standing  # noqa: B018
-        text = given.text("text")
-        return {"targets": completions(self, text, given.integer("column") - self.column)}
-
-    def _source(self, given: Arguments) -> _Body:
-        number = given.inner("source").maybe_integer("sourceReference", 0) or given.integer("sourceReference")
-        return {"content": self.sources.text(number)}
-
-    def _loaded_sources(self, given: Arguments) -> _Body:
-        return {"sources": self.sources.all()}
-
-    def _disassemble(self, given: Arguments) -> _Body:
-        session, far = self.standing, 1 << 40
-        pc = address_of(given.text("memoryReference")) + given.maybe_integer("offset", 0, -far, far)
-        pc += given.maybe_integer("instructionOffset", 0, -far, far)
-        count = given.integer("instructionCount")
-        return {"instructions": memory.disassemble(session, self.sources, pc, count, self.base)}
-
-    def _read_memory(self, given: Arguments) -> _Body:
-        text, offset = given.text("memoryReference"), given.maybe_integer("offset", 0, -(1 << 53))
-        return memory.read(self.standing, text, offset, given.integer("count"))
-
-    def _write_memory(self, given: Arguments) -> _Body:
-        text, offset = given.text("memoryReference"), given.maybe_integer("offset", 0, -(1 << 53))
-        written = memory.change(self.standing, text, offset, given.text("data"))
-        self.changed()
-        return {"bytesWritten": written}

@@ -66,7 +66,7 @@ def _command(adapter: Host, text: str) -> str:
     session, printed = adapter.session, io.StringIO()
 
     def state() -> tuple[Any, ...]:
-        return session.position, session.pc, session.machine.direction, id(session.timeline)
+        return session.position, session.pc, session.machine.direction
 
     before = state()
     try:

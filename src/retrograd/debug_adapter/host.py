@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from retrograd.debug_adapter.messages import Arguments
 from retrograd.debug_adapter.programs import Launched
 from retrograd.debug_adapter.server import Connection, Request
+from retrograd.debug_adapter.sources import Sources
 from retrograd.debug_adapter.stops import Stops
 from retrograd.debug_adapter.views import Views
 from retrograd.debugger.session import Event, Session
 
 
 class Host(Protocol):
-    """The adapter, for motions and evaluation."""
+    """The adapter, for motions, inspection and evaluation."""
 
     connection: Connection
     client: Arguments | None
@@ -22,12 +24,23 @@ class Host(Protocol):
     launched: Launched | None
     ended: bool
     event: Event | None
+    #: the numbers of an editor's first line and column
+    base: int
+    column: int
     #: the request that is carried out
     handling: Request | None
 
     @property
     def session(self) -> Session:
         """The session. Raises InputError RG1306 before `launch`."""
+
+    @property
+    def standing(self) -> Session:
+        """The session of a program that is configured. Raises InputError RG1306."""
+
+    @property
+    def sources(self) -> Sources:
+        """The sources of the program. Raises InputError RG1306 before `launch`."""
 
     @property
     def stops(self) -> Stops:
@@ -39,6 +52,12 @@ class Host(Protocol):
 
     def handle(self, request: Request, *, running: bool = False) -> None:
         """Carry out a request and respond."""
+
+    def check_thread(self, given: Arguments) -> None:
+        """Raise InputError RG1306 for another thread than that of the program."""
+
+    def interruptible(self) -> AbstractContextManager[None]:
+        """The request that is handled can be cancelled within the block."""
 
     def then(self, step: Callable[[], None]) -> None:
         """Do something once the request has its response."""

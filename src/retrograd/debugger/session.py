@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from retrograd.debugger.breakpoints import Breakpoint, HitCondition, LogMessage, Watch
+from retrograd.debugger.calls import Calls, Frame
+from retrograd.debugger.causes import Cause, Write, change_of, last_write, why
 from retrograd.debugger.expressions import Expression
 from retrograd.debugger.places import Place, place_named, writers
 from retrograd.debugger.timeline import Timeline
 from retrograd.debugger.variables import Variable, Word, named, variables
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
-from retrograd.isa.encoding import Instruction
 from retrograd.isa.microarchitecture.timing import Execution
 from retrograd.simulator.energy.counting import Counts
 from retrograd.simulator.machine import Machine, Trap
@@ -31,23 +32,6 @@ from retrograd.simulator.machine import Machine, Trap
 Reason = Literal["step", "breakpoint", "watch", "condition", "trap", "end", "beginning"]
 #: single steps near a write that changed nothing, before the engine is used again
 _NEAR = 256
-#: single steps near a call that is searched, and the calls and returns that a search for callers passes
-_NEAR_CALL, _SEARCHED = 32, 2000
-#: exchanges that `why` follows from place to place
-_CHAIN = 64
-
-
-@dataclass(frozen=True)
-class Write:
-    """A change of a place: the step and the address of the instruction, and the words before and after it."""
-
-    place: Place
-    step: int
-    pc: int
-    instruction: Instruction
-    span: Span | None
-    before: int
-    after: int
 
 
 @dataclass(frozen=True)
@@ -61,28 +45,6 @@ class Event:
     trap: Trap | None = None
     write: Write | None = None
     watch: Watch | None = None
-
-
-@dataclass(frozen=True)
-class Cause:
-    """The chain of `why`: the last write first. An exchange or move of a word is followed to the place that held the word before."""
-
-    writes: tuple[Write, ...]
-    #: whether the last link holds the value since the beginning
-    initial: bool
-
-
-@dataclass(frozen=True)
-class Frame:
-    """An active call: the address that is next in it, the label of its procedure, and the place in the source.
-
-    `step`: that of the call; of the innermost frame, the present step.
-    """
-
-    pc: int
-    procedure: str
-    span: Span | None
-    step: int = 0
 
 
 class StopsChanged(Exception):
@@ -101,8 +63,7 @@ class Session:
         self.log: Callable[[str], None] = lambda text: None
         self._number = 0
         self._dropped = machine.dropped_bits
-        code = machine.program.instructions
-        self._calls = frozenset(pc for pc, i in enumerate(code) if i.opcode.name in ("call", "uncall"))
+        self.calls = Calls(self.timeline)
 
     # ------------------------------------------------------------------ state
 
@@ -129,10 +90,6 @@ class Session:
     @between.setter
     def between(self, hook: Callable[[], None] | None) -> None:
         self.timeline.between = hook
-
-    def _poll(self) -> None:
-        if self.timeline.between is not None:
-            self.timeline.between()
 
     def place(self, text: str) -> Place:
         """The place with a name: of a live variable, an element of an array, a register, a word. Raises InputError RG1302."""
@@ -168,9 +125,7 @@ class Session:
         The inverse is `turn` again. Trap: the run before the turn is no longer behind the session, but ahead of it.
         """
         self.machine.turn()
-        hook = self.timeline.between
-        self.timeline = Timeline(self.machine)
-        self.timeline.between = hook
+        self.timeline.begin_here()
         self._dropped = self.machine.dropped_bits
 
     def counts(self) -> Counts:
@@ -261,9 +216,6 @@ class Session:
             reason, details = "trap", {"trap": self.timeline.trap}
         return Event(reason, self.position, self.pc, **details)
 
-    def _one(self, back: bool) -> bool:
-        return self.timeline.back(1) if back else self.timeline.forward(1)
-
     def to(self, step: int) -> Event:
         """Move to the step with this number, or to the end of the run. Raises InputError RG1303."""
         if step < 0:
@@ -273,7 +225,7 @@ class Session:
 
     def step(self, *, back: bool = False) -> Event:
         """One instruction."""
-        return self._event("step" if self._one(back) else _last(back))
+        return self._event("step" if self.timeline.one(back) else _last(back))
 
     def step_line(self, *, back: bool = False, over: bool = True) -> Event:
         """To the next instruction of another line; `over`: calls count as one instruction.
@@ -281,21 +233,21 @@ class Session:
         Backward it goes to the first instruction of the stretch of one line that was executed last.
         """
         if back:
-            if not self._step_over(back=True):
+            if not self.calls.step_over(back=True):
                 return self._event("beginning")
             line, target = self._line(), self.position
             while self._line() == line:
-                self._poll()
+                self.timeline.poll()
                 target = self.position
-                if not (self._step_over(back=True) if over else self._one(True)):
+                if not (self.calls.step_over(back=True) if over else self.timeline.one(True)):
                     break
             else:
                 self.timeline.to(target)
             return self._event()
         line = self._line()
         while self._line() == line:
-            self._poll()
-            if not (self._step_over(back=False) if over else self._one(False)):
+            self.timeline.poll()
+            if not (self.calls.step_over(back=False) if over else self.timeline.one(False)):
                 return self._event("end")
         return self._event()
 
@@ -305,46 +257,11 @@ class Session:
 
     def step_over(self, *, back: bool = False) -> Event:
         """One instruction; a call together with all steps until it returns."""
-        return self._event("step" if self._step_over(back=back) else _last(back))
-
-    def _enters(self) -> bool:
-        """Whether the next instruction is a call that enters its procedure; with BR set, it is the return from it."""
-        return self.pc in self._calls and not self.machine.br
-
-    def _step_over(self, *, back: bool) -> bool:
-        if back:
-            if not self._one(True):
-                return False
-            if self.pc not in self._calls or not self.machine.br:
-                return True
-        elif not self._enters():
-            return self._one(False)
-        # An inner call of the same instruction enters before it returns.
-        call, depth = frozenset((self.pc,)), 0
-        while True:
-            depth += 1 if self._enters() != back else -1
-            if not depth:
-                return True if back else self._one(False)
-            if back:
-                if not self.timeline.last_at(call):
-                    return False
-            elif not self._one(False) or not self.timeline.next_at(call):
-                return False
+        return self._event("step" if self.calls.step_over(back=back) else _last(back))
 
     def step_out(self, *, back: bool = False) -> Event:
         """To the step after the return from the present procedure; backward, to the call that entered it."""
-        depth = 0
-        while True:
-            if back:
-                if not self.timeline.last_at(self._calls):
-                    return self._event("beginning")
-            elif not self.timeline.next_at(self._calls):
-                return self._event("end")
-            depth += 1 if self._enters() != back else -1
-            if depth < 0:
-                return self._event("step" if back or self._one(False) else "end")
-            if not back and not self._one(False):
-                return self._event("end")
+        return self._event("step" if self.calls.step_out(back=back) else _last(back))
 
     def resume(self, *, back: bool = False, here: bool = False) -> Event:
         """Run to the next breakpoint or change of a watched place, a trap or the end; `back`: to the last one before.
@@ -396,11 +313,11 @@ class Session:
             stops, near = addresses | changing, 0
             try:
                 while True:
-                    self._poll()
+                    self.timeline.poll()
                     if back or moved:
                         if passed():
                             return self._event()
-                        if not self._advance(stops, back=back, near=near):
+                        if not self.timeline.nearest_at(stops, back=back, near=near):
                             return self._event(_last(back))
                         if passed() and self.position != target:
                             return self._event()
@@ -409,7 +326,7 @@ class Session:
                             return self._event("breakpoint", breakpoint=hit)
                         near = _NEAR
                     writes = self._writes_here(watched)
-                    if not back and not self._one(False):
+                    if not back and not self.timeline.one(False):
                         return self._event("end")
                     moved = True
                     for watch, write in writes:
@@ -417,17 +334,6 @@ class Session:
                             return self._event("watch", write=write, watch=watch)
             except StopsChanged:
                 continue
-
-    def _advance(self, stops: frozenset[int], *, back: bool, near: int) -> bool:
-        """Move to the nearest step at one of the addresses: by `near` single steps, then by the engine."""
-        if not back and self.pc in stops:
-            return True
-        for _ in range(near):
-            if not self._one(back):
-                return not back and self.pc in stops
-            if self.pc in stops:
-                return True
-        return self.timeline.last_at(stops) if back else self.timeline.next_at(stops)
 
     def _passes(self, addresses: frozenset[int]) -> int:
         """How often the instructions at the addresses were executed before this step."""
@@ -460,121 +366,38 @@ class Session:
 
     def _writes_here(self, watched: list[tuple[Watch, frozenset[int]]]) -> list[tuple[Watch, Write]]:
         """The changes that the next instruction makes to watched places."""
-        found = [(watch, self._change_of(watch.place)) for watch, changing in watched if self.pc in changing]
+        found = [(watch, change_of(self.timeline, watch.place)) for watch, changing in watched if self.pc in changing]
         return [(watch, write) for watch, write in found if write is not None]
-
-    def _change_of(self, place: Place) -> Write | None:
-        """The change that the next instruction makes to a place."""
-        pc, step = self.pc, self.position
-        before = int(place.word(self.machine))
-        if not self._one(False):
-            self.timeline.trap = None
-            return None
-        after = int(place.word(self.machine))
-        self._one(True)
-        if before == after:
-            return None
-        program = self.machine.program
-        return Write(place, step, pc, program.instructions[pc], program.source.span(pc), before, after)
 
     def run_until(self, text: str, *, back: bool = False) -> Event:
         """Single steps until an expression becomes true. Raises InputError RG1301, RG1302."""
         condition = Expression(text, self.machine, condition=True)
-        while self._one(back):
-            self._poll()
+        while self.timeline.one(back):
+            self.timeline.poll()
             if condition.holds(self.machine):
                 return self._event("condition")
         return self._event(_last(back))
 
     # ------------------------------------------------------------------ causes
 
-    @contextmanager
-    def at(self, step: int) -> Iterator[None]:
-        """The session stands at another step within the block. Raises InputError RG1303."""
-        with self._excursion():
-            self.timeline.to(step)
-            yield
-
-    @contextmanager
-    def _excursion(self) -> Iterator[None]:
-        """Return to the present step, and to the trap before which the session stands."""
-        position, trap = self.position, self.timeline.trap
-        try:
-            yield
-        finally:
-            self.timeline.to(position)
-            self.timeline.trap = trap
-
     def last_write(self, place: Place) -> Write | None:
         """The last change of the place before the present step; None if there is none. The session stays where it is."""
-        with self._excursion():
-            return self._go_to_last_write(place)
-
-    def _go_to_last_write(self, place: Place) -> Write | None:
-        changing = writers(place, self.machine)
-        near = 0
-        while changing and self._advance(changing, back=True, near=near):
-            self._poll()
-            found = self._change_of(place)
-            if found is not None:
-                return found
-            near = _NEAR
-        return None
+        return last_write(self.timeline, place)
 
     def why(self, place: Place) -> Cause:
         """The write that gave the value, and where an exchange only moved it, the write of the place that held it before."""
-        writes = list[Write]()
-        with self._excursion():
-            while len(writes) < _CHAIN:
-                found = self._go_to_last_write(place)
-                if found is None:
-                    return Cause(tuple(writes), True)
-                writes.append(found)
-                came_from = self._moved_from(found)
-                if came_from is None:
-                    break
-                place = came_from
-        return Cause(tuple(writes), False)
+        return why(self.timeline, place)
 
-    def _moved_from(self, write: Write) -> Place | None:
-        """The place whose word an exchange moved into the written place; the session stands before it."""
-        i, machine = write.instruction, self.machine
-        if i.opcode.name == "swap":
-            other = Place(i.ra if write.place == Place(i.rd) else i.rd)
-        elif i.opcode.name == "exch":
-            address = (int(machine._registers[i.ra]) + i.imm) & machine.format.mask
-            other = Place(i.rd) if write.place.memory else Place(address, memory=True)
-        else:
-            return None
-        return other if int(other.word(machine)) == write.after else None
+    @contextmanager
+    def at(self, step: int) -> Iterator[None]:
+        """The session stands at another step within the block. Raises InputError RG1303."""
+        with self.timeline.excursion():
+            self.timeline.to(step)
+            yield
 
     def frames(self) -> tuple[tuple[Frame, ...], bool]:
-        """(the active calls, innermost first; whether the list is complete).
-
-        The search passes at most `_SEARCHED` calls and returns. The session stays where it is.
-        """
-        out = [self.frame()]
-        with self._excursion():
-            depth = 0
-            for _ in range(_SEARCHED if self._calls else 0):
-                if not self._advance(self._calls, back=True, near=_NEAR_CALL):
-                    return tuple(out), True
-                depth += -1 if self._enters() else 1
-                if depth < 0:
-                    out.append(self.frame())
-                    depth = 0
-            return tuple(out), self.position == 0 or not self._calls
-
-    @property
-    def has_calls(self) -> bool:
-        """Whether the program has calls at all."""
-        return bool(self._calls)
-
-    def frame(self) -> Frame:
-        """The innermost active call, as `frames` has it."""
-        pc, labels = self.pc, self.machine.program.labels
-        before = [(address, name) for name, address in labels.items() if address <= pc]
-        return Frame(pc, max(before)[1] if before else "", self.span, self.position)
+        """(the active calls, innermost first; whether the list is complete). The session stays where it is."""
+        return self.calls.frames()
 
 
 def _last(back: bool) -> Reason:

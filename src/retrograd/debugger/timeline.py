@@ -15,7 +15,8 @@ A search calls it only where no step that it looks for has been passed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -50,7 +51,33 @@ class Timeline:
         """Let this state be the one from which the timeline begins anew, after a change from outside."""
         self._opened = self.position, snapshot(self.machine), {way: list(hits) for way, hits in self.executed.items()}
 
+    def begin_here(self) -> None:
+        """Count steps from 0 at this state, before which there is no step."""
+        self.position, self.trap = 0, None
+        for hits in self.executed.values():
+            hits[:] = [0] * len(hits)
+        self.open_here()
+
+    def poll(self) -> None:
+        """Call `between`, at a step where a motion may end."""
+        if self.between is not None:
+            self.between()
+
+    @contextmanager
+    def excursion(self) -> Iterator[None]:
+        """Return to the present step after the block, and to the trap before which the machine stands."""
+        position, trap = self.position, self.trap
+        try:
+            yield
+        finally:
+            self.to(position)
+            self.trap = trap
+
     # ------------------------------------------------------------------ moves
+
+    def one(self, back: bool) -> bool:
+        """Take one step, or take one back; False if there is none."""
+        return self.back(1) if back else self.forward(1)
 
     def to(self, position: int) -> bool:
         """Move to the step; False where the run ends or traps before it. Raises InputError RG1303."""
@@ -155,6 +182,17 @@ class Timeline:
         ahead, behind = self.executed[+1], self.executed[-1]
         return sum(ahead[pc] + behind[pc] for pc in addresses)
 
+    def nearest_at(self, stops: Collection[int], *, back: bool, near: int) -> bool:
+        """Move to the nearest step at one of the addresses, forward from here on: by `near` single steps, then by the engine."""
+        if not back and self.machine.pc in stops:
+            return True
+        for _ in range(near):
+            if not self.one(back):
+                return not back and self.machine.pc in stops
+            if self.machine.pc in stops:
+                return True
+        return self.last_at(stops) if back else self.next_at(stops)
+
     def next_at(self, addresses: Collection[int]) -> bool:
         """Move to the first step, from here on, whose instruction is at one of the addresses; False at the end or a trap.
 
@@ -163,8 +201,7 @@ class Timeline:
         hits, chunk = self._hits(addresses), _FIRST
         while True:
             low = self.position
-            if self.between is not None:
-                self.between()
+            self.poll()
             begun = time.monotonic()
             whole = self.forward(chunk)
             if self._hits(addresses) > hits:
@@ -186,8 +223,7 @@ class Timeline:
         hits, chunk = self._hits(addresses), _FIRST
         while True:
             high = self.position
-            if self.between is not None:
-                self.between()
+            self.poll()
             begun = time.monotonic()
             whole = self.back(chunk)
             if self._hits(addresses) < hits:

@@ -12,9 +12,10 @@ from retrograd.cli.files import constant
 from retrograd.cli.options import fail, integer
 from retrograd.cli.report import memory_table, registers_table
 from retrograd.debugger.breakpoints import shown
+from retrograd.debugger.causes import Write
 from retrograd.debugger.places import Place
 from retrograd.debugger.saved_state import save_state
-from retrograd.debugger.session import Event, Session, Write
+from retrograd.debugger.session import Event, Session
 from retrograd.debugger.variables import Variable
 from retrograd.isa.diagnostics import RetrogradError, nearest
 from retrograd.isa.encoding import write as write_instruction
