@@ -63,6 +63,8 @@ register(
      "Correct the brackets, quotes and dots."),
     ("RG0725", "not a program of Janus", "A Janus program consists of procedures, whose statements have an inverse.",
      "docs/janus.md lists the statements."),
+    ("RG0726", "not an instruction", "An instruction is `rd ⊕= f(ra, rb)` with a tree for f, whose laws are checked when it is defined.",
+     "docs/language.md shows how an instruction is defined."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or its initial value. Any other value would be erased.",

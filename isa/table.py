@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 
 from retrograd.isa import angles, functions, partials
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
@@ -21,6 +22,7 @@ from retrograd.isa.entries import (
     Opcode,
     a,
     b,
+    bar,
     br,
     d,
     imm,
@@ -33,11 +35,13 @@ from retrograd.isa.expr import (
     div_round,
     div_shift,
     mul_round,
+    nodes,
+    place,
     rotate_left,
     select,
     sqrt_round,
 )
-from retrograd.isa.words import Format
+from retrograd.isa.words import WIDTHS, Format
 
 
 def _magnitude(x: Expr) -> Expr:
@@ -294,6 +298,9 @@ class Table:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = tuple(entries)
+        #: the entries that `add` added
+        self.own: tuple[Entry, ...] = ()
+        self._digested: tuple[tuple[Entry, ...], str] = ((), "")
         self.by_code: list[Opcode | None] = [None] * 256
         self.by_name: dict[str, Opcode] = {}
         self.shorthands: dict[str, Opcode] = {}
@@ -355,9 +362,48 @@ class Table:
         """The first opcode c such that c … c + 3 are free: room for an entry of any kind."""
         return next(c for c in range(4, 256, 4) if not any(self.by_code[c : c + 4]))
 
+    def first_free(self, count: int) -> int | None:
+        """The first even opcode c such that c … c + count − 1 are free, or None: an opcode and its inverse differ in one bit."""
+        return next((c for c in range(2, 257 - count, 2) if not any(self.by_code[c : c + count])), None)
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry of the user's to this table, for this process. Raises ValueError, and then adds nothing.
+
+        Trap: programs that hold the instruction run only where the entry has been added; the keys of generated code hold `own_digest`.
+        """
+        Table((*self.entries, entry))  # raises where the entry does not fit
+        for opcode in opcodes_of(entry):
+            self._add(opcode)
+        self.entries = (*self.entries, entry)
+        self.own = (*self.own, entry)
+
+    def own_digest(self) -> str:
+        """A digest of the trees of all added entries in all formats; empty where there are none."""
+        if len(self._digested[0]) != len(self.own):
+            self._digested = self.own, sha256(repr([*map(_trees, self.own)]).encode()).hexdigest()
+        return self._digested[1]
+
     def extended(self, *entries: Entry) -> Table:
         """A copy of the table with more entries."""
         return Table((*self.entries, *entries))
+
+
+def _trees(entry: Entry) -> list[object]:
+    """The trees of an entry in all formats, nodes by number."""
+    out: list[object] = [entry.name, entry.code, [opcode.name for opcode in opcodes_of(entry)]]
+    for width in WIDTHS:
+        for frac in range(width):
+            w = Format(width, frac)
+            for opcode in opcodes_of(entry):
+                roots = [guard.predicate for guard in opcode.guards(w)] + [*opcode.transition(w).values()]
+                if isinstance(entry, Function) and entry.partials is not None:
+                    roots += entry.partials(w, place(bar(entry.target))).values()
+                number: dict[Expr, int] = {}
+                for node in nodes(*roots):
+                    number[node] = len(number)
+                    out.append((node.op, node.param, *(number[x] for x in node.args)))
+                out.append([number[root] for root in roots])
+    return out
 
 
 #: The machine.

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.ir.expressions import E, add, apply, choose, const, constant, lazy, neg, negated, sub
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.purity import need_operators, need_plain
 from retrograd.compiler.language.sizes import check_operator, check_result
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, StackValue, Value, count_of, describe
@@ -333,6 +334,11 @@ class Arithmetic:
     def function(self, name: str, values: Sequence[Value]) -> Value:
         """One of the language's functions, element by element."""
         return self.each(lambda *v: self._function(name, v), *values)
+
+    def own_function(self, f: OwnInstruction, values: Sequence[Value]) -> Value:
+        """An instruction of the user's, element by element."""
+        name, kind = f.__name__, f.kind
+        return self.each(lambda *v: Scalar(apply(name, kind, *(self.expression(x, kind) for x in v))), *values)
 
     def _function(self, name: str, v: Sequence[Value]) -> Value:
         simple = {"sqrt": "fsqrt", "exp": "fexp", "log": "flog", "sin": "fsin", "cos": "fcos", "atan2": "fatan2"}

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.llvm import object_cache
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder, VectorUnit
 
@@ -234,9 +235,14 @@ def jit_compiler() -> JitCompiler:
         return _jit_compiler()
 
 
-@cache
 def source_digest() -> str:
-    """The digest of all sources that determine generated code: the definition and the generators."""
+    """The digest of all sources that determine generated code: the definition and the generators, and the user's own instructions."""
+    return _source_digest() + TABLE.own_digest()
+
+
+@cache
+def _source_digest() -> str:
+    """The digest of the package's own sources."""
     import retrograd.isa
     import retrograd.simulator
 

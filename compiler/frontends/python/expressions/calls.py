@@ -25,6 +25,7 @@ from retrograd.compiler.ir.expressions import E, apply, const, read, sub
 from retrograd.compiler.ir.statements import Kind, Region, Var
 from retrograd.compiler.language import intrinsics, purity
 from retrograd.compiler.language.arithmetic import element
+from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.purity import Impure, need_container, need_plain
 from retrograd.compiler.language.sizes import TooLarge
@@ -165,6 +166,9 @@ class CallValues:
             line = f"t = rg.{name}({shown})" if f.role == intrinsics.CONSTRUCTOR else f"rg.{name}({shown})"
             hint = f"write `{line}` on a line of its own"
             self.errors.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)
+        if isinstance(f, OwnInstruction):
+            args = self._arguments(node, f.arity)
+            return self.errors.guarded(node, self.expressions.arithmetic.own_function, f, args)
         if name in _REDUCTIONS:
             return self._reduction(name, node)
         if node.keywords:

@@ -1,0 +1,4 @@
+import retrograd as rg
+from retrograd.compiler.language.instructions import product, quotient, root, select
+
+rg.instruction("text", lambda x, w: "x")
