@@ -136,6 +136,8 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
         return value  # as most are
     what = f"`{name}` of `{called}`"
     if stack:
+        if isinstance(value, np.ndarray) and value.ndim:
+            value = list(value)
         if not isinstance(value, list | tuple) or axis != 0:
             refuse(f"{what} takes a list of its values, along axis 0")
         return value

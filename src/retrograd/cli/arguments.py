@@ -60,10 +60,11 @@ def _literal(text: str, whole: str, annotation: Any, number: Callable[[int], flo
             raise fail("RG0510", f"`{whole[:60]}`: the fields of {annotation.__name__} are {', '.join(fields)}")
         return annotation(**value)
     if isinstance(value, list | tuple):
+        from retrograd.compiler.language.forms import Structure
         from retrograd.compiler.language.types import StackAnnotation
         from retrograd.values.arrays import as_array
 
-        if isinstance(annotation, StackAnnotation):
+        if isinstance(annotation, StackAnnotation | Structure):
             return value
 
         try:
@@ -123,8 +124,10 @@ def plain(value: Any) -> Any:
     """A value of types that JSON has."""
     if hasattr(value, "tolist"):
         return plain(value.tolist())
-    if isinstance(value, list):
+    if isinstance(value, list) or type(value) is tuple:
         return [plain(v) for v in value]
+    if hasattr(type(value), "__retrograd_data__"):
+        return {"class": type(value).__name__} | {n: plain(getattr(value, n)) for n in type(value).__match_args__}
     if hasattr(value, "__dataclass_fields__"):
         return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return value if isinstance(value, int | float | bool | str) or value is None else str(value)

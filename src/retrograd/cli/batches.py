@@ -220,10 +220,17 @@ def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
     """One argument as arrays by name."""
     import numpy as np
 
+    from retrograd.compiler.language.forms import FormType
     from retrograd.compiler.language.types import ArrayType, StackType, StaticType, StructType
     from retrograd.values.arrays import as_array
 
     match t:
+        case FormType():
+            # All elements have one form, so each is a row of as many numbers, and of as many integers.
+            each = [t.structure.encoded(one, name) for one in value]
+            numbers = as_array([e.numbers for e in each]).reshape(len(each), t.count)
+            integers = np.array([e.integers for e in each], dtype=np.int64).reshape(len(each), t.size - t.count)
+            return {f"{name}.numbers": numbers, f"{name}.integers": integers}
         case StackType():
             longest = max(map(len, value), default=0)
             rows = [[*row, *[0] * (longest - len(row))] for row in value]

@@ -104,11 +104,11 @@ class Encoding(Structure):
             parts: list[tuple[Type | None, Any, str]]
             match t:
                 case Tuple(items):
-                    if not isinstance(x, tuple | list) or len(x) != len(items):
+                    if not _is_sequence(x) or len(x) != len(items):
                         raise TypeError(f"`{at}` is {_shown(x)}, not a {t}")
                     parts = [(i, v, f"{at}[{k}]") for k, (i, v) in enumerate(zip(items, x, strict=True))]
                 case List(item):
-                    if not isinstance(x, list | tuple) and not (isinstance(x, np.ndarray) and x.ndim):
+                    if not _is_sequence(x):
                         raise TypeError(f"`{at}` is {_shown(x)}, not a {t}")
                     parts = [(item, v, f"{at}[{k}]") for k, v in enumerate(x)]
                     out.integers.append(len(parts) + 1)
@@ -187,6 +187,10 @@ _END: Any = object()
 _WRONG = "these words are no value of the type"
 #: items that a list without words may have
 _MOST = 1 << 20
+
+
+def _is_sequence(x: Any) -> bool:
+    return isinstance(x, list | tuple) or (isinstance(x, np.ndarray) and x.ndim > 0)
 
 
 def _next(words: Iterator[Any]) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from retrograd.compiler.frontends.functional.forms.encoding import Encoding
 
 import retrograd as rg
 from retrograd import fixed
+from retrograd.cli.main import main
 from retrograd.testing import check_gradient, check_inverse
 
 
@@ -246,3 +249,56 @@ def calls_with_an_array(y: fixed, xs: rg.Array[fixed, "n"]):
 def test_calls_of_reversible_functions_are_refused() -> None:
     with pytest.raises(rg.CompileError, match="only calls from Python pass"):
         calls_with_an_array(0.0, [1.0, 2.0])
+
+
+SOURCE = """\
+import retrograd as rg
+
+@rg.data
+class Leaf:
+    value: rg.fixed
+
+@rg.data
+class Node:
+    left: "Leaf | Node"
+    right: "Leaf | Node"
+
+@rg.functional
+def total(xs: list[rg.fixed], p: tuple[rg.fixed, rg.fixed]):
+    match xs:
+        case []:
+            return p[0] * p[1]
+        case [a, *rest]:
+            return a * a + total(rest, p)
+
+@rg.functional
+def grown(x: rg.fixed, n: int) -> Leaf | Node:
+    def go(v, k):
+        return Leaf(v) if k == 0 else Node(go(2 * v, k - 1), go(v + 1, k - 1))
+    return go(x, n)
+"""
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists and tuples are arguments, data classes are shown, in JSON as objects; batches are arrays of their numbers and integers."""
+    (tmp_path / "forms.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    assert main(["grad", "forms.py:total", "[1.0, 2.0]", "(3.0, 4.0)"]) == 0
+    out = capsys.readouterr().out
+    assert "∂out/∂xs = [2.0, 4.0]" in out
+    assert "∂out/∂p  = (4.0, 3.0)" in out
+    assert main(["run", "forms.py:grown", "0.5", "1"]) == 0
+    assert "out = Node(Leaf(1.0), Leaf(1.5))" in capsys.readouterr().out
+    assert main(["run", "--json", "forms.py:grown", "0.5", "1"]) == 0
+    leaves = [{"class": "Leaf", "value": v} for v in (1.0, 1.5)]
+    assert json.loads(capsys.readouterr().out)["values"]["out"] == {
+        "class": "Node",
+        "left": leaves[0],
+        "right": leaves[1],
+    }
+    np.savez(tmp_path / "given.npz", xs=np.array([[1.0, 2.0], [3.0, 4.0]]), p=np.array([[3.0, 4.0], [1.0, 2.0]]))
+    assert main(["run", "forms.py:total", "--batch", "given.npz", "-o", "found.npz"]) == 0
+    with np.load(tmp_path / "found.npz") as found:
+        assert found["out"].tolist() == [17.0, 27.0]
+        assert found["xs.numbers"].tolist() == [[1.0, 2.0], [3.0, 4.0]]
+        assert found["xs.integers"].tolist() == [[3], [3]]
