@@ -46,6 +46,7 @@ NAMES = [
 TEXTS = [
     "", "i", "sum", "r3", "again", "0x2", "M[0]", "M[99999999999]", "i == 2", "i if", "1e999", "why sum", "turn", "to 7", "step",
     "reverse-line", "out", "trap", "instruction", "hover", "repl", "{i", "{i}", "% 0", ">= 2", "\0", "é" * 2000, "(" * 500, "9" * 5000,
+    "n", "p", "p.x", "m[0, 1]", "large", "large[40]", "z", "out", "cotangent(out)", "cotangent(large)", "m[0]", "real(out)", "info", "list",
     "AAAA", "i ** 10**9", "i << 99", "set i = 3", "break again", "continue", "delete 1", "counts", str(SQUARES), "write",
 ]  # fmt: skip
 
@@ -79,10 +80,10 @@ def arguments_like(rng: random.Random) -> Any:
     return found
 
 
-def random_requests(seed: int, count: int) -> None:
+def random_requests(seed: int, count: int, program: Path | str = SQUARES, **arguments: Any) -> None:
     rng = random.Random(seed)
     with adapter() as c:
-        c.launch(SQUARES, set={"n": 5})
+        c.launch(program, **arguments)
         c.stopped("pause")
         sent = []
         for _ in range(count):
@@ -94,18 +95,33 @@ def random_requests(seed: int, count: int) -> None:
             found = c.response(number)
             assert found["success"] or found["message"]
         # It still works, if `continue` at the end or `quit` has not ended the program.
-        assert c.request("threads")["threads"] in ([], [{"id": 1, "name": "squares.rga"}])
+        assert [thread["id"] for thread in c.request("threads")["threads"]] in ([], [1])
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_requests(seed: int) -> None:
-    random_requests(seed, 250)
+    random_requests(seed, 250, set={"n": 5})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4, 44))
 def test_many_random_requests(seed: int) -> None:
-    random_requests(seed, 1500)
+    random_requests(seed, 1500, set={"n": 5})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        (SHAPES, {"args": ARGUMENTS}),
+        (f"{SQUARES.parent / 'bessel.py'}:bessel", {"args": ["0.0", "2.5"], "loss": "out"}),
+        (SQUARES.parent / "vlad" / "derivatives.vlad", {"expression": 3}),
+    ],
+    ids=["function", "gradient", "vlad"],
+)
+def test_random_requests_to_other_programs(program: Path | str, arguments: dict[str, Any], seed: int) -> None:
+    random_requests(seed, 600, program, **arguments)
 
 
 MALFORMED = [

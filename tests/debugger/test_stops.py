@@ -127,15 +127,19 @@ class Counting:
 
 
 class Changing:
-    """A hook that sets a breakpoint at a call of it."""
+    """A hook that sets a breakpoint at a call of it, at an address or at the present one."""
 
-    def __init__(self, session: Session, where: str, left: int) -> None:
-        self.session, self.where, self.left = session, where, left
+    def __init__(self, session: Session, pc: int | None, left: int) -> None:
+        self.session, self.pc, self.left = session, pc, left
+        #: the step at which it was set
+        self.step: int | None = None
 
     def __call__(self) -> None:
         self.left -= 1
         if self.left == 0:
-            self.session.break_at(self.where)
+            self.pc = self.session.pc if self.pc is None else self.pc
+            self.step = self.session.position
+            self.session.break_on(frozenset((self.pc,)), "")
             raise StopsChanged
 
 
@@ -150,9 +154,9 @@ def test_interrupted_motions(engine: str) -> None:
         words.append(tuple(reference.registers[:8]))
         if not reference.step():
             break
-    rng = random.Random(5)
+    rng, changed = random.Random(5), 0
     session = session_of(text, engine, r1=400)
-    for _ in range(60):
+    for _ in range(120):
         target = rng.randrange(len(addresses))
         stop = session.break_at(f"*{rng.choice(addresses[1:-1])}", hit=str(rng.randrange(1, 900)))
         session.between = Counting(rng.randrange(6))
@@ -163,18 +167,19 @@ def test_interrupted_motions(engine: str) -> None:
         assert tuple(session.machine.registers[:8]) == words[session.position]
         session.delete(stop.number)
 
-        begin, back, pc = session.position, rng.random() < 0.5, rng.choice(addresses[1:-1])
-        session.between = Changing(session, f"*{pc}", rng.randrange(1, 4))
-        changed_at = None
+        begin, back = session.position, rng.random() < 0.5
+        hook = Changing(session, rng.choice([None, rng.choice(addresses[1:-1])]), rng.randrange(1, 4))
+        session.between = hook
         event = session.resume(back=back)
         session.between = None
-        if event.reason == "breakpoint":
-            assert addresses[session.position] == pc
-            changed_at = session.position
-        steps = range(begin - 1, -1, -1) if back else range(begin + 1, len(addresses))
-        assert changed_at is None or changed_at in steps
+        if hook.step is not None:
+            ahead = range(hook.step - 1, -1, -1) if back else range(max(hook.step, begin + 1), len(addresses))
+            expected = next((step for step in ahead if addresses[step] == hook.pc), None)
+            assert (session.position if event.reason == "breakpoint" else None) == expected
+            changed += 1
         for number in list(session.breakpoints):
             session.delete(number)
+    assert changed > 20
 
 
 def test_watches_with_conditions() -> None:

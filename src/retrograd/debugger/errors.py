@@ -10,7 +10,7 @@ register(
     ("RG1302", "no such place", "A place is a variable of the source where it is live, a register, the name of one, a data label, or `M[ADDRESS]`.",
      "`info` lists the names of a program."),
     ("RG1303", "no such step", "A step number counts the instructions from the beginning. An erased word cannot be brought back from before the "
-     "beginning of the session.",
+     "beginning of the session, and a state that was changed by hand may have no way back.",
      "Begin the session at an earlier step, or use a smaller number than that of the last step."),
     ("RG1304", "not a saved state", "A saved state has a version, the digest of its program, and words of the program's format.",
      "Save it anew with `retrograd run PROG --save FILE`, on the same program."),

@@ -169,7 +169,8 @@ class Timeline:
         opened, state, executed = self._opened
         if target < opened:
             self.forward(before - self.position)
-            message = f"step {target} lies before the beginning of the session, and an erased word lies between"
+            between = "an erased word lies between" if self._erases else "the way back from the changed state traps"
+            message = f"step {target} lies before the beginning of the session, and {between}"
             raise InputError(Diagnostic("RG1303", message))
         restore(self.machine, state)
         self.position = opened
