@@ -46,7 +46,7 @@ NAMES = [
 TEXTS = [
     "", "i", "sum", "r3", "again", "0x2", "M[0]", "M[99999999999]", "i == 2", "i if", "1e999", "why sum", "turn", "to 7", "step",
     "reverse-line", "out", "trap", "instruction", "hover", "repl", "{i", "{i}", "% 0", ">= 2", "\0", "é" * 2000, "(" * 500, "9" * 5000,
-    "n", "p", "p.x", "m[0, 1]", "large", "large[40]", "z", "out", "cotangent(out)", "cotangent(large)", "m[0]", "real(out)", "info", "list",
+    "\ud800", "M[0]\ud800", "\u2028", "n", "p", "p.x", "m[0, 1]", "large", "large[40]", "z", "out", "cotangent(out)", "cotangent(large)", "m[0]", "real(out)", "info", "list",
     "AAAA", "i ** 10**9", "i << 99", "set i = 3", "break again", "continue", "delete 1", "counts", str(SQUARES), "write",
 ]  # fmt: skip
 
@@ -165,6 +165,7 @@ def test_framing() -> None:
             found = read(stream)
         assert found == message, junk
     assert read(io.BytesIO(framed(message)[:-1])) is None
+    assert read(io.BytesIO(framed({"a": "é\u2028😀", "b": "\ud800"}))) == {"a": "é\u2028😀", "b": "?"}
 
 
 def test_repeated_requests() -> None:
@@ -271,6 +272,36 @@ def test_standard_streams() -> None:
         assert process.wait(PATIENCE) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
+
+
+def test_a_program_that_reads_standard_input(tmp_path: Path) -> None:
+    path = tmp_path / "reads.py"
+    path.write_text(
+        "import sys\nimport retrograd as rg\nprint(sys.stdin.read() == '')\n@rg.reversible\ndef f(x: int):\n    x += 1\n"
+    )
+    command = [sys.executable, "-m", "retrograd.cli.main", "dap"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        c = Client(process.stdout, process.stdin)
+        c.launch(f"{path}:f", args=["1"])
+        assert c.event("output")["output"] == "True\n"
+        c.stopped("pause")
+        c.request("disconnect")
+        assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\0", "x" * 5000, "\ud800.py:f", "\ud800.vlad", "~", ".py", ""])
+def test_launches_of_strange_names(text: str) -> None:
+    with adapter() as c:
+        c.request("initialize", adapterID="retrograd")
+        for arguments in (
+            {"program": text},
+            {"program": str(SQUARES), "cwd": text or "\0"},
+            {"program": str(SQUARES), "mem": [text], "set": [text]},
+        ):
+            with pytest.raises(Refused):
+                c.request("launch", **arguments)
+        c.request("launch", program=str(SQUARES))
+        c.request("setBreakpoints", source={"path": text}, breakpoints=[{"line": 1}])
 
 
 def test_a_port() -> None:

@@ -58,6 +58,9 @@ def read(stream: BinaryIO) -> dict[str, Any] | Malformed | None:
         body += more
     try:
         message = json.loads(body.decode("utf-8"))
+        if b"\\u" in body:
+            # Half a surrogate pair is no character, and no path or output takes it.
+            message = json.loads(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return Malformed("the content is no JSON in UTF-8")
     return message if isinstance(message, dict) else Malformed("the content is no JSON object")

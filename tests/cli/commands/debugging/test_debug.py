@@ -103,3 +103,38 @@ def test_wrong_ways_back(
 ) -> None:
     assert main(["debug", *arguments, "-x", script(commands + "\n")]) == 2
     assert f"error[{code}" in capsys.readouterr().err
+
+
+VLAD = "(+ 1 2)\n(/ 1 (- 2 2))\n(let loop ((n 3)) (if (= n 0) 0 (+ n (loop (- n 1)))))\n"
+
+
+def test_expressions_of_vlad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The N-th expression of a file, and an expression that traps. The way back restores the beginning."""
+    monkeypatch.chdir(tmp_path)
+    Path("three.vlad").write_text(VLAD)
+    commands = script("continue\nprint out\nreverse-continue\nprint out\n")
+    for number, value in {"1": "3", "3": "6"}.items():
+        assert main(["debug", "three.vlad", "--expression", number, "-x", commands]) == 0
+        out = capsys.readouterr().out
+        assert re.findall(r"^out = (.*)$", out, re.MULTILINE) == [value, "0"]
+        assert "the beginning of the run" in out
+    assert main(["debug", "three.vlad", "--expression", "2", "-x", commands]) == 0
+    assert "trap RG0402" in capsys.readouterr().out
+    for wrong, code in [
+        (["three.vlad", "--expression", "4"], "RG0507"), (["three.vlad", "--expression", "0"], "RG0507"),
+        (["three.vlad", "5"], "RG0512"), (["three.vlad", "--loss", "x"], "RG0512"), (["three.vlad", "--set", "r1=2"], "RG0512"),
+    ]:  # fmt: skip
+        assert main(["debug", *wrong, "-x", commands]) == 2
+        assert code in capsys.readouterr().err
+
+
+def test_turn(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """After a turn at the end a run leads to the beginning."""
+    assert (
+        main(["debug", program, "--set", "n=3", "-x", script("continue\nturn\ncontinue\nprint total\nprint n\n")]) == 0
+    )
+    out = capsys.readouterr().out
+    assert "the run goes backward" in out
+    assert out.endswith("total = 0\nn = 3\n")

@@ -71,9 +71,13 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
 def _own_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Standard input and output for the protocol alone: all that prints to the descriptor of standard output goes to standard error."""
     sys.stdout.flush()
-    own = os.dup(1)
+    given, own = os.dup(0), os.dup(1)
     os.dup2(2, 1)
-    with os.fdopen(own, "wb") as sink, os.fdopen(os.dup(0), "rb") as source:
+    # A program that reads standard input gets its end, and no message of the protocol.
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    with os.fdopen(own, "wb") as sink, os.fdopen(given, "rb") as source:
         yield cast(BinaryIO, source), cast(BinaryIO, sink)
 
 
