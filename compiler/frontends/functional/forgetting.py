@@ -38,9 +38,9 @@ class Calls:
 
     def forgetting(self, function: Any, names: Collection[str]) -> core.Lambda:
         """The definition of a functional function, in which the calls of the functions with these names are forgotten."""
-        code = self._enter(function)
         if not names:
-            return code
+            return self._define(function)
+        code = self._enter(function)
         made = self._rewritten(code, (function,), frozenset(names))
         assert isinstance(made, core.Lambda)
         return made
