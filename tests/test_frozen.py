@@ -80,6 +80,7 @@ LENGTHS: dict[str, dict[str, int]] = {
     "examples.nice.flow": {"layers": 2},
     "examples.nice.loss": {"layers": 2},
     "examples.graph_embedding.add_distances": {"m": len(EDGES)},
+    "examples.tropical.highest_energy": {"m": LENGTH - 1},
     "library.learning.nice": {"half": 2, "layers": 2},
     "library.linear_algebra.rotate_planes": {"n": 3, "k": 3},
     "library.linear_algebra.qr": {"m": 3},
