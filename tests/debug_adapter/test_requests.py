@@ -257,6 +257,30 @@ def test_memory_and_code(tmp_path: Path) -> None:
         assert code[0]["presentationHint"] == "invalid"
 
 
+def test_large_memory(tmp_path: Path) -> None:
+    """Memory comes in parts, and each word can be set and watched."""
+    path = tmp_path / "large.rga"
+    path.write_text(
+        ".memory 100000\n start\n add r1, 70000\n add r2, 3\n st.add [r1 + 5], r2\n sub r2, 3\n sub r1, 70000\n finish\n"
+    )
+    with adapter() as c:
+        c.launch(path, stopOnEntry=True)
+        c.stopped("entry")
+        scope = next(s for s in c.request("scopes", frameId=1)["scopes"] if s["name"] == "Memory")
+        assert scope["indexedVariables"] == 100000
+        number = scope["variablesReference"]
+        assert len(c.request("variables", variablesReference=number)["variables"]) == 10000
+        part = c.request("variables", variablesReference=number, start=70004, count=2)["variables"]
+        assert [v["name"] for v in part] == ["M[70004]", "M[70005]"]
+        c.request("setVariable", variablesReference=number, name="M[70005]", value="-9")
+        assert c.value("M[70005]") == "-9"
+        data = c.request("dataBreakpointInfo", variablesReference=number, name="M[70005]")["dataId"]
+        c.request("setDataBreakpoints", breakpoints=[{"dataId": data}])
+        assert c.move("continue", "data breakpoint")["text"] == "M[70005]: -9 → -6"
+        with pytest.raises(Refused, match="no variable"):
+            c.request("setVariable", variablesReference=number, name="M[100000]", value="1")
+
+
 def test_traps(tmp_path: Path) -> None:
     path = tmp_path / "traps.rga"
     path.write_text("start\n add r1, 5\n assertz r1\n finish\n")

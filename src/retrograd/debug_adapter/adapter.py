@@ -281,8 +281,8 @@ class Adapter:
         session, name = self.standing, given.text("name")
         number = given.maybe_integer("variablesReference", 0)
         if number:
-            node = next((n for n in self.views.children(number) if n.name == name), None)
-            place = None if node is None or not node.settable else node.place
+            node = self.views.child(number, name)
+            place = node.place if node.settable else None
         else:
             try:
                 place = session.place(name)

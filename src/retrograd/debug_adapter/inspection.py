@@ -138,9 +138,7 @@ class Inspection:
     def _set_variable(self, given: Arguments) -> _Body:
         self._host.standing  # noqa: B018
         of, name, value = given.integer("variablesReference", 1), given.text("name"), given.text("value")
-        node = next((n for n in self._host.views.children(of) if n.name == name), None)
-        if node is None:
-            raise bad_request(f"there is no variable `{name[:60]}`")
+        node = self._host.views.child(of, name)
         found = self.shown(self._host.views.set(node, value))
         self._host.changed()
         return found

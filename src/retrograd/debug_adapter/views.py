@@ -8,6 +8,7 @@ A reference stands for a node of a tree until the session moves.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -74,6 +75,17 @@ class Views:
         assert node.children is not None
         found = islice(node.children(), start, start + min(count or _MOST, _MOST))
         return [self.registered(child) for child in found]
+
+    def child(self, reference: int, name: str) -> Node:
+        """The child of a node by its name, however many there are. Raises InputError RG1306."""
+        node = self.node(reference)
+        assert node.children is not None
+        index = re.fullmatch(r"(?:M)?\[(\d{1,9})\]", name)
+        start = int(index[1]) if index is not None and node.indexed else 0
+        for found in islice(node.children(), start, start + (1 if start else _MOST)):
+            if found.name == name:
+                return self.registered(found)
+        raise bad_request(f"there is no variable `{name[:60]}`")
 
     # ------------------------------------------------------------------ scopes
 
