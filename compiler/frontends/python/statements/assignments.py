@@ -164,6 +164,9 @@ class Assignments:
         made = next((m for m in self.locals.owned if m.name == target.id and m.value is value), None)
         if made is None or not isinstance(value, Scalar):
             hint = f"`del {target.id}` frees what was made here." if made is not None else None
+            if isinstance(value, StackValue):
+                hint = f"Empty it by `rg.pop`, and write `del {target.id}`: a stack is freed when it is empty."
+                self.errors.fail("RG0709", f"`{target.id}` is a stack, and rg.free takes a number", target, hint)
             what = "is no number" if made is not None else "is no variable that was made in this function"
             self.errors.fail("RG0709", f"`{target.id}` {what}", target, hint)
         assert isinstance(value.place, Var)

@@ -107,7 +107,11 @@ class ExpressionStatements:
         count, _ = self._intrinsics[name]
         if len(call.args) != count:
             message = f"rg.{name} takes {count} argument{'s' * (count != 1)}, not {len(call.args)}"
-            self.errors.fail("RG0715", message, call)
+            hint = None
+            if name == "free" and len(call.args) == 1:
+                x = ast.unparse(call.args[0])
+                hint = f"Write `rg.free({x}, e)` with the value e that it holds, or `del {x}` where the compiler can compute it."
+            self.errors.fail("RG0715", message, call, hint)
         done = _INVERSES.get(name, name) if backward else name
         if done is None:
             self.errors.fail("RG0701", f"~rg.{name} is no statement", call)

@@ -1,0 +1,13 @@
+import retrograd as rg
+from retrograd import reversible
+
+
+@reversible
+def f(n: int):
+    s = rg.stack(int, 4)
+    rg.push(s, n)
+    rg.pop(s, n)
+    rg.free(s, 0)
+
+
+f(3)
