@@ -124,3 +124,6 @@ from retrograd.version import __version__ as __version__
 
 __all__: list[str]
 from retrograd.explorer.explorations import explore as explore
+from retrograd.number_ranges.ranges import Range as Range
+from retrograd.number_ranges.ranges import Ranges as Ranges
+from retrograd.number_ranges.ranges import ranges as ranges

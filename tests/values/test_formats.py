@@ -71,6 +71,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "run_batch": lambda w: rg.run_batch(square, np.zeros(2), [0.1, 0.3], format=w).matrix.tolist(),
     "energy": lambda w: [rg.energy(f, *xs, format=w).counts.program.format for f, *xs in ((square, 0.0, 0.1), (rg.vmap(square), [0.0], [0.1]))],
     "explore": lambda w: rg.explore(square, 0.0, 0.1, format=w).as_dict(),
+    "ranges": lambda w: rg.ranges(square, 0.0, 0.1, format=w).as_dict(),
     "energy_sweep": lambda w: [row.format for row in rg.energy_sweep(square, [(0.0, 0.1)], formats=[w])],
     "assemble": lambda w: rg.assemble("start\n finish", format=w).format,
     "Program": lambda w: rg.Machine(rg.Program(rg.assemble("start\n finish").code, format=w)).format,
@@ -116,7 +117,7 @@ def test_no_public_name_is_left_out() -> None:
             continue
         if {"format", "formats"} & set(parameters):
             takes.add(name)
-    takes -= {"GradientComparison", "Compiled"}  # results
+    takes -= {"GradientComparison", "Compiled", "Ranges"}  # results
     takes -= {*differentiation.__all__, "learn_by_consistency", "vmap"}  # in tests/functions/test_requests.py
     takes -= {"to_jax", "to_torch"}  # in tests/adapters/test_adapters.py
     assert len(takes) > 8

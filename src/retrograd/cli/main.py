@@ -29,6 +29,7 @@ COMMANDS = {
     "sweep": "price functions at many points: models, temperatures, clocks, formats, arguments",
     "compile": "compile a reversible function to an image, assembly text, IR, LLVM IR, PTX or PISA",
     "grad": "differentiate a reversible function: run it forward, and back with cotangents",
+    "ranges": "measure the magnitudes of a function's numbers, and name the formats that hold them",
     "asm": "assemble text into a binary image",
     "dis": "print a program as assembly text that assembles to the same program",
     "invert": "print the inverse of a program of Janus",

@@ -1,0 +1,44 @@
+"""`retrograd ranges`: the magnitudes of the numbers of a function, and the formats that hold them."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from retrograd.cli.exit_codes import OK
+from retrograd.cli.functions import function_and_inverse
+from retrograd.cli.options import Parser, refuse_options_of_programs, step_limit
+from retrograd.cli.report import print_json, print_trap
+
+
+def arguments(p: Parser) -> None:
+    """Options of `retrograd ranges`."""
+    p.add_argument("program", metavar="FILE.py:FUNCTION", help="the function, or ~FUNCTION for its inverse")
+    p.function_arguments()
+    p.run_options("--format", "--max-steps")
+    p.loss_option("go on, back with cotangents, from this argument's final value")
+    p.json_option("retrograd.ranges/1")
+    p.size_options()
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the function, and show the ranges."""
+    from retrograd.cli.arguments import argument_named, parse_arguments
+    from retrograd.differentiation import grad
+    from retrograd.functions.execution import ProgramTrap
+    from retrograd.number_ranges.ranges import ranges
+
+    refuse_options_of_programs(options)
+    function, inverse = function_and_inverse(options.program, options)
+    f = ~function if inverse else function
+    measured = f if options.loss is None else grad(f, None, argument_named(options.loss))
+    args, keywords = parse_arguments(options.args, function)
+    try:
+        found = ranges(measured, *args, max_steps=step_limit(options), format=function.format_for(), **keywords)
+    except ProgramTrap as trap:
+        return print_trap(trap, as_json=options.json)
+    if options.json:
+        print_json("retrograd.ranges/1", replace(found, function=function.__name__).as_dict())
+    else:
+        print(found)
+    return OK

@@ -1,0 +1,233 @@
+"""`rg.ranges`: the magnitudes of the fixed-point numbers of a function over its inputs, and the formats that hold them.
+
+    the largest F with  greatest · 2^margin < 2^(W − 1 − F)                          fraction of words of W bits
+    the largest K with  greatest cotangent · 2^(K + margin) < 2^(W − 1 − F)          `scale` of a gradient
+
+Every fixed-point word that a run makes is measured: variables, elements of arrays, and the terms that updates add. Lognums are not
+measured: theirs is the range of the exponents that a word holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from retrograd.differentiation.gradients import LossFunction
+from retrograd.functions.execution import ProgramTrap, execute
+from retrograd.functions.requests import Request
+from retrograd.functions.reversible import Inverse, Reversible, request_of
+from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, api_boundary
+from retrograd.isa.words import WIDTHS, Format, format_of
+from retrograd.number_ranges.meter import Extent, Measured, Meter
+
+#: fractions of 64 bits that are tried where a run overflows, the finest first
+_COARSER = (48, 40, 32, 24, 16, 8, 0)
+#: codes of a result, and of an argument, that do not fit
+_OVERFLOWS = ("RG0404", "RG0601")
+
+Differentiated = Reversible | Inverse | LossFunction
+
+
+@dataclass(frozen=True)
+class Range:
+    """The magnitudes of a variable in a line; with an empty name those of the terms that the line adds. `line` 0: the arguments."""
+
+    name: str
+    file: str
+    line: int
+    #: the least magnitude that is not zero, and the greatest; both 0 where all values are
+    least: float
+    greatest: float
+    #: bits of the least magnitude in the measured format: 1 for one unit in the last place
+    bits: int
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The ranges of a function over `runs` inputs, measured in a format; those of cotangents where it was differentiated."""
+
+    function: str
+    format: Format
+    runs: int
+    values: tuple[Range, ...]
+    cotangents: tuple[Range, ...] = ()
+    #: bits before the point, without the sign, that the constants of the source need
+    constant_bits: int = 0
+
+    @property
+    def greatest(self) -> float:
+        """The greatest magnitude of all values."""
+        return max((r.greatest for r in self.values), default=0.0)
+
+    def fits(self, width: int | None = None, margin: int = 1) -> Format:
+        """The format of `width` bits (those of the measured format) with the finest fraction that holds all values.
+
+        `margin`: bits of room above the greatest value, for the roundings of another format and inputs that were not measured.
+        Raises InputError RG0604 where no format of this width holds them.
+        """
+        w = self.format.width if width is None else width
+        frac = w - 1 - max(_integer_bits(self.greatest, margin), self.constant_bits)
+        if w not in WIDTHS or frac < 0:
+            known = ", ".join(map(str, WIDTHS))
+            message = f"no format of {w} bits holds values up to {self.greatest:.4g} with {margin} bits of room"
+            raise InputError(
+                Diagnostic("RG0604", message, hint=f"words have {known} bits; the values need a wider one")
+            )
+        return Format(w, min(frac, w - 1))
+
+    def scale(self, format: Format | str | None = None, margin: int = 1) -> int:
+        """The greatest K such that the cotangents times 2^K fit: `rg.grad(f, scale=K)`. Negative where they do not fit unscaled.
+
+        `format`: that of the gradient; without one, the measured format. Raises InputError RG0603 unless a gradient was measured.
+        """
+        if not self.cotangents:
+            hint = 'measure a gradient: rg.ranges(rg.grad(f, loss="y"), …)'
+            raise InputError(Diagnostic("RG0603", f"no cotangents of `{self.function}` were measured", hint=hint))
+        w = self.format if format is None else format_of(format)
+        return w.width - 1 - w.frac - _integer_bits(max(r.greatest for r in self.cotangents), margin)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: schema retrograd.ranges/1."""
+        rows = {"values": self.values, "cotangents": self.cotangents}
+        out: dict[str, Any] = {"function": self.function, "format": str(self.format), "runs": self.runs}
+        out |= {key: [vars(r) for r in ranges] for key, ranges in rows.items()}
+        try:
+            out["fits"] = str(self.fits())
+        except InputError:
+            out["fits"] = None
+        return out | ({"scale": self.scale()} if self.cotangents else {})
+
+    def __str__(self) -> str:
+        lines = [f"{self.function}: {self.runs} run{'s' * (self.runs != 1)} in {self.format}", ""]
+        for title, ranges in (("values", self.values), ("cotangents", self.cotangents)):
+            if ranges:
+                rows = [(title, "line", "least", "greatest", "bits"), *map(_row, ranges)]
+                widths = [max(len(row[k]) for row in rows) for k in range(5)]
+                for row in rows:
+                    cells = [
+                        row[0].ljust(widths[0]),
+                        *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True)),
+                    ]
+                    lines.append("  ".join(cells))
+                lines.append("")
+        return "\n".join([*lines, *self._advice()])
+
+    def _advice(self) -> Iterator[str]:
+        for width in (self.format.width, *(n for n in (16, 32, 64) if n != self.format.width)):
+            try:
+                yield f"{self.fits(width)} holds the values, with one bit of room"
+            except InputError:
+                yield f"no format of {width} bits holds the values"
+        if self.cotangents:
+            yield f"scale={self.scale()} is the greatest scale of the gradient in {self.format}"
+
+
+def _row(r: Range) -> tuple[str, ...]:
+    return r.name or "terms", str(r.line or ""), f"{r.least:.3g}", f"{r.greatest:.3g}", str(r.bits)
+
+
+def _integer_bits(greatest: float, margin: int) -> int:
+    """The least n with greatest · 2^margin < 2^n, at least 0."""
+    return max(0, int(np.frexp(greatest)[1]) + margin) if greatest else 0
+
+
+@api_boundary
+def ranges(
+    f: Differentiated,
+    /,
+    *args: Any,
+    sampler: Callable[[np.random.Generator], Sequence[Any]] | None = None,
+    runs: int = 100,
+    seed: int = 0,
+    format: Format | str | None = None,
+    max_steps: int | None = None,
+    **keywords: Any,
+) -> Ranges:
+    """The least and greatest magnitude of every fixed-point variable of f, over the inputs given or drawn.
+
+    `f`: a reversible function or its inverse; a result of `rg.grad` or `rg.value_and_grad`, whose cotangents are measured, too.
+    `sampler(rng)`: draws a tuple of arguments, `runs` times from the generator of a seed. `format`: that of the runs. Where a run
+    overflows, all runs are made again in a coarser format of 64 bits; `Ranges.format` is the format in which the runs ended.
+    Trap: inputs that were not measured may have other ranges. A run is made on the reference machine, at about 10⁵ steps a second.
+    Raises CompileError, InputError, ProgramTrap where a run traps in all formats, or by another fault than an overflow.
+
+        >>> rg.ranges(f, 0.0, [1.0, 2.0]).fits(32)
+    """
+    if not isinstance(f, Differentiated):
+        hint = "measure a reversible function, or a result of rg.grad or rg.value_and_grad"
+        raise InputError(Diagnostic("RG0603", f"`{getattr(f, '__name__', f)!s:.40}` has no runs to measure", hint=hint))
+    if sampler is not None and (args or keywords):
+        raise InputError(Diagnostic("RG0603", "both arguments and a sampler are given", hint="give one of the two"))
+    if runs < 1:
+        raise InputError(Diagnostic("RG0507", f"`runs` is {runs}: measure 1 run or more"))
+    rng = np.random.default_rng(seed)
+    inputs = [(args, keywords)] if sampler is None else [(tuple(sampler(rng)), {}) for _ in range(runs)]
+    request = f.requested.run if isinstance(f, LossFunction) else request_of(f)
+    first = request.format if format is None else format_of(format)
+    own = request.function.format_for(first)
+    for w in (own, *(Format(64, frac) for frac in _COARSER if 64 - frac > own.width - own.frac)):
+        try:
+            return _measured(f, replace(request, format=w, engine="reference"), inputs, w, max_steps)
+        except (ProgramTrap, InputError) as error:
+            if error.code not in _OVERFLOWS or w.frac == 0:
+                raise
+    raise AssertionError("the last format returns or raises")
+
+
+def _measured(
+    f: Differentiated,
+    request: Request,
+    inputs: Sequence[tuple[tuple[Any, ...], dict[str, Any]]],
+    w: Format,
+    most: int | None,
+) -> Ranges:
+    meters: dict[int, Meter] = {}
+    values: list[Any] = []
+    for args, keywords in inputs:
+        zeros = f.zeros if isinstance(f, LossFunction) else {}
+        values = request.values(args, {**keywords, **zeros})
+        way_back = f.requested.way_back(request, values) if isinstance(f, LossFunction) else None
+        compiled = request.compiled(values) if way_back is None else way_back.compiled
+        machine = request.machine(compiled, values)
+        meter = meters.setdefault(id(compiled), Meter(compiled.program))
+        execute(compiled, machine, most, meter.observer(machine))
+        if way_back is not None:
+            way_back.begin(machine)
+            execute(compiled, machine, most, meter.observer(machine))
+    found = list(meters.values())
+    measured = _joined([m.values for m in found], w), _joined([m.cotangents for m in found], w)
+    return Ranges(f.__name__, w, len(inputs), *measured, _constant_bits(request, values))
+
+
+def _constant_bits(request: Request, values: Sequence[Any]) -> int:
+    """The least number of bits before the point in which the function compiles: each constant of its source has a word."""
+    least, most = 0, 63
+    while least < most:
+        bits = (least + most) // 2
+        try:
+            replace(request, format=Format(64, 63 - bits)).compiled(values)
+        except CompileError as error:
+            if error.code != "RG0714":
+                raise
+            least = bits + 1
+        else:
+            most = bits
+    return least
+
+
+def _joined(parts: Sequence[dict[Measured, Extent]], w: Format) -> tuple[Range, ...]:
+    """The extents of several programs as ranges, by place."""
+    both: dict[Measured, Extent] = {}
+    for part in parts:
+        for key, extent in part.items():
+            total = both.setdefault(key, Extent())
+            total.add(extent.least)
+            total.add(extent.greatest)
+    unit = 2.0**-w.frac
+    return tuple(
+        Range(*key, extent.least * unit, extent.greatest * unit, extent.least.bit_length())
+        for key, extent in sorted(both.items(), key=lambda item: (item[0].file, item[0].line, item[0].name))
+    )

@@ -1,0 +1,195 @@
+"""`rg.ranges`: no number of a run lies outside of its ranges, and the formats that it names hold the runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.isa.diagnostics import CompileError, InputError
+
+import retrograd as rg
+from retrograd import Array, fixed, library, reversible
+from retrograd.cli.main import main
+from retrograd.debugger.session import Session
+from retrograd.functions.execution import ProgramTrap, load
+from retrograd.values.binding import bind
+
+
+@reversible
+def weighted(y: fixed, xs: Array[fixed, "n"], k: fixed) -> None:
+    with rg.routine() as squares:
+        s = 0.0
+        for x in xs:
+            s += x * x
+    y += s * k
+    ~squares
+
+
+@reversible
+def branches(y: fixed, x: fixed, n: int) -> None:
+    for i in range(n):
+        t = x * 0.5
+        if t > 1.0:
+            y += rg.exp(t) - i
+        else:
+            y -= rg.sqrt(x) * 0.125
+        del t
+
+
+@reversible
+def temporary_only(y: fixed, x: fixed) -> None:
+    """The term is greater than all variables."""
+    y += x * x * 1000.0 - x * x * 999.0
+
+
+@rg.functional
+def steep(x: fixed) -> fixed:
+    return rg.tanh(x) * 30.0 + x * x
+
+
+def numbers(value: Any) -> list[Fraction]:
+    if isinstance(value, list):
+        return [n for item in value for n in numbers(item)]
+    return [abs(value)] if isinstance(value, Fraction) and value else []
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (weighted, (0.25, [0.5, -3.0, 0.001], 2.0)),
+        (branches, (0.0, 3.5, 3)),
+        (branches, (0.0, 0.01, 2)),
+        (temporary_only, (0.0, 1.5)),
+        (~weighted, (9.0, [0.5, -3.0], 2.0)),
+    ],
+)
+def test_no_variable_leaves_its_range(f: Any, args: tuple[Any, ...]) -> None:
+    """The debugger shows the values of all variables after each step."""
+    found = rg.ranges(f, *args)
+    least: dict[str, float] = {}
+    greatest: dict[str, float] = {}
+    for r in found.values:
+        if r.greatest:
+            least[r.name] = min(least.get(r.name, r.least), r.least)
+            greatest[r.name] = max(greatest.get(r.name, 0.0), r.greatest)
+    function = ~f if isinstance(f, rg.Inverse) else f
+    given = bind(function, args, {})
+    session = Session(load(function.compiled(*given), given, backward=function is not f, engine="reference"))
+    checked = 0
+    while not session.machine.at_end:
+        session.step()
+        for v in session.variables():
+            for n in numbers(v.value):
+                name = v.name.partition("[")[0]
+                assert least[name] <= n <= greatest[name], (v.name, float(n))
+                checked += 1
+    assert checked > 10
+
+
+def test_terms_are_measured() -> None:
+    found = rg.ranges(temporary_only, 0.0, 1.5)
+    assert found.greatest >= 1.5 * 1.5 * 999
+
+
+def samples() -> dict[str, tuple[Any, Callable[[np.random.Generator], tuple[Any, ...]]]]:
+    return {
+        "weighted": (weighted, lambda g: (0.0, g.normal(size=4) * 10.0 ** g.integers(-2, 3), g.normal())),
+        "branches": (branches, lambda g: (g.normal(), float(g.uniform(0.1, 12.0)), int(g.integers(0, 4)))),
+        "dot": (library.dot, lambda g: (0.0, g.normal(size=3) * 50, g.normal(size=3))),
+        "norm": (library.norm, lambda g: (0.0, g.normal(size=3) * 10.0 ** g.integers(-2, 3))),
+        "logsumexp": (library.logsumexp, lambda g: (0.0, g.normal(size=3) * 4)),
+        "softmax": (library.softmax, lambda g: (np.zeros(3), g.normal(size=3))),
+        "matvec": (library.matvec, lambda g: (np.zeros(2), g.normal(size=(2, 3)), g.normal(size=3) * 9)),
+        "normal_logpdf": (library.normal_logpdf, lambda g: (0.0, g.normal(), g.normal(), float(g.uniform(0.2, 4)))),
+        "functional": (steep, lambda g: (g.normal(), 0.0)),
+    }
+
+
+def holds(name: str, runs: int, seed: int) -> None:
+    """Measure, and run the same inputs in the formats that are named: forward, and for gradients back."""
+    f, sampler = samples()[name]
+    found = rg.ranges(f, sampler=sampler, runs=runs, seed=seed)
+    rng = np.random.default_rng(seed)
+    inputs = [tuple(sampler(rng)) for _ in range(runs)]
+    for width in (32, 64):
+        w = found.fits(width)
+        for args in inputs:
+            rg.run(f, *args, format=w)
+    narrow = found.fits(64, margin=-1)
+    overflows = 0
+    for args in inputs:
+        try:
+            rg.run(f, *args, format=narrow)
+        except (ProgramTrap, InputError, CompileError):
+            overflows += 1
+    # A format without the bit that the greatest value needs overflows, unless constants need it, too.
+    assert overflows > 0 or 63 - narrow.frac == found.constant_bits
+    assert name not in ("weighted", "dot", "norm", "matvec") or overflows
+
+
+@pytest.mark.parametrize("name", list(samples()))
+def test_the_proposed_format_holds(name: str) -> None:
+    holds(name, 6, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("name", list(samples()))
+def test_the_proposed_format_holds_for_many_inputs(name: str, seed: int) -> None:
+    holds(name, 100, 100 + seed)
+
+
+def test_gradients_and_their_scale() -> None:
+    gradient = rg.grad(weighted, ["xs", "k"], "y")
+    args = (0.0, [0.5, -3.0, 0.01], 0.001)
+    found = rg.ranges(gradient, *args)
+    assert {r.name for r in found.cotangents} >= {"xs", "k", "y"}
+    assert max(r.greatest for r in found.cotangents if r.name == "k") == pytest.approx(9.2501)
+    plain = gradient(*args)
+    scaled = rg.grad(weighted, ["xs", "k"], "y", scale=found.scale())(*args)
+    assert np.allclose(plain[0], scaled[0])
+    with pytest.raises(ProgramTrap):
+        rg.grad(weighted, ["xs", "k"], "y", scale=found.scale(margin=-1))(*args)
+
+
+def test_an_overflow_is_measured_in_a_coarser_format() -> None:
+    found = rg.ranges(weighted, 0.0, [3000.0, 1.0], 1000.0, format="Q16.16")
+    assert str(found.format) != "Q16.16"
+    assert found.greatest == pytest.approx(9e9, rel=1e-3)
+    with pytest.raises(InputError, match="RG0604"):
+        found.fits(32)
+    assert rg.run(weighted, 0.0, [3000.0, 1.0], 1000.0, format=found.fits(64)).values.y == pytest.approx(9.000001e9)
+    with pytest.raises(ProgramTrap):
+        rg.ranges(branches, 0.0, -1.0, 1)
+
+
+def test_wrong_arguments() -> None:
+    for wrong in (
+        lambda: rg.ranges(3),
+        lambda: rg.ranges(weighted, 0.0, sampler=lambda g: ()),
+        lambda: rg.ranges(weighted, runs=0),
+    ):
+        with pytest.raises(InputError):
+            wrong()
+    with pytest.raises(InputError, match="RG0603"):
+        rg.ranges(weighted, 0.0, [1.0], 1.0).scale()
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("import retrograd as rg\n@rg.reversible\ndef f(y: rg.fixed, x: rg.fixed):\n    y += x * x\n")
+    assert main(["ranges", f"{file}:f", "0", "3", "--loss", "y"]) == 0
+    out = capsys.readouterr().out
+    assert "Q6.58 holds the values" in out
+    assert "cotangents" in out
+    assert main(["ranges", f"{file}:f", "0", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "retrograd.ranges/1"
+    assert found["fits"] == "Q6.58"
+    assert main(["ranges", f"{file}:f", "0", "3", "--max-steps", "2"]) == 4
+    assert main(["ranges", str(file)]) == 2
