@@ -127,6 +127,8 @@ def test_formats_and_engines(adapter: str, request: pytest.FixtureRequest) -> No
     assert float(make(power, format="Q24.8", engine="reference")(0.0, [0.3], 1)) == 0.30078125
     with pytest.raises(rg.InputError, match="RG0604"):
         make(power, format="Q24")(0.0, [0.3], 1)
+    with pytest.raises(rg.InputError, match="RG1001"):
+        make(power, engine="threadde")
 
 
 @pytest.mark.parametrize("adapter", ["to_jax", "to_torch"])

@@ -99,8 +99,8 @@ def test_no_public_function_is_left_out() -> None:
         for name in rg.__all__
         if inspect.isfunction(getattr(rg, name)) and "engine" in inspect.signature(getattr(rg, name)).parameters
     }
-    # A sweep and advice run a function in several formats, and name them in the plural.
-    assert taking - {"energy_sweep", "advise"} == set(CALLS)
+    # A sweep and advice run a function in several formats, and name them in the plural; adapters are in tests/adapters.
+    assert taking - {"energy_sweep", "advise", "to_jax", "to_torch"} == set(CALLS)
     derivatives = set(differentiation.__all__) - {"reversible_gradient"}
     assert {name for name in derivatives if name.islower()} <= set(CALLS)
 
