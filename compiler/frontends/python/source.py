@@ -114,7 +114,8 @@ class SourceFunction:
     #: code of a trap, or `loop` for one by the conditions of a loop -> its fix, where the language has one of its own
     trap_fixes: Mapping[str, str] = types.MappingProxyType({
         "loop": "The second condition of a `while` is false before the loop and true after every pass; where there may be no pass "
-        "at all, it must tell the two apart, as a counter of the passes does."
+        "at all, it must tell the two apart, as a counter of the passes does.",
+        "RG0404": "Scale the values, or use a lognum or another format: `rg.ranges` measures the values, and names the format that fits.",
     })  # fmt: skip
     #: lowers the function in place of its statements, where its body is of another language
     own_lowering: Callable[..., Any] | None = None
