@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from retrograd.isa.files import replacing
+
 from retrograd.editors import textmate
 from retrograd.version import __version__
 
@@ -105,7 +107,7 @@ def members() -> dict[str, bytes]:
 
 def package(path: Path) -> None:
     """Write the .vsix file."""
-    with zipfile.ZipFile(path, "w") as file:
+    with replacing(path) as sink, zipfile.ZipFile(sink, "w") as file:
         for name, contents in members().items():
             member = zipfile.ZipInfo(name, _TIME)
             member.compress_type = zipfile.ZIP_DEFLATED

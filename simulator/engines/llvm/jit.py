@@ -237,11 +237,11 @@ def jit_compiler() -> JitCompiler:
 
 def source_digest() -> str:
     """The digest of all sources that determine generated code: the definition and the generators, and the user's own instructions."""
-    return _source_digest() + TABLE.own_digest()
+    return package_digest() + TABLE.own_digest()
 
 
 @cache
-def _source_digest() -> str:
+def package_digest() -> str:
     """The digest of the package's own sources."""
     import retrograd.isa
     import retrograd.simulator

@@ -17,7 +17,7 @@ import retrograd.isa
 from retrograd.simulator.engines.interpreter import handlers
 from retrograd.simulator.engines.llvm import jit
 from retrograd.simulator.engines.llvm import object_cache as code_cache
-from retrograd.simulator.engines.llvm.jit import JitCompiler, source_digest
+from retrograd.simulator.engines.llvm.jit import JitCompiler, package_digest, source_digest
 from retrograd.simulator.engines.llvm.object_cache import cache_folder
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translations
@@ -402,8 +402,8 @@ def test_machines_with_a_damaged_cache(
 
 def test_code_belongs_to_the_sources_it_was_made_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte changed in the definition, and nothing compiled before is used."""
-    before = source_digest.__wrapped__()
-    assert before == source_digest()
+    before = package_digest.__wrapped__()
+    assert source_digest().startswith(before)
     for package in ("isa", "simulator"):
         (source,) = set(getattr(retrograd, package).__path__)
         copy = tmp_path / package
@@ -414,7 +414,7 @@ def test_code_belongs_to_the_sources_it_was_made_from(tmp_path: Path, monkeypatc
             to.write_bytes(file.read_bytes())
         with monkeypatch.context() as patch:
             patch.setattr(getattr(retrograd, package), "__path__", [str(copy)])
-            assert source_digest.__wrapped__() == before
+            assert package_digest.__wrapped__() == before
             changed = next(copy.rglob("words.py"))
             changed.write_text(changed.read_text() + "\n")
-            assert source_digest.__wrapped__() != before
+            assert package_digest.__wrapped__() != before
