@@ -175,7 +175,9 @@ def h(n: int, x: Array[int, 3]):
 
 def quietly(*words: str) -> int:
     """The command in this process, without what it prints. Any error that it does not show itself is raised here."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    # Streams with a `buffer`, as those of a process have: `lsp` and `dap` write bytes.
+    shown = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True)
+    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(io.StringIO()):
         try:
             return main(words)
         except SystemExit as stop:
