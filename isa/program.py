@@ -77,6 +77,20 @@ class VariableLocation(NamedTuple):
     layout: ArrayLayout | None = None
     indirect: bool = False
 
+    def indices(self, address: int) -> tuple[int, ...] | None:
+        """The indices of the element of an array at an address, or None. Trap: the base of an `indirect` array is not known here."""
+        layout = self.layout
+        if layout is None or self.indirect:
+            return None
+        rest = address - self.number - layout.offset
+        out = [0] * len(layout.shape)
+        for axis in sorted(range(len(out)), key=lambda k: -abs(layout.strides[k])):
+            n, stride = layout.shape[axis], layout.strides[axis]
+            if stride > 0:
+                out[axis] = min(max(rest // stride, 0), n - 1)
+                rest -= out[axis] * stride
+        return tuple(out) if rest == 0 and 0 not in layout.shape else None
+
 
 @dataclass(frozen=True)
 class Program:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,7 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Check, Delocal, If, Kind, Local, Op, Test, Var, While
 from retrograd.compiler.language.conditions import Condition
 from retrograd.isa.diagnostics import Diagnostic, Span
+from retrograd.isa.folds.overflows import format_that_holds
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.values.numbers import lognum
@@ -35,6 +36,9 @@ _FUNCTIONS = {
     "fsqrt": "rg.sqrt", "flog": "rg.log", "fexp": "rg.exp", "ftol": "lognum", "fsin": "rg.sin", "fcos": "rg.cos",
     "fatan2": "rg.atan2", "ltof": "fixed",
 }  # fmt: skip
+
+#: the kinds of numbers whose words depend on the fraction of the format
+_REALS = (Kind.FIXED, Kind.LOGNUM)
 
 _BACKWARD = "Run backward from values that running forward leaves; from others, or where the program is wrong, there is no way back."
 
@@ -62,6 +66,8 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
         case _:
             pass
     hint = compiled.function.trap_fixes.get("loop" if code == "RG0803" and isinstance(node, While) else code)
+    if code == "RG0404" and hint and isinstance(node, Op) and (holds := context.format_that_holds(node)) is not None:
+        hint = f"{holds} holds this result. {hint}"
     if trap.direction < 0:
         message = f"running backward, {message}"
         if code in ("RG0802", "RG0803"):
@@ -325,10 +331,12 @@ class _TrapContext:
                 message = "the result is zero, which no lognum can be"
             case _:
                 return plain
-        known = self._variables(node, i)
-        return message + (f": {known}" if known else "")
+        known = [f"`{name}` is {value}" for name, value in self._variables(node, i).items()]
+        if code == "RG0404":
+            known += [f"{name} is {value}" for name, value in self._numbers_without_names(node, i)]
+        return message + (f": {', '.join(known)}" if known else "")
 
-    def _variables(self, node: Op, i: Instruction) -> str:
+    def _variables(self, node: Op, i: Instruction) -> dict[str, str]:
         """The values of the user's variables among the operands."""
         text = self.source.line(node.span) or ""
         seen = set(re.findall(r"\w+", text))
@@ -343,11 +351,54 @@ class _TrapContext:
                 out[operand.name] = self.shown(self.machine.registers[register], operand.kind)
         if memory and region is not None:
             out.setdefault(region.name, self._word(i))
-        return ", ".join(f"`{name}` is {value}" for name, value in out.items())
+        return out
 
     def _word(self, i: Instruction) -> str:
         """The fixed-point number in memory that an instruction accesses."""
-        return self.shown(self.machine.memory[(self.machine.registers[i.ra] + i.imm) & self.w.mask], Kind.FIXED)
+        return self.shown(self._accessed(i), Kind.FIXED)
+
+    def _accessed(self, i: Instruction) -> int:
+        """The word of memory that an instruction accesses."""
+        return self.machine.memory[(self.machine.registers[i.ra] + i.imm) & self.w.mask]
+
+    def _numbers_without_names(self, node: Op, i: Instruction) -> Iterator[tuple[str, str]]:
+        """(name, value) of the other numbers that an instruction reads: elements, and values of expressions."""
+        text = self.source.line(node.span) or ""
+        for operand, register in dict.fromkeys(((node.a, i.ra), (node.b, i.rb))):
+            if not isinstance(operand, Var) or operand.kind not in _REALS:
+                continue
+            if operand.span == node.span or not re.search(rf"\b{operand.name}\b", text):
+                yield (
+                    self._element(register) or "an operand",
+                    self.shown(self.machine.registers[register], operand.kind),
+                )
+
+    def _element(self, register: int) -> str:
+        """The element that a register was loaded from within the last steps, as `x[2]`, or nothing."""
+        program, address = self.compiled.program, None
+        with closing(self._back(lambda: self.machine.registers[register], _NEAR)) as steps:
+            for event in steps:
+                if event.changed:
+                    i = program.instructions[event.pc]
+                    if "m" in i.opcode.reads and i.rd == register:
+                        address = (self.machine.registers[i.ra] + i.imm) & self.w.mask
+                    break
+        for v in program.variables:
+            if address is not None and v.first <= self.trap.pc <= v.last and (at := v.indices(address)) is not None:
+                return f"`{v.name}{''.join(f'[{k}]' for k in at)}`"
+        return ""
+
+    def format_that_holds(self, node: Op) -> Format | None:
+        """A format in which the instruction has a result for its operands."""
+        i, registers = self.compiled.program.instructions[self.trap.pc], self.machine.registers
+        if "imm" in i.opcode.reads:
+            return None
+        words = {"d": registers[i.rd], "a": registers[i.ra], "b": registers[i.rb], "br": 0}
+        operands = {"d": node.d, "a": node.a, "b": node.b}
+        kinds = {p: x.kind.value for p, x in operands.items() if isinstance(x, Var) and x.kind in _REALS}
+        if "m" in i.opcode.reads or "m" in i.opcode.writes:
+            words["m"], kinds["m"] = self._accessed(i), "fixed"
+        return format_that_holds(i.opcode, words, kinds, self.w)
 
     # ------------------------------------------------------------------ the source
 

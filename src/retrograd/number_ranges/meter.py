@@ -129,20 +129,10 @@ class _Names:
     def in_memory(self, point: int, address: int) -> str:
         """The variable or array in a word of memory, or nothing."""
         found = _living(self._scalars.get((True, address), ()), point)
-        return found or next((v.name for v in self._arrays if _covers(v, address)), "")
+        return found or next((v.name for v in self._arrays if v.indices(address) is not None), "")
 
 
 def _living(locations: Sequence[VariableLocation], point: int) -> str:
     """The variable that became live last, among the live ones at a point."""
     found = [v for v in locations if v.first <= point <= v.last]
     return max(found, key=lambda v: v.first).name.partition("[")[0] if found else ""
-
-
-def _covers(array: VariableLocation, address: int) -> bool:
-    assert array.layout is not None
-    at = address - array.number
-    for n, stride in sorted(zip(array.layout.shape, array.layout.strides, strict=True), key=lambda axis: -abs(axis[1])):
-        if stride > 0:
-            i = min(max(at // stride, 0), n - 1)
-            at -= i * stride
-    return at == 0
