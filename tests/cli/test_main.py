@@ -50,7 +50,7 @@ def test_version(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        (), ("",), ("nope",), ("run",), ("asm",), ("asm", "add.rga"), ("asm", "-o", "x"), ("dis",), ("verify",),
+        ("",), ("nope",), ("run",), ("asm",), ("asm", "add.rga"), ("asm", "-o", "x"), ("dis",), ("verify",),
         ("run", "add.rga", "--nope"), ("compile",), ("run", "add.rga", "--set"),
         ("run", "add.rga", "--mem"), ("run", "add.rga", "-I"), ("isa", "mul", "add"), ("explain", "a", "b"),
         ("--json",), ("demo", "x"), ("run", "add.rga", "--json=1"),

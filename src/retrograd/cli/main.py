@@ -11,6 +11,7 @@ from functools import cache
 
 from retrograd import __version__
 from retrograd.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK
+from retrograd.cli.findings.color import colored
 from retrograd.cli.options import Parser, add_commands
 from retrograd.cli.streams import discard, standard_streams
 
@@ -39,11 +40,14 @@ COMMANDS = {
     "devices": "list what there is to run on: the processor, and CUDA devices",
     "hdl": "simulate, write out, place, prove and count the co-processor",
     "explain": "explain an error code",
+    "completion": "print a script that completes commands and options in a shell",
+    "man": "print the manual page",
 }
 
 #: command -> its folder in `cli/commands/`
 FOLDERS = {
     **dict.fromkeys(("asm", "dis", "isa", "verify"), "assembly"),
+    **dict.fromkeys(("completion", "man"), "shell"),
     **dict.fromkeys(("dap", "debug", "explore", "graph", "trace"), "debugging"),
 }
 
@@ -86,12 +90,13 @@ def _main(arguments: Sequence[str] | None) -> int:
             parser().parse_args(arguments, options)
         finally:
             sys.stdout.flush()  # --help ends here
-        try:
-            code = _dispatch_within_limits(options)
-        except RetrogradError as error:
-            from retrograd.cli.report import show_errors
+        with colored(options.color):
+            try:
+                code = _dispatch_within_limits(options)
+            except RetrogradError as error:
+                from retrograd.cli.report import show_errors
 
-            code = show_errors(error, as_json=getattr(options, "json", False) in (True, "-"))
+                code = show_errors(error, as_json=getattr(options, "json", False) in (True, "-"))
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -112,8 +117,11 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 def _dispatch_within_limits(options: argparse.Namespace) -> int:
-    """Run the command under the limits of --max-input and --max-expanded; an output may not replace an input."""
-    from retrograd.isa.diagnostics import Diagnostic, InputError
+    """Run the command under the limits of --max-input and --max-expanded; an output may not replace an input.
+
+    With --sarif, the diagnostics of a command that ends or fails are written once it has.
+    """
+    from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
     from retrograd.isa.files import Limits, command, parse_size
 
     given: dict[str, int] = {}
@@ -125,8 +133,25 @@ def _dispatch_within_limits(options: argparse.Namespace) -> int:
             except ValueError as error:
                 raise InputError(Diagnostic("RG0507", f"--max-{name}: {error}")) from None
     with command(Limits(**given)), _explained_engines(getattr(options, "explain_engine", False)):
-        code: int = options.execute(options)
-        return code
+        if options.sarif is None:
+            return _execute(options)
+        from retrograd.cli.findings.log import logged, record
+        from retrograd.cli.findings.sarif import write_sarif
+
+        with logged() as entries:
+            try:
+                return _execute(options)
+            except RetrogradError as error:
+                already = [entry.diagnostic for entry in entries]
+                record(d for d in error.diagnostics if all(d is not other for other in already))
+                raise
+            finally:
+                write_sarif(options.sarif, entries)
+
+
+def _execute(options: argparse.Namespace) -> int:
+    code: int = options.execute(options)
+    return code
 
 
 @contextmanager

@@ -17,16 +17,30 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
-from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.cli.findings.color import CHOICES, is_colored, painted
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 
-EPILOG = """\
-exit codes: 0 ok, 1 wrong or worse (bench, hdl formal), 2 bad input (usage, assembly, image, data), 3 trap, 4 step limit, 130 interrupted
+#: exit code -> meaning, see `exit_codes.py`
+EXIT_CODES = {
+    0: "ok",
+    1: "wrong or worse (bench, hdl formal)",
+    2: "bad input (usage, assembly, image, data)",
+    3: "trap",
+    4: "step limit",
+    130: "interrupted",
+}
+
+EPILOG = f"""\
+exit codes: {", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())}
 `retrograd explain CODE` explains any error; `retrograd demo` shows the whole in a minute."""
 
 #: an option of one letter, and no negative number
 _OPTION = re.compile(r"-[A-Za-z]")
+
+#: characters of an argument that an error shows
+_LONGEST = 200
 
 _REPEATED: Any = {"action": "append", "default": []}
 _FLAG: Any = {"action": "store_true"}
@@ -101,14 +115,57 @@ class Parser(argparse.ArgumentParser):
             command, self._module = import_module(self._module), None
             command.arguments(self)
             self.set_defaults(**{self._destination: command.execute})
+            if self.commands is None:
+                self._diagnostics_options()
         return self
 
+    @property
+    def commands(self) -> Mapping[str, Parser] | None:
+        """The parsers of its commands by name, or None for a command that has none. They may lack their options, see `filled`."""
+        groups = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return next((group.choices for group in groups), None)
+
+    @property
+    def options(self) -> Sequence[argparse.Action]:
+        """The options and arguments, in the order of the help text."""
+        return [action for action in self._actions if not isinstance(action, argparse._SubParsersAction)]
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found, rest = super(Parser, self.filled()).parse_known_args(args, namespace)
+        """Parse all of the arguments: the command that an unknown argument belongs to ends the process with its own usage."""
+        self.filled()
+        given = sys.argv[1:] if args is None else list(args)
+        if not given and self.commands is not None:
+            self.print_help()
+            self.exit()
+        found, rest = super().parse_known_args(given, namespace)
         if self._takes_arguments and not any(text.startswith("--") or _OPTION.match(text) for text in rest):
             # argparse gives a function no arguments behind an option: `run F --cycles 1.0`
             found.args, rest = [*found.args, *rest], []
+        if rest:
+            names = [name for name in self._option_string_actions if name.startswith("--")]
+            hints = (nearest(text.partition("=")[0], names) for text in rest if text.startswith("-"))
+            hint = next((f"; {hint}" for hint in hints if hint), "")
+            self.error(f"unrecognized arguments: {' '.join(rest)[:_LONGEST]}{hint}")
         return found, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is no choice, with the nearest choice."""
+        if action.choices is None or value in action.choices:
+            return
+        names = [str(choice) for choice in action.choices]
+        shown = ascii(str(value)[:_LONGEST])[1:-1]
+        hint = nearest(str(value), names)
+        if isinstance(action, argparse._SubParsersAction):
+            message = f"no command is named `{shown}`; {hint or f'`{self.prog} --help` lists the commands'}"
+        else:
+            message = f"`{shown}` is none of {', '.join(names)}" + (f"; {hint}" if hint else "")
+        raise argparse.ArgumentError(action, message)
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with the usage of this command, the message, and exit code 2."""
+        self.print_usage(sys.stderr)
+        text = f"{self.prog}: error: {message}"
+        self.exit(2, f"{painted(text) if is_colored(sys.stderr) else text}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         # argparse ignores errors of writing here, and a full disk would look like success.
@@ -117,10 +174,20 @@ class Parser(argparse.ArgumentParser):
 
     # ------------------------------------------------------------------ shared options
 
+    def _diagnostics_options(self) -> None:
+        """--color and --sarif, which every command has."""
+        self.add_argument(
+            "--color", metavar="WHEN", choices=CHOICES, default="auto",
+            help="colours of diagnostics: auto (the default, for a terminal), always, never",
+        )  # fmt: skip
+        self.add_argument("--sarif", metavar="FILE", help="also write the diagnostics as SARIF 2.1.0; - for stdout")
+
     def program_argument(self, more: str = "", **keywords: Any) -> None:
         """PROG, and the folders of its `.include` lines."""
         text = f"assembly text or a binary image, told apart by content; - for stdin{more}"
-        self.add_argument("program", metavar="PROG", help=text, **keywords)
+        self.add_argument(
+            "programs" if keywords.get("nargs") == "+" else "program", metavar="PROG", help=text, **keywords
+        )
         self.include_option()
 
     def include_option(self) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, TRAPPED
+from retrograd.cli.findings.color import print_diagnostics
+from retrograd.cli.findings.log import record
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.encoding import write
 from retrograd.presentation.tables import columns
@@ -42,10 +44,11 @@ def as_dict(d: Diagnostic) -> dict[str, Any]:
 def show_errors(error: RetrogradError, *, as_json: bool) -> int:
     """Print an error's findings; returns the exit code that goes with it."""
     code = TRAPPED if isinstance(error, Trap) else BAD_INPUT
+    record(error.diagnostics)
     if as_json:
         print_findings(error.diagnostics)
     else:
-        print("\n\n".join(d.render() for d in error.diagnostics), file=sys.stderr)
+        print_diagnostics("\n\n".join(d.render() for d in error.diagnostics))
         if len(error.diagnostics) > 1:
             print(f"\n{len(error.diagnostics)} errors", file=sys.stderr)
     return code
@@ -56,12 +59,20 @@ def print_trap(trap: ProgramTrap, *, as_json: bool = False) -> int:
     if trap.trap is None:
         print(trap, file=sys.stderr)
         return LIMIT
+    record(trap.diagnostics)
     if as_json:
         print_findings(trap.diagnostics)
         return TRAPPED
-    print(trap, file=sys.stderr)
+    print_diagnostics(str(trap))
     print(f"the machine trapped after {trap.machine.retired} steps, and can run back from there", file=sys.stderr)
     return TRAPPED
+
+
+def print_limit(steps: int) -> None:
+    """Print that the limit of steps ended a run."""
+    limit = Diagnostic("RG0420", f"stopped by the limit of {steps} steps")
+    record([limit])
+    print_diagnostics(limit.render())
 
 
 def registers_table(machine: Machine) -> str:

@@ -597,7 +597,7 @@ def test_every_option_of_run_is_tried(cli: Cli) -> None:
     options = {word.strip("[],") for word in text.split() if word.startswith("--")}
     own = "".join(
         next(Path(__file__).parents[1].rglob(f"test_{name}.py")).read_text("utf-8")
-        for name in ("run", "engines", "batches", "cycles", "limits", "functions", "debug")
+        for name in ("run", "engines", "batches", "cycles", "limits", "functions", "debug", "color", "sarif")
     )
     assert parser() is not None
     assert {o for o in options if f'"{o}' not in own and o not in ("--help", "--include")} == set()

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
-from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
+from retrograd.cli.exit_codes import LIMIT, OK
 from retrograd.cli.files import write_words
 from retrograd.cli.functions import function_and_direction, is_function
 from retrograd.cli.options import Parser, fail, figures_of, step_limit
 from retrograd.cli.programs import extent, output_regions, prepared
-from retrograd.cli.report import print_json, print_trap
-from retrograd.isa.diagnostics import Diagnostic
+from retrograd.cli.report import print_json, print_limit, print_trap, show_errors
 from retrograd.isa.files import check_output, replacing
 from retrograd.presentation.tables import columns
 from retrograd.simulator.energy.counting import host_traffic
@@ -195,10 +193,9 @@ def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any])
     try:
         outcome = machine.run(limit, observe=ledger)
     except Trap as trap:
-        print(trap, file=sys.stderr)
-        return TRAPPED
+        return show_errors(trap, as_json=False)
     if outcome.stop is Stop.LIMIT:
-        print(Diagnostic("RG0420", f"stopped by the limit of {outcome.steps} steps").render(), file=sys.stderr)
+        print_limit(outcome.steps)
         return LIMIT
     for region in outputs:
         write_words(region, machine.memory[region.address : extent(machine, region)], program.format)

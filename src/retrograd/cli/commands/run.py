@@ -13,6 +13,8 @@ from retrograd.cli.arguments import parse_arguments, plain, rounded_words, shown
 from retrograd.cli.cycles import cycles_dict, cycles_table
 from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.cli.files import write_words
+from retrograd.cli.findings.color import print_diagnostics
+from retrograd.cli.findings.log import record
 from retrograd.cli.functions import function_and_direction, is_function
 from retrograd.cli.options import Parser, fail, refuse_options_of_programs, step_limit
 from retrograd.cli.programs import extent, output_regions, prepared
@@ -22,10 +24,11 @@ from retrograd.cli.report import (
     memory_table,
     outcome_dict,
     print_json,
+    print_limit,
     print_trap,
     registers_table,
 )
-from retrograd.isa.diagnostics import Diagnostic, nearest
+from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.tiering import engine_named
@@ -207,6 +210,7 @@ def _run_program(options: argparse.Namespace) -> int:
         stop, steps = outcome.stop.value, outcome.steps
     except Trap as caught:
         trap, stop, steps = caught, "trap", machine.retired - before
+        record(caught.diagnostics)
     if options.save is not None:
         from retrograd.debugger.saved_state import save_state
 
@@ -297,10 +301,10 @@ class _Progress:
 
 def _show(machine: Machine, stop: str, steps: int, trap: Trap | None, engine: str) -> None:
     if trap is not None:
-        print(trap, file=sys.stderr)
+        print_diagnostics(str(trap))
         print("the machine stands before this instruction and can run back from here", file=sys.stderr)
     elif stop == Stop.LIMIT.value:
-        print(Diagnostic("RG0420", f"stopped by the limit of {steps} steps").render(), file=sys.stderr)
+        print_limit(steps)
     way = "forward" if machine.direction > 0 else "backward"
     where = f"at pc {machine.pc}" + (f", BR = {machine.br}" if machine.br else "")
     erased = f"{machine.erased_bits} bits erased"
