@@ -294,6 +294,14 @@ class Loaded:
             at += count
         raise KeyError(name)
 
+    def with_words(self, words: Mapping[int, int]) -> Loaded:
+        """The same with further words of memory, by address, equal in all rows."""
+        if not words:
+            return self
+        more = np.tile(np.array([*words.values()], dtype=np.uint64), (len(self), 1))
+        ranges = {f"at {address}": (address, 1) for address in words}
+        return Loaded(self.ranges | ranges, np.hstack([self.rows, more]), self.shared)
+
     @property
     def matrix(self) -> Words:
         """The words of all arguments, one row for each element."""

@@ -129,7 +129,7 @@ def need_scale(scale: Any, w: Format) -> int:
     try:
         k = operator.index(scale)
     except TypeError:
-        refuse(f"scale = {scale!r:.40}", f"an integer from 0 to {highest} in {w}")
+        refuse(f"scale = {scale!r:.40}", f'an integer from 0 to {highest} in {w}, or "auto"')
     if not 0 <= k <= highest:
         refuse(f"scale = {k}", f"0 to {highest} in {w}")
     return k

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Axes, Batch, Loaded, many, stacked_values
 from retrograd.batch.batches import Shared
-from retrograd.batch.runs import ElementTrap, Numbers, run_rows
+from retrograd.batch.runs import BatchWords, ElementTrap, Numbers, run_rows
 from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import FIXED
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import all_fixed, from_integers, from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice
+from retrograd.differentiation.scales import at_scale
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.simulator.engines.batch.layout import Range
@@ -37,18 +38,31 @@ def batch_gradient(
 ) -> Any:
     """∂L/∂x for each element, stacked along axis 0; with `requested.value`, (L, ∂L/∂x). See `vmap`.
 
+    The elements have one scale; `"auto"` is the greatest at which none overflows.
+
     Raises CompileError, InputError, NotDifferentiable, ElementTrap with the trap that the element's own gradient gives.
     """
     b = BatchGradient.of(requested, args, keywords, in_axes, shared == "sum")
     if b.plan.compiled.emitted.externals:
         run_rows(b.plan.compiled, b.loaded, [], (), requested.run)
-    batch, loaded, scale, w = b.batch, b.loaded, b.plan.scale, b.plan.compiled.format
+    batch, loaded, w = b.batch, b.loaded, b.plan.compiled.format
     settings = RunSettings(engine=requested.run.engine)
-    numbers = {r: Numbers(scale, words=False) for a, r in zip(b.each, b.cotangents, strict=True) if all_fixed(a.type)}
     loss = [(b.plan.program.value, 1)] if requested.value else []
     value, total = ([], loss) if shared == "sum" else (loss, [])
-    numbers |= dict.fromkeys(value, Numbers())
-    rows = b.plan.program.run_rows(loaded, [*value, *b.cotangents], [*total, *b.summed], settings, numbers)
+
+    def attempt(scale: int) -> tuple[BatchWords, int]:
+        numbers = {
+            r: Numbers(scale, words=False) for a, r in zip(b.each, b.cotangents, strict=True) if all_fixed(a.type)
+        }
+        numbers |= dict.fromkeys(value, Numbers())
+        begin = loaded.with_words(b.plan.seed(scale))
+        rows = b.plan.program.run_rows(begin, [*value, *b.cotangents], [*total, *b.summed], settings, numbers)
+        overflows = [trap for _, trap in sorted(rows.traps.items()) if trap.code == "RG0404"]
+        if scale and overflows and requested.scale == "auto":
+            raise overflows[0]
+        return rows, scale
+
+    rows, scale = at_scale(requested.scale, w, attempt)
     for i in sorted(rows.traps):
         # The message is that of the element's own gradient.
         try:

@@ -33,12 +33,13 @@ from retrograd.differentiation.parts import ArgumentPart, first_number, loss_par
 from retrograd.differentiation.programs import (
     COTANGENT_HINT,
     DerivedProgram,
-    derivative_trap,
+    derivative_traps,
     execute_externals,
     kept,
     loss_gradient_program,
 )
-from retrograd.functions.execution import Finished, ProgramTrap, words_of
+from retrograd.differentiation.scales import Scale, at_scale
+from retrograd.functions.execution import Finished, words_of
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
@@ -59,7 +60,7 @@ class GradientRequest:
         f: Reversible | Inverse,
         argnums: Which,
         loss: int | str,
-        scale: int,
+        scale: Scale,
         engine: str = "auto",
         format: Format | str | None = None,
         value: bool = False,
@@ -82,20 +83,21 @@ class GradientRequest:
     def _plan(self, compiled: Compiled) -> GradientPlan:
         loss = self.loss_of(compiled)
         wanted = choose(self.f, compiled.arguments, self.chosen, self.loss)
-        scale = need_scale(self.scale, compiled.format)
+        scale = None if self.scale == "auto" else need_scale(self.scale, compiled.format)
         program = loss_gradient_program(compiled, self.run.backward, wanted, loss, scale)
-        return GradientPlan(compiled, program, scale, wanted)
+        return GradientPlan(compiled, program, loss, scale, wanted)
 
     def loss_of(self, compiled: Compiled) -> Argument:
         """The loss as an argument of its own, at its address. Raises NotDifferentiable."""
         return need_loss(self.f, self.part, compiled.arguments)
 
     def way_back(self, run: Request, values: Sequence[Any]) -> WayBack:
-        """The way back of a machine in differentiation mode, without a gradient program. Raises NotDifferentiable."""
+        """The way back of a machine in differentiation mode, without a gradient program; the scale `"auto"` is 0. Raises NotDifferentiable."""
         options = replace(run.options or run.function.options, cotangents=True)
         compiled = replace(run, options=options).compiled(values)
         loss = self.loss_of(compiled)
-        return WayBack(compiled, loss, 1 << (compiled.format.frac + need_scale(self.scale, compiled.format)))
+        scale = 0 if self.scale == "auto" else need_scale(self.scale, compiled.format)
+        return WayBack(compiled, loss, 1 << (compiled.format.frac + scale))
 
     def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """∂L/∂x, or (L, ∂L/∂x), at these arguments. Raises CompileError, InputError, ProgramTrap."""
@@ -103,12 +105,14 @@ class GradientRequest:
         compiled = self.run.compiled(values)
         plan = self.plan(compiled)
         execute_externals(self.run, compiled, values)
-        try:
-            machine = plan.program.run(values, {}, self.run.engine)
-        except ProgramTrap as trap:
-            message = f"running back, cotangent overflow in {compiled.format}"
-            raise derivative_trap(trap, compiled, values, self.run.backward, message, COTANGENT_HINT) from None
-        found = {a.name: plan.gradient(machine, a) for a in plan.wanted}
+
+        def attempt(scale: int) -> tuple[Finished, int]:
+            return plan.program.run(values, plan.seed(scale), self.run.engine), scale
+
+        message = f"running back, cotangent overflow in {compiled.format}"
+        with derivative_traps(compiled, values, self.run.backward, message, COTANGENT_HINT):
+            machine, scale = at_scale(self.scale, compiled.format, attempt)
+        found = {a.name: plan.gradient(machine, a, scale) for a in plan.wanted}
         gradients = by_choice(self.argnums, restored_by_name(compiled.arguments, values, found))
         if not self.value:
             return gradients
@@ -121,19 +125,27 @@ class GradientPlan:
 
     compiled: Compiled
     program: DerivedProgram
-    scale: int
+    loss: Argument
+    #: with which L̄ begins; None where L̄ is a word that the program is given
+    scale: int | None
     wanted: list[Argument]
 
-    def gradient(self, run: Finished, a: Argument) -> Any:
-        """∂L/∂(the argument) after the run, of the argument's form."""
+    def seed(self, scale: int) -> dict[int, int]:
+        """The words, by address, with which L̄ begins as 2^scale."""
+        if self.scale is not None:
+            return {}
+        return {self.loss.address + self.program.cotangents: 1 << (self.compiled.format.frac + scale)}
+
+    def gradient(self, run: Finished, a: Argument, scale: int) -> Any:
+        """∂L/∂(the argument) after a run at this scale, of the argument's form."""
         w = self.compiled.format
         address = a.address + self.program.cotangents
         if a.type == FIXED:
-            return w.signed(run.memory[address]) / (1 << (w.frac + self.scale))
+            return w.signed(run.memory[address]) / (1 << (w.frac + scale))
         memory = words_of(run)
         words = memory[address : address + a.type.size]
         size = None if all_fixed(a.type) else sizes(a.type, memory[a.address : a.address + a.type.size], w)
-        return shaped(a.type, from_words(words, size, self.scale, w))
+        return shaped(a.type, from_words(words, size, scale, w))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from retrograd.differentiation.arguments import Which, direction_of, is_one, pos
 from retrograd.differentiation.batches import batch_gradient
 from retrograd.differentiation.gradient_requests import GradientRequest
 from retrograd.differentiation.reversible_gradients import ReversibleGradient, reversible_gradient
+from retrograd.differentiation.scales import Scale
 from retrograd.functions.derived import Derived, Made
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
@@ -25,7 +26,7 @@ def grad(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: int = 0,
+    scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
 ) -> GradientFunction:
@@ -35,7 +36,7 @@ def grad(
     name, without the argument that holds the loss. The loss may be chosen too: the value that it has before is an input. A gradient has the type and shape of its
     argument; that of a complex number or another struct is a struct of its fields' derivatives (∂L/∂re, ∂L/∂im: not conjugated).
     `scale` = k runs with L̄ = 2^k and divides by 2^k: k more binary places for small gradients, and k fewer before the
-    point. `engine`, `format`: see `run`. f may be an inverse, `~f`. Raises NotDifferentiable (a TypeError) naming an argument
+    point; `"auto"` is the greatest k at which no cotangent overflows, found by log₂(W − F) runs or fewer. `engine`, `format`: see `run`. f may be an inverse, `~f`. Raises NotDifferentiable (a TypeError) naming an argument
     of another type than fixed or lognum, CompileError, ProgramTrap.
     A gradient by one number, f = rg.grad(g, "x"), has a gradient in its turn, and so on: `loss` is then the value of f.
     Trap: each step of a cotangent is rounded as numbers are; in narrow formats cotangents may overflow, and trap. At square roots and
@@ -49,7 +50,7 @@ def value_and_grad(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: int = 0,
+    scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
 ) -> Callable[..., Any]:
@@ -92,7 +93,7 @@ class GradientFunction(LossFunction):
         f: Reversible | Inverse | GradientFunction,
         argnums: Which,
         loss: int | str,
-        scale: int,
+        scale: Scale,
         engine: str,
         format: Format | str | None,
     ) -> None:

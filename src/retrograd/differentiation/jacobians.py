@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +38,15 @@ from retrograd.differentiation.gradient_requests import by_choice, choose
 from retrograd.differentiation.parts import ArgumentPart, loss_part, part, with_derivative
 from retrograd.differentiation.programs import most_copies
 from retrograd.differentiation.pullbacks import pullback_program, pulled_back
+from retrograd.differentiation.scales import Scale, at_scale
 from retrograd.functions.derived import Derived
 from retrograd.functions.execution import argument_words, execute
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +85,7 @@ def jacobian(
     outputs: Which = 0,
     *,
     pattern: Any = None,
-    scale: int = 0,
+    scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
 ) -> Callable[..., Any]:
@@ -150,14 +153,16 @@ class _Rows:
         chosen: list[int] | None,
         results: list[ArgumentPart] | None,
         y: ArgumentPart,
-        scale: int,
+        scale: Scale,
     ) -> None:
         self.f, self.request, self.values = f, request, values
         self.compiled = request.compiled(values)
         self.format = self.compiled.format
         self.y = y.of(f, self.compiled.arguments)
         need_derivative(f, self.y.name, self.y.type)
-        self.scale = need_scale(scale, self.format)
+        self._asked = scale
+        #: the scale of the runs
+        self.scale = 0 if scale == "auto" else need_scale(scale, self.format)
         if chosen is None and results is not None:
             held = {result.position for result in results}
             chosen = [a.position for a in with_derivative(self.compiled.arguments) if a.position not in held]
@@ -197,6 +202,8 @@ class _Rows:
                     seed[list(group)] = one
             ran = program.run_rows(Loaded(ranges, seeds.reshape(len(some), -1), self.initial), kept, (), settings)
             if ran.traps:
+                if self.scale and self._asked == "auto" and ran.traps[min(ran.traps)].code == "RG0404":
+                    raise ran.traps[min(ran.traps)]
                 # The message is that of the run of one group.
                 alone = pullback_program(self.compiled, backward)
                 for group in some[min(ran.traps)]:
@@ -209,6 +216,20 @@ class _Rows:
 
     def dense(self) -> dict[str, Any]:
         """∂y/∂x by the name of x."""
+        return self._at_scale(self._dense)
+
+    def sparse(self, pattern: Any) -> SparseJacobian:
+        """The entries of the pattern. Raises InputError for an entry outside of it that is seen to be nonzero."""
+        return self._at_scale(lambda: self._sparse(pattern))
+
+    def _at_scale(self, rows: Callable[[], T]) -> T:
+        def attempt(scale: int) -> T:
+            self.scale = scale
+            return rows()
+
+        return at_scale(self._asked, self.format, attempt)
+
+    def _dense(self) -> dict[str, Any]:
         y = self.y
         found = {a.name: np.zeros((y.type.size, a.type.size)) for a in self.wanted}
         inputs = {a.name: self._logarithms(a, self.initial) for a in self.wanted}
@@ -222,8 +243,7 @@ class _Rows:
             for name, rows in found.items()
         }
 
-    def sparse(self, pattern: Any) -> SparseJacobian:
-        """The entries of the pattern. Raises InputError for an entry outside of it that is seen to be nonzero."""
+    def _sparse(self, pattern: Any) -> SparseJacobian:
         y, wanted = self.y, self.wanted
         shape = y.type.size, sum(a.type.size for a in wanted)
         indptr, indices = _rows_of(pattern, shape, y, wanted)

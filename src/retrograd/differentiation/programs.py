@@ -12,7 +12,8 @@ Trap: a derivative may not fit in a word where all numbers of the function do. `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
@@ -128,6 +129,17 @@ def derivative_trap(
     return ProgramTrap(replace(d, message=message, hint=hint), trap.machine, trap.trap)
 
 
+@contextmanager
+def derivative_traps(
+    compiled: Compiled, values: list[Any], backward: bool, message: str, hint: str
+) -> Generator[None, None, None]:
+    """Traps of derived programs, as `derivative_trap` explains them."""
+    try:
+        yield
+    except ProgramTrap as trap:
+        raise derivative_trap(trap, compiled, values, backward, message, hint) from None
+
+
 COTANGENT_HINT = "Take a smaller `scale`, scale the loss, or use a format with more bits before the point."
 
 
@@ -148,9 +160,9 @@ def gradient_program(compiled: Compiled, backward: bool, copies: int = 1) -> Der
 
 
 def loss_gradient_program(
-    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int
+    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int | None
 ) -> DerivedProgram:
-    """x -> (x, ∂L/∂x of the arguments `wanted`, L): the cotangent of the loss begins as 2^scale."""
+    """x -> (x, ∂L/∂x of the arguments `wanted`, L): the cotangent of the loss begins as 2^scale, or as it is given."""
     inputs = real_regions(compiled.lowered, [a.name for a in wanted])
     outputs = real_regions(compiled.lowered, [_argument_of(compiled, loss)])
     module = _oriented(compiled, backward)
@@ -178,7 +190,7 @@ def tangent_program(compiled: Compiled, backward: bool) -> DerivedProgram:
 
 
 def second_order_program(
-    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int, copies: int = 1
+    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int | None, copies: int = 1
 ) -> DerivedProgram:
     """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint. `copies`: of ẋ, beside one x."""
     module = _oriented(compiled, backward)

@@ -17,15 +17,15 @@ from retrograd.differentiation.arguments import (
     flattened,
     from_words,
     need_derivative,
-    need_scale,
     refuse,
     shaped,
     sizes,
     to_words,
 )
 from retrograd.differentiation.gradient_requests import by_choice, choose, restored_by_name
-from retrograd.differentiation.programs import COTANGENT_HINT, DerivedProgram, derivative_trap, gradient_program, kept
-from retrograd.functions.execution import ProgramTrap, execute, read
+from retrograd.differentiation.programs import COTANGENT_HINT, DerivedProgram, derivative_traps, gradient_program, kept
+from retrograd.differentiation.scales import Scale, at_scale
+from retrograd.functions.execution import execute, read
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import api_boundary, nearest
@@ -36,7 +36,7 @@ def vjp(
     f: Reversible | Inverse,
     /,
     *args: Any,
-    scale: int = 0,
+    scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
     **keywords: Any,
@@ -53,11 +53,10 @@ def vjp(
     request = differentiable(f, engine, format)
     values = request.values(args, keywords)
     compiled = request.compiled(values)
-    k = need_scale(scale, compiled.format)
     machine = request.machine(compiled, values)
     execute(compiled, machine, None)
     results = request.function.results(*read(compiled, machine, values))
-    return results, Pullback(f, request, compiled, values, machine.memory[:], k)
+    return results, Pullback(f, request, compiled, values, machine.memory[:], scale)
 
 
 class Pullback:
@@ -70,7 +69,7 @@ class Pullback:
         compiled: Compiled,
         values: list[Any],
         final: list[int],
-        scale: int,
+        scale: Scale,
     ) -> None:
         self._f, self._request, self._compiled, self._values = f, request, compiled, values
         #: memory after the run: a cotangent of a lognum is scaled by its value there
@@ -82,23 +81,26 @@ class Pullback:
 
     @api_boundary
     def __call__(self, cotangents: Any) -> Any:
-        compiled, program, w = (
-            self._compiled,
-            pullback_program(self._compiled, self._request.backward),
-            self._compiled.format,
-        )
-        given: dict[int, int] = {}
-        for a, value in by_argument(self._f, self._arguments, cotangents):
-            need_derivative(self._f, a.name, a.type)
-            size = sizes(a.type, self._final[a.address : a.address + a.type.size], w)
-            words = to_words(flattened(a.type, value, a.name), size, self._scale, w, a.name)
-            given |= {a.address + program.cotangents + i: word for i, word in enumerate(words) if word}
-        memory = pulled_back(self._request, compiled, self._values, given)
+        compiled, backward = self._compiled, self._request.backward
+        program, w = pullback_program(compiled, backward), compiled.format
+        pairs = by_argument(self._f, self._arguments, cotangents)
+
+        def attempt(scale: int) -> tuple[list[int], int]:
+            given: dict[int, int] = {}
+            for a, value in pairs:
+                need_derivative(self._f, a.name, a.type)
+                size = sizes(a.type, self._final[a.address : a.address + a.type.size], w)
+                words = to_words(flattened(a.type, value, a.name), size, scale, w, a.name)
+                given |= {a.address + program.cotangents + i: word for i, word in enumerate(words) if word}
+            return program.run(self._values, given, self._request.engine).memory[:], scale
+
+        with derivative_traps(compiled, self._values, backward, *_overflow(w)):
+            memory, scale = at_scale(self._scale, w, attempt)
 
         def gradient(a: Argument) -> Any:
             at = a.address + program.cotangents
             size = sizes(a.type, memory[a.address : a.address + a.type.size], w)
-            return shaped(a.type, from_words(memory[at : at + a.type.size], size, self._scale, w))
+            return shaped(a.type, from_words(memory[at : at + a.type.size], size, scale, w))
 
         gradients = {a.name: gradient(a) for a in self._wanted}
         return by_choice(None, restored_by_name(compiled.arguments, self._values, gradients))
@@ -121,12 +123,13 @@ def pullback_program(compiled: Compiled, backward: bool, copies: int = 1) -> Der
 
 def pulled_back(request: Request, compiled: Compiled, values: list[Any], given: Mapping[int, int]) -> list[int]:
     """The memory after the gradient program has run from these cotangents, address -> word. Raises ProgramTrap."""
-    try:
-        machine = pullback_program(compiled, request.backward).run(values, given, request.engine)
-    except ProgramTrap as trap:
-        message = f"running back, cotangent overflow in {compiled.format}"
-        raise derivative_trap(trap, compiled, values, request.backward, message, COTANGENT_HINT) from None
-    return machine.memory[:]
+    with derivative_traps(compiled, values, request.backward, *_overflow(compiled.format)):
+        return pullback_program(compiled, request.backward).run(values, given, request.engine).memory[:]
+
+
+def _overflow(w: Format) -> tuple[str, str]:
+    """The message and the fix of a cotangent that does not fit."""
+    return f"running back, cotangent overflow in {w}", COTANGENT_HINT
 
 
 def by_argument(

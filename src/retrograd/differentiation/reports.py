@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from retrograd.compiler.compiled import Compiled
-from retrograd.differentiation.arguments import Which, from_words, need_scale, shaped, sizes
+from retrograd.differentiation.arguments import Which, from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, restored_by_name
 from retrograd.differentiation.programs import COTANGENT_HINT
 from retrograd.differentiation.pullbacks import pullback_program
+from retrograd.differentiation.scales import Scale, at_scale
 from retrograd.functions.derived import Derived
 from retrograd.functions.execution import ProgramTrap, execute, load
 from retrograd.functions.reversible import Inverse, Reversible
@@ -57,6 +59,8 @@ class GradientReport:
     dropped_bits: int
     #: whether, back at the start, every word of the arguments was as loaded
     inputs_restored: bool
+    #: the way back began with the loss's cotangent at 2^scale
+    scale: int = 0
 
     @property
     def ratio(self) -> float:
@@ -69,7 +73,7 @@ def gradient_report(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: int = 0,
+    scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
 ) -> Callable[..., GradientReport]:
@@ -91,7 +95,6 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
     plain = run.compiled(values)
     loss = requested.loss_of(plain)
     wanted = choose(requested.f, plain.arguments, requested.chosen, requested.loss)
-    scale = need_scale(requested.scale, plain.format)
     compiled = run.function.compiled_for(
         tuple(a.type for a in plain.arguments), run.format, replace(plain.options, cotangents=True)
     )
@@ -101,27 +104,33 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
     initial = there.memory[:size]
     execute(plain, there)
     value = real_of(there.memory[loss.address], "fixed", plain.format)
-    back = _watched(machine_for(compiled.program, engine, backward=not run.backward))
-    back.load(0, there.memory[: plain.module.memory])
-    back.differentiating = True
-    seed = loss.address, 1 << (plain.format.frac + scale)
-    back.memory_cotangents[seed[0]] = seed[1]
-    try:
-        back.run()
-        cotangents, restored = back.memory_cotangents[:size], back.memory[:size] == initial
-        steps, dropped = back.retired, back.dropped_bits
-    except Trap as trap:
-        # A machine has cotangents of constants, too, and in a long loop they may outgrow the word. The gradient program has none.
-        program = pullback_program(plain, run.backward)
+
+    def attempt(scale: int) -> _Returned:
+        back = _watched(machine_for(compiled.program, engine, backward=not run.backward))
+        back.load(0, there.memory[: plain.module.memory])
+        back.differentiating = True
+        seed = loss.address, 1 << (plain.format.frac + scale)
+        back.memory_cotangents[seed[0]] = seed[1]
+        reached = partial(_reached, back._memory)
         try:
-            if trap.code != "RG0404":
-                raise trap
-            ran = program.run(values, {seed[0] + program.cotangents: seed[1]}, engine)
-        except (Trap, ProgramTrap):
-            raise ProgramTrap(explained(compiled, back, trap), back, trap) from None
-        cotangents = ran.memory[program.cotangents : program.cotangents + size]
-        restored = ran.memory[:size] == initial
-        steps, dropped = ran.retired - there.retired, ran.erased_bits
+            back.run()
+            cotangents, restored = back.memory_cotangents[:size], back.memory[:size] == initial
+            return _Returned(scale, cotangents, restored, back.retired, back.dropped_bits, reached())
+        except Trap as trap:
+            # A machine has cotangents of constants, too, and in a long loop they may outgrow the word. The gradient program has none.
+            program = pullback_program(plain, run.backward)
+            try:
+                if trap.code != "RG0404":
+                    raise trap
+                ran = program.run(values, {seed[0] + program.cotangents: seed[1]}, engine)
+            except (Trap, ProgramTrap):
+                raise ProgramTrap(explained(compiled, back, trap), back, trap) from None
+            cotangents = ran.memory[program.cotangents : program.cotangents + size]
+            restored, steps = ran.memory[:size] == initial, ran.retired - there.retired
+            return _Returned(scale, cotangents, restored, steps, ran.erased_bits, reached())
+
+    returned = at_scale(requested.scale, plain.format, attempt)
+    scale, cotangents = returned.scale, returned.cotangents
 
     def gradient(address: int, n: int, t: Any) -> Any:
         words = slice(address, address + n)
@@ -129,8 +138,22 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
 
     gradients = {a.name: gradient(a.address, a.type.size, a.type) for a in wanted}
     found = by_choice(requested.argnums, restored_by_name(plain.arguments, values, gradients))
-    memory = max(compiled.module.memory, _reached(there._memory), _reached(back._memory))
-    return GradientReport(value, found, there.retired, steps, memory, dropped, restored)
+    memory = max(compiled.module.memory, _reached(there._memory), returned.reached)
+    return GradientReport(
+        value, found, there.retired, returned.steps, memory, returned.dropped_bits, returned.restored, scale
+    )
+
+
+class _Returned(NamedTuple):
+    """The way back at a scale."""
+
+    scale: int
+    cotangents: list[int]
+    restored: bool
+    steps: int
+    dropped_bits: int
+    #: the end of the memory that was written
+    reached: int
 
 
 def explained(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:

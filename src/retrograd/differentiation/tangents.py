@@ -7,8 +7,9 @@ the tangent of a lognum x as dx/x, and its cotangent as x·∂L/∂x; users give
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ from retrograd.differentiation.arguments import (
 from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, restored_by_name
 from retrograd.differentiation.programs import (
     DerivedProgram,
-    derivative_trap,
+    derivative_traps,
     execute_externals,
     kept,
     most_copies,
@@ -47,13 +48,15 @@ from retrograd.differentiation.programs import (
     tangent_program,
 )
 from retrograd.differentiation.pullbacks import by_argument
+from retrograd.differentiation.scales import Scale, at_scale
 from retrograd.functions.derived import Derived
-from retrograd.functions.execution import Finished, ProgramTrap, argument_words, read
+from retrograd.functions.execution import Finished, argument_words, read
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
 
+T = TypeVar("T")
 Words = Sequence[int] | NDArray[np.uint64]
 
 
@@ -62,7 +65,7 @@ def jvp(
     primals: Sequence[Any] | Mapping[str, Any],
     tangents: Any,
     *,
-    scale: int = 0,
+    scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
 ) -> tuple[Any, Any]:
@@ -77,14 +80,20 @@ def jvp(
     request = differentiable(f, engine, format)
     function, backward = request.function, request.backward
     values, compiled = _compiled(request, primals)
-    k = need_scale(scale, compiled.format)
     program = kept(compiled, ("jvp", backward), lambda: tangent_program(compiled, backward))
-    given: dict[int, int] = {}
     initial = _words(compiled, values)
-    for a, value in by_argument(f, compiled.arguments, tangents, "tangent"):
-        need_derivative(f, a.name, a.type)
-        given |= _given(compiled, a, flattened(a.type, value, a.name, "tangent"), initial[a.name], k, "tangent")
-    machine = _run(request, compiled, program, values, given)
+    pairs = by_argument(f, compiled.arguments, tangents, "tangent")
+
+    def attempt(scale: int) -> tuple[Finished, int]:
+        given: dict[int, int] = {}
+        for a, value in pairs:
+            need_derivative(f, a.name, a.type)
+            given |= _given(compiled, a, flattened(a.type, value, a.name, "tangent"), initial[a.name], scale, "tangent")
+        return _run(request, program, values, given), scale
+
+    execute_externals(request, compiled, values)
+    with _derivative_traps(request, compiled, values):
+        machine, k = at_scale(scale, compiled.format, attempt)
     out = {}
     for a in choose(f, compiled.arguments, None, None):
         size = sizes(a.type, _at(machine, a), compiled.format)
@@ -100,7 +109,7 @@ def hvp(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: int = 0,
+    scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
 ) -> Callable[[Any, Any], Any]:
@@ -130,7 +139,10 @@ class _Product:
                 "the arguments together in one sequence, or by name in one mapping: h(args, vectors)",
             )
         at = _SecondOrder(self._requested, both["args"])
-        at.run(at.vectors(both["vectors"]))
+        vectors = at.vectors(both["vectors"])
+        execute_externals(self._requested.run, at.compiled, at.values)
+        with at.traps():
+            at.at_scale(lambda: at.run(vectors))
         found = {a.name: shaped(a.type, at.product(a)) for a in at.wanted}
         return by_choice(self._requested.argnums, restored_by_name(at.compiled.arguments, at.values, found))
 
@@ -143,7 +155,7 @@ def hessian(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: int = 0,
+    scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
 ) -> Callable[..., Any]:
@@ -159,7 +171,8 @@ def hessian(
         at = _SecondOrder(requested, requested.run.values(args, keywords))
         for a in at.wanted:
             _need_numbers(f, a.name, a.type)
-        columns = at.columns()
+        execute_externals(requested.run, at.compiled, at.values)
+        columns = at.at_scale(at.columns)
         shapes = {a.name: np.shape(shaped(a.type, np.zeros(a.type.size))) for a in at.wanted}
         rows = {}
         for x in at.wanted:
@@ -180,7 +193,8 @@ class _SecondOrder:
         self.of = of
         self.values, self.compiled = _compiled(of.run, args)
         self.format = self.compiled.format
-        self.scale = need_scale(of.scale, self.format)
+        #: the scale of the runs
+        self.scale = 0 if of.scale == "auto" else need_scale(of.scale, self.format)
         loss = of.loss_of(self.compiled)
         self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
         self._loss = loss
@@ -194,8 +208,24 @@ class _SecondOrder:
     def _program(self, copies: int) -> DerivedProgram:
         """The second-order program for that many vectors at once, made once."""
         of, backward = self.compiled, self.of.run.backward
-        key = ("hvp", backward, self._loss.name, tuple(a.name for a in self.wanted), self.scale, copies)
-        return kept(of, key, lambda: second_order_program(of, backward, self.wanted, self._loss, self.scale, copies))
+        scale = None if self.of.scale == "auto" else self.scale
+        key = ("hvp", backward, self._loss.name, tuple(a.name for a in self.wanted), scale, copies)
+        return kept(of, key, lambda: second_order_program(of, backward, self.wanted, self._loss, scale, copies))
+
+    def at_scale(self, run: Callable[[], T]) -> T:
+        """The result of a run at the scale that is asked for."""
+
+        def attempt(scale: int) -> T:
+            self.scale = scale
+            return run()
+
+        return at_scale(self.of.scale, self.format, attempt)
+
+    def _seed(self, program: DerivedProgram) -> dict[int, int]:
+        """The words, by address, with which L̄ begins, where the program has none of its own."""
+        if self.of.scale != "auto":
+            return {}
+        return {self._loss.address + program.cotangents: 1 << (self.format.frac + self.scale)}
 
     def vectors(self, given: Any) -> dict[str, Reals]:
         """One flat vector for each argument."""
@@ -222,7 +252,11 @@ class _SecondOrder:
             if a.name in vectors:
                 given |= _given(self.compiled, a, vectors[a.name], self.words[a.name], 0, "vector")
         self.vector = vectors
-        self.machine = _run(self.of.run, self.compiled, self.program, self.values, given)
+        self.machine = _run(self.of.run, self.program, self.values, given, self._seed(self.program))
+
+    def traps(self) -> AbstractContextManager[None]:
+        """Traps of runs, in terms of the function."""
+        return _derivative_traps(self.of.run, self.compiled, self.values)
 
     def product(self, a: Argument) -> Reals:
         """H v for the argument, flat."""
@@ -244,7 +278,6 @@ class _SecondOrder:
 
         A run takes several vectors, which share the words and the cotangents of the function.
         """
-        execute_externals(self.of.run, self.compiled, self.values)
         memory = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
         units = [(z, i) for z in self.wanted for i in range(z.type.size)]
         p, copies = most_copies(self._program, len(units))
@@ -263,12 +296,16 @@ class _SecondOrder:
             numbers, here = np.arange(len(some)) // copies, slice(first, first + len(some))
             rows = np.zeros((-(-len(some) // copies), width), dtype=np.uint64)
             rows[numbers, places[here]] = words[here]
-            ran = p.run_rows(Loaded(named, rows, memory), kept, (), RunSettings(engine=self.of.run.engine))
+            begin = Loaded(named, rows, memory).with_words(self._seed(p))
+            ran = p.run_rows(begin, kept, (), RunSettings(engine=self.of.run.engine))
             if ran.traps:
+                if self.scale and self.of.scale == "auto" and ran.traps[min(ran.traps)].code == "RG0404":
+                    raise ran.traps[min(ran.traps)]
                 # The message is that of the run of one vector.
                 trap = min(ran.traps)
                 for z, i in some[trap * copies : (trap + 1) * copies]:
-                    self.run({z.name: _unit(z, i)})
+                    with self.traps():
+                        self.run({z.name: _unit(z, i)})
                 raise ran.traps[trap]
             found = np.split(ran.after, np.cumsum([n for _, n in kept])[:-1], axis=1)
             for at, a in enumerate(self.wanted):
@@ -326,16 +363,22 @@ def _at(machine: Finished, a: Argument, offset: int = 0) -> list[int]:
 
 
 def _run(
-    request: Request, compiled: Compiled, program: DerivedProgram, values: list[Any], tangents: dict[int, int]
+    request: Request,
+    program: DerivedProgram,
+    values: list[Any],
+    tangents: dict[int, int],
+    seed: dict[int, int] | None = None,
 ) -> Finished:
-    """The run of the program from these tangents, address of the argument -> word. Raises ProgramTrap."""
-    execute_externals(request, compiled, values)
-    try:
-        return program.run(values, {at + program.tangents: word for at, word in tangents.items()}, request.engine)
-    except ProgramTrap as trap:
-        message = f"a derivative does not fit in {compiled.format}"
-        hint = "Take smaller vectors or a smaller `scale`, or use a format with more bits before the point."
-        raise derivative_trap(trap, compiled, values, request.backward, message, hint) from None
+    """The run of the program from these tangents, address of the argument -> word, and other words. Raises ProgramTrap."""
+    return program.run(
+        values, {at + program.tangents: word for at, word in tangents.items()} | (seed or {}), request.engine
+    )
+
+
+def _derivative_traps(request: Request, compiled: Compiled, values: list[Any]) -> AbstractContextManager[None]:
+    message = f"a derivative does not fit in {compiled.format}"
+    hint = "Take smaller vectors or a smaller `scale`, or use a format with more bits before the point."
+    return derivative_traps(compiled, values, request.backward, message, hint)
 
 
 def _given(compiled: Compiled, a: Argument, flat: Reals, words: Sequence[int], scale: int, what: str) -> dict[int, int]:

@@ -13,6 +13,7 @@ from retrograd.cli.report import print_json, print_trap
 
 if TYPE_CHECKING:
     from retrograd.differentiation import GradientReport
+    from retrograd.differentiation.scales import Scale
 
 
 def arguments(p: Parser) -> None:
@@ -31,7 +32,12 @@ def arguments(p: Parser) -> None:
         action="append",
         help="argument to differentiate by; may be repeated (default: all that have a derivative but the loss)",
     )
-    p.add_argument("--scale", metavar="K", default="0", help="run with the loss's cotangent at 2^K, and divide by it")
+    p.add_argument(
+        "--scale",
+        metavar="K",
+        default="0",
+        help="run with the loss's cotangent at 2^K, and divide by it; `auto`: the greatest K that fits",
+    )
     p.run_options("--format", "--dialect", "--entry", "--explain-engine")
     p.json_option("retrograd.gradient/1")
     p.size_options()
@@ -47,7 +53,7 @@ def execute(options: argparse.Namespace) -> int:
     f = ~function if inverse else function
     args, keywords = parse_arguments(options.args, function)
     wrt = None if options.wrt is None else [argument_named(text) for text in options.wrt]
-    loss, scale = argument_named(options.loss), integer(options.scale, "--scale")
+    loss, scale = argument_named(options.loss), _scale(options.scale)
     try:
         report = gradient_report(f, wrt, loss, scale=scale)(*args, **keywords)
     except ProgramTrap as trap:
@@ -61,16 +67,22 @@ def execute(options: argparse.Namespace) -> int:
         names = [parameters[w] if isinstance(w, int) else w for w in wrt]
         gradients = dict(zip(names, report.gradients, strict=True))
     if options.json:
-        print_json("retrograd.gradient/1", _as_dict(f.__name__, of, scale, report, gradients))
+        print_json("retrograd.gradient/1", _as_dict(f.__name__, of, report, gradients))
     else:
         _show(of, report, gradients)
+        if scale == "auto":
+            print(f"the way back began with the cotangent 2^{report.scale}")
     return OK
 
 
-def _as_dict(name: str, loss: str, scale: int, report: GradientReport, gradients: dict[str, Any]) -> dict[str, Any]:
+def _scale(text: str) -> Scale:
+    return "auto" if text == "auto" else integer(text, "--scale")
+
+
+def _as_dict(name: str, loss: str, report: GradientReport, gradients: dict[str, Any]) -> dict[str, Any]:
     """The report for programs."""
     return {
-        "function": name, "loss": loss, "scale": scale, "value": report.value,
+        "function": name, "loss": loss, "scale": report.scale, "value": report.value,
         "gradients": {name: plain(value) for name, value in gradients.items()},
         "forward_steps": report.forward_steps, "backward_steps": report.backward_steps, "ratio": report.ratio,
         "memory_words": report.memory_words, "dropped_bits": report.dropped_bits,
