@@ -5,7 +5,7 @@ TREE = build/tree/retrograd
 
 FORCE:
 
-.PHONY: check format lint types test slow mutants docs examples benchmark clean
+.PHONY: check format lint types test slow mutants docs site examples benchmark clean
 
 check: lint types docs examples test
 
@@ -34,6 +34,10 @@ docs:
 	$(PYTHON) tools/analyse_energy.py --check docs
 	$(PYTHON) -m retrograd.benchmarks.reporting --check docs
 	$(PYTHON) tools/measure_cycles.py --check docs
+
+# Needs the extra `docs`; the pages are in build/site/html.
+site:
+	$(PYTHON) tools/make_site.py
 
 examples:
 	$(PYTHON) tools/run_examples.py README.md docs/*.md docs/reference/*.md examples/*.md

@@ -60,7 +60,7 @@ ONLY_IN = {
     "cuda": "simulator/engines/cuda/runtime.py",
     "nvtx": "simulator/engines/cuda/runtime.py",
     "vcd": "src/retrograd/explorer/vcd.py",
-    "pygments": "src/retrograd/editors/pygments_lexer.py",
+    "pygments": "src/retrograd/editors",
     "pygls": "src/retrograd/editors/language_server.py",
     "lsprotocol": "src/retrograd/editors/language_server.py",
 }

@@ -11,6 +11,7 @@ marked `python slow` takes minutes, and is run with --slow only.
 from __future__ import annotations
 
 import doctest
+import linecache
 import os
 import re
 import shutil
@@ -48,8 +49,14 @@ def run_console(block: str, folder: Path) -> list[str]:
 
 
 def run_python(block: str, name: str, scope: dict[str, object]) -> list[str]:
-    """A report for the examples of a session with another output than the page."""
+    """A report for the examples of a session with another output than the page.
+
+    `name`: of the block. Later blocks compile functions of earlier blocks, so the lines of each stay in `linecache`.
+    """
     test = doctest.DocTestParser().get_doctest(block, scope, name, name, 0)
+    for number, example in enumerate(test.examples):
+        file = f"<doctest {name}[{number}]>"
+        linecache.cache[file] = (len(example.source), None, example.source.splitlines(keepends=True), file)
     out: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     runner.run(test, out=out.append, clear_globs=False)
@@ -77,7 +84,7 @@ def main(names: list[str]) -> int:
                     wrong = run_console(block, folder)
                 else:
                     os.chdir(folder)
-                    wrong = run_python(block, name, scope)
+                    wrong = run_python(block, f"{name}, block {blocks}", scope)
                     os.chdir(here)
                 failures += len(wrong)
                 for report in wrong:

@@ -15,7 +15,7 @@ from retrograd.compiler.frontends.janus.expression_parser import LEVELS, TYPES, 
 from retrograd.compiler.frontends.janus.statement_parser import StatementParser
 from retrograd.isa.diagnostics import CompileError
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|//[^\n]*|/\*.*?\*/)|(?P<number>0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_']*)|(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<open>/\*|\")"
     r"|(?P<sign><=>|\*\*|\+=|-=|\^=|!=|<=|>=|<<|>>|&&|\|\||[-+*/%<>=&|^!~(){}\[\],])",
@@ -25,7 +25,7 @@ _STARTS = frozenset({
     "if", "from", "iterate", "local", "call", "uncall", "skip", "push", "pop", "print", "printf", "show", "assert", "error",
     "constant", "ancilla",
 })  # fmt: skip
-_KEYWORDS = _STARTS | set(TYPES) | {
+KEYWORDS = _STARTS | set(TYPES) | {
     "procedure", "then", "else", "fi", "do", "loop", "until", "by", "to", "end", "delocal", "size", "top", "empty", "nil",
     "true", "false", "external",
 }  # fmt: skip
@@ -40,7 +40,7 @@ def parse(text: str, name: str) -> syntax.Program:
 
 class _Parser:
     def __init__(self, text: str, name: str) -> None:
-        self._cursor = Cursor(text, name, _TOKEN, _KEYWORDS)
+        self._cursor = Cursor(text, name, TOKEN, KEYWORDS)
         self._expressions = ExpressionParser(self._cursor, LEVELS)
         self._statements = StatementParser(self._cursor, self._expressions, _STARTS, self._statement, _CHANGES)
 

@@ -24,12 +24,12 @@ from retrograd.compiler.frontends.janus.cursor import Cursor, Token
 from retrograd.compiler.frontends.janus.expression_parser import LEVELS, ExpressionParser
 from retrograd.compiler.frontends.janus.statement_parser import StatementParser
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|;[^\n]*|//[^\n]*)|(?P<number>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_']*)"
     r"|(?P<sign><=>|\+=|-=|\^=|!=|<=|>=|&&|\|\||\*/|[-+*/\\%<>=#&|^!~:()\[\]])"
 )
 _STARTS = frozenset({"if", "from", "call", "uncall", "read", "write"})
-_KEYWORDS = _STARTS | {"procedure", "then", "else", "fi", "do", "loop", "until"}
+KEYWORDS = _STARTS | {"procedure", "then", "else", "fi", "do", "loop", "until"}
 _CHANGES = {"+=": "+=", "-=": "-=", "^=": "^=", "!=": "^=", "<=>": "<=>", ":": "<=>"}
 #: spellings of operators -> those of the tree
 _SPELLED = {"#": "!=", "\\": "%", "!": "^"}
@@ -45,9 +45,9 @@ def parse_1982(text: str, name: str) -> syntax.Program:
 
 class _Parser:
     def __init__(self, text: str, name: str) -> None:
-        self._cursor = cursor = Cursor(text, name, _TOKEN, _KEYWORDS)
+        self._cursor = cursor = Cursor(text, name, TOKEN, KEYWORDS)
         cursor.tokens[:] = [
-            Token(t.kind, t.text.lower(), t.begin) if t.text.isupper() and t.text.lower() in _KEYWORDS else t
+            Token(t.kind, t.text.lower(), t.begin) if t.text.isupper() and t.text.lower() in KEYWORDS else t
             for t in cursor.tokens
         ]
         self._expressions = ExpressionParser(cursor, _LEVELS, _SPELLED, minus=True)

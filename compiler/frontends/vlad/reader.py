@@ -16,7 +16,7 @@ from typing import NoReturn
 from retrograd.compiler.frontends.functional.core import Place
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""\s+|;[^\n]*|(?P<open>[(\[])|(?P<close>[)\]])|(?P<quote>')|(?P<comment>\#\|)|(?P<atom>[^\s()\[\]';]+)"""
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -108,7 +108,7 @@ def read(text: str, file: str) -> list[Datum]:
             fail("RG0724", "one datum stands behind the dot of a list", datum.at)
 
     while at < len(text):
-        found = _TOKEN.match(text, at)
+        found = TOKEN.match(text, at)
         if found is None:
             fail("RG0724", f"`{text[at]}` begins nothing", source.place(at, at + 1))
         begin, at = at, found.end()

@@ -1,0 +1,59 @@
+"""Settings of Sphinx for the site; `python tools/make_site.py` lays out the sources and builds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from retrograd import __version__
+
+HERE = Path(__file__).resolve().parent
+
+project = "Retrograd"
+author = "The Retrograd authors"
+project_copyright = author
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx_copybutton"]
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**",
+    "api/**",
+    "examples/*.md",
+    "editors/vscode/README.md",
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+]
+source_suffix = {".md": "markdown"}
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
+
+# A block without a language is plain text; `console` and `python` blocks are highlighted by name.
+highlight_language = "none"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "furo"
+html_title = f"Retrograd {__version__}"
+html_extra_path = [str(HERE / "extra")]
+html_static_path = [str(HERE / "static")]
+html_css_files = ["site.css"]
+html_theme_options = {"navigation_with_keys": True}
+html_show_sphinx = False
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+
+
+def setup(app: Sphinx) -> None:
+    """Highlight the languages of this project."""
+    from retrograd.editors.janus_lexer import JanusLexer
+    from retrograd.editors.pygments_lexer import AssemblyLexer
+    from retrograd.editors.vlad_lexer import VladLexer
+
+    app.add_lexer("rga", AssemblyLexer)
+    app.add_lexer("janus", JanusLexer)
+    app.add_lexer("vlad", VladLexer)

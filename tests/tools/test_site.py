@@ -1,0 +1,111 @@
+"""The API reference and the layout of the site. `make site` itself is run by CI, where every warning of Sphinx is an error."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import retrograd
+import retrograd.debugger
+import retrograd.testing
+
+ROOT = Path(__file__).resolve().parents[2]
+LISTED = (ROOT / "docs" / "api.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def tools() -> tuple[ModuleType, ModuleType]:
+    """(tools/api_reference.py, tools/make_site.py)."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        return import_module("api_reference"), import_module("make_site")
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+
+
+def test_every_public_name_is_listed_once(tools: tuple[ModuleType, ModuleType]) -> None:
+    listed = [name for page in tools[0].pages(LISTED) for section in page.sections for name in section.names]
+    public = [*retrograd.__all__]
+    for package in (retrograd.testing, retrograd.debugger):
+        public += [f"{package.__name__}.{name}" for name in package.__all__]
+    assert sorted(listed) == sorted(public)
+
+
+def test_every_name_has_an_example(tools: tuple[ModuleType, ModuleType]) -> None:
+    for page in tools[0].pages(LISTED):
+        for section in page.sections:
+            blocks = re.findall(r"^```(?:python|py)\n(.*?)^```", section.text, re.MULTILINE | re.DOTALL)
+            code = "\n".join(
+                line
+                for block in blocks
+                for line in block.splitlines()
+                if line.startswith((">>> ", "... ")) or "= rg." in line
+            )
+            assert code, section.names
+            for name in section.names:
+                own = name.rpartition(".")[2]
+                # Results and annotations are used by way of the name beside them.
+                assert re.search(rf"\b{own}\b", code) or isinstance(tools[0].resolved(name), type), name
+
+
+def test_every_page_can_be_written(tools: tuple[ModuleType, ModuleType]) -> None:
+    pages = tools[0].pages(LISTED)
+    assert len({page.file for page in pages}) == len(pages) > 8
+    for page in pages:
+        text = tools[0].page_text(page)
+        assert text.count("\n::::::{py:") == sum(len(section.names) for section in page.sections), page.title
+        assert text.count("\n::::::\n") == text.count("\n::::::{py:"), page.title
+
+
+def test_docstrings_become_markdown(tools: tuple[ModuleType, ModuleType]) -> None:
+    text = "y *= a_b <c>, `x*y`\n\n    z = 1\n\n      w\n\n- item\n\n>>> f(1)\n2\n\nend"
+    shown = list(tools[0].markdown(text))
+    assert shown == [
+        "y \\*= a\\_b \\<c\\>, `x*y`", "", "```text", "z = 1", "", "  w", "```", "", "- item", "",
+        "```python", ">>> f(1)", "2", "```", "", "end",
+    ]  # fmt: skip
+
+
+def test_signatures(tools: tuple[ModuleType, ModuleType]) -> None:
+    signature = tools[0].signature
+    assert signature(retrograd.sqrt) == "(...)"
+    assert signature(retrograd.encode).startswith("(")
+    assert "'" not in signature(retrograd.grad)
+    assert "object at 0x" not in signature(retrograd.assemble)
+
+
+def test_links_to_folders_name_a_file(tools: tuple[ModuleType, ModuleType]) -> None:
+    text = "## A [title](x.py)\n[hdl](../hdl) `[hdl](../hdl)` [page](language.md#x) [web](https://x.org/hdl)\n```\n[hdl](../hdl)\n```\n"
+    assert tools[1]._files_for_folders(text, ROOT / "docs" / "page.md") == text.replace(
+        "[title](x.py)", "title"
+    ).replace("[hdl](../hdl) `", "[hdl](../hdl/__init__.py) `")
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    entries = {line for block in re.findall(r"```\{toctree\}(.*?)```", index, re.DOTALL) for line in block.split()}
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reference").glob("*.md")]
+    names = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in pages} - {"index"}
+    assert names <= entries
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("furo") is None, reason="needs the extra docs")
+def test_a_broken_link_is_an_error(tools: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
+    """Sphinx on a small site with one wrong link, with the settings and options of `make site`."""
+    make = tools[1]
+    source = tmp_path / "source"
+    (source / "docs").mkdir(parents=True)
+    for text, code in (("[good](#title)", 0), ("[bad](nowhere.md)", 1), ("[bad](#nowhere)", 1)):
+        (source / "docs" / "index.md").write_text(f"# Title\n\n{text}\n")
+        done = subprocess.run(
+            make.sphinx_command(source, tmp_path / "html"), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stderr
