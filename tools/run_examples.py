@@ -1,7 +1,7 @@
 """Run the examples in Markdown files, and compare their output with the page.
 
 A block marked `console` holds commands after `$ ` and their output; a block marked `python` is a session with
-`>>> ` prompts. In output, a line `…` stands for any lines, and `…` within a line for any text.
+`>>> ` prompts. A block marked `python NAME.py` is the text of a file, which later commands of the page can run. In output, a line `…` stands for any lines, and `…` within a line for any text.
 Commands run in order in a temporary copy of examples/, so later commands can use the files of earlier commands. A block
 marked `python slow` takes minutes, and is run with --slow only.
 
@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_BLOCK = re.compile(r"^```(console|python|python slow)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(console|python|python slow|python \w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def matches(expected: str, got: str) -> bool:
@@ -80,6 +80,9 @@ def main(names: list[str]) -> int:
                     left_out += 1
                     continue
                 blocks += 1
+                if kind.endswith(".py"):
+                    (folder / kind.split()[1]).write_text(block, "utf-8")
+                    continue
                 if kind == "console":
                     wrong = run_console(block, folder)
                 else:

@@ -46,6 +46,14 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert {page for page in PAGES if page.name != "CHANGELOG.md"} <= reached
 
 
+def test_the_readme_is_short() -> None:
+    """One picture, and an example that stands in a file, so that it works where it is typed."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert text.count("\n") < 120
+    assert text.count("![") == 1
+    assert re.search(r"^```python \w+\.py\n", text, re.MULTILINE)
+
+
 def test_the_glossary_names_files_and_every_pass() -> None:
     """Each technique has a file, and each optimisation pass of the compiler is a technique."""
     glossary = (ROOT / "docs" / "glossary.md").read_text("utf-8")
