@@ -124,6 +124,9 @@ from retrograd.version import __version__ as __version__
 
 __all__: list[str]
 from retrograd.explorer.explorations import explore as explore
+from retrograd.number_ranges.error_bounds import ErrorBound as ErrorBound
+from retrograd.number_ranges.error_bounds import LineShare as LineShare
+from retrograd.number_ranges.error_bounds import error_bound as error_bound
 from retrograd.number_ranges.ranges import Range as Range
 from retrograd.number_ranges.ranges import Ranges as Ranges
 from retrograd.number_ranges.ranges import ranges as ranges

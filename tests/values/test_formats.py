@@ -72,6 +72,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "energy": lambda w: [rg.energy(f, *xs, format=w).counts.program.format for f, *xs in ((square, 0.0, 0.1), (rg.vmap(square), [0.0], [0.1]))],
     "explore": lambda w: rg.explore(square, 0.0, 0.1, format=w).as_dict(),
     "ranges": lambda w: rg.ranges(square, 0.0, 0.1, format=w).as_dict(),
+    "error_bound": lambda w: rg.error_bound(square, 0.0, 0.1, format=w).as_dict(),
     "energy_sweep": lambda w: [row.format for row in rg.energy_sweep(square, [(0.0, 0.1)], formats=[w])],
     "assemble": lambda w: rg.assemble("start\n finish", format=w).format,
     "Program": lambda w: rg.Machine(rg.Program(rg.assemble("start\n finish").code, format=w)).format,
@@ -117,7 +118,7 @@ def test_no_public_name_is_left_out() -> None:
             continue
         if {"format", "formats"} & set(parameters):
             takes.add(name)
-    takes -= {"GradientComparison", "Compiled", "Ranges"}  # results
+    takes -= {"GradientComparison", "Compiled", "Ranges", "ErrorBound"}  # results
     takes -= {*differentiation.__all__, "learn_by_consistency", "vmap"}  # in tests/functions/test_requests.py
     takes -= {"to_jax", "to_torch"}  # in tests/adapters/test_adapters.py
     assert len(takes) > 8

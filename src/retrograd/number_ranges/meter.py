@@ -1,4 +1,7 @@
-"""A meter of the fixed-point words of a run: the least and the greatest magnitude of each variable, and of the terms of each line."""
+"""A meter of the numbers of a run: the least and the greatest magnitude of each fixed-point variable, and of the terms of each line.
+
+Of lognums it measures the greatest |log₂|.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from retrograd.simulator.machine import Machine
 
 #: conversions whose result is no fixed-point word
 _OTHER_RESULTS = ("ftoi", "ftol")
+#: instruction -> its operands that are lognums
+_LOGNUMS = {"ftol": "d", "ltof": "a", "lmov": "da", "ladd": "dab", "lsub": "dab"}
 
 
 class Measured(NamedTuple):
@@ -38,14 +43,16 @@ class Extent:
 
 
 class Meter:
-    """Measures runs of one program. `values`, `cotangents`: the extents so far."""
+    """Measures runs of one program. `values`, `cotangents`: the extents so far; `logarithms`: that of log₂|x| for lognums x."""
 
     def __init__(self, program: Program) -> None:
         self.values: dict[Measured, Extent] = {}
         self.cotangents: dict[Measured, Extent] = {}
+        self.logarithms = Extent()
         self._program = program
         self._names = _Names(program)
         self._fixed = [_makes_fixed(i) for i in program.instructions]
+        self._logs = [_LOGNUMS.get(i.opcode.entry.name, "") for i in program.instructions]
 
     def observer(self, machine: Machine) -> Callable[[Machine, int], None]:
         """The function that a run calls after each step, `Machine.run(observe=…)`. Arguments are measured at once."""
@@ -61,6 +68,9 @@ class Meter:
             i, fixed = instructions[pc], self._fixed[pc]
             point = pc + 1 if machine.direction > 0 else pc
             cotangents = machine._cotangents
+            for place in self._logs[pc]:
+                register = i.rd if place == "d" else i.ra if place == "a" else i.rb
+                self._note_lognum(int(machine._registers[register]), machine)
             for register in {i.rd, i.ra, i.rb}:
                 word, before = int(machine._registers[register]), registers[register]
                 registers[register] = word
@@ -92,10 +102,18 @@ class Meter:
         source = self._program.source
         file = source.files[0] if source.files else ""
         for location in self._program.variables:
+            if location.layout is not None and not location.indirect and location.kind == "lognum":
+                for word in elements(location, machine):
+                    self._note_lognum(int(word.place.word(machine)), machine)
             if location.layout is not None and not location.indirect and location.kind == "fixed":
                 extent = self.values.setdefault(Measured(location.name, file, 0), Extent())
                 for word in elements(location, machine):
                     extent.add(machine.format.signed(int(word.place.word(machine))))
+
+    def _note_lognum(self, word: int, machine: Machine) -> None:
+        """Take in a lognum: its sign is the highest bit, its logarithm the bits below, in two's complement."""
+        half = machine.format.sign >> 1
+        self.logarithms.add(((word & (machine.format.sign - 1)) ^ half) - half)
 
     def _note(self, where: dict[Measured, Extent], name: str, pc: int, number: int) -> None:
         if number:

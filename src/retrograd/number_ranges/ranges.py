@@ -1,10 +1,11 @@
 """`rg.ranges`: the magnitudes of the fixed-point numbers of a function over its inputs, and the formats that hold them.
 
     the largest F with  greatest · 2^margin < 2^(W − 1 − F)                          fraction of words of W bits
+                        |log₂ x| + margin < 2^(W − 2 − F)                            for each lognum x
     the largest K with  greatest cotangent · 2^(K + margin) < 2^(W − 1 − F)          `scale` of a gradient
 
-Every fixed-point word that a run makes is measured: variables, elements of arrays, and the terms that updates add. Lognums are not
-measured: theirs is the range of the exponents that a word holds.
+Every fixed-point word that a run makes is measured: variables, elements of arrays, and the terms that updates add. Of lognums only
+the greatest logarithm is measured.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class Ranges:
     cotangents: tuple[Range, ...] = ()
     #: bits before the point, without the sign, that the constants of the source need
     constant_bits: int = 0
+    #: the greatest |log₂ x| of the lognums x
+    greatest_logarithm: float = 0.0
 
     @property
     def greatest(self) -> float:
@@ -63,16 +66,21 @@ class Ranges:
         return max((r.greatest for r in self.values), default=0.0)
 
     def fits(self, width: int | None = None, margin: int = 1) -> Format:
-        """The format of `width` bits (those of the measured format) with the finest fraction that holds all values.
+        """The format of `width` bits (those of the measured format) with the finest fraction that holds all values, lognums included.
 
         `margin`: bits of room above the greatest value, for the roundings of another format and inputs that were not measured.
         Raises InputError RG0604 where no format of this width holds them.
         """
         w = self.format.width if width is None else width
         frac = w - 1 - max(_integer_bits(self.greatest, margin), self.constant_bits)
+        if self.greatest_logarithm:
+            frac = min(frac, w - 2 - _integer_bits(self.greatest_logarithm + margin, 0))
         if w not in WIDTHS or frac < 0:
             known = ", ".join(map(str, WIDTHS))
-            message = f"no format of {w} bits holds values up to {self.greatest:.4g} with {margin} bits of room"
+            lognums = f" and lognums up to 2^{self.greatest_logarithm:.4g}" if self.greatest_logarithm else ""
+            message = (
+                f"no format of {w} bits holds values up to {self.greatest:.4g}{lognums} with {margin} bits of room"
+            )
             raise InputError(
                 Diagnostic("RG0604", message, hint=f"words have {known} bits; the values need a wider one")
             )
@@ -94,6 +102,7 @@ class Ranges:
         rows = {"values": self.values, "cotangents": self.cotangents}
         out: dict[str, Any] = {"function": self.function, "format": str(self.format), "runs": self.runs}
         out |= {key: [vars(r) for r in ranges] for key, ranges in rows.items()}
+        out["greatest_logarithm"] = self.greatest_logarithm
         try:
             out["fits"] = str(self.fits())
         except InputError:
@@ -116,6 +125,8 @@ class Ranges:
         return "\n".join([*lines, *self._advice()])
 
     def _advice(self) -> Iterator[str]:
+        if self.greatest_logarithm:
+            yield f"the greatest |log2| of a lognum is {self.greatest_logarithm:.4g}"
         for width in (self.format.width, *(n for n in (16, 32, 64) if n != self.format.width)):
             try:
                 yield f"{self.fits(width)} holds the values, with one bit of room"
@@ -199,7 +210,8 @@ def _measured(
             execute(compiled, machine, most, meter.observer(machine))
     found = list(meters.values())
     measured = _joined([m.values for m in found], w), _joined([m.cotangents for m in found], w)
-    return Ranges(f.__name__, w, len(inputs), *measured, _constant_bits(request, values))
+    logarithm = max((m.logarithms.greatest for m in found), default=0) * 2.0**-w.frac
+    return Ranges(f.__name__, w, len(inputs), *measured, _constant_bits(request, values), logarithm)
 
 
 def _constant_bits(request: Request, values: Sequence[Any]) -> int:

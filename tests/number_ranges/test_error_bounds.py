@@ -1,0 +1,157 @@
+"""`rg.error_bound`: no result is farther from the same run with more bits, and runs come near the bound."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.isa.diagnostics import InputError
+from retrograd.isa.table import TABLE
+
+import retrograd as rg
+from retrograd import Array, fixed, reversible
+from retrograd.cli.main import main
+from retrograd.number_ranges.error_bounds import units_of
+from tests.number_ranges.samples import SAMPLES
+
+COARSE = rg.Format(64, 24)
+#: of the default tier
+FEW = ["dot", "hypot", "logsumexp", "iexp", "product_by_lognum", "box_muller", "misfit"]
+WITH_A_LOSS = [name for name, s in SAMPLES.items() if s.loss]
+#: They carry the remainders of their products, which no bound of roundings one by one can see, or have a long chain of lognums.
+LOOSE = ("bessel", "gmm_objective", "power", "iexp", "bessel_log")
+
+
+@reversible
+def constants(y: fixed, x: fixed) -> None:
+    y += 0.1 * x + 0.3
+
+
+@reversible
+def turned(y: fixed, x: fixed, t: fixed) -> None:
+    with rg.routine() as r:
+        p = rg.zeros(2)
+        p[0] += x
+        rg.rot(p[0], p[1], t)
+    y += p[1]
+    ~r
+
+
+@reversible
+def uncomputed(y: fixed, x: fixed) -> None:
+    """The square root is rounded in the routine and where it is undone."""
+    with rg.routine() as r:
+        s = rg.sqrt(x)
+    y += s
+    ~r
+
+
+def errors(name: str, runs: int, seed: int) -> Iterator[tuple[float, rg.ErrorBound]]:
+    """(the distance to the run with the finest format that holds it, the bound)"""
+    s, rng = SAMPLES[name], np.random.default_rng(seed)
+    for _ in range(runs):
+        args = s.arguments(rng)
+        bound = rg.error_bound(s.function, *args, loss=s.loss, format=COARSE)
+        fine = rg.ranges(s.function, *args).fits(64, margin=2)
+        assert fine.frac > COARSE.frac + 6
+        coarse, exact = (getattr(rg.run(s.function, *args, format=w).values, s.loss) for w in (COARSE, fine))
+        yield abs(coarse - exact), bound
+
+
+def bounds(name: str, runs: int, seed: int) -> None:
+    found = list(errors(name, runs, seed))
+    for error, bound in found:
+        # The bound is of first order, and the fine run is rounded, too.
+        assert error <= bound.bound * 1.001 + 2.0**-40, (name, error, bound)
+    shares = [error / b.bound for error, b in found if b.bound]
+    assert not shares or name in LOOSE or max(shares) > 0.05
+    likely = [error / b.likely for error, b in found if b.likely]
+    assert not likely or np.sqrt(np.mean(np.square(likely))) < (4 if runs < 20 else 2.5)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_no_error_is_beyond_the_bound(name: str) -> None:
+    bounds(name, 4, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("name", WITH_A_LOSS)
+def test_no_error_of_many_is_beyond_the_bound(name: str, seed: int) -> None:
+    bounds(name, 100, 100 + seed)
+
+
+def test_the_roundings_of_instructions_follow_from_their_trees() -> None:
+    units = {o.entry.name: units_of(o) for o in TABLE}
+    assert {n for n, e in units.items() if e == 0.5} == {"fmul", "fdiv", "fsqrt", "fmulld", "fmulst"}
+    assert {n for n, e in units.items() if e == 1} == {
+        "fexp", "flog", "fsin", "fcos", "fatan2", "ltof", "ftol", "ladd", "lsub"
+    }  # fmt: skip
+    assert {n for n, e in units.items() if e == 2} == {"rot"}
+
+
+def test_parts_of_the_bound() -> None:
+    unit = 2.0**-32
+    found = rg.error_bound(constants, 0.0, 0.3)
+    # The argument's word is off by a part of a unit; 0.1 and 0.3 by at most half, and the product is rounded.
+    assert 0 < found.arguments < 0.1 * unit / 2
+    assert found.bound == pytest.approx(found.arguments + (0.5 + 0.5 * 0.3 + 0.5) * unit, rel=1e-6)
+    assert sum(x.roundings for x in found.lines) == 3
+    exact = rg.error_bound(constants, 0.0, 0.25)
+    assert exact.arguments == 0
+
+
+def test_an_uncomputed_rounding_counts_once() -> None:
+    found = rg.error_bound(uncomputed, 0.0, 2.0)
+    assert found.bound == 2.0**-33
+    assert [x.roundings for x in found.lines] == [1]
+    assert rg.error_bound(~uncomputed, 5.0, 2.0).bound == 2.0**-33
+
+
+def test_a_rotation() -> None:
+    found = rg.error_bound(turned, 0.0, 3.0, 0.5)
+    assert 2 * 2.0**-32 < found.bound < 8 * 2.0**-32
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+def test_the_format_of_a_tolerance(tolerance: float) -> None:
+    s, rng = SAMPLES["logsumexp"], np.random.default_rng(2)
+    args = s.arguments(rng)
+    w = rg.error_bound(s.function, *args).fits(tolerance)
+    assert tolerance / 4 < rg.error_bound(s.function, *args, format=w).bound <= tolerance * 1.01
+    with pytest.raises(InputError, match="RG0604"):
+        rg.error_bound(s.function, *args).fits(1e-30)
+    with pytest.raises(InputError, match="RG0604"):
+        rg.error_bound(s.function, *args).fits(0.0)
+
+
+def test_wrong_arguments() -> None:
+    @reversible
+    def integers(n: int) -> None:
+        n += 1
+
+    with pytest.raises(rg.NotDifferentiable):
+        rg.error_bound(integers, 3)
+    with pytest.raises(rg.NotDifferentiable):
+        rg.error_bound(constants, 0.0, 1.0, loss="z")
+
+    @reversible
+    def several(y: Array[fixed, "n"]) -> None:
+        y[0] += y[1]
+
+    assert rg.error_bound(several, [1.0, 2.0], loss="y[0]").bound == 0
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("import retrograd as rg\n@rg.reversible\ndef f(y: rg.fixed, x: rg.fixed):\n    y += x * x\n")
+    assert main(["ranges", f"{file}:f", "0", "0.1", "--loss", "y"]) == 0
+    assert "rounding error at most" in capsys.readouterr().out
+    assert main(["ranges", f"{file}:f", "0", "0.1", "--loss", "y", "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)["error_bound"]
+    assert found["loss"] == "y"
+    assert found["lines"][0]["roundings"] == 1
