@@ -448,6 +448,7 @@ def test_another_format_or_kind_takes_the_value() -> None:
     assert rg.lognum.to_words(x).tolist() == rg.lognum.to_words(float(x[0])).reshape(1).tolist()
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")  # NumPy 2.5
 def test_what_is_written_into_an_array_counts() -> None:
     """A word whose value was overwritten is forgotten, however it was overwritten; those of its neighbours are not."""
     first = [(1 << 60) + 1, (1 << 60) + 3, (1 << 61) + 5]
