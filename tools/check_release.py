@@ -5,7 +5,7 @@
 1. `build` makes the source distribution, and the wheel out of it. With --tag, the version is that of the tag, and the changelog has it.
 2. `twine check --strict` and `check-wheel-contents` find no fault. The wheel has every module and data file of the packages.
 3. For each Python: a fresh environment with the wheel and its dependencies, timed and measured; `retrograd demo` and a gradient in an
-   empty folder; then the tests of --tests beside nothing but the wheel. The tests come from the source distribution, whose packages are
+   empty folder, and the first steps of a new user (README.md, docs/first-steps.md); then the tests of --tests beside nothing but the wheel. The tests come from the source distribution, whose packages are
    deleted first, so that a module or a data file that the wheel lacks is missed.
 
 Needs `pip install 'retrograd[release]'`.
@@ -112,7 +112,10 @@ def check_wheel_alone(python: str, wheel: Path, source: Path, tests: list[str]) 
         (folder / "empty").mkdir()
         run(own, "-c", _GRADIENT, folder=folder / "empty")
         run(own, "-m", "retrograd.cli.main", "demo", folder=folder / "empty")
+        begun = time.monotonic()
+        run(own, ROOT / "tools" / "run_examples.py", "README.md", "docs/first-steps.md")
         line = f"{run(own, '--version').strip()}: base install {seconds:.0f} s, {megabytes:.0f} MB"
+        line += f"; first steps {time.monotonic() - begun:.0f} s"
         if tests:
             run(own, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[test]")
             line += "; " + run(own, "-m", "pytest", "-q", "-n", "2", *tests, folder=source).strip().splitlines()[-1]

@@ -109,3 +109,5 @@ def test_the_wheel_alone(tool: ModuleType, tmp_path: Path, capsys: pytest.Captur
     seconds, megabytes = re.findall(r"base install (\d+) s, (\d+) MB", out)[0]
     assert int(seconds) <= 60, out
     assert int(megabytes) <= 500, out
+    # A gradient, a debugger session and a batch on four workers: fifteen minutes for a person, of which this is the machine's part.
+    assert int(re.findall(r"first steps (\d+) s", out)[0]) <= 120, out
