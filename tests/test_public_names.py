@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from types import ModuleType
 import pytest
 
 import retrograd as rg
+import retrograd.debugger
 import retrograd.testing
 
 
@@ -70,3 +72,13 @@ def test_no_public_name_is_that_of_a_module() -> None:
     modules = {info.name for info in pkgutil.iter_modules(rg.__path__)}
     assert len(modules) > 5
     assert {*rg.__all__} & modules == set()
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """Once, as a heading of docs/api.md with an example below: the site's page of the name follows from it."""
+    text = (Path(__file__).resolve().parents[1] / "docs" / "api.md").read_text("utf-8")
+    listed = [
+        name for heading in re.findall(r"^### (.*)$", text, re.MULTILINE) for name in re.findall(r"`([^`]+)`", heading)
+    ]
+    packages = (retrograd.testing, retrograd.debugger)
+    assert sorted(listed) == sorted([*rg.__all__, *(f"{p.__name__}.{name}" for p in packages for name in p.__all__)])
