@@ -74,7 +74,7 @@ def run(
         "schema": SCHEMA,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "quick": sizes.quick,
-        "machine": _machine(core) | {"load": load},
+        "machine": machine(core) | {"load": load},
         "versions": _versions(),
         "peers": {p.name: {"version": None if absent[p.name] else p.version(), "absent": absent[p.name], "flags": "" if absent[p.name] else p.flags()} for p in peers},
         "workloads": found,
@@ -281,7 +281,7 @@ def _stream(stream: Stream, title: str, say: Say) -> dict[str, Any]:
 _FEATURES = ("avx2", "fma", "avx512f", "asimd", "sve")
 
 
-def _machine(core: int | None) -> dict[str, Any]:
+def machine(core: int | None) -> dict[str, Any]:
     name, features = platform.processor() or platform.machine(), []
     try:
         for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():

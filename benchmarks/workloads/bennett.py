@@ -35,21 +35,21 @@ def _states(k: int, n: int) -> Any:
     return states
 
 
-def _products(k: int, n: int) -> int:
+def products(k: int, n: int) -> int:
     """Executions of the product, forward and backward together."""
     counts = rg.run(library.bennett, logistic, k, n, _states(k, n)).machine.counts()
     return sum(n for name, n in counts.items() if name.startswith("fmul"))
 
 
-def _calls(k: int, n: int) -> float:
+def calls(k: int, n: int) -> float:
     """The executed calls of the step."""
-    return _products(k, n) / _products(1, 0)
+    return products(k, n) / products(1, 0)
 
 
 def _goldens() -> Sequence[Golden]:
     out = []
-    for (k, n), (calls, states) in GOLDEN.items():
-        out.append(Golden(f"calls of the step, k = {k}, n = {n}", calls, 0, functools.partial(_calls, k, n)))
+    for (k, n), (called, states) in GOLDEN.items():
+        out.append(Golden(f"calls of the step, k = {k}, n = {n}", called, 0, functools.partial(calls, k, n)))
         out.append(Golden(f"states, k = {k}, n = {n}", states, 0, functools.partial(library.bennett_states, k, n)))
     return out
 

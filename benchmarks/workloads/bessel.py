@@ -63,7 +63,7 @@ def _goldens(function: Reversible, scale: int) -> Sequence[Golden]:
     ]
 
 
-def _problem(function: Reversible, scale: int, z: Reals, hessian: bool = True) -> Problem:
+def problem(function: Reversible, scale: int, z: Reals, hessian: bool = True) -> Problem:
     call = ours.Call(function, (np.zeros(len(z)), z), {"nu": None, "atol": None})
     value, slope, bend = reference(z)
     data = Numbers(z)
@@ -82,12 +82,12 @@ def _problem(function: Reversible, scale: int, z: Reals, hessian: bool = True) -
 def _workload(name: str, how: str, function: Reversible, scale: int) -> Workload:
     def problems(sizes: Sizes) -> Sequence[Problem]:
         z = np.random.default_rng(1).uniform(0.5, 1.5, 3000 if sizes.quick else 100_000)
-        return [_problem(function, scale, z)]
+        return [problem(function, scale, z)]
 
     def curve(sizes: Sizes) -> Sequence[Problem]:
         count = 300 if sizes.quick else 3000
         return [
-            with_extent(_problem(function, scale, np.full(count, z), hessian=False), passes(z))
+            with_extent(problem(function, scale, np.full(count, z), hessian=False), passes(z))
             for z in (ARGUMENTS[::3] if sizes.quick else ARGUMENTS)
         ]
 

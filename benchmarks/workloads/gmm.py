@@ -30,7 +30,7 @@ def _random(d: int, k: int, n: int) -> adbench.Mixture:
     return adbench.Mixture(parts[0], parts[1], 0.5 * parts[2], parts[3], 1.0, 0)
 
 
-def _problem(file: adbench.Mixture, name: str) -> Problem:
+def problem(file: adbench.Mixture, name: str) -> Problem:
     call = ours.Call(
         example.gmm_objective,
         (np.zeros(1), *file),
@@ -63,23 +63,23 @@ def _goldens() -> Sequence[Golden]:
 
 def _problems(sizes: Sizes) -> Sequence[Problem]:
     if sizes.quick:
-        return [_problem(_random(*SMALL, 50), "a random mixture")]
+        return [problem(_random(*SMALL, 50), "a random mixture")]
     file = SHIPPED[1][0]
-    out = [_problem(adbench.read_mixture(example.DATA / file), file)]
+    out = [problem(adbench.read_mixture(example.DATA / file), file)]
     if sizes.data is not None:
         for name, published in LARGE:
             large = adbench.read_mixture(sizes.data / "gmm" / name)
             found = adbench.likelihood(*large)
             if not abs(found - published) <= 1e-12 * abs(published):
                 raise AssertionError(f"{name}: the reference has {found!r}, and {published!r} is published")
-            out.append(_problem(large, name))
+            out.append(problem(large, name))
     return out
 
 
 def _curve(sizes: Sizes) -> Sequence[Problem]:
     """The number of points is part of an argument's type, so each size is compiled anew; the mixture of the curve is small."""
     counts = (10, 50) if sizes.quick else (10, 30, 100, 300, 1000)
-    return [with_extent(_problem(_random(*SMALL, n), "a random mixture"), n) for n in counts]
+    return [with_extent(problem(_random(*SMALL, n), "a random mixture"), n) for n in counts]
 
 
 WORKLOAD = Workload(

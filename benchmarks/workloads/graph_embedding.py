@@ -39,7 +39,7 @@ def slope(x: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-def _problem(k: int, count: int, hessian: bool = True) -> Problem:
+def problem(k: int, count: int, hessian: bool = True) -> Problem:
     x = np.random.default_rng(k).normal(size=(count, example.VERTICES, k))
     call = ours.Call(example.embedding_loss, (np.zeros(count), x))
     data = Embeddings(x, PAIRS, len(example.EDGES))
@@ -81,10 +81,10 @@ WORKLOAD = Workload(
     "graph embedding",
     _goldens,
     lambda: (example.embedding_loss, (0.0, np.random.default_rng(5).normal(size=(example.VERTICES, 5)))),
-    lambda sizes: [_problem(10, 40 if sizes.quick else 1000)],
+    lambda sizes: [problem(10, 40 if sizes.quick else 1000)],
     "dimensions k",
     lambda sizes: [
-        with_extent(_problem(k, 20 if sizes.quick else 200, hessian=not sizes.quick), k)
+        with_extent(problem(k, 20 if sizes.quick else 200, hessian=not sizes.quick), k)
         for k in ((2,) if sizes.quick else DIMENSIONS)
     ],
 )

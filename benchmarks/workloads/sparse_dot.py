@@ -25,7 +25,7 @@ def _dense(n: int) -> tuple[Reals, Reals]:
     return a, b
 
 
-def _problem(n: int, function: rg.Reversible = library.sparse_dot) -> Problem:
+def problem(n: int, function: rg.Reversible = library.sparse_dot) -> Problem:
     x, y = _dense(n)
     a, b = sparse_dot.csc(x), sparse_dot.csc(y)
     arguments = (*a, *b)
@@ -78,7 +78,7 @@ WORKLOAD = Workload(
     "trace(AᵀB), sparse",
     _goldens,
     lambda: (library.sparse_dot, (0.0, *sparse_dot.csc(_dense(60)[0]), *sparse_dot.csc(_dense(60)[1]))),
-    lambda sizes: [_problem(200 if sizes.quick else 1000)],
+    lambda sizes: [problem(200 if sizes.quick else 1000)],
     "rows and columns",
-    lambda sizes: [with_extent(_problem(n), n) for n in ((50, 200) if sizes.quick else (100, 200, 400, 700, 1000))],
+    lambda sizes: [with_extent(problem(n), n) for n in ((50, 200) if sizes.quick else (100, 200, 400, 700, 1000))],
 )

@@ -43,6 +43,13 @@ def arguments(p: Parser) -> None:
         "--fake", action="store_true", help="of --gpu: tiny sizes under Numba's CUDA simulator; times mean nothing"
     )
     p.add_argument(
+        "--papers", action="store_true", help="measure the tables of the papers in place of the workloads, named by WORKLOAD: "
+        "published values beside ours; rows that the store has are not measured again",
+    )  # fmt: skip
+    p.add_argument(
+        "--store", metavar="FILE", help="of --papers: measured rows are kept there (default: that of --report)"
+    )
+    p.add_argument(
         "--report",
         metavar="FOLDER",
         help="write benchmarks.md there, its pictures and figures to benchmarks/, and figures of small sizes for --check",
@@ -69,6 +76,8 @@ def execute(options: argparse.Namespace) -> int:
         check_output(options.json)
     if options.gpu:
         return _on_gpu(options, folder)
+    if options.papers:
+        return _tables(options, folder)
     document = check.read(Path(options.from_)) if options.from_ is not None else _measured(options)
     if options.json == "-":
         print_json(document["schema"], document, indent=1)
@@ -112,6 +121,36 @@ def _on_gpu(options: argparse.Namespace, folder: Path | None) -> int:
         for path in report.write_gpu(found, folder):
             print(f"wrote {path}", file=sys.stderr)
     return WRONG if found["wrong"] else OK
+
+
+def _tables(options: argparse.Namespace, folder: Path | None) -> int:
+    """Measure the papers' tables; exit code 1 where a row has failed."""
+    from retrograd.benchmarks.papers import page
+    from retrograd.benchmarks.papers.measured import failed, measure
+    from retrograd.benchmarks.papers.tables import TABLES
+    from retrograd.benchmarks.peers import chosen
+
+    named = {t.name: t for t in TABLES}
+    for name in options.workloads:
+        if name not in named:
+            raise fail(
+                "RG1201", f"there is no table `{name[:60]}`", nearest(name, named) or f"tables: {', '.join(named)}"
+            )
+    place = options.store or (None if folder is None else str(folder / page.STORE))
+    if place is None:
+        raise fail("RG0512", "--papers keeps what it measures: --store FILE, or --report FOLDER")
+    check_output(place)
+    tables = [t for name, t in named.items() if not options.workloads or name in options.workloads]
+    peers = chosen([p for p in (options.peers or "").split(",") if p])
+    data = None if options.data is None else Path(options.data)
+    found = measure(Path(place), tables, data, peers, say=lambda line: print(line, file=sys.stderr, flush=True))
+    if folder is None:
+        print(page.sections(found, tables))
+    else:
+        print(f"wrote {page.write(found, folder)}", file=sys.stderr)
+    for line in failed(found):
+        print(f"FAILED: {line}", file=sys.stderr)
+    return WRONG if failed(found) else OK
 
 
 def _again(names: list[str], quick: bool) -> dict[str, Any]:
@@ -167,6 +206,12 @@ def _check(options: argparse.Namespace) -> None:
             if getattr(options, name):
                 shown = "a name of a workload" if name == "workloads" else f"--{name.rstrip('_')}"
                 raise fail("RG0512", f"{shown} does not go with --gpu")
+    if options.store is not None and not options.papers:
+        raise fail("RG0512", "--store is for --papers")
+    if options.papers:
+        for name in ("gpu", "quick", "full", "check", "from_", "json"):
+            if getattr(options, name):
+                raise fail("RG0512", f"--{name.rstrip('_')} does not go with --papers")
     if options.from_ is not None:
         for name in ("workloads", "quick", "full", "peers", "data"):
             if getattr(options, name):
