@@ -455,7 +455,7 @@ def _annotated_locals(fn: Callable[..., Any]) -> dict[str, Any]:
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals is not fn.__globals__:
         frame = frame.f_back
-    return {} if frame is None else {n: frame.f_locals[n] for n in names & frame.f_locals.keys()}
+    return {} if frame is None else {n: frame.f_locals[n] for n in names if n in frame.f_locals}
 
 
 def shown(file: str) -> str:
