@@ -81,7 +81,7 @@ def test_links_to_folders_name_a_file(tools: tuple[ModuleType, ModuleType]) -> N
 def test_every_page_is_in_a_table_of_contents() -> None:
     index = (ROOT / "docs" / "index.md").read_text("utf-8")
     entries = {line for block in re.findall(r"```\{toctree\}(.*?)```", index, re.DOTALL) for line in block.split()}
-    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reference").glob("*.md")]
+    pages = (ROOT / "docs").rglob("*.md")
     names = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in pages} - {"index"}
     assert names <= entries
 
