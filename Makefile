@@ -40,7 +40,7 @@ site:
 	$(PYTHON) tools/make_site.py
 
 examples:
-	$(PYTHON) tools/run_examples.py README.md docs/*.md docs/guides/*.md docs/reference/*.md examples/*.md
+	$(PYTHON) tools/run_examples.py README.md docs/*.md docs/guides/*.md docs/tutorials/*.md docs/reference/*.md examples/*.md
 
 test:
 	$(PYTHON) -m pytest
