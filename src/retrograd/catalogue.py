@@ -25,7 +25,7 @@ from retrograd.isa.table import TABLE, Table
 
 #: the packages that register kinds of errors
 PARTS = (
-    "isa", "assembler", "compiler", "simulator", "simulator.engines", "simulator.energy", "hdl", "benchmarks",
+    "isa", "assembler", "compiler", "simulator", "simulator.engines", "simulator.energy", "hdl", "hdl.reversible", "benchmarks",
     "values", "functions", "testing", "pricing", "debugger", "cli",
 )  # fmt: skip
 
@@ -53,6 +53,7 @@ HUNDREDS = {
     "RG11": ("Energy", "A technology model is wrong, or has no figures for what was asked."),
     "RG12": ("Benchmarks", "A workload, another system or a file of figures is not what `retrograd bench` knows."),
     "RG13": ("The debugger", "A session has no such place, step or command, or a file is no saved state."),
+    "RG14": ("Reversible netlists", "The circuit cannot be made or read."),
 }
 
 

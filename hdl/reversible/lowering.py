@@ -1,0 +1,285 @@
+"""Fold: the expression tree as gates. The instructions of the table as circuits.
+
+An update d ⊕= E computes E on ancillas, changes d in place, and undoes the computation of E. Strategies say when:
+
+    bennett   after the update, all at once: each gate of E twice
+    eager     intermediate values of an operation as soon as its result is copied, the rest as above: fewer ancillas, more gates
+    garbage   never: the ancillas stay as garbage, half of the gates
+
+(C. H. Bennett, Logical reversibility of computation, IBM J. Res. Dev. 17, 1973.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+from retrograd.hdl.reversible import arithmetic
+from retrograd.hdl.reversible.builder import FALSE, TRUE, Bit, Bits, Builder, constant_bits
+from retrograd.hdl.reversible.circuit import Circuit
+from retrograd.hdl.reversible.strategies import Strategy
+from retrograd.isa.derivatives.adjoint import lift
+from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Unerase, Update
+from retrograd.isa.entries import Guard, Opcode, bar
+from retrograd.isa.expr import Expr, apply_operation, half, inputs, nodes
+from retrograd.isa.words import Format
+
+
+def lower_operation(b: Builder, w: Format, node: Expr, v: Sequence[Bits]) -> list[Bit]:
+    """The result of one node from the bits of its operands, which are read only. May leave intermediate values."""
+    width, s = w.width, node.param if isinstance(node.param, int) else 0
+    if node.op != "input" and all(bit < 0 for word in v for bit in word):
+        words = [sum(1 << i for i, bit in enumerate(word) if bit == TRUE) for word in v]
+        param = () if node.param is None or isinstance(node.param, str) else node.param
+        return constant_bits(apply_operation(w, node.op, param or s, words), width)
+
+    def predicate(bit: Bit) -> list[Bit]:
+        return [bit, *[FALSE] * (width - 1)]
+
+    amount = [] if len(v) < 2 else v[1][: width.bit_length() - 1]
+    match node.op:
+        case "add":
+            if all(bit == FALSE for bit in v[0]):
+                return list(v[1])
+            out = b.copy(v[0])
+            b.add(out, v[1])
+            return list(out)
+        case "sub":
+            out = b.copy(v[0])
+            b.subtract(out, v[1])
+            return list(out)
+        case "and":
+            return [b.masked([x], y)[0] for x, y in zip(*v, strict=True)]
+        case "or":
+            return [_either(b, x, y) for x, y in zip(*v, strict=True)]
+        case "xor":
+            return [_differ(b, x, y) for x, y in zip(*v, strict=True)]
+        case "shl":
+            return arithmetic.shift_left(b, v[0], amount)
+        case "shr":
+            return arithmetic.shift_right(b, v[0], amount)
+        case "sar":
+            return arithmetic.shift_right(b, v[0], amount, v[0][-1])
+        case "eq":
+            return predicate(b.opposite(b.nonzero([_differ(b, x, y) for x, y in zip(*v, strict=True)])))
+        case "lt":
+            # Signed order is unsigned order with the sign bits exchanged.
+            return predicate(b.less([*v[0][:-1], v[1][-1]], [*v[1][:-1], v[0][-1]]))
+        case "ltu":
+            return predicate(b.less(v[0], v[1]))
+        case "select":
+            return arithmetic.choose(b, b.nonzero(v[0]), v[1], v[2])
+        case "mulshift":
+            return arithmetic.product(b, v[0], v[1], s, 0)
+        case "mulround":
+            return arithmetic.product(b, v[0], v[1], s, half(s, w))
+        case "divshift":
+            found = arithmetic.floor_quotient(b, v[0], v[1], max(s, 0), max(-s, 0), width)
+            return b.masked(found, b.nonzero(v[1]))
+        case "divround":
+            # ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋
+            places, drop = s % width, 1 + s % width - s
+            twice = arithmetic.floor_quotient(b, v[0], v[1], places + 1, 0, drop + width)
+            b.add([line for line in twice if line >= 0], [TRUE])
+            return b.masked(twice[drop:], b.nonzero(v[1]))
+        case "sqrtround":
+            twice = b.copy([*arithmetic.root(b, v[0], s + 2), *[FALSE] * (width + 1)][: width + 1])
+            b.add(twice, [TRUE])
+            return b.masked(twice[1:], b.opposite(v[0][-1]))
+        case "table" if isinstance(node.param, tuple):
+            return arithmetic.look_up(b, v[0], node.param, width)
+    raise ValueError(f"no gates for operation {node.op!r}")
+
+
+def _either(b: Builder, x: Bit, y: Bit) -> Bit:
+    if TRUE in (x, y):
+        return TRUE
+    if x == y or FALSE in (x, y):
+        return y if x == FALSE else x
+    (out,) = b.copy([x])
+    b.flip(out, y)
+    b.flip(out, x, y)
+    return out
+
+
+def _differ(b: Builder, x: Bit, y: Bit) -> Bit:
+    if x == y:
+        return FALSE
+    if FALSE in (x, y):
+        return x if y == FALSE else y
+    if x < 0 and y < 0:
+        return TRUE
+    (out,) = b.copy([x])
+    b.flip(out, y)
+    return out
+
+
+class _Lowering:
+    """Places of one instruction on lines, and the effects on them."""
+
+    def __init__(self, w: Format, strategy: Strategy, names: Sequence[str]) -> None:
+        self.w, self.strategy, self.b = w, strategy, Builder()
+        self.places = {name: self.b.inputs(w.width) for name in names}
+
+    def trees(self, *roots: Expr) -> list[list[Bit]]:
+        """The words of the trees, for the words that the places hold now."""
+        done: dict[Expr, list[Bit]] = {}
+        for node in nodes(*roots):
+            if node.op == "input":
+                done[node] = list(self.places[str(node.param)])
+            else:
+                done[node] = self._node(node, [done[arg] for arg in node.args])
+        return [done[root] for root in roots]
+
+    def _node(self, node: Expr, v: Sequence[Bits]) -> list[Bit]:
+        if self.strategy != "eager" or node.op in ("const", "add", "sub", "and", "or", "xor"):
+            return lower_operation(self.b, self.w, node, v)
+        out: list[Bit] = []
+        spare = self.b.fresh(self.w.width)
+
+        def keep(found: list[Bit]) -> None:
+            for bit in found:
+                if bit < 0 or bit in given:
+                    out.append(bit)
+                else:
+                    self.b.flip(spare[-1], bit)
+                    out.append(spare.pop())
+
+        given = {bit for word in v for bit in word}
+        self.b.within(lambda: lower_operation(self.b, self.w, node, v), keep)
+        self.b.give_back(spare)
+        return out
+
+    def using(self, compute: Callable[[], list[Bit]], body: Callable[[list[Bit]], None]) -> None:
+        """body on the result of `compute`, which is undone afterwards unless garbage is kept."""
+        if self.strategy == "garbage":
+            body(compute())
+        else:
+            self.b.within(compute, body)
+
+    def effects(self, effects: Effects) -> None:
+        """Apply the effects to the places, in place."""
+        for effect in effects:
+            match effect:
+                case Update(where, operator, value):
+                    self.using(
+                        lambda value=value: self.trees(value)[0],  # type: ignore[misc]
+                        lambda v, where=where, operator=operator: self._update(operator, self.places[where], v),  # type: ignore[misc]
+                    )
+                case Exchange(left, right, when):
+                    if when is None:
+                        self.places[left], self.places[right] = self.places[right], self.places[left]
+                    else:
+                        self._exchange(left, right, when)
+                case Permute(where, forward, backward, _):
+                    self._permute(where, forward, backward)
+                case Erase() | Unerase():
+                    raise InputError(Diagnostic("RG1402", "an erased word leaves no netlist that could bring it back"))
+
+    def _update(self, operator: str, target: list[int], value: Bits) -> None:
+        b = self.b
+        match operator:
+            case "xor":
+                b.flip_each(target, value)
+            case "add":
+                b.add(target, value)
+            case "sub":
+                b.subtract(target, value)
+            case "mul" | "div":
+                # Of a lognum the signs add without a carry from the logarithm below them.
+                b.flip(target[-1], value[-1])
+                (b.add if operator == "mul" else b.subtract)(target[:-1], value[:-1])
+            case _:
+                raise ValueError(f"no gates for the update {operator!r}")
+
+    def _exchange(self, left: str, right: str, when: Expr) -> None:
+        def body(condition: list[Bit]) -> None:
+            for x, y in zip(self.places[left], self.places[right], strict=True):
+                self.b.exchange(x, y, condition[0])
+
+        self.using(lambda: [self.b.nonzero(self.trees(when)[0])], body)
+
+    def _permute(self, where: str, forward: Expr, backward: Expr) -> None:
+        """new := forward(x); x ⊕= backward(new), which is 0; then the new word moves to the lines of x."""
+        b, old = self.b, self.places[where]
+        new = b.fresh(self.w.width)
+        self.using(lambda: self.trees(forward)[0], lambda v: b.flip_each(new, v))
+        self.places[where] = new
+        self.using(lambda: self.trees(backward)[0], lambda v: b.flip_each(old, v))
+        self.places[where] = old
+        b.flip_each(old, new)
+        b.flip_each(new, old)
+        b.give_back(new)
+
+    def trap(self, predicates: Sequence[Expr]) -> int:
+        """A line that is 1 where some predicate is 0."""
+        (line,) = self.b.fresh()
+        self.using(
+            lambda: [self.b.nonzero(word) for word in self.trees(*predicates)],
+            lambda bits: self.b.flip(line, *bits),
+        )
+        self.b.flip(line)
+        return line
+
+
+def guards_of(opcode: Opcode, w: Format) -> list[tuple[Guard, Expr]]:
+    """The guards of the trap line, without those of the branch register at rest and of strict machines, with their predicates."""
+    return [
+        (guard, opcode.guard_predicate(guard, w))
+        for guard in opcode.guards(w)
+        if guard.mode != "strict" and guard.code not in ("RG0405", "RG0406")
+    ]
+
+
+def lower(
+    opcode: Opcode, w: Format, *, strategy: Strategy = "bennett", trap: bool = False, cotangents: bool = False
+) -> Circuit:
+    """The instruction as a circuit on the words of its places; a constant `imm` is an input like the others.
+
+    The inverse is `Circuit.inverse()`. With `trap`, the output `trap` is 1 where the instruction traps: then the other outputs mean
+    nothing. With `cotangents`, the cotangents change by the lift of the instruction, before its words do.
+    Trap: with the strategy `garbage`, the inverse needs the garbage.
+    Raises InputError RG1402 for an instruction that erases; NoDerivative where there is no lift.
+
+    >>> from retrograd.isa.table import TABLE
+    >>> lower(TABLE["mov.add"], Format(8, 4)).run({"d": 250, "a": 10})
+    {'a': 10, 'd': 4}
+    """
+    if strategy not in get_args(Strategy):
+        raise ValueError(f"strategy is one of {', '.join(get_args(Strategy))}, not {strategy!r}")
+    effects = opcode.effects(w)
+    if any(isinstance(effect, Erase | Unerase) for effect in effects):
+        hint = "a netlist loses nothing, and an erasure loses a word"
+        raise InputError(Diagnostic("RG1402", f"`{opcode.name}` has no reversible netlist", hint=hint))
+    lifted = lift(opcode, w) if cotangents else ()
+    predicates = [tree for _, tree in guards_of(opcode, w)] if trap else []
+    names = _places(effects) | _places(lifted) | inputs(*predicates)
+    if cotangents:
+        names |= {bar(name) for name in opcode.writes if name != "br"}
+    found = _Lowering(w, strategy, sorted(names))
+    given = {name: tuple(lines) for name, lines in found.places.items()}
+    line = found.trap(predicates) if trap else None
+    found.effects(lifted)
+    found.effects(effects)
+    outputs = {name: tuple(lines) for name, lines in found.places.items()}
+    if line is not None:
+        outputs["trap"] = (line,)
+    held = found.b.taken - {q for word in outputs.values() for q in word}
+    return Circuit(found.b.lines, tuple(found.b.gates), given, outputs, tuple(sorted(held)))
+
+
+def _places(effects: Effects) -> frozenset[str]:
+    """All places that the effects read or write."""
+    names: set[str] = set()
+    for effect in effects:
+        match effect:
+            case Update(where, _, value):
+                names |= {where} | inputs(value)
+            case Exchange(left, right, when):
+                names |= {left, right} | (frozenset() if when is None else inputs(when))
+            case Permute(where, forward, backward, _):
+                names |= {where} | inputs(forward, backward)
+            case Erase(where) | Unerase(where):
+                names.add(where)
+    return frozenset(names)

@@ -1,0 +1,6 @@
+from retrograd.hdl.reversible.lowering import lower
+from retrograd.isa.table import TABLE
+
+from retrograd import Format
+
+lower(TABLE["erase"], Format(8, 4))

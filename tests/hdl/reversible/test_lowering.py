@@ -1,0 +1,157 @@
+"""Every instruction as a reversible netlist: words, ancillas at 0, and the inverse, against the trees of the table."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+from retrograd.hdl.reversible.circuit import Circuit
+from retrograd.hdl.reversible.counts import count
+from retrograd.hdl.reversible.lowering import lower
+from retrograd.hdl.reversible.strategies import Strategy
+from retrograd.hdl.reversible.verification import disagreement
+from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.diagnostics import InputError
+from retrograd.isa.entries import Opcode
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+OPCODES = [o for o in TABLE if o.name not in ("erase", "unerase")]
+STRATEGIES: tuple[Strategy, ...] = ("bennett", "eager", "garbage")
+#: opcode by opcode at 4 bits, all words
+SMALL = [o for o in OPCODES if not o.name.startswith(("goto", "from", "call", "uncall", "start", "finish"))]
+
+
+def samples(circuit: Circuit, w: Format, count: int) -> list[dict[str, int]]:
+    """Words that are uniform, small, or at the ends of the range."""
+    rng = random.Random(7)
+
+    def word() -> int:
+        x = rng.getrandbits(w.width)
+        return rng.choice((0, 1, w.mask, w.sign, x, x >> rng.randrange(w.width), -rng.randint(0, 99) & w.mask))
+
+    return [{name: word() for name in circuit.inputs} for _ in range(count)]
+
+
+def all_words(circuit: Circuit, w: Format) -> list[dict[str, int]]:
+    names = list(circuit.inputs)
+    return [dict(zip(names, words, strict=True)) for words in itertools.product(range(w.mask + 1), repeat=len(names))]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_instruction_at_8_bits(strategy: Strategy) -> None:
+    w = Format(8, 4)
+    for opcode in OPCODES:
+        circuit = lower(opcode, w, strategy=strategy, trap=True)
+        assert disagreement(circuit, opcode, w, samples(circuit, w, 24)) is None, opcode.name
+        assert bool(circuit.garbage) <= (strategy == "garbage"), opcode.name
+
+
+@pytest.mark.parametrize("name", ["mul", "div", "fmul", "fdiv", "shl", "sar", "slt", "sltu", "seq", "max", "fsqrt"])
+def test_all_words_of_4_bits(name: str) -> None:
+    w = Format(4, 2)
+    opcode = TABLE[f"{name}.add"]
+    circuit = lower(opcode, w, trap=True)
+    assert disagreement(circuit, opcode, w, all_words(circuit, w)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opcode", SMALL, ids=lambda o: o.name)
+def test_all_words_of_every_instruction_at_4_bits(opcode: Opcode) -> None:
+    w = Format(4, 2)
+    for strategy in STRATEGIES:
+        circuit = lower(opcode, w, strategy=strategy, trap=True)
+        assert disagreement(circuit, opcode, w, all_words(circuit, w)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mov", "mul", "fmul", "div", "fdiv", "shl", "sar", "slt", "fsqrt", "seq"])
+def test_all_operands_of_8_bits(name: str) -> None:
+    w = Format(8, 4)
+    opcode = TABLE[f"{name}.add"]
+    circuit = lower(opcode, w)
+    runs = [
+        {**run, "d": sum(run.values()) * 37 & 255}
+        for run in all_words(replace(circuit, inputs={n: v for n, v in circuit.inputs.items() if n != "d"}), w)
+    ]
+    assert disagreement(circuit, opcode, w, runs) is None
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "xor"])
+def test_64_bits(name: str) -> None:
+    w = Format(64, 32)
+    for function in ("mov", "mul", "fmul", "shr", "slt"):
+        opcode = TABLE[f"{function}.{name}"]
+        circuit = lower(opcode, w)
+        assert disagreement(circuit, opcode, w, samples(circuit, w, 16)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["div.add", "fdiv.add", "fsqrt.add", "fexp.add", "fln.add", "fsin.add", "rot"])
+def test_long_functions_at_32_bits(name: str) -> None:
+    if name not in TABLE.by_name:
+        pytest.skip(f"no opcode {name}")
+    w = Format(32, 16)
+    circuit = lower(TABLE[name], w)
+    assert disagreement(circuit, TABLE[name], w, samples(circuit, w, 64)) is None
+
+
+def test_cotangents() -> None:
+    w = Format(8, 4)
+    lifted = 0
+    for opcode in OPCODES:
+        try:
+            lift(opcode, w)
+        except NoDerivative:
+            continue
+        if opcode.name in ("rot", "unrot"):
+            continue  # as large as all others together
+        circuit = lower(opcode, w, cotangents=True)
+        assert disagreement(circuit, opcode, w, samples(circuit, w, 12), cotangents=True) is None, opcode.name
+        lifted += 1
+    assert lifted > 40
+
+
+def test_a_wrong_netlist_is_found() -> None:
+    """A gate that is left out makes a wrong word, an ancilla that is not 0, or a wrong trap line, unless its controls are never 1."""
+    w = Format(4, 2)
+    opcode = TABLE["fmul.add"]
+    circuit = lower(opcode, w, trap=True)
+    runs = samples(circuit, w, 300)
+    found = [
+        disagreement(replace(circuit, gates=circuit.gates[:i] + circuit.gates[i + 1 :]), opcode, w, runs)
+        for i in range(0, len(circuit.gates), 5)
+    ]
+    assert sum(message is None for message in found) <= len(found) // 10
+
+
+def test_strategies_trade_gates_for_lines() -> None:
+    w = Format(8, 4)
+    bennett, eager, garbage = (count(lower(TABLE["ladd.mul"], w, strategy=s)) for s in STRATEGIES)
+    assert eager.ancillas < 0.9 * bennett.ancillas
+    assert garbage.toffoli < bennett.toffoli < eager.toffoli
+    assert garbage.garbage > 0 == bennett.garbage == eager.garbage
+
+
+def test_ancillas_of_a_product() -> None:
+    """At most half of the 1,362 ancillas of a netlist in which each intermediate bit has a line of its own."""
+    found = count(lower(TABLE["fmul.add"], Format(16, 8)))
+    assert found.ancillas <= 1362 // 2
+    assert found.toffoli < 3790
+
+
+def test_updates_are_exact() -> None:
+    """A move is an adder in place: 2W − 2 Toffoli gates mod 2^W, no ancilla."""
+    for width in (8, 16, 32):
+        found = count(lower(TABLE["mov.add"], Format(width, width // 2)))
+        assert (found.toffoli, found.ancillas, found.width) == (2 * width - 2, 0, 2 * width)
+
+
+def test_an_erasure_has_no_netlist() -> None:
+    for name in ("erase", "unerase"):
+        with pytest.raises(InputError, match="RG1402"):
+            lower(TABLE[name], Format(8, 4))
+    with pytest.raises(ValueError, match="bennett, eager"):
+        lower(TABLE["mov.add"], Format(8, 4), strategy="pebbles")  # type: ignore[arg-type]
