@@ -42,14 +42,39 @@ html_title = f"Retrograd {__version__}"
 html_extra_path = [str(HERE / "extra")]
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
-html_theme_options = {"navigation_with_keys": True}
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 html_show_sphinx = False
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
 
+#: HTML of the theme and of Sphinx -> the same with the roles and labels that a screen reader needs
+ACCESSIBLE = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Pages">',
+    '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
+    '<aside class="toc-drawer no-toc">': '<aside class="toc-drawer no-toc" aria-label="On this page">',
+    '<th class="head"><p></p></th>': "<td></td>",
+    '<div id="search-results"></div>': '<h1>Search</h1><div id="search-results"></div>',
+    # A block that scrolls must be reached by keys.
+    '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
+    "<pre>": '<pre tabindex="0">',
+}
+
+
+def make_accessible(app: Sphinx, failure: Exception | None) -> None:
+    """Complete the roles and labels of all pages. tests/tools/test_accessibility.py runs axe on them."""
+    if failure is None:
+        for page in Path(app.outdir).rglob("*.html"):
+            text = page.read_text("utf-8")
+            for old, new in ACCESSIBLE.items():
+                text = text.replace(old, new)
+            page.write_text(text, "utf-8")
+
+
 def setup(app: Sphinx) -> None:
-    """Highlight the languages of this project."""
+    """Highlight the languages of this project, and complete the pages."""
+    app.connect("build-finished", make_accessible)
     from retrograd.editors.janus_lexer import JanusLexer
     from retrograd.editors.pygments_lexer import AssemblyLexer
     from retrograd.editors.vlad_lexer import VladLexer
