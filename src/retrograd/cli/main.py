@@ -39,6 +39,7 @@ COMMANDS = {
     "bench": "check workloads, time them beside other systems, hold them against an earlier run",
     "devices": "list what there is to run on: the processor, and CUDA devices",
     "hdl": "simulate, write out, place, prove and count the co-processor",
+    "gates": "make, read, simulate and compare reversible netlists",
     "explain": "explain an error code",
     "completion": "print a script that completes commands and options in a shell",
     "man": "print the manual page",

@@ -1,0 +1,60 @@
+"""A circuit with a name for each line, as netlist files have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrograd.hdl.reversible.circuit import Circuit, Gate
+from retrograd.isa.diagnostics import Diagnostic, InputError, Span
+
+#: lines of a file at most: a header costs no memory before its lines are used
+MOST_LINES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """Gates on named lines. A line in `constants` begins with that bit; the others are inputs. All lines are outputs."""
+
+    names: tuple[str, ...]
+    gates: tuple[Gate, ...]
+    #: line -> the bit with which it begins
+    constants: dict[int, int]
+
+    def circuit(self) -> Circuit:
+        """The netlist as a circuit whose word `lines` has all lines. Constants are left to the caller."""
+        word = tuple(range(len(self.names)))
+        return Circuit(len(self.names), self.gates, {"lines": word}, {"lines": word})
+
+
+def netlist(circuit: Circuit) -> Netlist:
+    """The circuit with lines named by its words: `d0` is the lowest bit of d. A word that leaves on other lines is exchanged back.
+
+    Cotangents are named `d_bar`. Ancillas are `z0`, `z1`, … and begin as 0.
+    """
+    names = [""] * circuit.lines
+    for word, lines in circuit.inputs.items():
+        for place, line in enumerate(lines):
+            names[line] = f"{word.replace(chr(0x304), '_bar')}_{place}"
+    constants = {}
+    for number, line in enumerate(circuit.ancillas):
+        names[line], constants[line] = f"z_{number}", 0
+    gates = list(circuit.gates)
+    # Line of each bit of the outputs -> the line that it entered on; exchanges follow the cycles.
+    at = {
+        out: home
+        for word, lines in circuit.inputs.items()
+        for out, home in zip(circuit.outputs[word], lines, strict=True)
+    }
+    for out in sorted(at):
+        while at[out] != out:
+            home = at[out]
+            gates.append(Gate((), (out, home)))
+            at[out], at[home] = at[home], at[out]
+    return Netlist(tuple(names), tuple(gates), constants)
+
+
+def malformed(file: str, line: int, text: str, message: str, start: int = 0, end: int | None = None) -> InputError:
+    """InputError RG1401 at columns start … end of a line, counted from 0."""
+    last = len(text.rstrip()) if end is None else end
+    span = Span(file, line, start + 1, max(last, start + 1) + 1 if end is None else end + 1)
+    return InputError(Diagnostic("RG1401", message, span, line=text))

@@ -1,0 +1,163 @@
+"""`retrograd gates`: reversible netlists of instructions, and files of netlists."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrograd.cli.exit_codes import OK, WRONG
+from retrograd.cli.files import read_bytes
+from retrograd.cli.options import Parser, fail, integer
+from retrograd.cli.report import print_json
+from retrograd.isa.diagnostics import nearest
+from retrograd.isa.files import check_output, write_file
+from retrograd.isa.words import Format
+from retrograd.presentation.tables import columns
+
+if TYPE_CHECKING:
+    from retrograd.hdl.reversible.netlists import Netlist
+
+_OF_OPCODES = ("strategy", "width", "frac", "trap", "cotangents")
+
+
+def arguments(p: Parser) -> None:
+    """Options of `retrograd gates`."""
+    p.add_argument("what", metavar="OPCODE", help="such as fmul.add; FILE.real or FILE.qasm; or check, and two files")
+    p.add_argument("files", nargs="*", metavar="FILE", help="of check: two netlists, .real or .qasm")
+    p.add_argument("--width", metavar="N", help="of an instruction: bits of a word, 4, 8, 16, 32 or 64 (default: 16)")
+    p.add_argument("--frac", metavar="N", help="of an instruction: bits after the point (default: half of the width)")
+    p.add_argument(
+        "--strategy", choices=("bennett", "eager", "garbage"),
+        help="when intermediate values are undone: bennett (the default), eager, garbage (never)",
+    )  # fmt: skip
+    p.add_argument("--trap", action="store_true", help="with a line that is 1 where the instruction traps")
+    p.add_argument("--cotangents", action="store_true", help="with the cotangents of the words")
+    p.add_argument(
+        "--input", metavar="BITS", help="of a file: simulate it on a bit for each input line, in their order"
+    )
+    p.add_argument("--real", metavar="FILE", help="write the netlist as .real 2.0")
+    p.add_argument("--qasm", metavar="FILE", help="write the netlist as OpenQASM 3")
+    p.add_argument("--seconds", metavar="N", default="60", help="of check: for the solver at most (default: 60)")
+    p.size_options()
+    p.json_option("retrograd.netlist/1", "retrograd.equivalence/1")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Count, write, simulate or compare."""
+    for path in (options.real, options.qasm):
+        if path is not None:
+            check_output(path)
+    if options.what == "check":
+        return _check(options)
+    if options.files:
+        raise fail("RG0512", f"`{options.files[0][:60]}`: only `check` takes files behind it")
+    return _show(options)
+
+
+def _read(path: str) -> Netlist:
+    from retrograd.hdl.reversible.qasm import read_qasm
+    from retrograd.hdl.reversible.real import read_real
+
+    # Bytes that are no text become characters that the reader refuses, with their place.
+    text = read_bytes(path).decode(errors="replace")
+    return (read_qasm if Path(path).suffix == ".qasm" else read_real)(text, path)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from retrograd.hdl.reversible.circuit import simulate
+    from retrograd.hdl.reversible.counts import count
+    from retrograd.hdl.reversible.qasm import write_qasm
+    from retrograd.hdl.reversible.real import write_real
+
+    is_file = options.what.endswith((".real", ".qasm"))
+    if is_file:
+        given = next((name for name in _OF_OPCODES if getattr(options, name)), None)
+        if given is not None:
+            raise fail("RG0512", f"--{given} is for instructions, and `{options.what[:60]}` is a netlist")
+        net = _read(options.what)
+        # A circuit of a file has no ancillas but the constants of its header.
+        counts = count(net.circuit()).as_dict() | {"ancillas": len(net.constants)}
+    else:
+        if options.input is not None:
+            raise fail(
+                "RG0512", "--input is for netlists in files", "write the netlist with --real, and simulate the file"
+            )
+        net, counts = _of_opcode(options)
+    result = None
+    if options.input is not None:
+        places = [i for i in range(len(net.names)) if i not in net.constants]
+        if len(options.input) != len(places) or set(options.input) - set("01"):
+            raise fail(
+                "RG0507", f"--input has {len(places)} digits 0 or 1: {' '.join(net.names[i] for i in places)[:120]}"
+            )
+        state = [net.constants.get(i, 0) for i in range(len(net.names))]
+        for i, digit in zip(places, options.input, strict=True):
+            state[i] = int(digit)
+        result = dict(zip(net.names, simulate(net.gates, state, 1), strict=True))
+    if options.real is not None:
+        write_file(options.real, write_real(net))
+    if options.qasm is not None:
+        write_file(options.qasm, write_qasm(net))
+    if options.json:
+        print_json("retrograd.netlist/1", {"netlist": options.what, "counts": counts, "lines": result})
+        return OK
+    rows = [[name.replace("_", " "), str(value)] for name, value in counts.items() if not isinstance(value, dict)]
+    controls = counts["mct"]
+    assert isinstance(controls, dict)
+    rows += [[f"x with {k} controls", str(n)] for k, n in controls.items()]
+    print(columns(rows, right=[1]))
+    if result is not None:
+        print("\n".join(f"{name} = {bit}" for name, bit in result.items()))
+    return OK
+
+
+def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]:
+    from retrograd.hdl.reversible.counts import count
+    from retrograd.hdl.reversible.lowering import lower
+    from retrograd.hdl.reversible.netlists import netlist
+    from retrograd.isa.derivatives.adjoint import NoDerivative
+    from retrograd.isa.table import TABLE
+
+    if options.what not in TABLE.by_name:
+        raise fail("RG0507", f"there is no opcode `{options.what[:40]}`", nearest(options.what, TABLE.by_name))
+    width = 16 if options.width is None else integer(options.width, "--width", 1)
+    frac = width // 2 if options.frac is None else integer(options.frac, "--frac", 0)
+    try:
+        w = Format(width, frac)
+    except ValueError as error:
+        raise fail("RG0507", f"--width {width}, --frac {frac}: {error}") from None
+    try:
+        circuit = lower(
+            TABLE[options.what],
+            w,
+            strategy=options.strategy or "bennett",
+            trap=options.trap,
+            cotangents=options.cotangents,
+        )
+    except NoDerivative as error:
+        raise fail("RG0512", f"--cotangents: `{options.what}` has none: {error}") from None
+    return netlist(circuit), count(circuit).as_dict()
+
+
+def _check(options: argparse.Namespace) -> int:
+    given = next((name for name in (*_OF_OPCODES, "input", "real", "qasm") if getattr(options, name)), None)
+    if given is not None:
+        raise fail("RG0512", f"--{given} does not apply to `gates check`")
+    if len(options.files) != 2:
+        raise fail("RG0512", f"`gates check` compares two netlists, and {len(options.files)} are named")
+    first, second = map(_read, options.files)
+    try:
+        from retrograd.hdl.reversible.equivalence import difference
+
+        found = difference(first, second, integer(options.seconds, "--seconds", 1, "number of seconds"))
+    except ModuleNotFoundError:
+        raise fail("RG0515", "`gates check` uses z3", "pip install 'retrograd[synth]'") from None
+    if options.json:
+        print_json("retrograd.equivalence/1", {"equivalent": found is None, "input": found})
+    elif found is None:
+        print("equivalent")
+    else:
+        ones = " ".join(name for name, bit in found.items() if bit) or "none"
+        print(f"NOT EQUIVALENT: they differ where the lines that are 1 are: {ones}")
+    return OK if found is None else WRONG

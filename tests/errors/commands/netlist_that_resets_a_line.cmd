@@ -1,0 +1,1 @@
+retrograd gates reset_late.qasm

@@ -1,0 +1,9 @@
+from retrograd.hdl.reversible.equivalence import difference
+from retrograd.hdl.reversible.lowering import lower
+from retrograd.hdl.reversible.netlists import netlist
+from retrograd.isa.table import TABLE
+
+from retrograd import Format
+
+first, second = (netlist(lower(TABLE["mul.add"], Format(16, 8), strategy=s)) for s in ("bennett", "eager"))
+difference(first, second, seconds=0.001)

@@ -1,0 +1,163 @@
+"""Files of netlists: written and read again, refused where they are malformed, compared by a solver. RevLib's functions."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+from retrograd.hdl.reversible.circuit import Circuit, Gate, permutation
+from retrograd.hdl.reversible.counts import count
+from retrograd.hdl.reversible.equivalence import difference
+from retrograd.hdl.reversible.lowering import lower
+from retrograd.hdl.reversible.netlists import Netlist, netlist
+from retrograd.hdl.reversible.qasm import read_qasm, write_qasm
+from retrograd.hdl.reversible.real import read_real, write_real
+from retrograd.isa.diagnostics import InputError
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+W = Format(4, 2)
+#: with exchanges, controls in numbers, and a word that leaves on other lines
+OPCODES = ("mov.add", "fmul.add", "shl.xor", "seq.add", "swap", "fdiv.sub")
+
+
+def same(x: Netlist, y: Netlist) -> None:
+    """Equal up to the order of the lines."""
+    assert sorted(x.names) == sorted(y.names)
+    assert {x.names[i]: bit for i, bit in x.constants.items()} == {y.names[i]: bit for i, bit in y.constants.items()}
+
+    def gates(net: Netlist) -> list[tuple[list[str], list[str]]]:
+        return [([net.names[q] for q in gate.controls], [net.names[q] for q in gate.targets]) for gate in net.gates]
+
+    assert gates(x) == gates(y)
+
+
+@pytest.mark.parametrize("name", [name for name in OPCODES if name in TABLE.by_name])
+def test_written_and_read(name: str) -> None:
+    net = netlist(lower(TABLE[name], W))
+    assert read_real(write_real(net)) == net
+    same(read_qasm(write_qasm(net)), net)
+
+
+def test_peres_and_negative_controls() -> None:
+    text = ".version 1.0\n.numvars 3\n.variables a b c\n.begin\np3 a b c # Peres\nt2 -a b\nf3 a b c\n.end\n"
+    x, cnot = Gate((), (0,)), Gate((0,), (1,))
+    assert read_real(text).gates == (Gate((0, 1), (2,)), cnot, x, cnot, x, Gate((0,), (1, 2)))
+    qasm = "OPENQASM 3.0; qubit[3] q; negctrl @ x q[0], q[1]; ctrl(2) @ x q[0], q[1], q[2];"
+    assert read_qasm(qasm).gates == (x, cnot, x, Gate((0, 1), (2,)))
+
+
+HEAD = ".version 2.0\n.numvars 2\n.variables a b\n"
+MALFORMED_REAL = [
+    "", ".version 3.0\n", ".numvars 99999999\n", ".numvars 3\n.variables a b\n", HEAD + "t2 a b\n", HEAD + ".begin\nt2 a b\n",
+    HEAD + ".begin\nt3 a b\n.end\n", HEAD + ".begin\nt2 a a\n.end\n", HEAD + ".begin\nv2 a b\n.end\n", HEAD + ".begin\nt2 a c\n.end\n",
+    HEAD + ".constants -\n.begin\n.end\n", HEAD + ".begin\n.end\nt2 a b\n", ".begin\n.end\n", HEAD + ".begin\nt2 a -b\n.end\n",
+    ".numvars 2\n.variables a a\n.begin\n.end", HEAD + ".define f\n", HEAD + ".begin\nt0\n.end\n", HEAD + ".begin\nt\n.end\n",
+]  # fmt: skip
+QASM = "OPENQASM 3.0; qubit[2] q; "
+MALFORMED_QASM = [
+    "", "OPENQASM 2.0;", "OPENQASM 3.0;", QASM + "h q[0];", QASM + "cx q[0], q[0];", QASM + "x q[2];", QASM + "x r[0];", QASM + "x q;",
+    QASM + "cx q[0];", QASM + "x q[0]", QASM + "ctrl(9999999) @ x q[0];", QASM + "qubit q;", QASM + "x q[0]; reset q[0];",
+    'OPENQASM 3.0; include "/etc/passwd";', "OPENQASM 3.0; qubit[0] q;", "OPENQASM 3.0; qubit[99999999] q;", QASM + "x q[99999999999];", QASM + "x q[٣];",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MALFORMED_REAL)
+def test_malformed_real(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_real(text, "f.real")
+    (found,) = caught.value.diagnostics
+    assert found.code == "RG1401"
+    assert found.span is not None
+
+
+@pytest.mark.parametrize("text", MALFORMED_QASM)
+def test_malformed_qasm(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_qasm(text, "f.qasm")
+    (found,) = caught.value.diagnostics
+    assert found.code == "RG1401"
+    assert found.span is not None
+
+
+def test_equivalence() -> None:
+    bennett, eager, garbage = (
+        netlist(lower(TABLE["fmul.add"], W, strategy=s)) for s in ("bennett", "eager", "garbage")
+    )  # fmt: skip
+    assert difference(bennett, eager) is None
+    # Ancillas that both have are compared by name: garbage differs from 0.
+    assert difference(bennett, garbage) is not None
+    for i in range(0, len(bennett.gates), 40):
+        wrong = Netlist(bennett.names, bennett.gates[:i] + bennett.gates[i + 1 :], bennett.constants)
+        found = difference(bennett, wrong)
+        if found is None:
+            continue
+        ends = [ran(net, found) for net in (bennett, wrong)]
+        assert ends[0] != ends[1]
+
+
+def ran(net: Netlist, bits: dict[str, int]) -> dict[str, int]:
+    state = [net.constants.get(i, bits.get(name, 0)) for i, name in enumerate(net.names)]
+    word = sum(bit << i for i, bit in enumerate(state))
+    end = net.circuit().run({"lines": word})["lines"]
+    return {name: end >> i & 1 for i, name in enumerate(net.names)}
+
+
+def test_other_inputs_are_refused() -> None:
+    with pytest.raises(InputError, match="RG1401"):
+        difference(Netlist(("a",), (), {}), Netlist(("b",), (), {}))
+
+
+def test_a_header_is_not_believed() -> None:
+    """A constant that ends as another bit makes a difference, though its header calls it garbage."""
+    plain = read_real(".numvars 1\n.variables a\n.begin\n.end\n")
+    dirty = read_real(".numvars 2\n.variables a z\n.constants -0\n.garbage -1\n.begin\nt2 a z\n.end\n")
+    assert difference(plain, dirty) == {"a": 1}
+
+
+#: gates of three lines: X, CNOT and Toffoli
+THREE = [
+    Gate(controls, (target,))
+    for target in range(3)
+    for n in range(3)
+    for controls in itertools.combinations([q for q in range(3) if q != target], n)
+]
+
+#: 3_17 of RevLib, from its published truth table
+THREE_17 = read_real(
+    """.version 2.0
+.numvars 3
+.variables a b c
+.begin
+t1 a
+t2 c a
+t2 a b
+t3 a b c
+t2 b a
+t3 b c a
+.end
+"""
+)
+
+
+def test_all_functions_of_three_bits() -> None:
+    """How many have each optimal number of gates. (V. Shende, A. Prasad, I. Markov, J. Hayes, Synthesis of reversible logic circuits, 2003.)"""
+    moves = [tuple(permutation(Circuit(3, (gate,)))) for gate in THREE]
+    identity = tuple(range(8))
+    size, frontier = {identity: 0}, [identity]
+    while frontier:
+        reached = []
+        for f in frontier:
+            for move in moves:
+                g = tuple(move[x] for x in f)
+                if g not in size:
+                    size[g] = size[f] + 1
+                    reached.append(g)
+        frontier = reached
+    sizes = Counter(size.values())
+    assert [sizes[n] for n in range(9)] == [1, 12, 102, 625, 2780, 8921, 17049, 10253, 577]
+    assert size[7, 0, 1, 3, 4, 2, 6, 5] == 6
+    assert tuple(permutation(THREE_17.circuit())) == (7, 0, 1, 3, 4, 2, 6, 5)
+    counts = count(THREE_17.circuit())
+    assert (counts.gates, counts.quantum_cost) == (6, 14)
