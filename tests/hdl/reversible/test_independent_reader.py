@@ -1,0 +1,55 @@
+"""OpenQASM that is written here, read and turned into a unitary matrix by MQT Core: the same permutation."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from retrograd.hdl.reversible.circuit import Gate, permutation
+from retrograd.hdl.reversible.lowering import lower
+from retrograd.hdl.reversible.netlists import Netlist, netlist
+from retrograd.hdl.reversible.qasm import write_qasm
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+mqt = pytest.importorskip("mqt.core", reason="mqt-core is not installed: pip install 'retrograd[test]'")
+
+
+def read_by_mqt(net: Netlist) -> list[int]:
+    """The permutation of all lines, in the order of the netlist's lines."""
+    import numpy as np
+    from mqt.core import dd
+
+    circuit = mqt.load(write_qasm(net))
+    matrix = np.array(dd.build_unitary(circuit))
+    assert np.array_equal(matrix, matrix.real.round())
+    images = matrix.real.argmax(axis=0).tolist()
+    first = {name: register.start for name, register in circuit.qregs.items()}
+    places = []
+    for name in net.names:
+        word, _, number = name.rpartition("_")
+        places.append(first[word if word in first else f"q_{word}"] + int(number))
+    out = []
+    for state in range(1 << len(places)):
+        theirs = images[sum((state >> ours & 1) << place for ours, place in enumerate(places))]
+        out.append(sum((theirs >> place & 1) << ours for ours, place in enumerate(places)))
+    return out
+
+
+@pytest.mark.parametrize("name", ["mov.add", "mov.sub", "mov.xor", "swap"])
+def test_instructions(name: str) -> None:
+    net = netlist(lower(TABLE[name], Format(4, 2)))
+    assert not net.constants
+    assert read_by_mqt(net) == permutation(net.circuit())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gates_of_every_kind(seed: int) -> None:
+    rng = random.Random(seed)
+    gates = []
+    for _ in range(25):
+        lines = rng.sample(range(6), rng.randint(1, 6))
+        targets = rng.randint(1, min(2, len(lines)))
+        gates.append(Gate(tuple(lines[targets:]), tuple(lines[:targets])))
+    net = Netlist(tuple(f"{word}_{k}" for word in "ax" for k in range(3)), tuple(gates), {})
+    assert read_by_mqt(net) == permutation(net.circuit())
