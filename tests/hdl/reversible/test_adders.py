@@ -44,7 +44,7 @@ def test_the_adder_of_32_bits() -> None:
 
 
 def test_full_adder_of_two_peres_gates() -> None:
-    """A Peres gate is a Toffoli and a CNOT gate; by the costs of its controlled roots it is 4, two are 8."""
+    """A Peres gate is a Toffoli and a CNOT gate, so two Peres gates add three bits."""
     gates = tuple(
         gate
         for x, y, z in ((0, 1, 3), (1, 2, 3))
