@@ -31,10 +31,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     subprocess.run(command, check=True, capture_output=True)
     explorer = folder / "explorer.html"
     assert main(["explore", f"{ROOT / 'examples' / 'hypot.py'}:hypot", "0.0", "3.0", "4.0", "-o", str(explorer)]) == 0
-    return [
-        explorer,
-        *sorted(page for page in (folder / "html").rglob("*.html") if page.parent != folder / "html" / "_static"),
-    ]
+    # The page that leads to the first page navigates at once, and has no content of its own.
+    left_out = {folder / "html" / "index.html"}
+    found = sorted(page for page in (folder / "html").rglob("*.html") if page.parent.name != "_static")
+    return [explorer, *(page for page in found if page not in left_out)]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,6 @@ def violations(context: Any, page: Path) -> tuple[int, list[tuple[str, str]]]:
     import axe_playwright_python
 
     opened = context.new_page()
-    # The page that leads to the first page has no content of its own.
     opened.goto(page.as_uri())
     opened.wait_for_load_state("load")
     opened.evaluate((Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8"))
@@ -66,8 +65,8 @@ def test_axe_finds_nothing_serious(pages: list[Path], browser: Any, scheme: str)
     """At least 95 of 100 rules hold on each page, and each rule whose breach is serious or critical."""
     assert len(pages) > 50
     context = browser.new_context(color_scheme=scheme)
-    # Colours differ by scheme and not by page, so a few pages stand for all in the dark.
-    for page in pages if scheme == "light" else pages[::12]:
+    # The roles and labels of all pages come from one theme, so that some pages stand for all; in the dark, colours alone differ.
+    for page in pages[:: 4 if scheme == "light" else 12]:
         held, broken = violations(context, page)
         assert held / (held + len(broken)) >= 0.95, (page.name, broken)
         assert not [rule for rule, impact in broken if impact in ("serious", "critical")], (page.name, broken)
