@@ -57,7 +57,7 @@ def batch_gradient(
         numbers |= dict.fromkeys(value, Numbers())
         begin = loaded.with_words(b.plan.seed(scale))
         rows = b.plan.program.run_rows(begin, [*value, *b.cotangents], [*total, *b.summed], settings, numbers)
-        overflows = [trap for _, trap in sorted(rows.traps.items()) if trap.code == "RG0404"]
+        overflows = [trap for _, trap in sorted(rows.traps.items())]
         if scale and overflows and requested.scale == "auto":
             raise overflows[0]
         return rows, scale

@@ -202,7 +202,7 @@ class _Rows:
                     seed[list(group)] = one
             ran = program.run_rows(Loaded(ranges, seeds.reshape(len(some), -1), self.initial), kept, (), settings)
             if ran.traps:
-                if self.scale and self._asked == "auto" and ran.traps[min(ran.traps)].code == "RG0404":
+                if self.scale and self._asked == "auto":
                     raise ran.traps[min(ran.traps)]
                 # The message is that of the run of one group.
                 alone = pullback_program(self.compiled, backward)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from retrograd.differentiation.arguments import need_scale
-from retrograd.isa.diagnostics import RetrogradError
+from retrograd.functions.execution import ProgramTrap
+from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
 
 T = TypeVar("T")
@@ -15,7 +16,7 @@ Scale = int | Literal["auto"]
 
 
 def at_scale(scale: Scale, w: Format, attempt: Callable[[int], T]) -> T:
-    """attempt(k) for the scale k; for `"auto"` the greatest k for which it raises neither RG0404 nor RG0601, by bisection.
+    """attempt(k) for the scale k; for `"auto"` the greatest k for which it neither traps nor raises InputError, by bisection.
 
     A cotangent is linear in L̄, so it overflows at all scales above the first at which it does. Raises NotDifferentiable for a scale
     that w has not, and the error of attempt(0).
@@ -29,9 +30,9 @@ def at_scale(scale: Scale, w: Format, attempt: Callable[[int], T]) -> T:
         try:
             found = [attempt(k)]
             fits = k
-        except RetrogradError as error:
-            # A cotangent that is given may not fit, either.
-            if error.code not in ("RG0404", "RG0601") or k == 0:
+        except (ProgramTrap, InputError):
+            # Cotangents that are too great overflow, or leave a derivative without a value; or they are given and do not fit.
+            if k == 0:
                 raise
             overflows = k
         k = (fits + overflows) // 2

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.compiler.compiled import Compiled
 from retrograd.differentiation.gradients import LossFunction
 from retrograd.functions.execution import ProgramTrap, execute
 from retrograd.functions.requests import Request
@@ -195,7 +196,8 @@ def _measured(
     w: Format,
     most: int | None,
 ) -> Ranges:
-    meters: dict[int, Meter] = {}
+    # The key keeps the compiled function, so that no other one has its identity.
+    meters: dict[int, tuple[Compiled, Meter]] = {}
     values: list[Any] = []
     for args, keywords in inputs:
         zeros = f.zeros if isinstance(f, LossFunction) else {}
@@ -203,12 +205,12 @@ def _measured(
         way_back = f.requested.way_back(request, values) if isinstance(f, LossFunction) else None
         compiled = request.compiled(values) if way_back is None else way_back.compiled
         machine = request.machine(compiled, values)
-        meter = meters.setdefault(id(compiled), Meter(compiled.program))
+        _, meter = meters.setdefault(id(compiled), (compiled, Meter(compiled.program)))
         execute(compiled, machine, most, meter.observer(machine))
         if way_back is not None:
             way_back.begin(machine)
             execute(compiled, machine, most, meter.observer(machine))
-    found = list(meters.values())
+    found = [meter for _, meter in meters.values()]
     measured = _joined([m.values for m in found], w), _joined([m.cotangents for m in found], w)
     logarithm = max((m.logarithms.greatest for m in found), default=0) * 2.0**-w.frac
     return Ranges(f.__name__, w, len(inputs), *measured, _constant_bits(request, values), logarithm)
