@@ -33,13 +33,13 @@ from retrograd.differentiation.parts import ArgumentPart, first_number, loss_par
 from retrograd.differentiation.programs import (
     COTANGENT_HINT,
     DerivedProgram,
-    derivative_traps,
+    derivative_trap,
     execute_externals,
     kept,
     loss_gradient_program,
 )
 from retrograd.differentiation.scales import Scale, at_scale
-from retrograd.functions.execution import Finished, words_of
+from retrograd.functions.execution import Finished, ProgramTrap, words_of
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
@@ -109,9 +109,14 @@ class GradientRequest:
         def attempt(scale: int) -> tuple[Finished, int]:
             return plan.program.run(values, plan.seed(scale), self.run.engine), scale
 
-        message = f"running back, cotangent overflow in {compiled.format}"
-        with derivative_traps(compiled, values, self.run.backward, message, COTANGENT_HINT):
-            machine, scale = at_scale(self.scale, compiled.format, attempt)
+        # No context manager: it would double the functions that a warm call passes here.
+        try:
+            machine, scale = (
+                attempt(plan.scale) if plan.scale is not None else at_scale("auto", compiled.format, attempt)
+            )
+        except ProgramTrap as trap:
+            message = f"running back, cotangent overflow in {compiled.format}"
+            raise derivative_trap(trap, compiled, values, self.run.backward, message, COTANGENT_HINT) from None
         found = {a.name: plan.gradient(machine, a, scale) for a in plan.wanted}
         gradients = by_choice(self.argnums, restored_by_name(compiled.arguments, values, found))
         if not self.value:
