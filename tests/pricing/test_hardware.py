@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from retrograd.compiler.compiled import Options
 
 import retrograd as rg
 from retrograd import fixed, reversible
@@ -36,7 +35,7 @@ def forget(y: fixed, x: fixed) -> None:
 )
 def test_bits_and_cycles(function: rg.Reversible, args: tuple[float, ...], w: rg.Format) -> None:
     on_hardware = run_on_hardware(function, *args, format=w)
-    found = rg.energy(function, *args, format=w, options=Options(cotangents=True), baseline=False, timeline=True).counts
+    found = rg.energy(function, *args, format=w, baseline=False, timeline=True).counts
     assert found.cycles == on_hardware.cycles
     assert found.toggled_bits == on_hardware.toggled_bits
     assert found.erased_bits == on_hardware.erased_bits

@@ -117,6 +117,13 @@ def test_a_function_and_its_gradient(w: Format) -> None:
     assert found.gradients == gradient
 
 
+def test_cycles_are_those_of_the_machine() -> None:
+    """Without a loss it is the same program, which has no tests for cotangents."""
+    found = run_on_hardware(spin, 0.0, 1.5, 0.25, format="16,8")
+    ran = rg.run(spin, 0.0, 1.5, 0.25, format="16,8", engine="reference")
+    assert (found.cycles, found.steps) == (ran.machine.cycles, ran.steps)
+
+
 def test_a_function_that_traps() -> None:
     @reversible
     def f(y: fixed, x: fixed):
