@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from retrograd.benchmarks.papers import published
+from retrograd.benchmarks.papers.pictures import draw_round_off
 from retrograd.benchmarks.papers.tables import BYTES, SECONDS, TABLES, Row, Table
+from retrograd.benchmarks.reporting.report import write_picture
 from retrograd.benchmarks.reporting.table import number_text, seconds_text
 
 #: in the folder of the documentation
-STORE, PAGE = "benchmarks/papers.json", "papers.md"
+STORE, PAGE, PICTURE = "benchmarks/papers.json", "papers.md", "benchmarks/round-off.svg"
 
 
 def page(document: dict[str, Any]) -> str:
@@ -41,9 +43,10 @@ def sections(document: dict[str, Any], tables: Sequence[Table] = TABLES) -> str:
 
 
 def write(document: dict[str, Any], docs: Path) -> Path:
-    """Write the page. Returns its place."""
+    """Write the page and its picture. Returns the place of the page."""
     from retrograd.isa.files import write_file
 
+    write_picture(docs / PICTURE, draw_round_off, document)
     path = docs / PAGE
     write_file(str(path), page(document))
     return path
@@ -83,6 +86,8 @@ def _section(table: Table, found: dict[str, Any]) -> str:
         notes = ["No row is measured."]
     if any(row.published for row in rows) and missing:
         notes.append(f"Not in the paper: {'; '.join(missing)}.")
+    if table.name == "round-off":
+        lines += ["", f"![Differences against steps]({PICTURE})"]
     if notes:
         lines += ["", *(f"- {note}" for note in notes)]
     return "\n".join(lines) + "\n"

@@ -8,8 +8,9 @@ matplotlib, so only the page is checked for freshness.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrograd.benchmarks.gpu.tables import section
 from retrograd.benchmarks.reporting.pictures import PICTURES
@@ -27,6 +28,9 @@ from retrograd.benchmarks.systems import REPEATS
 from retrograd.isa.files import is_input, replacing, write_file
 
 from retrograd.presentation.tables import markdown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURES = "figures.json"
 #: results of a GPU
@@ -138,16 +142,18 @@ def write(document: dict[str, Any], docs: Path) -> list[Path]:
         write_file(figures, json.dumps(document, indent=1) + "\n")
         out.insert(0, figures)
     write_file(text, page(document, read_gpu(docs)))
+    for name, draw in PICTURES.items():
+        out.append(folder / f"{name}.svg")
+        write_picture(out[-1], draw, document)
+    return out
+
+
+def write_picture(path: Path, draw: Callable[[dict[str, Any]], Figure], document: dict[str, Any]) -> None:
+    """A picture of the figures as SVG. Equal figures give equal files: the ids have a fixed seed, and there is no date."""
     import matplotlib as mpl
 
-    # Fixed seed for ids and no date: equal figures give equal files.
-    with mpl.rc_context({"svg.hashsalt": "retrograd", "font.size": 9}):
-        for name, draw in PICTURES.items():
-            path = folder / f"{name}.svg"
-            with replacing(path) as file:
-                draw(document).savefig(file, format="svg", metadata={"Date": None})
-            out.append(path)
-    return out
+    with mpl.rc_context({"svg.hashsalt": "retrograd", "font.size": 9}), replacing(path) as file:
+        draw(document).savefig(file, format="svg", metadata={"Date": None})
 
 
 def read_gpu(docs: Path) -> dict[str, Any] | None:

@@ -179,3 +179,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     }}}))  # fmt: skip
     assert main(["bench", "--papers", "fft", "--store", str(store)]) == 0
     assert "| 256 numbers | 1 µs |" in capsys.readouterr().out
+
+
+def test_the_page_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    shipped = read(Path("docs") / page.STORE)
+    (tmp_path / page.STORE).write_text(json.dumps(shipped))
+    assert main(["bench", "--papers", "round-off", "--report", str(tmp_path)]) == 0
+    text = (tmp_path / page.PAGE).read_text()
+    assert f"]({page.PICTURE})" in text
+    assert (tmp_path / page.PICTURE).read_text().count("<path") > 10
+    # The page of the repository is that of its store.
+    assert text == (Path("docs") / page.PAGE).read_text()
