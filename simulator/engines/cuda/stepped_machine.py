@@ -132,7 +132,9 @@ class _SteppedRun:
         interrupted = None
         while not ended.is_set():
             try:
-                ended.wait()
+                # A signal that arrives just before the wait does not end it, so that none lasts long.
+                while not ended.wait(0.1):
+                    pass
             except BaseException as error:
                 interrupted, self.stopping = error, True
         if self.failure is not None:
