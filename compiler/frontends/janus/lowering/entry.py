@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import numpy as np
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.lowering.expressions import Expressions, integer
+from retrograd.compiler.frontends.janus.lowering.expressions import WIDER, Expressions, integer
 from retrograd.compiler.frontends.janus.lowering.locals import LARGEST
 from retrograd.compiler.frontends.janus.lowering.procedures import Procedures
 from retrograd.compiler.frontends.janus.lowering.statements import StatementLowering
@@ -140,13 +140,16 @@ class Entry:
                 d.name, integer(d.type, module.w) if d.type != "stack" else None, parameters.names[d.name]
             )
         widened = self._widened(lowering)
+        # A value reads the variables that are declared before its own.
+        places = {d.name: lowering.code.names.pop(d.name) for d in self.procedure.declarations}
         for d in self.procedure.declarations:
             lowering.code.span = d.span
-            place = lowering.code.names[d.name]
+            place = places[d.name]
             if d.initial is not None and isinstance(place, ScalarPlace):
                 lowering.code.update(place, "add", lowering.code.expressions.of_type(d.initial, place.type))
             elif d.initial is not None and isinstance(place, ArrayPlace):
                 lowering.locals.fill(place, d, "add")
+            lowering.code.names[d.name] = place
         for d in self.procedure.declarations:
             place = lowering.code.names[d.name]
             if d.role == "constant" and isinstance(place, ScalarPlace):
@@ -178,13 +181,8 @@ class Entry:
             if t is None:
                 continue
             if t.width > lowering.code.w.width:
-                hint = "Choose a wider format, such as --format 64,0."
-                raise self._refused(
-                    "RG0714",
-                    f"`{place.name}` has {t.width} bits, and a word {lowering.code.w.width}",
-                    self.procedure.span,
-                    hint,
-                )
+                message = f"`{place.name}` has {t.width} bits, and a word {lowering.code.w.width}"
+                raise self._refused("RG0714", message, self.procedure.span, WIDER)
             if t.width == lowering.code.w.width:
                 continue
             if isinstance(place, ScalarPlace):

@@ -49,6 +49,9 @@ from retrograd.compiler.language.values import Constant, Scalar
 from retrograd.isa.diagnostics import Span, nearest
 from retrograd.isa.words import Format
 
+#: the fix of a type that no word holds
+WIDER = "Choose a wider format, such as --format 64,0."
+
 
 @dataclass(eq=False)
 class Expressions:
@@ -131,7 +134,7 @@ class Expressions:
             case syntax.Unary(operator="~", operand=operand):
                 return self._sum("-", Value(const(-1, INT), LITERAL), self.integer_value(operand))
             case syntax.Cast(type=name, operand=operand):
-                x, t = exact(self.integer_value(operand), self.w), integer(name, self.w)
+                x, t = exact(self.integer_value(operand), self.w), word_type(name, self.w, self.fail, node.span)
                 if t is None:
                     self.fail("RG0703", "a number is no condition: compare it", node.span)
                 return Value(x.e, t, exact=False)
@@ -397,6 +400,14 @@ def _common(x: Value, y: Value) -> Integer | None:
     if x.type is None or y.type is None:
         return None
     return y.type if x.type.width == 0 else x.type
+
+
+def word_type(name: str, w: Format, fail: Callable[..., NoReturn], span: Span) -> Integer | None:
+    """`integer`, of a type that a word can hold. Raises CompileError RG0714 by `fail`."""
+    t = integer(name, w)
+    if t is not None and t.width > w.width:
+        fail("RG0714", f"`{name}` has {t.width} bits, and a word {w.width}", span, WIDER)
+    return t
 
 
 def integer(name: str, w: Format) -> Integer | None:

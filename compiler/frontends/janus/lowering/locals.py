@@ -14,7 +14,7 @@ from math import prod
 
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.code import Code
-from retrograd.compiler.frontends.janus.lowering.expressions import integer
+from retrograd.compiler.frontends.janus.lowering.expressions import word_type
 from retrograd.compiler.frontends.janus.lowering.values import (
     BOOL,
     INT,
@@ -87,7 +87,7 @@ class Locals:
             elif node.lengths:
                 self._new_array(node)
             else:
-                t = integer(node.type, self._code.w)
+                t = word_type(node.type, self._code.w, self._code.fail, node.span)
                 place = ScalarPlace(node.name, t, Var(node.name, INT if t is not None else BOOL, node.place))
                 assert isinstance(place.where, Var)
                 self._code.emit(Local(place.where, True, node.span))
@@ -176,7 +176,7 @@ class Locals:
         words: E = const(1, INT)
         for length in lengths:
             words = self._code.expressions.product(words, length_of(length))
-        t = integer(node.type, self._code.w)
+        t = word_type(node.type, self._code.w, self._code.fail, node.span)
         address = self._words_for(node, words, array_layouts(node.name, t, lengths, self._code.w))
         place = ArrayPlace(node.name, t, tuple(lengths), address)
         self._code.emit(*self._zero_tests(place, node))

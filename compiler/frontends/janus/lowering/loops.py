@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.code import Code
-from retrograd.compiler.frontends.janus.lowering.expressions import integer
+from retrograd.compiler.frontends.janus.lowering.expressions import word_type
 from retrograd.compiler.frontends.janus.lowering.values import BOOL, INT, ScalarPlace, Value, to_stored, word_in
 from retrograd.compiler.ir.expressions import E, add, apply, const, sub
 from retrograd.compiler.ir.statements import (
@@ -70,7 +70,7 @@ class Loops:
         self._code.emit(Op(TABLE["mov.xor"], f, one, None, 0, end), Delocal(g, False, end), Delocal(f, False, end))
 
     def lower_iterate(self, node: syntax.Iterate) -> None:
-        t = integer(node.type, self._code.w) if node.type != "stack" else None
+        t = word_type(node.type, self._code.w, self._code.fail, node.span) if node.type != "stack" else None
         if t is None:
             self._code.fail("RG0703", "the index of `iterate` is an integer", node.span)
         if node.name in self._code.names:
@@ -111,7 +111,7 @@ class Loops:
 
     def _iterate_by_loop(self, node: syntax.Iterate, start: E, stop: E, last: Value, step: Value | None) -> None:
         """`local v = a; from v = a loop body; v += step until v = b + step; delocal v = b + step`."""
-        t = integer(node.type, self._code.w)
+        t = word_type(node.type, self._code.w, self._code.fail, node.span)
         var = Var(node.name, INT, node.span)
         place = ScalarPlace(node.name, t, var)
         self._code.emit(Local(var, True, node.span))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.code import Code
-from retrograd.compiler.frontends.janus.lowering.expressions import counted, described_place, integer
+from retrograd.compiler.frontends.janus.lowering.expressions import counted, described_place, integer, word_type
 from retrograd.compiler.frontends.janus.lowering.locals import Locals
 from retrograd.compiler.frontends.janus.lowering.statements import StatementLowering
 from retrograd.compiler.frontends.janus.lowering.values import (
@@ -207,7 +207,7 @@ class Procedures:
                         f"`{at.text(argument.span)}` is passed where an array or a stack is expected",
                         argument.span,
                     )
-                wanted = integer(p.type, at.w)
+                wanted = word_type(p.type, at.w, at.fail, argument.span)
                 e = to_stored(at.expressions.of_type(argument, wanted), wanted, at.w)
                 if e.op == "const" and p.name not in changed:
                     given.append(_Argument(ScalarPlace(p.name, wanted, Var(p.name, INT)), t.operand(e)))
