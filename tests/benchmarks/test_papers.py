@@ -191,3 +191,20 @@ def test_the_page_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (tmp_path / page.PICTURE).read_text().count("<path") > 10
     # The page of the repository is that of its store.
     assert text == (Path("docs") / page.PAGE).read_text()
+
+
+#: ADBench's files
+DATA = Path("../shared/data/adbench")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("t", TABLES, ids=lambda t: t.name)
+def test_a_row_of_each_table(t: Table) -> None:
+    rows = [row for row in t.rows(DATA if DATA.is_dir() else None) if row.measure is not None]
+    if not rows:
+        pytest.skip(f"the table `{t.name}` needs ADBench's files in {DATA}")
+    measure = rows[0].measure
+    assert measure is not None
+    found = measure([])
+    assert found
+    assert all(np.isfinite(value) and value >= 0 for value in found.values())

@@ -20,6 +20,7 @@ from retrograd.examples import (
     tradeoffs,
     wave,
 )
+from retrograd.examples.functional import network
 
 from retrograd import fixed, library, reversible
 
@@ -32,6 +33,8 @@ class Sample(NamedTuple):
     function: Any
     arguments: Callable[[Rng], tuple[Any, ...]]
     loss: str = ""
+    #: inputs of a slow test: a run of the longest functions takes seconds on the reference machine
+    runs: int = 100
 
 
 @reversible
@@ -192,6 +195,8 @@ EXAMPLES = {
     "product_by_lognum": Sample(tradeoffs.product_by_lognum, lambda g: (0.0, g.uniform(0.5, 2, size=5)), "y"),
     "squared_error": Sample(tradeoffs.squared_error, lambda g: (0.0, *_camera(g)), "loss"),
     "propagate": Sample(wave.propagate, lambda g: _wave(g, 3)),
+    "exclusive_or": Sample(network.exclusive_or, lambda g: (float(g.uniform(0.05, 0.5)), 1), runs=8),
+    "layers_of_a_classifier": Sample(network.layers_of_a_classifier, lambda g: (float(g.uniform(0.1, 1)), 3, 2), runs=8),
     "misfit": Sample(wave.misfit, lambda g: (0.0, *_wave(g, 2)[:3], g.normal(size=5), 3, 2), "out"),
 }  # fmt: skip
 

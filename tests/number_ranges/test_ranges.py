@@ -161,9 +161,9 @@ def test_the_proposed_format_holds(name: str) -> None:
 @pytest.mark.parametrize("name", [*OWN, *SAMPLES])
 def test_the_proposed_format_holds_for_many_inputs(name: str, seed: int) -> None:
     s = (OWN | SAMPLES)[name]
-    holds(s.function, s.arguments, 100, 100 + seed, steep=name in STEEP)
+    holds(s.function, s.arguments, s.runs, 100 + seed, steep=name in STEEP)
     if s.loss:
-        gradient_holds(s.function, s.loss, s.arguments, 100, 100 + seed)
+        gradient_holds(s.function, s.loss, s.arguments, s.runs, 100 + seed)
 
 
 def test_every_function_of_the_library_has_samples() -> None:
