@@ -19,7 +19,7 @@ COMMANDS = {
     "run square.rga": 0, "run square.rga --json": 0, "run wrong.rga": 2, "run none.rga": 2, "run -": 2, "run endless.rga --max-steps 9": 4,
     "run ends.rga": 3, "run square.rga --trace": 0, "asm square.rga -o out.rgx": 0, "asm square.rga -o square.rga": 2, "dis square.rga": 0,
     "verify square.rga": 0, "verify wrong.rga --json": 2, "isa mul": 0, "isa nothing": 2, "explain RG0101": 0, "demo": 0, "devices": 0,
-    "--help": 0, "run --help": 0, "--version": 0, "": 2, "no-command": 2, "run f.py:f 1.0": 0, "run f.py:none": 2, "grad f.py:f 1.0": 0,
+    "--help": 0, "run --help": 0, "--version": 0, "": 0, "no-command": 2, "run f.py:f 1.0": 0, "run f.py:none": 2, "grad f.py:f 1.0": 0,
     "compile f.py:f": 0, "compile f.py:f -o f.rgx": 0, "energy f.py:f 1.0": 0, "energy --models": 0, "sweep f.py:f --args 1.0": 0,
     "bench no-such": 2, "hdl stat --format 8": 2,
 }  # fmt: skip
