@@ -288,7 +288,7 @@ function sized(canvas, height) {
   const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth;
   canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
   canvas.style.height = `${height}px`;
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", { willReadFrequently: true });
   context.scale(ratio, ratio);
   return [context, width, height];
 }
