@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,8 @@ from types import ModuleType
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.ticker import ScalarFormatter
+from retrograd.benchmarks.papers import page
+from retrograd.benchmarks.papers.pictures import draw_round_off
 from retrograd.benchmarks.reporting import pictures, report
 from retrograd.benchmarks.reporting.check import read
 
@@ -143,4 +146,6 @@ def test_the_pictures_of_the_analysis() -> None:
 def test_the_pictures_of_the_benchmarks() -> None:
     document = read(ROOT / "docs" / "benchmarks" / report.FIGURES)
     assert {name: found for name, draw in pictures.PICTURES.items() if (found := faults(draw(document)))} == {}
-    assert {path.stem for path in (ROOT / "docs" / "benchmarks").glob("*.svg")} == pictures.PICTURES.keys()
+    assert faults(draw_round_off(json.loads((ROOT / "docs" / page.STORE).read_text()))) == []
+    kept = {path.stem for path in (ROOT / "docs" / "benchmarks").glob("*.svg")}
+    assert kept == pictures.PICTURES.keys() | {Path(page.PICTURE).stem}

@@ -234,7 +234,10 @@ def test_a_process_that_is_interrupted_while_the_store_is_locked(tmp_path: Path,
     ]
     with closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN EXCLUSIVE")
+        # A process that a shell starts in the background ignores the signal, and so would this one.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        signal.signal(signal.SIGINT, before)
         while not loaded.exists() and process.poll() is None:
             time.sleep(0.05)
         # The store is opened next. On a busy machine one signal may come before; all come long before patience has an end.
