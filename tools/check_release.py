@@ -130,7 +130,10 @@ def size(folder: Path) -> int:
 def without_packages(sdist: Path, folder: Path) -> Path:
     """Unpack a source distribution without the packages: its tests, documents and tools."""
     with tarfile.open(sdist) as file:
-        file.extractall(folder, filter="data")
+        # Python before 3.11.4 has no filters.
+        if hasattr(tarfile, "data_filter"):
+            file.extraction_filter = tarfile.data_filter
+        file.extractall(folder)
     (unpacked,) = folder.iterdir()
     for name in set(settings()["tool"]["setuptools"]["package-dir"].values()):  # type: ignore[index]
         for path in (unpacked / name).rglob("*.py"):

@@ -581,6 +581,13 @@ def alone() -> bytes:
     return stream.getvalue()
 
 
+def with_entry(at: int, field: bytes) -> bytes:
+    """An archive with another field of two bytes in the first entry of its directory: 8 has the flags, 10 the method."""
+    archive = good()
+    start = archive.index(b"PK\1\2") + at
+    return archive[:start] + field + archive[start + 2 :]
+
+
 BROKEN: dict[str, bytes] = {
     "empty": b"",
     "text": b"1 2 3",
@@ -605,8 +612,8 @@ BROKEN: dict[str, bytes] = {
     "unknown dtype": members(r=shaped("(1,)", "'qq'")),
     "dtype of nothing": members(r=shaped("(1152921504606846976,)", "'|V0'")),
     "truncated": members(r=shaped("(4,)") + b"\1\2"),
-    "an encrypted member": good().replace(b"PK\1\2\x2d\x03\x2d\0\0\0", b"PK\1\2\x2d\x03\x2d\0\1\0", 1),
-    "an unknown compression": good().replace(b"PK\1\2\x2d\x03\x2d\0\0\0\0\0", b"PK\1\2\x2d\x03\x2d\0\0\0\x63\0", 1),
+    "an encrypted member": with_entry(8, b"\1\0"),
+    "an unknown compression": with_entry(10, b"\x63\0"),
 }
 
 
