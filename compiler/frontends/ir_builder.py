@@ -15,7 +15,8 @@ from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.effects import AccessSets, locals_left, union
 from retrograd.compiler.ir.expressions import E, Ranges, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
-from retrograd.compiler.ir.statements import Block, Local, Node, Region, Var, Within
+from retrograd.compiler.ir.statements import Block, Check, Delocal, Local, Node, Region, Var, Within
+from retrograd.compiler.ir.traversal import map_children
 from retrograd.isa.diagnostics import Span
 
 Versions = dict[Var | Region, int]
@@ -38,6 +39,8 @@ class IRBuilder:
         self.settled: set[Var] = set()
         #: temporaries around the loop over an array's elements that is being emitted
         self.enclosing: Temporaries | None = None
+        #: whether statements are in a block `with rg.unchecked()`
+        self.unchecked = False
         #: called before the versions change, with the written places and the variable that the caller accounts for
         self.on_write: Callable[[set[Any], Var | None], None] | None = None
 
@@ -57,8 +60,9 @@ class IRBuilder:
         """Append statements and count their writes. `known`: a variable whose update the caller records itself."""
         for given in nodes:
             node = self._tested(given) if isinstance(given, Within) and given.name is None else given
-            self.out.append(node)
-            self.note(self.module.accesses.of(node), known)
+            for kept in without_tests((node,)) if self.unchecked else (node,):
+                self.out.append(kept)
+                self.note(self.module.accesses.of(kept), known)
 
     def note(self, access: AccessSets, known: Var | None = None) -> None:
         """Count the writes of statements."""
@@ -102,3 +106,14 @@ class IRBuilder:
 def with_tests(compute: Block) -> Block:
     """The compute block; the machine tests that its locals are zero when they are freed."""
     return tuple(n._replace(checked=True) if isinstance(n, Local) else n for n in compute)
+
+
+def without_tests(block: Block) -> Block:
+    """The block without its tests that freed variables are zero and that second conditions hold; tests for memory stay."""
+    out: list[Node] = []
+    for node in block:
+        if isinstance(node, Local | Delocal):
+            out.append(node._replace(checked=False))
+        elif not isinstance(node, Check) or node.code != "RG0803":
+            out.append(map_children(node, without_tests))
+    return tuple(out)

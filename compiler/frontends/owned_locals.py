@@ -78,6 +78,8 @@ class OwnedLocal:
     depth: int = 0
     #: the statement that freed it
     freed: Span | None = None
+    #: whether it was made in a block `with rg.unchecked()`
+    unchecked: bool = False
 
 
 class OwnedLocals:
@@ -99,6 +101,7 @@ class OwnedLocals:
     def add(self, local: OwnedLocal) -> None:
         """Own a local whose allocation has been emitted."""
         local.depth = self.builder.depth
+        local.unchecked = self.builder.unchecked
         self.owned.append(local)
         initial = local.initial
         if initial is not None and initial.op == "const" and initial.kind is Kind.INT:
@@ -191,6 +194,7 @@ class OwnedLocals:
             changed = any(versions[p] != local.operands[p] for p in arrays)
         else:
             changed = local.history is None or bool(local.history)
+        changed = changed and not self.is_trusted(local)
         if stale:
             self._refuse_stale(local, stale[0], span)
         if local.history and local.initial is not None and not local.gone:
@@ -216,6 +220,10 @@ class OwnedLocals:
                 self._relied_on.pop(part, None)
         for name in [n for n, value in self.scope.names.items() if value is local.value]:
             self.scope.free(name, span)
+
+    def is_trusted(self, local: OwnedLocal) -> bool:
+        """Whether a local is freed without a test: it was made, or is freed, in a block `with rg.unchecked()`."""
+        return local.unchecked or self.builder.unchecked
 
     def remove(self, local: OwnedLocal, release: Block) -> None:
         """Emit the statements that free a local, which is owned no more."""
@@ -249,6 +257,8 @@ class OwnedLocals:
 
     def test_allocation(self, local: OwnedLocal) -> None:
         """Test for zero at the allocation: a run backward frees the local there."""
+        if self.is_trusted(local):
+            return
         out = self.builder.out
         for index in range(len(out) - 1, -1, -1):
             node = out[index]
@@ -265,8 +275,11 @@ class OwnedLocals:
 
     def tested(self, compute: Block, own: Sequence[OwnedLocal]) -> Block:
         """A compute block, with tests that each of its locals is zero when it is freed."""
-        out = [n._replace(checked=True) if isinstance(n, Local) else n for n in compute]
+        trusted = {p for local in own if local.unchecked for p in local.parts}
+        out = [n._replace(checked=n.var not in trusted) if isinstance(n, Local) else n for n in compute]
         for local in reversed(own):
+            if self.is_trusted(local):
+                continue
             if isinstance(local.value, ArrayView | StackValue) and local.emitted is not None:
                 # The list was copied since the allocation; the position is still valid.
                 out[local.emitted[1] : local.emitted[1]] = self.zero_tests(local.value)

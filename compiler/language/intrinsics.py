@@ -96,6 +96,11 @@ repeat = Intrinsic(
 external = Intrinsic(
     "external", CONTEXT, "`with external(): …`: statements for the host, such as print; machines skip them."
 )
+unchecked = Intrinsic(
+    "unchecked",
+    CONTEXT,
+    "`with unchecked(): …`: without tests that freed variables are zero and that second conditions hold; never without those of memory.",
+)
 forget = Intrinsic(
     "forget",
     CONTEXT,

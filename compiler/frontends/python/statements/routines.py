@@ -47,8 +47,11 @@ class Routines:
         if which is intrinsics.external:
             self.host_blocks.lower(node)
             return
+        if which is intrinsics.unchecked:
+            self._lower_unchecked(node)
+            return
         if which is not intrinsics.routine:
-            hint = "The blocks are `with rg.routine() as r:` and `with rg.external():`, where Python's own functions may be called."
+            hint = "The blocks are `with rg.routine() as r:`, `with rg.unchecked():`, and `with rg.external():`, where Python's own functions may be called."
             if which is intrinsics.repeat:
                 hint = "rg.repeat is a loop: `for _ in rg.repeat(n == 0, until=x > limit):`."
             self.errors.fail("RG0701", f"`with {shortened(called)}` is no block of the language", called, hint)
@@ -70,6 +73,18 @@ class Routines:
         self.blocks.routines = routines
         routine.compute, routine.own = tuple(compute), self.locals.owned[before:]
         self._open(routine)
+
+    def _lower_unchecked(self, node: ast.With) -> None:
+        (item,) = node.items
+        called = item.context_expr
+        if not isinstance(called, ast.Call) or called.args or called.keywords or item.optional_vars is not None:
+            hint = "write `with rg.unchecked():`"
+            self.errors.fail("RG0701", "rg.unchecked takes no arguments and gives no value", node, hint)
+        outer, self.builder.unchecked = self.builder.unchecked, True
+        try:
+            self.statements(node.body)
+        finally:
+            self.builder.unchecked = outer
 
     def _opened(self, name: str, node: ast.AST) -> OpenRoutine:
         """A routine that begins here, without its contents."""

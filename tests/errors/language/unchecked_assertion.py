@@ -1,0 +1,12 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    with rg.unchecked():
+        assert x > 3
+        y += x
+
+
+f(1.0, 2.0)
