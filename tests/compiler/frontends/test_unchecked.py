@@ -15,7 +15,7 @@ import retrograd as rg
 from retrograd import Array, fixed, reversible
 
 #: random programs of which the body of each function is put into a block without tests
-PROGRAMS, SLOW, SHARD = 40, 5_000, 250
+PROGRAMS, SLOW, SHARD = 30, 2_000, 50
 
 
 @reversible
@@ -249,7 +249,8 @@ def examine(seed: int, generate: ModuleType, checks: ModuleType) -> str:
             then = first.machine.memory
             checks.finished(checks.run(without.program, before), then, f"level {level}")
             checks.finished(checks.run(without.program, then, backward=True), before, f"level {level}, backward")
-            assert len(without.program.instructions) <= len(plain.program.instructions)
+            # At level 1 shorter functions are copied into their callers more often.
+            assert level > 0 or len(without.program.instructions) <= len(plain.program.instructions)
     except Exception as error:
         error.add_note(f"program: generate({seed}), {case.format}\n\n{source}")
         raise
