@@ -174,10 +174,10 @@ class Assignments:
         if value.place in variables(e):
             self.errors.fail("RG0704", f"the value that `{target.id}` is said to have depends on it", call)
         known = made.history == [] and made.initial == e and made.operands == self.builder.snapshot(e) and not made.gone
-        known = known or self.locals.is_trusted(made)
-        if not known:
+        tested = not known and not self.locals.is_trusted(made)
+        if tested:
             self.locals.test_allocation(made)
-        block = release(self.builder.temporaries(), value.place, e, not known)
+        block = release(self.builder.temporaries(), value.place, e, tested)
         self.locals.remove(made, block)
         self.scope.free(target.id, self.errors.span(call))
 
