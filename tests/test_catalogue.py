@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,11 @@ class WithoutFunctions(ast.NodeTransformer):
         return None if ast.unparse(node.test) == "TYPE_CHECKING" else node
 
 
-#: module -> the modules that it imports when it is imported
-AT_IMPORT = {
-    name: set(imported(WithoutFunctions().visit(ast.parse(path.read_text(encoding="utf-8"))), FILES))
-    for name, path in FILES.items()
-}
+@cache
+def imported_at_import(name: str) -> frozenset[str]:
+    """The modules that a module imports when it is imported."""
+    tree = WithoutFunctions().visit(ast.parse(FILES[name].read_text(encoding="utf-8")))
+    return frozenset(imported(tree, FILES))
 
 
 def packages_loaded_by(name: str) -> set[str]:
@@ -77,7 +78,7 @@ def packages_loaded_by(name: str) -> set[str]:
         module = waiting.pop()
         while module and module not in seen:
             seen.add(module)
-            waiting.extend(AT_IMPORT.get(module, ()))
+            waiting.extend(imported_at_import(module) if module in FILES else ())
             module = module.rpartition(".")[0]
     return seen
 

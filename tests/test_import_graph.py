@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 #: folder -> the package as which it installs
 PACKAGES = {
@@ -99,26 +101,35 @@ def condensed(graph: Graph) -> dict[str, set[str]]:
 
 
 FILES = modules()
-GRAPH = graph_of(FILES)
-FOLDERS = folders_of(GRAPH, FILES)
 
 
-def test_the_walk_found_the_files() -> None:
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """Parsed when a test needs it: each process of the tests imports this file, and one of them runs its tests."""
+    return graph_of(FILES)
+
+
+@pytest.fixture(scope="module")
+def folders(graph: Graph) -> Graph:
+    return folders_of(graph, FILES)
+
+
+def test_the_walk_found_the_files(graph: Graph) -> None:
     assert len(FILES) > 300
-    assert {"retrograd.isa.expr", "retrograd.isa.entries"} <= GRAPH["retrograd.isa.table"]
+    assert {"retrograd.isa.expr", "retrograd.isa.entries"} <= set(graph["retrograd.isa.table"])
 
 
-def test_no_circle() -> None:
-    assert [sorted(circle) for circle in circles(GRAPH)] == []
+def test_no_circle(graph: Graph) -> None:
+    assert [sorted(circle) for circle in circles(graph)] == []
 
 
-def test_folders_have_an_order() -> None:
+def test_folders_have_an_order(folders: Graph) -> None:
     """A folder and its own folders may import each other; any other two may not."""
-    assert [sorted(circle) for circle in circles(FOLDERS) if not all(f.startswith(min(circle)) for f in circle)] == []
+    assert [sorted(circle) for circle in circles(folders) if not all(f.startswith(min(circle)) for f in circle)] == []
 
 
-def test_few_floors() -> None:
-    assert floors(condensed(FOLDERS)) <= MOST_FLOORS
+def test_few_floors(folders: Graph) -> None:
+    assert floors(condensed(folders)) <= MOST_FLOORS
 
 
 def test_no_folder_is_too_large() -> None:
