@@ -34,6 +34,7 @@ docs:
 	$(PYTHON) tools/analyse_energy.py --check docs
 	$(PYTHON) -m retrograd.benchmarks.reporting --check docs
 	$(PYTHON) tools/measure_cycles.py --check docs
+	$(PYTHON) tools/make_notebooks.py --check docs/notebooks
 
 # Needs the extra `docs`; the pages are in build/site/html.
 site:

@@ -4,7 +4,7 @@
 
 Every warning is an error: a link within the site that leads nowhere, a page in no table of contents, a block that cannot be
 highlighted. The layout in build/site/source is that of the repository, so that relative links are the same there and on a code host.
-Links to source files become downloads of these files. Needs `pip install 'retrograd[docs]'`.
+Links to source files become downloads of these files. The notebooks are executed, and their outputs must be those of the pages. Needs `pip install 'retrograd[docs]'`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import api_reference
+import make_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "site"
@@ -100,6 +101,9 @@ def main() -> int:
     p.add_argument("--keep-warnings", action="store_true", help="list all warnings, and do not fail")
     options = p.parse_args()
     lay_out(BUILD / "source")
+    if wrong := make_notebooks.write_executed(BUILD / "source" / "docs" / "notebooks"):
+        print("another output than the page's:", *wrong, sep="\n", file=sys.stderr)
+        return 1
     command = sphinx_command(BUILD / "source", options.out, strict=not options.keep_warnings)
     code = subprocess.run(command, check=False).returncode
     if code == 0:

@@ -21,6 +21,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+#: how doctest compares results
+OUTPUT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _BLOCK = re.compile(r"^```(console|python|python slow|python \w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -58,7 +60,7 @@ def run_python(block: str, name: str, scope: dict[str, object]) -> list[str]:
         file = f"<doctest {name}[{number}]>"
         linecache.cache[file] = (len(example.source), None, example.source.splitlines(keepends=True), file)
     out: list[str] = []
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner = doctest.DocTestRunner(optionflags=OUTPUT)
     runner.run(test, out=out.append, clear_globs=False)
     scope.update(test.globs)
     return ["".join(out)] if out else []

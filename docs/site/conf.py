@@ -15,7 +15,7 @@ author = "The Retrograd authors"
 project_copyright = author
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = [
     "docs/**",
@@ -27,7 +27,12 @@ include_patterns = [
     "CHANGELOG.md",
     "SECURITY.md",
 ]
-source_suffix = {".md": "markdown"}
+exclude_patterns = ["docs/notebooks/examples/**"]  # copies that the notebooks make
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+
+nb_execution_mode = "off"  # tools/make_site.py has executed the notebooks
+nb_merge_streams = True
+nb_render_error_lexer = "none"  # Jupyter's lexer of tracebacks warns about our diagnostics
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
