@@ -91,6 +91,8 @@ class Costs:
     lanes: float = 0.2
     #: a step of an instance in the interpreter's kernel on a GPU, of which thousands run side by side
     device_step: float = 1e-10
+    #: to compile the interpreter's kernel for a GPU
+    device_interpreter: float = 37.0
     #: a batch of less time gains nothing by threads, and need not be interruptible
     threads: float = 0.01
     #: the part of the price of a faster tier that Python may take before it is left. A series that ends right after the change
@@ -172,6 +174,7 @@ class Reason(Enum):
     ROWS = "the rows have taken {spent} of the {limit} that they may take before a loop over them is made ready ({price}); one machine runs them"
     DEVICE_SMALL = "the interpreter on the device takes {spent}, and may take {limit} before the program is translated for it ({price})"
     DEVICE_LARGE = "the interpreter on the device runs the batch until the program is translated for it ({price})"
+    DEVICE_WITHOUT_INTERPRETER = "its translation takes {price}, and the interpreter of the device is not compiled; translations of this process have taken {spent}, and from {limit} on it is compiled in the background"
     DEVICE_ONLY = "the CUDA simulator runs no translation"
     BATCH = "rows on one machine take {spent}, and may take {limit} before a loop over them is made ready ({price})"
 
@@ -232,6 +235,8 @@ class Policy:
         self.costs = costs or Costs()
         #: seconds of Python, of all programs, that compiled code would have saved
         self.python = 0.0
+        #: seconds of translations for devices that an interpreter on the device would have saved, or would have run beside
+        self.device_translations = 0.0
         self._accounts: dict[tuple[Any, ...], Account] = {}
 
     def account(self, program: Program, differentiating: bool = False, kind: str = "") -> Account:
@@ -345,7 +350,10 @@ class Policy:
             return record(Decision("translated", Reason.LOADED))
         price = self.costs.optimised_translation(instructions)
         if not interpreter:
-            return record(Decision("translated", Reason.NO_INTERPRETER, 0.0, price, price))
+            self.device_translations += price
+            limit = self.costs.background_share * self.costs.device_interpreter
+            reason = Reason.DEVICE_WITHOUT_INTERPRETER
+            return record(Decision("translated", reason, self.device_translations, limit, price))
         spent, limit = rows * instructions * self.costs.device_step, self.costs.share * price
         if spent <= limit:
             return record(Decision("interpreted", Reason.DEVICE_SMALL, spent, limit, price))

@@ -24,9 +24,10 @@ from typing import Any, Protocol
 import numpy as np
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.batch.instance_loop import WARP
-from retrograd.simulator.engines.cuda.interpreter import Modes, decoded
+from retrograd.simulator.engines.cuda.interpreter import Modes, Opcodes, decoded, opcodes_for
 from retrograd.simulator.engines.cuda.interpreter_kernel import (
     MOST_THREADS,
+    begin_interpreter,
     interpreter_ptx,
     is_compiled,
     simulated_kernel,
@@ -34,7 +35,7 @@ from retrograd.simulator.engines.cuda.interpreter_kernel import (
 from retrograd.simulator.engines.cuda.ptx import KERNEL, is_kept, ptx
 from retrograd.simulator.engines.cuda.runtime import Device, Kernel, on, simulated
 from retrograd.simulator.engines.state.words import DTYPES
-from retrograd.simulator.engines.tiering import policy
+from retrograd.simulator.engines.tiering import Reason, policy
 
 #: translated kernels that stay loaded
 _LOADED = 64
@@ -78,7 +79,7 @@ class TranslatedKernel:
         self.code.launch(grid, block, arguments, stream)
 
 
-_interpreters: dict[tuple[Any, int], Kernel] = {}
+_interpreters: dict[tuple[Any, Opcodes, int], Kernel] = {}
 
 
 class InterpreterKernel:
@@ -87,7 +88,7 @@ class InterpreterKernel:
     word = np.dtype(np.int64)
 
     def __init__(self, program: Program, device: Device, modes: dict[str, bool]) -> None:
-        self.device, self.format = device, program.format
+        self.device, self.format, self.opcodes = device, program.format, opcodes_for(program)
         overflow = modes["checks"] and modes["overflow"]  # without checks words wrap
         flags = Modes.CHECKS * modes["checks"] | Modes.OVERFLOW * overflow | Modes.CYCLES * modes["cycles"]
         code = decoded(program, backward=modes["backward"], cycles=modes["cycles"])
@@ -96,9 +97,9 @@ class InterpreterKernel:
             self.code = cuda.to_device(code)
         self.kernel: Kernel | None = None
         if not simulated():
-            key = program.format, device.index
+            key = program.format, self.opcodes, device.index
             if key not in _interpreters:
-                _interpreters[key] = Kernel(*interpreter_ptx(program.format, device.target), device)
+                _interpreters[key] = Kernel(*interpreter_ptx(program.format, device.target, self.opcodes), device)
             self.kernel = _interpreters[key]
 
     def block(self, threads: int, *, adds: bool) -> int:
@@ -118,7 +119,7 @@ class InterpreterKernel:
         signed = np.dtype(f"i{DTYPES[self.format.width]().itemsize}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # words wrap
-            simulated_kernel(self.format)[grid, block](
+            simulated_kernel(self.format, self.opcodes)[grid, block](
                 rows.view(signed), out.view(signed), count, table, shared.view(signed), *every[5:]
             )
 
@@ -134,15 +135,23 @@ class BatchCode:
         self._interpreter: InterpreterKernel | None = None
         self._translation: Future[BatchKernel] | None = None
         if tier is None:
-            ready = _is_loaded(program, device, modes) or is_kept(program, device.target, **modes)
-            compiled = is_compiled(program.format, device.target)
-            tier = policy.decide_device(len(program.code), count, ready, compiled, simulated()).engine
+            tier = self._decided(count)
         if tier == "translated":
             translated_kernel(program, device, modes)
         else:
             self._interpreter = InterpreterKernel(program, device, modes)
             if tier == "both":
                 self._translation = _background().submit(translated_kernel, program, device, modes)
+
+    def _decided(self, count: int) -> str:
+        """The tier by the policy, which may begin the interpreter's kernel for later batches."""
+        program, target = self.program, self.device.target
+        ready = _is_loaded(program, self.device, self.modes) or is_kept(program, target, **self.modes)
+        interpreter = program.format, target, opcodes_for(program)
+        found = policy.decide_device(len(program.code), count, ready, is_compiled(*interpreter), simulated())
+        if found.reason is Reason.DEVICE_WITHOUT_INTERPRETER and found.spent >= found.limit:
+            begin_interpreter(*interpreter)
+        return found.engine
 
     def kernel(self) -> BatchKernel:
         """The kernel for the next piece. Raises DeviceError RG1003 where the device does not accept the translated kernel."""
@@ -165,7 +174,7 @@ def _background() -> ThreadPoolExecutor:
 
 def _kernel_key(program: Program, device: Device, modes: dict[str, bool]) -> tuple[Any, ...]:
     digest = sha256(repr(tuple(program.code)).encode()).digest()
-    return digest, program.format, id(program.table), device.index, tuple(sorted(modes.items()))
+    return digest, program.format, program.table, device.index, tuple(sorted(modes.items()))
 
 
 def _is_loaded(program: Program, device: Device, modes: dict[str, bool]) -> bool:

@@ -35,6 +35,8 @@ from retrograd.simulator.machine import REGISTERS
 
 #: handlers of rows that are no instructions
 HALT, SENTINEL, FIRST_HANDLER = 0, 1, 2
+#: numbers of handlers: a row has eight bits for them
+HANDLERS = 256
 #: rows behind those of the instructions: two sentinels and the header
 EXTRA_ROWS = 3
 #: words behind the registers: words lost, cycles. Few instances change them, so they take no register of the device.
@@ -91,14 +93,38 @@ _ACCOUNT = {
 
 #: (opcode, whether ra and rb are one register)
 Case = tuple[Opcode, bool]
+#: the opcodes of an interpreter: those of a table, with or without the user's own
+Opcodes = tuple[Opcode, ...]
+
+
+def all_opcodes(table: Table = TABLE) -> Opcodes:
+    """The opcodes of a table, without instructions that `rg.instruction` has added."""
+    return tuple(o for o in table if o.entry not in table.own)
+
+
+def opcodes_for(program: Program) -> Opcodes:
+    """The opcodes of the interpreter that runs a program: with the user's own instructions only if the program has one of them.
+
+    Other programs therefore use one interpreter, which stays compiled when an instruction is added.
+    """
+    table = program.table
+    own = set(table.own)
+    if own and any(i.opcode.entry in own for i in program.instructions):
+        return tuple(table)
+    return all_opcodes(table)
 
 
 @cache
-def cases(differentiating: bool, table: Table = TABLE) -> tuple[Case, ...]:
-    """The handlers in the order of their numbers: branches come last. With cotangents, an opcode that reads one register twice has a handler of its own."""
-    found = [(o, False) for o in table if not o.halts]
+def cases(differentiating: bool, opcodes: Opcodes) -> tuple[Case, ...]:
+    """The handlers in the order of their numbers: branches come last. With cotangents, an opcode that reads one register twice has a handler of its own.
+
+    Raises ValueError if there are more handlers than a row can number.
+    """
+    found = [(o, False) for o in opcodes if not o.halts]
     if differentiating:
-        found += [(o, True) for o in table if may_be_same(o)]
+        found += [(o, True) for o in opcodes if may_be_same(o)]
+    if FIRST_HANDLER + len(found) > HANDLERS:
+        raise ValueError(f"{len(found)} handlers: a row has numbers for {HANDLERS - FIRST_HANDLER}")
     found.sort(key=lambda case: "br" in case[0].writes)
     return tuple(found)
 
@@ -124,7 +150,8 @@ def decoded(
     `renumbered`: registers are numbered from 0 in the order of their first use, so that an instance of a batch clears only the registers it has.
     """
     w, table = program.format, program.table
-    numbers = {case: FIRST_HANDLER + k for k, case in enumerate(cases(differentiating, table))}
+    handlers = cases(differentiating, opcodes_for(program))
+    numbers = {case: FIRST_HANDLER + k for k, case in enumerate(handlers)}
     forward = list(program.instructions)
     count = len(forward)
     out = np.zeros((2 * count + EXTRA_ROWS, 2), dtype=np.int64)
@@ -349,7 +376,7 @@ def _loop(handlers: Handlers, chosen: Sequence[tuple[int, Case]], indent: str) -
 
     branches = [found for found in chosen if "br" in found[1][0].writes]
     plain = [found for found in chosen if found not in branches]
-    first = branches[0][0] if branches else 256
+    first = branches[0][0] if branches else HANDLERS
     lines += [f" if handler < {first}:", "  if br != 0:", f"   why = {End.REFUSED:d}", "   break"]
     lines += [
         f"  if handler < {FIRST_HANDLER}:",
@@ -369,13 +396,13 @@ def _module(
     w: Format,
     local: bool,
     differentiating: bool,
-    opcodes: Collection[str] | None,
-    table: Table,
+    opcodes: Opcodes | None,
+    only: Collection[str] | None,
     text: Callable[[str], str],
 ) -> str:
     handlers = Handlers(w, differentiating, local)
-    numbered = list(enumerate(cases(differentiating, table), FIRST_HANDLER))
-    chosen = [found for found in numbered if opcodes is None or found[1][0].name in opcodes]
+    numbered = list(enumerate(cases(differentiating, opcodes or all_opcodes()), FIRST_HANDLER))
+    chosen = [found for found in numbered if only is None or found[1][0].name in only]
     body = text(_loop(handlers, chosen, "    "))
     return f"{arithmetic_source('@device')}\n{handlers.tables.source()}\n{''.join(handlers.functions.values())}{body}"
 
@@ -393,10 +420,10 @@ _BEGIN = f"""
     mirror = 2 * count{GUARDS}"""
 
 
-def interpreter_source(w: Format, opcodes: Collection[str] | None = None, table: Table = TABLE) -> str:
-    """The module of `interpret`; `device` and `cuda` must be defined in front of it. `opcodes`: the only ones that programs have (default: all).
+def interpreter_source(w: Format, opcodes: Opcodes | None = None, *, only: Collection[str] | None = None) -> str:
+    """The module of `interpret`; `device` and `cuda` must be defined in front of it. `opcodes`: those of `opcodes_for`, by default `all_opcodes()`.
 
-    Trap: `decoded` numbers handlers alike for any choice of opcodes; a program with another opcode is undefined.
+    `only`: names of the opcodes that have handlers (default: all). Trap: a program with another opcode is undefined.
     """
 
     def text(loop: str) -> str:
@@ -415,12 +442,10 @@ def interpret(code, memory, t, stride, n, limit, modes):{_BEGIN}
     return why, limit - left, R[{_LOST}], R[{_CYCLES}]
 """
 
-    return _module(w, True, False, opcodes, table, text)
+    return _module(w, True, False, opcodes, only, text)
 
 
-def machine_source(
-    w: Format, differentiating: bool, opcodes: Collection[str] | None = None, table: Table = TABLE
-) -> str:
+def machine_source(w: Format, differentiating: bool, opcodes: Opcodes | None = None) -> str:
     """The module of `resume`, which runs a machine on from its state, for at most control[LEFT] steps. D is fixed.
 
     `executed` has a number for each row. Arrays of cotangents are not read without D.
@@ -439,4 +464,4 @@ def resume(code, registers, memory, cotangents, memory_cotangents, control, exec
     keep = (modes & {Modes.KEEP:d}) != 0
 {given}{account}{loop}{back}{kept}"""
 
-    return _module(w, False, differentiating, opcodes, table, text)
+    return _module(w, False, differentiating, opcodes, None, text)

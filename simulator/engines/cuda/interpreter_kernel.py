@@ -3,7 +3,8 @@
     kernel(rows, out, count, columns, shared, n, memory, stride, limit, report, status, sums, code, length, modes)
 
 The first twelve parameters and the effect are those of `kernel_loop.emit_kernel_loop`, except that words of memory are int64s;
-`code` has the decoded program. A device compiles the kernel once for each format. The CUDA simulator runs the same source.
+`code` has the decoded program. A device compiles the kernel once for each format, and once more for programs with instructions of the user's own.
+The CUDA simulator runs the same source.
 
 Summed words of a block are added in shared memory, halving the number of threads that add, and one thread of a block adds the
 total to global memory. Sums are those of integers, so neither the size of blocks nor their order changes them.
@@ -14,16 +15,19 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.instance_loop import REPORT
 from retrograd.simulator.engines.batch.layout import HEAD
-from retrograd.simulator.engines.cuda.interpreter import interpreter_source
+from retrograd.simulator.engines.cuda.interpreter import Opcodes, all_opcodes, interpreter_source
 from retrograd.simulator.engines.cuda.runtime import compiled_by_numba, numba_cuda, simulated
-from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
+from retrograd.simulator.engines.llvm.background import answer, background
+from retrograd.simulator.engines.llvm.jit import jit_compiler, package_digest
 from retrograd.simulator.engines.state.words import DTYPES
 
 #: the most threads in a block of a CUDA device
@@ -95,18 +99,18 @@ def batch(rows, out, count, columns, shared, n, memory, stride, limit, report, s
 """
 
 
-def kernel_source(w: Format) -> str:
+def kernel_source(w: Format, opcodes: Opcodes) -> str:
     """The module of the kernel, for a format. `view` makes an array of a pointer; `device` and `cuda` are defined in front of it."""
     width = max(8, w.width)
     mask = "" if w.width == width else f" & {w.mask}"
     loop = _KERNEL.format(threads=MOST_THREADS, head=HEAD, shift=64 - w.width, report=REPORT, mask=mask)
-    return interpreter_source(w) + loop
+    return interpreter_source(w, opcodes) + loop
 
 
-def _defined(w: Format, view: Callable[..., Any]) -> Any:
-    """The kernel as a Python function."""
+def _defined(text: str, view: Callable[..., Any]) -> Any:
+    """The kernel of a module as a Python function."""
     cuda = numba_cuda()
-    text, name = kernel_source(w), f"<interpreter of {w}>"
+    name = f"<interpreter {sha256(text.encode()).hexdigest()[:12]}>"
     # Numba reads the text of a function from its file.
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
     scope: dict[str, Any] = {"cuda": cuda, "device": cuda.jit(device=True), "view": view, "__name__": __name__}
@@ -115,32 +119,60 @@ def _defined(w: Format, view: Callable[..., Any]) -> Any:
 
 
 @cache
-def simulated_kernel(w: Format) -> Any:
+def simulated_kernel(w: Format, opcodes: Opcodes) -> Any:
     """The kernel for the CUDA simulator, which is given arrays."""
-    return numba_cuda().jit(_defined(w, lambda array, shape: array))
+    return numba_cuda().jit(_defined(kernel_source(w, opcodes), lambda array, shape: array))
 
 
-def _key(w: Format, target: str) -> str:
-    return f"interpreter kernel {source_digest()} {w} {target}"
+def _key(w: Format, target: str, opcodes: Opcodes) -> str:
+    known = opcodes == all_opcodes()
+    sources = package_digest() if known else kernel_source(w, opcodes)
+    return f"interpreter kernel {sources} {w} {target}"
 
 
-def is_compiled(w: Format, target: str) -> bool:
+def is_compiled(w: Format, target: str, opcodes: Opcodes) -> bool:
     """Whether the kernel for an architecture is kept on disk; otherwise it takes about a minute to compile."""
-    return simulated() or jit_compiler().has(_key(w, target), 0)
+    return simulated() or jit_compiler().has(_key(w, target, opcodes), 0)
 
 
-def interpreter_ptx(w: Format, target: str) -> tuple[str, str]:
+def _compiled(text: str, width: int, target: str) -> str:
+    """PTX of the kernel of a module."""
+    word, many, number = DTYPES[width], np.int64, None
+    parameters = [
+        word, word, number, many, word, number, many, number, number, many, np.uint8, many, many, number, number,
+    ]  # fmt: skip
+    return compiled_by_numba(lambda view: _defined(text, view), parameters, target)
+
+
+def interpreter_ptx(w: Format, target: str, opcodes: Opcodes) -> tuple[str, str]:
     """(PTX, name of the kernel in it) for an architecture. It is compiled once, then kept on disk. Needs no device."""
-
-    def make() -> str:
-        word, many, number = DTYPES[w.width], np.int64, None
-        parameters = [
-            word, word, number, many, word, number, many, number, number, many, np.uint8, many, many, number, number,
-        ]  # fmt: skip
-        return compiled_by_numba(lambda view: _defined(w, view), parameters, target)
-
-    text = jit_compiler().kept(_key(w, target), make)
+    text = jit_compiler().kept(_key(w, target, opcodes), lambda: _compiled(kernel_source(w, opcodes), w.width, target))
     found = _ENTRY.search(text)
     if found is None:
         raise AssertionError("the PTX of the interpreter has no kernel")
     return text, found[1]
+
+
+_begun: set[tuple[Format, str, Opcodes]] = set()
+
+
+def begin_interpreter(w: Format, target: str, opcodes: Opcodes) -> None:
+    """Compile the kernel in another process, at low priority, and keep it on disk for batches from then on. Later calls do nothing."""
+    if (w, target, opcodes) in _begun:
+        return
+    _begun.add((w, target, opcodes))
+    key = _key(w, target, opcodes)
+    program = f"from {__name__} import serve; serve({w.width}, {target!r})"
+    future = background("interpreter").run(lambda: kernel_source(w, opcodes), program)
+
+    def keep(found: Future[bytes]) -> None:
+        # A kernel that cannot be compiled is left out: batches stay with their translations.
+        if not found.cancelled() and found.exception() is None:
+            jit_compiler().kept(key, found.result().decode)
+
+    future.add_done_callback(keep)
+
+
+def serve(width: int, target: str) -> None:
+    """The program of the other process: a module from stdin, its PTX to stdout."""
+    answer(lambda text: _compiled(text, width, target).encode())

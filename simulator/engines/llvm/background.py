@@ -1,6 +1,7 @@
 """Background compilation: another process optimises modules while this process runs the code that it has.
 
     BackgroundCompiler().compile(emit, level)  ->  Future of JitCompiler.compile(emit(), level)
+    BackgroundCompiler().run(emit, program)    ->  Future of the answer of another compiler's program to emit()
 
 A process of its own, not a thread, since llvmlite holds one lock during each call of LLVM: this process could neither compile nor load
 other code while a thread optimises. One module is compiled at a time, at low priority. The process ends with its module, at
@@ -26,12 +27,15 @@ from threading import RLock, Thread
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 
 #: the program of the process. It finds modules where this process finds them.
-_PROGRAM = "import sys; sys.path[:] = {!r}; from retrograd.simulator.engines.llvm.background import serve; serve({})"
+_PROGRAM = "import sys; sys.path[:] = {!r}; {}"
+_SERVE = "from retrograd.simulator.engines.llvm.background import serve; serve({})"
 #: seconds that the thread may take to notice that its process was ended
 _PATIENCE = 1.0
 
 Emit = Callable[[], str]
-_Job = tuple[Emit, int, "Future[bytes]"]
+Compile = Callable[[str], bytes]
+#: a module, the program of the other process, the compiler of this one where no process can be started, the result
+_Job = tuple[Emit, str, Compile | None, "Future[bytes]"]
 
 
 class BackgroundError(RuntimeError):
@@ -39,7 +43,7 @@ class BackgroundError(RuntimeError):
 
 
 class BackgroundCompiler:
-    """Compiles modules in another process, one after the other. There is one for a process: `background()`."""
+    """Compiles modules in another process, one after the other. See `background`."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -52,8 +56,15 @@ class BackgroundCompiler:
 
     def compile(self, emit: Emit, level: int) -> Future[bytes]:
         """The object code of the module that `emit` returns. The future fails with the error of `emit`, or with BackgroundError."""
+        return self.run(emit, _SERVE.format(level), lambda text: jit_compiler().compile(text, level))
+
+    def run(self, emit: Emit, program: str, otherwise: Compile | None = None) -> Future[bytes]:
+        """The answer of a program of Python, which calls `answer`, to the module that `emit` returns.
+
+        `otherwise`: compiles it in this process where no other can be started; without it the future fails there.
+        """
         future: Future[bytes] = Future()
-        self._jobs.put((emit, level, future))
+        self._jobs.put((emit, program, otherwise, future))
         return future
 
     def close(self) -> None:
@@ -77,18 +88,20 @@ class BackgroundCompiler:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None and not self._closed:
-            emit, level, future = job
+            emit, program, otherwise, future = job
             try:
-                code = self._compiled(emit(), level)
+                code = self._compiled(emit(), program, otherwise)
             except BaseException as error:
                 future.set_exception(error)
             else:
                 future.set_result(code)
 
-    def _compiled(self, text: str, level: int) -> bytes:
-        process = self._started(level)
+    def _compiled(self, text: str, program: str, otherwise: Compile | None) -> bytes:
+        process = self._started(program)
         if process is None:
-            return jit_compiler().compile(text, level)
+            if otherwise is None:
+                raise BackgroundError("no process could be started")
+            return otherwise(text)
         code, errors = process.communicate(text.encode())
         with self._lock:
             self._process = None
@@ -97,11 +110,11 @@ class BackgroundCompiler:
             raise BackgroundError(f"the compiler in the background ended with status {process.returncode}: {last:.500}")
         return code
 
-    def _started(self, level: int) -> subprocess.Popen[bytes] | None:
+    def _started(self, program: str) -> subprocess.Popen[bytes] | None:
         """A new process; None where none can be started."""
         if not sys.executable or getattr(sys, "frozen", False):
             return None
-        command = [sys.executable, "-c", _PROGRAM.format(sys.path, level)]
+        command = [sys.executable, "-c", _PROGRAM.format(sys.path, program)]
         with self._lock:
             if self._closed:
                 raise BackgroundError("this process ends")
@@ -120,29 +133,33 @@ class BackgroundCompiler:
 
 
 def serve(level: int) -> None:
-    """The program of the other process: a module from stdin, its object code to stdout."""
+    """The program of the other process for modules of LLVM."""
+    answer(lambda text: jit_compiler().compile(text, level))
+
+
+def answer(compile_: Compile) -> None:
+    """Compile the module from stdin at low priority, and write its code to stdout."""
     if hasattr(os, "nice"):
         os.nice(5)
-    text = sys.stdin.buffer.read().decode()
-    code = jit_compiler().compile(text, level)
+    code = compile_(sys.stdin.buffer.read().decode())
     sys.stdout.buffer.write(code)
     sys.stdout.buffer.flush()
 
 
-_compilers: list[BackgroundCompiler] = []
+_compilers: dict[str, BackgroundCompiler] = {}
 _starting = RLock()
 
 
-def background() -> BackgroundCompiler:
-    """The background compiler of this process, begun when it is first used."""
+def background(name: str = "llvm") -> BackgroundCompiler:
+    """The background compiler of that name in this process, begun when it is first used. Those of different names work side by side."""
     with _starting:
-        if not _compilers:
-            _compilers.append(BackgroundCompiler())
-        return _compilers[0]
+        if name not in _compilers:
+            _compilers[name] = BackgroundCompiler()
+        return _compilers[name]
 
 
 def _forked() -> None:
-    for compiler in _compilers:
+    for compiler in _compilers.values():
         compiler.abandon()
     _compilers.clear()
     _starting.release()

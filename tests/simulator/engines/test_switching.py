@@ -205,6 +205,18 @@ def test_without_another_process_a_thread_compiles(empty: None, monkeypatch: pyt
     assert len(background().compile(lambda: MODULE, 1).result(60)) > 100
 
 
+def test_another_compiler_runs_a_program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "from retrograd.simulator.engines.llvm.background import answer; answer({})"
+    other = background("other")
+    assert other is background("other") is not background()
+    assert other.run(lambda: "module", program.format("lambda text: text.upper().encode()")).result(60) == b"MODULE"
+    with pytest.raises(BackgroundError, match="ZeroDivisionError"):
+        other.run(lambda: "module", program.format("lambda text: 1 // 0")).result(60)
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(BackgroundError, match="no process"):
+        other.run(lambda: "module", program).result(60)
+
+
 def test_a_compiler_that_is_closed_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = BackgroundCompiler()
     slow = "import time; time.sleep(600)#{}{}"

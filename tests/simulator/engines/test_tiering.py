@@ -354,7 +354,7 @@ def test_the_kernel_for_a_device() -> None:
         (100, 10, False, True, False): ("interpreted", Reason.DEVICE_SMALL),
         (100, 1 << 30, False, True, False): ("both", Reason.DEVICE_LARGE),
         (100, 10, True, True, False): ("translated", Reason.LOADED),
-        (100, 10, False, False, False): ("translated", Reason.NO_INTERPRETER),
+        (100, 10, False, False, False): ("translated", Reason.DEVICE_WITHOUT_INTERPRETER),
         (100, 1 << 30, True, False, True): ("interpreted", Reason.DEVICE_ONLY),
     }
     assert {case: (found.engine, found.reason) for case in cases for found in [decide(*case)]} == cases

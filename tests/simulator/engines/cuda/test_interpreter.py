@@ -21,7 +21,9 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda.interpreter import (
     EXTRA_ROWS,
     FIRST_HANDLER,
+    HANDLERS,
     Modes,
+    all_opcodes,
     cases,
     decoded,
     interpreter_source,
@@ -243,7 +245,7 @@ def test_rows_of_a_direction_are_the_inverses_of_the_other() -> None:
     rows = decoded(program, renumbered=False)
     count = len(program.code)
     assert len(rows) == 2 * count + EXTRA_ROWS
-    numbers = {case: FIRST_HANDLER + k for k, case in enumerate(cases(False))}
+    numbers = {case: FIRST_HANDLER + k for k, case in enumerate(cases(False, all_opcodes()))}
     for pc, i in enumerate(program.instructions):
         for direction, met in ((1, i), (-1, inverse(i, program.table))):
             row = int(rows[row_of(count, pc, direction), 0])
@@ -264,7 +266,7 @@ def test_renumbered_registers_are_those_in_use() -> None:
 
 
 def test_handlers_fit_their_field() -> None:
-    assert FIRST_HANDLER + len(cases(True)) <= 256
+    assert FIRST_HANDLER + len(cases(True, all_opcodes())) <= HANDLERS
 
 
 def test_every_jump_stays_in_the_code() -> None:

@@ -137,7 +137,7 @@ def interpreted(sources: ModuleType, program: Program, words: NDArray[np.uint64]
     names = {i.opcode.name for i in program.instructions} | {
         program.table.inverse(i.opcode).name for i in program.instructions
     }
-    text = interpreter_source(program.format, names).replace("cuda.local.array", "np.empty") + LOOP
+    text = interpreter_source(program.format, only=names).replace("cuda.local.array", "np.empty") + LOOP
     scope: dict[str, Any] = {"device": numba.njit(error_model="numpy")}
     exec(text, scope)
     given, report = sources.signed(words, program.format), np.zeros((len(words), 4), np.int64)

@@ -23,6 +23,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda import interpreter_kernel, ptx, stepped_code
+from retrograd.simulator.engines.cuda.interpreter import all_opcodes
 from retrograd.simulator.engines.cuda.kernel_loop import emit_kernel_loop
 from retrograd.simulator.engines.cuda.kernel_report import toolkit_program
 from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
@@ -293,7 +294,7 @@ def without_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 def check_interpreter(w: Format, arch: str, ptxas: Any, without_device: Callable[[str], None]) -> None:
     without_device(arch)
-    text, name = interpreter_kernel.interpreter_ptx(w, arch)
+    text, name = interpreter_kernel.interpreter_ptx(w, arch, all_opcodes())
     told = ptxas(text, arch)
     assert name in told
     assert re.findall(r"(\d+) bytes spill", told) == ["0", "0"]
@@ -305,7 +306,7 @@ def test_the_interpreter_for_some_opcodes(
     ptxas: Any, without_device: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = interpreter_kernel.interpreter_source
-    monkeypatch.setattr(interpreter_kernel, "interpreter_source", lambda w: source(w, SOME))
+    monkeypatch.setattr(interpreter_kernel, "interpreter_source", lambda w, opcodes: source(w, opcodes, only=SOME))
     check_interpreter(FORMATS[0], "sm_90", ptxas, without_device)
 
 

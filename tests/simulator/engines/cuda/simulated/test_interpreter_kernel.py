@@ -11,6 +11,7 @@ from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda import interpreter_kernel
 from retrograd.simulator.engines.cuda.batch import Setting
+from retrograd.simulator.engines.cuda.interpreter import all_opcodes
 
 import retrograd as rg
 from retrograd import Format
@@ -90,8 +91,8 @@ FAULTS = {
 def test_planted_faults_are_found(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     before, after = FAULTS[fault]
     source = interpreter_kernel.kernel_source
-    assert before in source(FORMATS[0])
-    monkeypatch.setattr(interpreter_kernel, "kernel_source", lambda w: source(w).replace(before, after))
+    assert before in source(FORMATS[0], all_opcodes())
+    monkeypatch.setattr(interpreter_kernel, "kernel_source", lambda *given: source(*given).replace(before, after))
     interpreter_kernel.simulated_kernel.cache_clear()
     try:
         if fault == "an address beyond memory":

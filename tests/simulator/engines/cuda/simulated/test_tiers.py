@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import pytest
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.cuda import batch as on_gpus
-from retrograd.simulator.engines.cuda import batch_code, runtime
+from retrograd.simulator.engines.cuda import batch_code, interpreter_kernel, runtime
 from retrograd.simulator.engines.cuda.batch import Setting
 from retrograd.simulator.engines.cuda.batch_code import BatchCode, InterpreterKernel
+from retrograd.simulator.engines.cuda.interpreter import all_opcodes
 from retrograd.simulator.engines.cuda.runtime import Device
-from retrograd.simulator.engines.tiering import Reason, recorded
+from retrograd.simulator.engines.tiering import Costs, Policy, Reason, recorded
 
 import retrograd as rg
 
@@ -94,3 +96,50 @@ def test_a_kernel_is_loaded_once(translated: Any, gpu: Device) -> None:
     first, other = (BatchCode(rg.assemble(PROGRAM), gpu, modes, 10) for modes in (MODES, MODES | {"backward": True}))
     assert first.kernel() is BatchCode(rg.assemble(PROGRAM), gpu, MODES, 99).kernel()
     assert first.kernel() is not other.kernel()
+
+
+class Elsewhere:
+    """A background compiler that answers at once."""
+
+    def __init__(self, answer: bytes | Exception) -> None:
+        self.jobs: list[tuple[str, str]] = []
+        self._answer = answer
+
+    def run(self, emit: Any, program: str) -> Future[bytes]:
+        self.jobs.append((emit(), program))
+        future: Future[bytes] = Future()
+        if isinstance(self._answer, bytes):
+            future.set_result(self._answer)
+        else:
+            future.set_exception(self._answer)
+        return future
+
+
+@pytest.mark.parametrize(
+    "answer", [b".visible .entry interpreter(", RuntimeError("no toolkit")], ids=["kept", "failed"]
+)
+def test_the_interpreter_is_compiled_once_translations_have_taken_their_share(
+    answer: bytes | Exception, gpu: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another process compiles it for later batches. If it cannot, batches stay with their translations."""
+    monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
+    for module in (batch_code, interpreter_kernel):
+        monkeypatch.setattr(module, "simulated", lambda: False)
+    program = rg.assemble(PROGRAM)
+    price = Costs().optimised_translation(len(program.code))
+    monkeypatch.setattr(batch_code, "policy", Policy(Costs(device_interpreter=25 * price)))
+    monkeypatch.setattr(interpreter_kernel, "_begun", set())
+    elsewhere = Elsewhere(answer)
+    monkeypatch.setattr(interpreter_kernel, "background", lambda name: elsewhere)
+    monkeypatch.setattr(batch_code, "translated_kernel", lambda *_: None)
+    code = BatchCode(program, gpu, MODES, 10, "translated")
+    for begun in (0, 0, 1):
+        with recorded() as found:
+            assert code._decided(10) == "translated"
+        assert [reason for _, reason in found] == [Reason.DEVICE_WITHOUT_INTERPRETER]
+        assert len(elsewhere.jobs) == begun
+    text, other = elsewhere.jobs[0]
+    assert text == interpreter_kernel.kernel_source(rg.Format(), all_opcodes())
+    assert other == f"from {interpreter_kernel.__name__} import serve; serve(64, '{gpu.target}')"
+    assert code._decided(10) == ("interpreted" if isinstance(answer, bytes) else "translated")
+    assert len(elsewhere.jobs) == 1
