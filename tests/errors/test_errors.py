@@ -37,6 +37,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -55,7 +56,7 @@ from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda.borrowed_arrays import borrowed
-from retrograd.simulator.engines.cuda.runtime import Device, translated_errors
+from retrograd.simulator.engines.cuda.runtime import Device, numba_cuda, translated_errors
 from retrograd.simulator.engines.cuda.runtime import device as cuda_device
 from retrograd.simulator.engines.cuda.runtime import devices as cuda_devices
 from retrograd.simulator.machine import Machine, Trap
@@ -368,6 +369,16 @@ def cuda_without_numba_cuda() -> None:
         cuda_devices()
 
 
+def cuda_of_numba_itself() -> None:
+    numba, cuda = ModuleType("numba"), ModuleType("numba.cuda")
+    cuda.__file__, numba.cuda = "numba/cuda/__init__.py", cuda  # type: ignore[attr-defined]
+    with (
+        patch.dict(sys.modules, {"numba": numba, "numba.cuda": cuda}),
+        patch("importlib.util.find_spec", lambda name: cuda if name == "numba_cuda" else None),
+    ):
+        numba_cuda()
+
+
 def cuda_without_a_driver() -> None:
     text = "\nCUDA driver library cannot be found.\nEnsure that a compatible NVIDIA driver is installed and available on your system path.\n"
     cuda = Mock(is_available=lambda: False, cuda_error=lambda: text)
@@ -529,7 +540,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         array_that_would_be_rounded,
         cuda_without_a_driver, cuda_without_a_device, cuda_after_an_update, cuda_device_of_no_number, cuda_device_of_another_process,
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
-        kernel_that_fails, cuda_without_numba_cuda, array_on_another_device, array_that_is_transposed, array_of_another_type,
+        kernel_that_fails, cuda_without_numba_cuda, cuda_of_numba_itself, array_on_another_device, array_that_is_transposed, array_of_another_type,
         array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused,
         steps_beyond_the_co_processor, tool_that_is_not_installed,
         sweep_of_an_older_schema, sweep_in_another_database, sweep_in_a_file_that_is_none,

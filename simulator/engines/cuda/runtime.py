@@ -19,6 +19,7 @@ reference to it is kept until the stream is synchronised.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -71,17 +72,30 @@ def size_text(size: float) -> str:
 # ---------------------------------------------------------------------------------------------- Numba
 
 
+#: the module of numba-cuda that puts its `numba.cuda` in the place of Numba's
+_REDIRECTOR = "_numba_cuda_redirector"
+
+
 def numba_cuda() -> ModuleType:
-    """The module `numba.cuda`. Raises DeviceError RG1002 if numba-cuda is not installed."""
+    """The module `numba.cuda` of numba-cuda. Raises DeviceError RG1002 if there is none."""
     if importlib.util.find_spec("numba_cuda") is None:
         raise device_error(
             "RG1002", "the package numba-cuda is not installed", "`pip install 'retrograd[cuda]'` installs it."
         )
     try:
+        # Python does this when it starts, if numba-cuda lies in site-packages. In a folder of PYTHONPATH its start-up file is not read.
+        if importlib.util.find_spec(_REDIRECTOR) is not None:
+            importlib.import_module(_REDIRECTOR)
         from numba import cuda  # the one import of numba.cuda
     except Exception as error:  # an incompatible NumPy or a broken toolkit: any exception
         raise device_error("RG1002", f"numba-cuda cannot be imported: {_one_line(error)}") from error
     module: ModuleType = cuda
+    if "numba_cuda" not in str(module.__file__):
+        raise device_error(
+            "RG1002",
+            "`numba.cuda` is Numba's own, not that of numba-cuda",
+            "Another module has imported it first: run a batch on the GPU, or `import _numba_cuda_redirector`, before that import.",
+        )
     return module
 
 
