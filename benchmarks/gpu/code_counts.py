@@ -32,7 +32,7 @@ def code_counts(absent: dict[str, str], *, quick: bool = False, arch: str = "sm_
     tools = {name: toolkit_program(name) for name in ("ptxas", "cuobjdump", "nvdisasm")}
     for name, path in tools.items():
         if path is None:
-            absent[name] = "neither on PATH nor in a wheel (nvidia-cuda-nvcc, nvidia-cuda-cuobjdump, nvidia-nvdisasm)"
+            absent[name] = "neither in a wheel nor on PATH (nvidia-cuda-nvcc, nvidia-cuda-cuobjdump, nvidia-nvdisasm)"
     names = [o.name for o in TABLE if o.name.endswith((".add", ".mul")) or "." not in o.name]
     if quick:
         names = ["mov.add", "fmul.add", "swap"]

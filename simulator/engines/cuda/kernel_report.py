@@ -11,11 +11,11 @@ Trap: the driver reports the local memory of a thread, of which spilled register
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
-import sysconfig
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from retrograd.isa.program import Program
 from retrograd.simulator.engines.batch.instance_loop import WARP
 from retrograd.simulator.engines.cuda.batch import BLOCK
 from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
-from retrograd.simulator.engines.cuda.runtime import Device, Kernel
+from retrograd.simulator.engines.cuda.runtime import Device, Kernel, device_error
 from retrograd.simulator.engines.cuda.stepped_code import ADD, STEPS, TEST, device_loops, stepped_ptx
 from retrograd.simulator.engines.llvm.types import storage
 from retrograd.simulator.engines.translator.flow import Variant
@@ -77,19 +77,33 @@ def bytes_of_instance(program: Program) -> int:
 
 
 def toolkit_program(name: str) -> str | None:
-    """A program of NVIDIA's toolkit: on PATH, or of the wheels nvidia-cuda-nvcc, nvidia-cuda-cuobjdump and nvidia-nvdisasm."""
-    packages = Path(sysconfig.get_paths()["purelib"])
-    folders = [str(found.parent) for found in sorted(packages.glob(f"nvidia/*/bin/{name}"))]
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *folders]))
+    """A program of NVIDIA's toolkit: of the wheels nvidia-cuda-nvcc, nvidia-cuda-cuobjdump and nvidia-nvdisasm, or else on PATH.
+
+    A toolkit on PATH may be older than the code that LLVM and Numba make.
+    """
+    found = importlib.util.find_spec("nvidia")
+    packages = [] if found is None else [Path(folder) for folder in found.submodule_search_locations or ()]
+    folders = [str(place.parent) for folder in packages for place in sorted(folder.glob(f"*/bin/{name}"))]
+    return shutil.which(name, path=os.pathsep.join([*folders, os.environ.get("PATH", "")]))
 
 
 def assembled(text: str, arch: str, ptxas: str, binary: Path | None = None) -> dict[str, KernelResources]:
-    """The resources of each kernel of a PTX text, by the path of ptxas. `binary`: a file for the machine code."""
+    """The resources of each kernel of a PTX text, by the path of ptxas. `binary`: a file for the machine code.
+
+    Raises DeviceError RG1003 if ptxas does not accept the text, as an old one does not.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         write_file(source, text)
         command = [ptxas, "-v", "-arch", arch, str(source), "-o", str(binary or Path(folder, "kernel.cubin"))]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise device_error("RG1003", f"{ptxas} cannot be run: {error.strerror}") from error
+    if done.returncode:
+        why = next(iter((done.stderr or done.stdout).strip().splitlines()), f"it ended with status {done.returncode}")
+        hint = "`pip install 'retrograd[ptx]'` installs a newer ptxas."
+        raise device_error("RG1003", f"{ptxas} does not accept the kernel for {arch}: {why.strip()[:300]}", hint)
     out = {}
     for found in _FUNCTION.finditer(done.stdout + done.stderr):
         registers = int(found["registers"])

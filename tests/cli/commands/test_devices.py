@@ -152,6 +152,18 @@ def test_without_a_device_and_ptxas(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     assert "registers" not in row["kernels"][0]
 
 
+def test_a_ptxas_that_is_too_old(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "devices", raising("no device"))
+    old = folder / "ptxas"
+    old.write_text("#!/bin/sh\necho 'too old' >&2\nexit 1\n")
+    old.chmod(0o700)
+    monkeypatch.setattr(kernel_report, "toolkit_program", lambda name: str(old))
+    code, out, _ = cli("devices", "--program", "fib.rga")
+    assert code == OK
+    assert "Registers are unknown:" in out
+    assert "does not accept the kernel for sm_90: too old" in out
+
+
 def test_a_function_and_its_arguments(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "from retrograd import reversible\n\n@reversible\ndef add(y, x):\n    y += x * x\n"
     (folder / "squares.py").write_text(source)

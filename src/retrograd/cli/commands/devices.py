@@ -101,17 +101,24 @@ def _program_kernels(options: argparse.Namespace, found: Sequence[Device]) -> di
 
     program = _program(options)
     rows = []
+    unknown = None if found or toolkit_program("ptxas") else "ptxas is not installed, and there is no device"
     for where in found or (None,):
         arch = where.target if where is not None else options.arch or "sm_90"
         for kernel in program_kernels(program, arch):
-            taken = resources(kernel, arch) if where is None else resources_on(kernel, where)
+            taken = None
+            if where is not None:
+                taken = resources_on(kernel, where)
+            elif unknown is None:
+                try:
+                    taken = resources(kernel, arch)
+                except DeviceError as error:
+                    unknown = error.diagnostics[0].message
             rows.append(
                 {
                     "device": None if where is None else str(where), "target": arch, "kernel": kernel.name,
                     "use": kernel.use, "threads": kernel.threads, **({} if taken is None else asdict(taken)),
                 }
             )  # fmt: skip
-    unknown = None if found or toolkit_program("ptxas") else "ptxas is not installed, and there is no device"
     return {
         "instructions": len(program.code),
         "instance_bytes": bytes_of_instance(program),

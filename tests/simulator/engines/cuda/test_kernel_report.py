@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from retrograd.examples import wave
+from retrograd.isa.diagnostics import DeviceError
 from retrograd.simulator.engines.cuda import kernel_report
 from retrograd.simulator.engines.cuda.kernel_report import (
     assembled,
@@ -78,6 +81,28 @@ def test_without_ptxas_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(kernel_report, "toolkit_program", lambda name: None)
     (kernel,) = program_kernels(rg.assemble(PROGRAM), "sm_90")
     assert resources(kernel, "sm_90") is None
+
+
+def test_a_ptxas_that_does_not_accept_the_kernel(tmp_path: Path) -> None:
+    (kernel,) = program_kernels(rg.assemble(PROGRAM), "sm_90")
+    old = tmp_path / "ptxas"
+    old.write_text("#!/bin/sh\necho 'ptxas fatal   : Unsupported .version 8.0; current version is 7.0' >&2\nexit 255\n")
+    for mode, why in ((0o700, "Unsupported .version 8.0"), (0o600, "cannot be run")):
+        old.chmod(mode)
+        with pytest.raises(DeviceError, match=f"RG1003.*{why}"):
+            assembled(kernel.text, "sm_90", str(old))
+
+
+def test_the_ptxas_of_a_wheel_comes_before_that_of_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("nvidia/cu13/bin", "path"):
+        file = tmp_path / folder / "ptxas"
+        file.parent.mkdir(parents=True)
+        file.touch(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    wheel = SimpleNamespace(submodule_search_locations=[str(tmp_path / "nvidia")])
+    for spec, place in ((wheel, "nvidia/cu13/bin"), (None, "path")):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name, spec=spec: spec)
+        assert toolkit_program("ptxas") == str(tmp_path / place / "ptxas")
 
 
 def test_on_a_device_the_driver_reports(monkeypatch: pytest.MonkeyPatch) -> None:
