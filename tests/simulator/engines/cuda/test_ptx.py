@@ -1,11 +1,13 @@
 """PTX, made without a device: of every instruction, of the examples, of random programs; and what ptxas makes of it, where it is.
 
-ptxas comes with NVIDIA's toolkit, or with the wheel nvidia-cuda-nvcc. Without it PTX is only looked at.
+ptxas comes with NVIDIA's toolkit, or with the wheel nvidia-cuda-nvcc. Without it PTX is only looked at. Registers and spilled bytes are compared with
+registers.json, which `python tests/simulator/engines/cuda/test_ptx.py` writes anew.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.benchmarks.gpu.programs import bessel_gradient, measurements, words_of
 from retrograd.examples import bessel, bundle_adjustment, graph_embedding, wave
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.encoding import Instruction, encode
@@ -25,11 +28,12 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda import interpreter_kernel, ptx, stepped_code
 from retrograd.simulator.engines.cuda.interpreter import all_opcodes
 from retrograd.simulator.engines.cuda.kernel_loop import emit_kernel_loop
-from retrograd.simulator.engines.cuda.kernel_report import toolkit_program
+from retrograd.simulator.engines.cuda.kernel_report import assembled, toolkit_program
 from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
 from retrograd.simulator.engines.translator.flow import Variant
 
 import retrograd as rg
+from retrograd.differentiation.programs import gradient_program
 from retrograd.values.binding import bind, types_of
 
 ARCHITECTURES = ("sm_80", "sm_90")
@@ -213,10 +217,56 @@ def test_parameters_are_those_of_the_loop(on_host: ModuleType) -> None:
 # ---------------------------------------------------------------------- it is assembled
 
 
+#: name -> architecture -> (registers of a thread, bytes that it spills), as recorded
+KEPT = Path(__file__).with_name("registers.json")
+#: registers may be this many times those recorded
+MORE = 1.1
+
+
+def resources_of(program: Program, arch: str, ptxas: str) -> tuple[int, int]:
+    """(registers, spilled bytes) of a thread of the batch kernel."""
+    found = assembled(ptx.ptx(program, arch), arch, ptxas)[KERNEL]
+    assert found.spilled is not None
+    return found.registers, found.spilled
+
+
+def check_resources(name: str, program: Program, arch: str) -> None:
+    """No more is spilled than was recorded, and few more registers are taken."""
+    ptxas = toolkit_program("ptxas")
+    assert ptxas is not None
+    registers, spilled = resources_of(program, arch, ptxas)
+    recorded, before = json.loads(KEPT.read_text())[name][arch]
+    assert registers <= MORE * recorded, (registers, recorded)
+    assert spilled <= before
+
+
+def every_example(frozen: Any) -> dict[str, Program]:
+    """The functions and programs of examples/, two gradients, and EXAMPLES. `frozen`: the module tests/test_frozen.py."""
+    out = {
+        name: function.compiled(*frozen.arguments(name, function, cls)).program
+        for name, function, cls in frozen.functions()
+        if name.startswith("examples.")
+    }
+    out |= {path.name: rg.assemble(path.read_text()) for path in sorted((frozen.ROOT / "examples").glob("*.rga"))}
+    _, out["bessel gradient"], _, _ = bessel_gradient(1)
+    given = np.zeros((1, 2)), *measurements(1).arguments
+    out["reprojection gradient"] = gradient_program(
+        words_of(bundle_adjustment.reprojection_error, given)[0], False
+    ).compiled.program
+    return out | {name: example(name) for name in EXAMPLES}
+
+
 @pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])
 def test_ptxas_takes_the_examples(ptxas: Any, name: str, arch: str) -> None:
-    said = ptxas(ptx.ptx(example(name), arch), arch)
-    assert 0 < int(re.search(r"Used (\d+) registers", said)[1]) <= 255  # type: ignore[index]
+    check_resources(name, example(name), arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_ptxas_takes_every_example(ptxas: Any, module: Any, every: Any, arch: str) -> None:
+    programs = every_example(module("tests/test_frozen.py"))
+    assert programs.keys() == json.loads(KEPT.read_text()).keys()
+    every(lambda found: check_resources(*found, arch), programs.items())
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
@@ -334,3 +384,25 @@ def test_kernels_of_a_single_run(ptxas: Any, arch: str) -> None:
         assert int(found[1]) == 0
         assert int(found[2]) <= most
     assert "red" in text or "atom" in text
+
+
+def write() -> None:
+    """Write registers.json, and print the differences."""
+    from tests import test_frozen
+
+    before = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
+    ptxas = toolkit_program("ptxas")
+    assert ptxas is not None
+    now = {
+        name: {arch: list(resources_of(program, arch, ptxas)) for arch in ARCHITECTURES}
+        for name, program in sorted(every_example(test_frozen).items())
+    }
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            print(f"{name}: {before.get(name)} → {now.get(name)}")
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(found)}" for name, found in now.items())
+    KEPT.write_text(f"{{\n{lines}\n}}\n")
+
+
+if __name__ == "__main__":
+    write()
