@@ -71,6 +71,24 @@ def test_the_kernel_is_loaded_once(tier: str, gpu: Device) -> None:
     assert given.copy_to_host().tolist() == rows(20).tolist()
 
 
+def test_it_is_queued_in_the_stream_of_the_caller(
+    translated: Any, gpu: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams: list[Any] = []
+    launch = translated.launch
+
+    def noted(kernel: Any, grid: int, block: int, arguments: Any, stream: Any) -> None:
+        streams.append(stream)
+        launch(kernel, grid, block, arguments, stream)
+
+    monkeypatch.setattr(translated, "launch", noted)
+    there, given = ResidentBatch(rg.assemble(PROGRAM), gpu, OWN), numba_cuda().to_device(rows(20))
+    own = numba_cuda().stream()
+    expected = there(given).out.copy_to_host()
+    assert (there(given, stream=own).out.copy_to_host() == expected).all()
+    assert streams[1] is own is not streams[0]
+
+
 def test_in_place(tier: str, gpu: Device) -> None:
     program = rg.assemble(".memory 2\n.text\nstart\nld.add r1, [r0]\nst.add [r0 + 1], r1\nld.sub r1, [r0]\nfinish")
     there = ResidentBatch(program, gpu, BatchLayout.first(2))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.simulator.engines.cuda import runtime
+from retrograd.simulator.engines.cuda.batch import Setting, run_batch
 from retrograd.simulator.engines.cuda.runtime import (
     Kernel,
     address_of_array,
@@ -21,6 +26,8 @@ from retrograd.simulator.engines.cuda.runtime import (
     size_text,
     translated_errors,
 )
+
+import retrograd as rg
 
 
 def code_of(call: Any) -> tuple[str, str]:
@@ -176,12 +183,11 @@ def test_launches_of_cuda_core(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "simulated", lambda: False)
     monkeypatch.setattr(runtime, "address_of_array", lambda array: array.ctypes.data)
     assert callable(core.ObjectCode.from_ptx)
-    assert set(vars(Attributes)) - {"__module__", "__dict__", "__weakref__", "__doc__"} <= set(
-        dir(type(core.Kernel.attributes)) + dir(__import__("cuda.core._module", fromlist=["x"]).KernelAttributes)
-    )
-    assert hasattr(
-        __import__("cuda.core._module", fromlist=["x"]).KernelOccupancy, "max_active_blocks_per_multiprocessor"
-    )
+    module = importlib.import_module("cuda.core._module")
+    # Before cuda-core 1 these were methods.
+    names = [name for name in vars(Attributes) if not name.startswith("__")]
+    assert all(inspect.isdatadescriptor(getattr(module.KernelAttributes, name)) for name in names)
+    assert hasattr(module.KernelOccupancy, "max_active_blocks_per_multiprocessor")
     config = core.LaunchConfig(grid=3, block=32)
     assert (config.grid, config.block) == ((3, 1, 1), (32, 1, 1))
     monkeypatch.setattr(core, "ObjectCode", Code)
@@ -197,6 +203,28 @@ def test_launches_of_cuda_core(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (stream, launched.grid, launched.block) == ("stream", (3, 1, 1), (32, 1, 1))
     assert isinstance(loaded, Loaded)
     assert arguments == [words.ctypes.data, 5]
+
+
+def test_ranges_of_the_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch and the kernel of each piece, where nvtx is installed."""
+    ranges: list[tuple[str, str, bool]] = []
+
+    class Nvtx(ModuleType):
+        @staticmethod
+        @contextmanager
+        def annotate(name: str, domain: str) -> Iterator[None]:
+            ranges.append((name, domain, True))
+            yield
+            ranges.append((name, domain, False))
+
+    program, found = rg.assemble(".memory 1\nstart\nfinish\n"), importlib.util.find_spec
+    run_batch(program, np.zeros((4, 1), np.uint64), setting=Setting(piece=2))
+    assert ranges == []
+    monkeypatch.setitem(sys.modules, "nvtx", Nvtx("nvtx"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: name == "nvtx" or found(name, *more))
+    run_batch(program, np.zeros((4, 1), np.uint64), setting=Setting(piece=2, devices=[0]))
+    assert [name for name, _, begins in ranges if begins] == ["retrograd batch", *["retrograd kernel"] * 2]
+    assert ranges[-1] == ("retrograd batch", "retrograd", False)
 
 
 def test_sizes() -> None:
