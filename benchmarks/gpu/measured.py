@@ -1,30 +1,39 @@
 """Workloads on a GPU: the same bits as on the CPU, and times beside jax and Warp in float64 on the same device: `retrograd bench --gpu`.
 
-1. Bit for bit: random programs and examples on the GPU, on the CPU's cores and on the reference machine.
-2. The same gradient with several sizes of blocks and pieces, and on several devices: the same bits.
+1. Bit for bit: random programs of both tiers, examples and single runs on the GPU, on the CPU's cores and on the reference machine.
+2. The same gradient with blocks of 32 to 1024 threads, several pieces and several devices, and its sum over 10⁷ elements, twice each: the same bits.
 3. Times by the device's own clock, kernel and copies apart, after the results have been compared with float64; beside them, our time on the CPU's cores.
 4. PTX per ISA instruction; registers with ptxas, and machine code (SASS) with cuobjdump. Needs no device.
 
-Without a GPU only 4 is done. With `fake`, all of it is done in tiny sizes under Numba's CUDA simulator, where the host runs the translated kernels; the
+Parts that would begin after a number of minutes are left out, and named. Without a GPU only 4 is done. With `fake`, all of it is done in tiny sizes under Numba's CUDA simulator, where the host runs the translated kernels; the
 times mean nothing.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from retrograd.benchmarks.gpu import peers as gpu_peers
 from retrograd.benchmarks.gpu.code_counts import code_counts
 from retrograd.benchmarks.gpu.dynamics import embedding_rows, planets_rows, wave_rows
-from retrograd.benchmarks.gpu.identical import identical_cuts, identical_examples, identical_programs
+from retrograd.benchmarks.gpu.identical import (
+    TESTS,
+    compile_interpreters,
+    identical_cuts,
+    identical_examples,
+    identical_interpreted,
+    identical_programs,
+    identical_single_runs,
+)
 from retrograd.benchmarks.gpu.programs import SIZES, Sizes, module_at
 from retrograd.benchmarks.gpu.tables import Report, line
 from retrograd.benchmarks.gpu.timings import bessel_rows, bundle_rows, mixture_rows
@@ -40,11 +49,15 @@ from retrograd.simulator.engines.cuda.runtime import (
 from retrograd.simulator.engines.tiering import Decision, Reason, policy
 
 SCHEMA = "retrograd.gpu/1"
+#: comparisons of programs that the tests generate
+WITH_TESTS = (identical_programs, identical_single_runs, identical_interpreted)
 
 
-def measured(*, quick: bool = False, fake: bool = False, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """The results, of schema retrograd.gpu/1: the parts that this machine allows. `say` shows progress."""
-    report = Report()
+def measured(
+    *, quick: bool = False, fake: bool = False, minutes: float | None = None, say: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """The results, of schema retrograd.gpu/1: the parts that this machine allows, and that begin within `minutes`. `say` shows progress."""
+    report = Report(until=None if minutes is None else time.monotonic() + 60 * minutes)
     sizes = SIZES["fake" if fake else "quick" if quick else "full"]
     with _fake() if fake else nullcontext():
         try:
@@ -54,11 +67,14 @@ def measured(*, quick: bool = False, fake: bool = False, say: Callable[[str], No
             say(f"There is no GPU here ({report.absent['device']}): only code is counted.")
         else:
             _with_device(report, found, sizes, fake, say)
-    with _guarded(report, "counts"):
-        report.counts = code_counts(report.absent, quick=quick or fake)
+    if _begins(report, "counts"):
+        with _guarded(report, "counts"):
+            report.counts = code_counts(report.absent, quick=quick or fake)
     report.machine |= {"python": platform.python_version(), "numpy": np.__version__, "processor": platform.machine()}
     found_wrong = bool(report.failed) or not all(row["same"] for row in report.identical)
-    return {"schema": SCHEMA, "wrong": found_wrong, **asdict(report)}
+    document = asdict(report)
+    del document["until"]
+    return {"schema": SCHEMA, "wrong": found_wrong, **document}
 
 
 def _with_device(report: Report, found: Sequence[Device], sizes: Sizes, fake: bool, say: Callable[[str], None]) -> None:
@@ -70,11 +86,9 @@ def _with_device(report: Report, found: Sequence[Device], sizes: Sizes, fake: bo
         "multiprocessors": device.multiprocessors, "clock_khz": device.clock, "cuda": version, "fake": fake,
     }  # fmt: skip
     say(f"{device.name}, {device.target}, {size_text(memory)}, CUDA {version}")
-    for check in (identical_programs, identical_examples, identical_cuts):
-        with _guarded(report, check.__name__):
-            report.identical += check(sizes)
-            same = sum(row["same"] for row in report.identical)
-            say(f"{check.__name__}: {same} of {len(report.identical)} the same so far")
+    compiling = [] if fake else compile_interpreters(device)
+    for check in (identical_programs, identical_examples, identical_cuts, identical_single_runs):
+        _compare(report, check, sizes, say)
     workloads = {f"Bessel, {n}": functools.partial(bessel_rows, n) for n in sizes.bessel} | {
         "BA": bundle_rows,
         "graph": embedding_rows,
@@ -83,6 +97,8 @@ def _with_device(report: Report, found: Sequence[Device], sizes: Sizes, fake: bo
         "wave": wave_rows,
     }
     for name, workload in workloads.items():
+        if not _begins(report, name):
+            continue
         with _guarded(report, name):
             for row in workload(sizes):
                 if "failed" in row:
@@ -90,8 +106,34 @@ def _with_device(report: Report, found: Sequence[Device], sizes: Sizes, fake: bo
                     continue
                 report.times.append(row)
                 say(line(row))
+    for process in compiling:
+        process.wait()
+    _compare(report, identical_interpreted, sizes, say)
     for peer, why in gpu_peers.absent().items():
         report.absent[peer] = why
+
+
+def _compare(
+    report: Report, check: Callable[[Sizes], list[dict[str, Any]]], sizes: Sizes, say: Callable[[str], None]
+) -> None:
+    """Add the rows of a comparison bit for bit."""
+    if check in WITH_TESTS and not (TESTS.is_dir() and importlib.util.find_spec("pytest")):
+        report.absent[check.__name__] = "it takes programs of the tests: run it from a checkout, with pytest"
+        return
+    if not _begins(report, check.__name__):
+        return
+    with _guarded(report, check.__name__):
+        rows = check(sizes)
+        report.identical += rows
+        say(f"{check.__name__}: {sum(row['same'] for row in rows)} of {len(rows)} the same")
+
+
+def _begins(report: Report, what: str) -> bool:
+    """Whether a part may begin; otherwise it is named as left out."""
+    if report.until is None or time.monotonic() < report.until:
+        return True
+    report.absent[what] = "left out, since the time had run out"
+    return False
 
 
 @contextmanager
@@ -109,8 +151,7 @@ def _fake() -> Iterator[None]:
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before Numba is imported
     from retrograd.simulator.engines.cuda import batch_code, stepped_machine
 
-    folder = Path(__file__).resolve().parents[2] / "tests" / "simulator" / "engines" / "cuda"
-    on_host = module_at(folder / "kernel_on_host.py")
+    on_host = module_at(TESTS / "simulator" / "engines" / "cuda" / "kernel_on_host.py")
     gpu_peers.anywhere = True
     on_host.HostKernel.level = 0
     vars(batch_code)["TranslatedKernel"] = on_host.HostKernel

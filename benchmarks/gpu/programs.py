@@ -36,9 +36,13 @@ BESSEL_SCALE = 14
 class Sizes:
     """The sizes of a run."""
 
+    #: random programs of each tier, random parallel loops of single runs, examples, and the instances of each batch
     programs: int
+    loops: int
     examples: int
     instances: int
+    #: instances of the batch that is cut up
+    cut: int
     bessel: tuple[int, ...]
     measurements: int
     embeddings: int
@@ -50,13 +54,22 @@ class Sizes:
 
 
 SIZES = {
-    "full": Sizes(200, 4, 256, (10**4, 10**5, 10**6, 10**7), MEASUREMENTS, 10**6, 1000, (10**5, 30), (2048, 100), 5),
-    "quick": Sizes(20, 4, 64, (10**4, 10**6), 10**6, 10**5, 200, (10**4, 30), (512, 20), 2),
-    "fake": Sizes(2, 1, 12, (50,), 9, 3, 2, (2, 2), (12, 3), 1),
+    "full": Sizes(
+        200, 100, 4, 256, 10**7, (10**4, 10**5, 10**6, 10**7), MEASUREMENTS, 10**6, 1000, (10**5, 30), (2048, 100), 5
+    ),
+    "quick": Sizes(20, 20, 4, 64, 10**7, (10**4, 10**6), 10**6, 10**5, 200, (10**4, 30), (512, 20), 2),
+    "fake": Sizes(2, 1, 1, 12, 70, (50,), 9, 3, 2, (2, 2), (12, 3), 1),
 }
 
 
+#: the root of the sources
+ROOT = Path(__file__).resolve().parents[2]
+
+
 def module_at(path: Path) -> ModuleType:
+    """The module in a file of the tests, which the wheel has not."""
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))  # tests import each other from there
     name = f"retrograd_{path.stem}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)

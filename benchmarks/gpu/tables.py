@@ -22,6 +22,8 @@ class Report:
     absent: dict[str, str] = field(default_factory=dict)
     #: parts that ended with an error, and its text; the other parts are run
     failed: list[dict[str, str]] = field(default_factory=list)
+    #: the time, of a monotonic clock, from which on no part begins
+    until: float | None = None
 
 
 def line(row: dict[str, Any]) -> str:
@@ -58,7 +60,7 @@ def section(found: dict[str, Any] | None) -> str:
         same = sum(row["same"] for row in found["identical"])
         instances = sum(row["instances"] for row in found["identical"])
         lines += [
-            f"Bits: {same} of {len(found['identical'])} batches ({instances} instances) are the same as on the CPU.",
+            f"Bits: {same} of {len(found['identical'])} batches and runs ({instances:,} instances) are the same as on the CPU.",
             "",
             markdown([HEAD, *map(_cells, found["times"])], range(2, 7)),
         ]

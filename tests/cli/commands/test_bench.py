@@ -118,6 +118,9 @@ def test_the_committed_page_is_that_of_the_committed_figures() -> None:
     ("options", "shown"),
     [
         (["--fake"], "--fake is for --gpu"),
+        (["--minutes", "5"], "--minutes is for --gpu"),
+        (["--gpu", "--minutes", "-1"], "--minutes -1.0: a number of minutes is 0 or more"),
+        (["--gpu", "--minutes", "nan"], "--minutes nan: a number"),
         (["--gpu", "iexp"], "a name of a workload does not go with --gpu"),
         (["--gpu", "--peers", "jax"], "--peers does not go with --gpu"),
         (["--gpu", "--from", "figures.json"], "--from does not go with --gpu"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -42,6 +43,9 @@ def arguments(p: Parser) -> None:
     p.add_argument(
         "--fake", action="store_true", help="of --gpu: tiny sizes under Numba's CUDA simulator; times mean nothing"
     )
+    p.add_argument(
+        "--minutes", type=float, metavar="M", help="of --gpu: leave out the parts that would begin after M minutes, and name them"
+    )  # fmt: skip
     p.add_argument(
         "--papers", action="store_true", help="measure the tables of the papers in place of the workloads, named by WORKLOAD: "
         "published values beside ours; rows that the store has are not measured again",
@@ -106,7 +110,9 @@ def _on_gpu(options: argparse.Namespace, folder: Path | None) -> int:
     from retrograd.benchmarks.gpu.measured import measured
     from retrograd.benchmarks.gpu.tables import instructions_table, section
 
-    found = measured(quick=options.quick, fake=options.fake, say=lambda line: print(line, file=sys.stderr, flush=True))
+    found = measured(
+        quick=options.quick, fake=options.fake, minutes=options.minutes, say=lambda line: print(line, file=sys.stderr, flush=True)
+    )  # fmt: skip
     if options.json == "-":
         print_json(found["schema"], found, indent=1)
     else:
@@ -201,6 +207,10 @@ def _check(options: argparse.Namespace) -> None:
     """Raise InputError RG0501, RG0512 for options that exclude each other."""
     if options.fake and not options.gpu:
         raise fail("RG0512", "--fake is for --gpu")
+    if options.minutes is not None and not options.gpu:
+        raise fail("RG0512", "--minutes is for --gpu")
+    if options.minutes is not None and not 0 <= options.minutes < math.inf:
+        raise fail("RG0512", f"--minutes {options.minutes}: a number of minutes is 0 or more")
     if options.gpu:
         for name in ("workloads", "peers", "data", "full", "check", "from_"):
             if getattr(options, name):

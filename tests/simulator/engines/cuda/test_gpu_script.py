@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,9 +39,10 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 def test_under_the_simulator(tmp_path: Path) -> None:
     """One test: the script is run once."""
     file = tmp_path / "gpu.json"
-    done = run("--fake", "--quick", "--json", str(file))
+    done = run("--fake", "--quick", "--minutes", "60", "--json", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(file.read_text())
+    assert "until" not in found
     it_does_all_of_it(found)
     it_counts(found)
     it_prints_tables(done.stdout, found)
@@ -52,9 +54,14 @@ def it_does_all_of_it(found: dict[str, Any]) -> None:
     assert found["machine"]["fake"] is True
     assert found["failed"] == []
     names = [row["name"] for row in found["identical"]]
-    assert any(name.startswith("random program") for name in names)
+    for tier in ("translated", "interpreted"):
+        assert len([name for name in names if name.startswith("random program") and tier in name]) == 2
     assert any(name.endswith("backward") for name in names)
-    assert len([name for name in names if name.startswith("Bessel gradient")]) == 5
+    assert any(name.startswith("parallel loops") for name in names)
+    # Each size of blocks once by rows, and twice by sums of a larger batch.
+    blocks = {int(size) for name in names for size in re.findall(r"Bessel gradient, Setting\(block=(\d+)", name)}
+    assert blocks == {32, 64, 128, 256, 512, 1024}
+    assert len([name for name in names if name.endswith("second run")]) == 9
     assert all(row["same"] for row in found["identical"])
     ours = [row for row in found["times"] if row["system"] == "retrograd"]
     kinds = [
@@ -110,3 +117,27 @@ def test_without_a_device(tmp_path: Path) -> None:
     assert found["absent"]["device"]
     assert found["times"] == found["identical"] == []
     assert found["counts"]["instructions"]["mov.add"]["ptx"] == 1
+
+
+@pytest.mark.slow
+def test_parts_are_left_out_when_the_time_has_run_out(tmp_path: Path) -> None:
+    file = tmp_path / "gpu.json"
+    done = run("--quick", "--minutes", "0", "--json", str(file), CUDA_VISIBLE_DEVICES="", NUMBA_ENABLE_CUDASIM="0")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text())
+    assert found["counts"] == {}
+    assert "Absent: counts (left out, since the time had run out)." in done.stdout
+
+
+@pytest.mark.slow
+@needs_numba_cuda
+def test_under_the_simulator_without_time(tmp_path: Path) -> None:
+    """All parts are named."""
+    file = tmp_path / "gpu.json"
+    done = run("--fake", "--minutes", "0", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(file.read_text())
+    assert found["identical"] == found["times"] == []
+    parts = {name for name, why in found["absent"].items() if why.startswith("left out")}
+    checks = {f"identical_{name}" for name in ("programs", "examples", "cuts", "single_runs", "interpreted")}
+    assert parts == {*checks, "Bessel, 50", "BA", "graph", "GMM", "leapfrog", "wave", "counts"}
