@@ -7,6 +7,7 @@ changes, and every update of them is a sum. A reverse sweep, lift(P⁻¹), may t
 Correct because all other words are restored by P⁻¹, and the inverse of P⁻¹ is P: where P⁻¹ ends without a trap, P passes through the same
 words in the opposite order. The checks of the sums themselves are the exception, and are replaced: see `reverse_sweeps.py`.
 Trap: sets of net changes may be larger than the truth, never smaller.
+Remarks: the first use of a changed word that is no sum.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets
 from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.traversal import operands_of, walk
+from retrograd.isa.diagnostics import Span
 from retrograd.isa.expr import inputs
 
 
@@ -40,20 +42,23 @@ Roles = Mapping[Accumulator, Role]
 class _OtherUse(Exception):
     """A word that the program changes is used in another way than in sums."""
 
+    def __init__(self, reason: str, span: Span | None = None) -> None:
+        super().__init__(reason if span is None else f"{reason} (line {span.line})")
 
-def accumulators(module: ir.Module, loss: int | None = None) -> dict[Accumulator, Role] | None:
-    """The regions that the program changes, with their roles, if it only adds to them. `loss`: the address of the loss."""
+
+def accumulators(module: ir.Module, loss: int | None = None) -> dict[Accumulator, Role] | str:
+    """The regions that the program changes, with their roles, if it only adds to them; else the reason. `loss`: the address of the loss."""
     if module.arguments is None:
-        return None
+        return "the regions that the host reads are not known"
     accesses = AccessAnalysis(module)
     try:
         variables, regions = _NetChanges(module, accesses).block(module.entry)
         if variables or not regions.issubset(module.arguments):
-            return None
+            return "words may change that belong to no argument"
         uses = _Uses(module, accesses)
         checked = uses.block(module.entry, {r: Role.CHECKED for r in regions if r is not None})
-    except _OtherUse:
-        return None
+    except _OtherUse as other:
+        return str(other)
     roles: dict[Accumulator, Role] = {}
     for r in module.regions:
         if r in regions:
@@ -70,7 +75,7 @@ def with_carriers(block: ir.Block, roles: Roles) -> dict[Accumulator, Role]:
         assert node.region is not None
         assert isinstance(node.d, ir.Var)
         if node.d in roles or carried.setdefault(node.d, node.region) is not node.region:
-            raise _OtherUse
+            raise _OtherUse(f"`{node.d.name}` is exchanged with words of two regions", node.span)
     return {**roles, **{x: roles[r] for x, r in carried.items()}}
 
 
@@ -189,10 +194,13 @@ class _Uses:
                     checked |= self._call(node, roles)
                 case ir.Local(var, promised) | ir.Delocal(var, promised):
                     if promised and var in roles:
-                        raise _OtherUse
+                        raise _OtherUse(f"`{var.name}` must be zero, and the program changes it", node.span)
                 case ir.Within() | ir.If() | ir.While() | ir.For() | ir.Check() | ir.External():
-                    if any(x in roles for x in operands_of(node) if isinstance(x, ir.Var)):
-                        raise _OtherUse
+                    for x in operands_of(node):
+                        if isinstance(x, ir.Var) and x in roles:
+                            raise _OtherUse(
+                                f"a condition or a bound reads `{x.name}`, which the program changes", node.span
+                            )
         return checked | {region for d, region in pairs if d in checked}
 
     def _op(self, op: ir.Op, roles: Roles) -> None:
@@ -200,12 +208,12 @@ class _Uses:
         d, a, b = (isinstance(x, ir.Var) and x in roles for x in (op.d, op.a, op.b))
         if f.memory and op.region is None:
             # Memory that has no region may be the accumulator's.
-            raise _OtherUse
+            raise _OtherUse("an access may reach any word of memory", op.span)
         m = f.memory and op.region in roles
         if not (d or a or b or m):
             if op.opcode.name in ("erase", "unerase"):
                 # Without its forward sweep the program has no words to restore.
-                raise _OtherUse
+                raise _OtherUse("words are erased", op.span)
             return
         if op.opcode.name == "exch":
             fits = d and m and not a
@@ -215,7 +223,10 @@ class _Uses:
             fits = f.updates and d and not (a or b or m) and op.opcode.update in ("add", "sub")
         steps = cotangents(op.opcode, self._module.format).steps
         if not fits or any("d" in inputs(s.value) for s in steps if isinstance(s, LinearUpdate) and f.updates):
-            raise _OtherUse
+            # An operand that is read, before the target.
+            names = [x.name for x in (op.a, op.b, op.region, op.d) if isinstance(x, ir.Var | ir.Region) and x in roles]
+            message = f"`{names[0]}`, which the program changes, is used in `{op.opcode.name}`, which is no sum into it"
+            raise _OtherUse(message, op.span)
 
     def _call(self, call: ir.Call, roles: Roles) -> set[Accumulator]:
         callee = self._module.procedures[call.procedure]
@@ -223,7 +234,7 @@ class _Uses:
         key = callee.name, frozenset(inner)
         if key not in self._known:
             if callee.recursive and inner:
-                raise _OtherUse
+                raise _OtherUse(f"`{callee.name}` is recursive", call.span)
             # A procedure without accumulators can still access memory without a region.
             self._known[key] = set()
             self._known[key] = self.block(callee.body, inner)

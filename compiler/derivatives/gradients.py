@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from retrograd.compiler.derivatives.accumulators import accumulators
+from retrograd.compiler.derivatives.accumulators import Accumulator, Role, accumulators
 from retrograd.compiler.derivatives.activity import Storage, active_storage
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
 from retrograd.compiler.derivatives.uncompute_elimination import Restoring, eliminate_uncomputation
@@ -71,12 +71,12 @@ def gradient(
     if copies > 1 and (keep or loss is not None):
         raise ValueError("cotangents in several copies are neither kept nor those of one loss")
     named = None if loss is None else next((r for r in module.regions if _holds(r, loss)), None)
-    # The sums of a reverse sweep are those of whole regions, and a loss is one word.
-    swept = forward or keep or (named is not None and named.size > 1)
-    roles = None if swept else accumulators(module, loss)
+    roles = _roles(module, loss, named, forward, keep)
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active, copies)
     wide, kept, before, after = _room(wide, keep)
+    if isinstance(roles, str):
+        wide, roles = wide.with_remarks("eliminate_forward_sweep", [(None, roles)]), None
     lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles, copies=copies)
     value: int | None = None
     results: tuple[ir.Region, ...] = ()
@@ -104,6 +104,20 @@ def gradient(
     entry = (*forth, *middle, *before, *back, *after)
     assembled = _assembled(wide, lifting, entry)
     return Differentiated(assembled, offset, value, roles is not None, lifting.restoring, results)
+
+
+def _roles(
+    module: ir.Module, loss: int | None, named: ir.Region | None, forward: bool, keep: int
+) -> dict[Accumulator, Role] | str:
+    """The roles of the regions in a program without a forward sweep, or why it has one. `named`: the region of the loss."""
+    if forward:
+        return "it was asked for"
+    if keep:
+        return "cotangents of freed variables are kept"
+    if named is not None and named.size > 1:
+        # The sums of a reverse sweep are those of whole regions, and a loss is one word.
+        return f"the loss is one word of `{named.name}`, and sums are those of whole arguments"
+    return accumulators(module, loss)
 
 
 def _holds(region: ir.Region, address: int) -> bool:

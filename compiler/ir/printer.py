@@ -48,6 +48,11 @@ def block_text(block: ir.Block, w: Format = Q32_32) -> str:
     return "".join(line + "\n" for line in _Writer(w).block(block, 0))
 
 
+def relation_text(test: ir.Test, w: Format = Q32_32) -> str:
+    """A test on its own."""
+    return _Writer(w).test(test)
+
+
 def _data_text(region: ir.Region, w: Format) -> str:
     if not region.data:
         return ""

@@ -262,6 +262,14 @@ class Procedure:
         )
 
 
+class Remark(NamedTuple):
+    """Why a transformation left a part of a program as it is. `loop`: the place of the loop; None stands for the program."""
+
+    transformation: str
+    loop: Span | None
+    reason: str
+
+
 @dataclass(frozen=True)
 class Module:
     """A whole program: `entry` runs between `start` and `finish`, on memory that holds the arguments.
@@ -270,6 +278,7 @@ class Module:
     stack (shadows of all words, where words of the stack have shadows). `arguments`: the regions that the host reads and
     writes. Other regions without data are then zero whenever a body that accesses them begins or ends; with None, nothing is known of
     any region. `discarded`: variables whose cotangents a machine in differentiation mode discards where they die on the way back.
+    `remarks`: of the transformations that made the module, each once.
     """
 
     entry: Block
@@ -284,6 +293,7 @@ class Module:
     arguments: tuple[Region, ...] | None = None
     above: int = 0
     discarded: frozenset[Var] = frozenset()
+    remarks: tuple[Remark, ...] = field(default=(), compare=False, repr=False)
 
     def __invert__(self) -> Module:
         """The inverse program. Arguments keep their addresses."""
@@ -291,6 +301,12 @@ class Module:
 
     def with_entry(self, entry: Block) -> Module:
         return replace(self, entry=entry)
+
+    def with_remarks(self, transformation: str, reasons: Iterable[tuple[Span | None, str]]) -> Module:
+        """The module with these remarks of a transformation, (loop, reason), in place of its earlier remarks."""
+        others = [remark for remark in self.remarks if remark.transformation != transformation]
+        own = [Remark(transformation, loop, reason) for loop, reason in reasons]
+        return replace(self, remarks=tuple(dict.fromkeys((*others, *own))))
 
 
 def children(node: Node) -> tuple[Block, ...]:

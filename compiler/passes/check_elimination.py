@@ -12,7 +12,7 @@ Correct because all knowledge holds in both directions of execution. After `Chec
 forward, but it comes first backward; so knowledge comes only from loops, from Ifs with the same test at both ends, and
 from compute blocks, with which a `Within` begins in either direction. Of a compute block only the values that the body
 leaves unchanged count, because compute⁻¹ would meet other words.
-Traps: unchanged, as a removed test would not trap. Cost: none.
+Traps: unchanged, as a removed test would not trap. Cost: none. Remarks: the known bounds of the operands of each test that stays in a loop.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from collections.abc import Iterable
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between, constant_regions, union
 from retrograd.compiler.ir.opcode_facts import facts
+from retrograd.compiler.ir.printer import relation_text
 from retrograd.compiler.ir.ranges import AffineValue, Symbols
 from retrograd.compiler.ir.traversal import map_bodies, rebuilt
+from retrograd.isa.diagnostics import Span
 
 
 def eliminate_checks(module: ir.Module) -> ir.Module:
     """Remove tests whose outcome is known."""
-    return map_bodies(module, _Eliminator(module).plain)
+    eliminator = _Eliminator(module)
+    return map_bodies(module, eliminator.plain).with_remarks("eliminate_checks", eliminator.remarks)
 
 
 class _Eliminator:
@@ -48,6 +51,9 @@ class _Eliminator:
         self.trail: list[tuple[ir.Var, AffineValue | None, tuple[ir.Test, ...]]] = []
         #: variables that the body of an enclosing Within changes, so that a value set by its compute block does not last
         self.unstable: Counter[ir.Var] = Counter()
+        #: the innermost loop, and its place
+        self.around: ir.For | ir.While | None = None
+        self.remarks: list[tuple[Span | None, str]] = []
 
     # ------------------------------------------------------------------ knowledge
 
@@ -130,6 +136,8 @@ class _Eliminator:
                 case ir.Check(test):
                     if self.truth(test) is not True:
                         out.append(node)
+                        if self.around is not None:
+                            self.remarks.append((self.around.span, self.reason(node)))
                         if computing:
                             self.assume(test)
                 case ir.Within():
@@ -141,7 +149,7 @@ class _Eliminator:
                 case ir.While(body=body):
                     mark, access = len(self.trail), self.accesses.of(node)
                     self.forget(access.writes)
-                    new = self.plain(body)
+                    new = self.inside(node)
                     out.append(node if new is body else node._replace(body=new))
                     self.leave(mark, access)
                 case ir.Call() | ir.External():
@@ -196,11 +204,30 @@ class _Eliminator:
             # stop − start does not wrap, and so the variable lies between them.
             var = var._replace(low=max(var.low, low), high=min(var.high, high))
         self.learn(node.var, var)
-        body = self.plain(node.body)
+        body = self.inside(node)
         self.leave(mark, access)
         self.forget((node.var,))
         certain = node.some or (difference.low >= step if step > 0 else difference.high <= step)
         return node if body is node.body and certain == node.some else node._replace(body=body, some=certain)
+
+    def inside(self, loop: ir.For | ir.While) -> ir.Block:
+        """Walk the body of a loop."""
+        outer, self.around = self.around, loop
+        body = self.plain(loop.body)
+        self.around = outer
+        return body
+
+    def reason(self, check: ir.Check) -> str:
+        """Why a test stays: the bounds of its operands."""
+        test, symbols = check.test, self.symbols
+        bounds = []
+        for x in (test.a, test.b):
+            if isinstance(x, ir.Var):
+                low, high = self.value(x)[:2]
+                anything = (low, high) == (symbols.least, symbols.most)
+                bounds.append(f"`{x.name}` may be any number" if anything else f"`{x.name}` is in {low} … {high}")
+        place = "" if check.span is None else f" of line {check.span.line}"
+        return f"the test `{relation_text(test, self.w)}`{place} stays: {', '.join(dict.fromkeys(bounds))}"
 
     # ------------------------------------------------------------------ instructions
 

@@ -11,6 +11,7 @@ first in each pass, as in the inverse.
 Candidates: temporaries that a `Within` computes as sums of multiples, and that only addresses read.
 Correct because t = b + k·i holds at every pass in both directions. Traps: unchanged. Addresses carry no derivatives.
 Cost: each s takes a register for the time of the loop; `max_live` bounds how many are live at once.
+Remarks: why an address that grows with a loop is computed in each pass.
 Source: J. Cocke and K. Kennedy, An algorithm for reduction of operator strength, CACM 20 (1977).
 """
 
@@ -25,6 +26,7 @@ from retrograd.compiler.ir.cost_model import expected_trips, trip_values
 from retrograd.compiler.ir.effects import AccessAnalysis, union
 from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.traversal import map_bodies, map_children, operands_of, rebuilt, splice, walk
+from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -37,7 +39,9 @@ Coefficients = dict[ir.Var, int]
 def reduce_induction_variables(module: ir.Module, *, max_live: int = 16) -> ir.Module:
     """Step addresses through loops."""
     accesses = AccessAnalysis(module)
-    return map_bodies(module, lambda body: _Stepper(module.format, accesses, max_live).body(body))
+    remarks: list[tuple[Span | None, str]] = []
+    stepped = map_bodies(module, lambda body: _Stepper(module.format, accesses, max_live, remarks).body(body))
+    return stepped.with_remarks("reduce_induction_variables", remarks)
 
 
 @dataclass(slots=True)
@@ -59,8 +63,11 @@ class _Site(NamedTuple):
 
 
 class _Stepper:
-    def __init__(self, w: Format, accesses: AccessAnalysis, max_live: int) -> None:
+    def __init__(
+        self, w: Format, accesses: AccessAnalysis, max_live: int, remarks: list[tuple[Span | None, str]]
+    ) -> None:
         self.w = w
+        self.remarks = remarks
         self.accesses = accesses
         self.max_live = max_live
         #: temporaries that are sums, and nothing else
@@ -190,10 +197,15 @@ class _Stepper:
         groups: dict[Hashable, list[tuple[ir.Var, int]]] = {}
         for var, site in found:
             terms = self.sums[var].terms
-            if self.w.signed(terms.get(loop.var, 0)) and fixed.isdisjoint(x for x in terms if x is not loop.var):
-                # An address that another loop steps has a variable of its own.
-                key = var if var in self.setup else frozenset(terms.items())
-                groups.setdefault(key, []).append((var, site.times))
+            if not self.w.signed(terms.get(loop.var, 0)):
+                continue
+            changed = [x for x in terms if x is not loop.var and x in fixed]
+            if changed:
+                self.remarks.append((loop.span, f"an address contains `{changed[0].name}`, which the loop changes"))
+                continue
+            # An address that another loop steps has a variable of its own.
+            key = var if var in self.setup else frozenset(terms.items())
+            groups.setdefault(key, []).append((var, site.times))
         count = expected_trips(loop, self.w)
         room = self.max_live - held
         out: ir.Block = (loop,)
@@ -201,11 +213,15 @@ class _Stepper:
             terms = self.sums[members[0][0]].terms
             saved = sum(2 * len(terms) * times for _, times in members)
             ends = sum(isinstance(x, ir.Var) for x in (loop.start, loop.stop))
-            if room > 0 and count * (saved - 1) > 2 * (len(terms) - 1 + ends) + 1:
-                stepped = self.step(out, loop, terms, [var for var, _ in members])
-                if stepped is not None:
-                    out = stepped
-                    room -= 1
+            if count * (saved - 1) <= 2 * (len(terms) - 1 + ends) + 1:
+                self.remarks.append((loop.span, f"a step in each of {count} passes would cost more than it saves"))
+            elif room <= 0:
+                self.remarks.append((loop.span, f"{self.max_live} stepped addresses are live"))
+            elif (stepped := self.step(out, loop, terms, [var for var, _ in members])) is None:
+                self.remarks.append((loop.span, "a constant of an address does not fit in an instruction"))
+            else:
+                out = stepped
+                room -= 1
         return out
 
     def found(self, loop: ir.For) -> list[tuple[ir.Var, _Site]]:

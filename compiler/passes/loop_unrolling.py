@@ -8,7 +8,7 @@ Cost: the program grows by all passes but one, and takes longer to compile. A lo
 instructions in all), or if at least `share` of a pass vanishes and the loop comes to at most `most` instructions. `growth` bounds
 the instructions that the second rule adds to a program.
 Condition: no instruction names i in a place where only a register can stand. Each pass gets locals of its own.
-Traps: unchanged.
+Traps: unchanged. Remarks: why a loop stays.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.cost_model import code_size, length, trip_values
 from retrograd.compiler.ir.opcode_facts import facts, operand
-from retrograd.compiler.ir.statements import Block, Const, For, Module, Node, Op, Var
+from retrograd.compiler.ir.statements import Block, Const, For, Module, Node, Op, Var, While
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
+from retrograd.isa.diagnostics import Span
 
 #: instructions of a pass that control the loop, and of a test with both of its ends
 _CONTROL, _BRANCHES = 3, 4
@@ -37,38 +38,52 @@ def unroll_loops(
     """Unroll loops of at most `most_passes`, inner ones first; short ones of at most `short_passes` in any case."""
     w = module.format
     room = growth
+    reasons: list[tuple[Span | None, str]] = []
 
-    def passes(loop: For) -> range | None:
-        """The values of the variable if the loop is to be unrolled."""
+    def passes(loop: For) -> range | str:
+        """The values of the variable if the loop is to be unrolled, or why it is not."""
         nonlocal room
         values = trip_values(loop, w)
-        if values is None or (count := length(values)) > most_passes:
-            return None
+        if values is None:
+            return "the number of its passes is known only when the program runs"
+        count = length(values)
+        if count > most_passes:
+            return f"it makes {count} passes, and at most {most_passes} are unrolled"
         size = code_size(loop.body)
+        added = 0
         if count > short_passes or count * size > short:
             added = (count - 1) * size
             estimate = _Estimate(loop)
-            if count * size > most or added > room or estimate.saved < share * estimate.size:
-                return None
-            room -= added
+            if count * size > most:
+                return f"its {count} passes are about {count * size} instructions, and at most {most} are unrolled"
+            if estimate.saved < share * estimate.size:
+                return f"{estimate.saved / estimate.size:.0%} of a pass would vanish, less than {share:.0%}"
+            if added > room:
+                return f"it would add {added} instructions to a program that may still grow by {room}"
         # Where an instruction names a register that it does not write, no constant can stand.
-        named = any(isinstance(node, Op) and node.d is loop.var for node in walk(loop.body))
-        return None if named else values
+        if any(isinstance(node, Op) and node.d is loop.var for node in walk(loop.body)):
+            return f"an instruction needs `{loop.var.name}` in a register"
+        room -= added
+        return values
 
     def rewrite(block: Block) -> Block:
-        if not any(isinstance(node, For) for node in block):
+        if not any(isinstance(node, For | While) for node in block):
             return block
         out: list[Node] = []
         for node in block:
-            values = passes(node) if isinstance(node, For) else None
-            if isinstance(node, For) and values is not None:
-                for value in values:
-                    out.extend(Renaming({node.var: Const(value & w.mask)}, fresh=True).block(node.body))
-            else:
-                out.append(node)
+            if isinstance(node, For):
+                values = passes(node)
+                if not isinstance(values, str):
+                    for value in values:
+                        out.extend(Renaming({node.var: Const(value & w.mask)}, fresh=True).block(node.body))
+                    continue
+                reasons.append((node.span, values))
+            elif isinstance(node, While):
+                reasons.append((node.span, "it has no counter"))
+            out.append(node)
         return tuple(out)
 
-    return map_bodies(module, lambda body: map_blocks(body, rewrite))
+    return map_bodies(module, lambda body: map_blocks(body, rewrite)).with_remarks("unroll_loops", reasons)
 
 
 class _Estimate:

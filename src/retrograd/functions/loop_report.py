@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from retrograd.compiler.ir.statements import Remark
 from retrograd.compiler.stored_results import Storage
 from retrograd.functions.storage_report import storage_dict, storage_text
+from retrograd.isa.diagnostics import Span
 from retrograd.isa.program import Program
 from retrograd.presentation.tables import columns
 from retrograd.simulator.engines.llvm.jit import jit_compiler
@@ -22,12 +25,13 @@ class LoopReport:
     """`str(report)` is a table, `report.as_dict()` a document of schema retrograd.loops/1.
 
     The loops are those of a single run on this processor: forward from `start`, all checks on, without cotangents. `storage`: the results
-    of a function's loops that its program keeps in memory.
+    of a function's loops that its program keeps in memory. `remarks`: of the compiler's passes.
     """
 
-    def __init__(self, program: Program, storage: Storage | None = None) -> None:
+    def __init__(self, program: Program, storage: Storage | None = None, remarks: Sequence[Remark] = ()) -> None:
         self.program = program
         self.storage = storage
+        self.remarks = remarks
         self.unit = jit_compiler().vector_unit
         self.loops = loop_summaries(program, Variant(ghosts=ghosts_of(program)), self.unit)
 
@@ -38,6 +42,7 @@ class LoopReport:
             "instructions": len(self.program.code),
             "lanes": self.unit.lanes,
             "loops": [self._loop(loop) for loop in self.loops],
+            "remarks": self._remarks(None),
             "memory": None if self.storage is None else storage_dict(self.storage),
         }
 
@@ -59,21 +64,41 @@ class LoopReport:
             "spills": loop.spills,
             "vector": {"lanes": loop.lanes, "checks": loop.lane_checks, "reason": loop.scalar_reason},
             "rows": None if loop.row_reason is None else {"shared": loop.shares_rows, "reason": loop.row_reason},
+            "remarks": [] if span is None else self._remarks(span),
         }  # fmt: skip
+
+    def _remarks(self, place: Span | None) -> list[dict[str, str]]:
+        """The remarks on the loops at a place of the source, or with None on the program."""
+        return [
+            {"transformation": transformation, "reason": reason}
+            for transformation, loop, reason in self.remarks
+            if loop == place
+        ]
 
     def __str__(self) -> str:
         program = self.program
         loops = "1 loop" if len(self.loops) == 1 else f"{len(self.loops)} loops"
         head = f"{len(program.code)} instructions, {program.format}, {loops}"
         if not self.loops:
-            return head
+            return "\n\n".join(part for part in (head, self._remark_text()) if part)
         names = ["loop", "addresses", "instructions", "uncompute", "skipped", *KINDS, "spills"]
         table = columns([names, *map(self._numbers, self.loops)], right=range(2, len(names)))
         notes = columns([["loop", "passes and rows"], *((self._place(loop), _note(loop)) for loop in self.loops)])
         executed = [[self._place(loop), loop.uncompute_reason] for loop in self.loops if loop.uncompute_reason]
         undone = columns([["loop", "uncompute is executed"], *executed]) if executed else ""
         kept = "" if self.storage is None else storage_text(self.storage)
-        return "\n\n".join(part for part in (head, table, notes, undone, kept) if part)
+        return "\n\n".join(part for part in (head, table, notes, undone, self._remark_text(), kept) if part)
+
+    def _remark_text(self) -> str:
+        """A table of the remarks: on the program, then on its loops."""
+        rows = [["program", *remark.values()] for remark in self._remarks(None)]
+        seen: set[Span] = set()
+        for loop in self.loops:
+            span = self.program.source.span(loop.source)
+            if span is not None and span not in seen:
+                seen.add(span)
+                rows += [[self._place(loop).strip(), *remark.values()] for remark in self._remarks(span)]
+        return columns([["loop", "transformation", "why it did not apply"], *rows]) if rows else ""
 
     def _numbers(self, loop: LoopSummary) -> list[str]:
         numbers = loop.instructions, loop.executed_uncompute, loop.skipped_uncompute, *loop.checks.values()

@@ -56,6 +56,19 @@ def spread(total: fixed, xs: Array[fixed, 40]):
 @reversible
 def straight(y: fixed, x: fixed):
     y += x
+
+@reversible
+def picked(y: fixed, xs: Array[fixed, 40], at: Array[int, 40], n: int):
+    for i in range(40):
+        y += xs[at[i]]
+    for k in range(n):
+        y += xs[k]
+
+@reversible
+def fed_back(y: fixed, z: fixed, xs: Array[fixed, 40]):
+    for x in xs:
+        z += x
+        y += x * z
 """
 
 
@@ -131,6 +144,51 @@ def test_executed_uncompute(cli: Cli) -> None:
     # Without both branches, the sum and the step of the counter, half of the instructions are uncompute.
     reason = "it lies in a loop without branches"
     assert loop["uncompute"] == {"executed": (loop["instructions"] - 4) // 2, "skipped": 0, "reason": reason}
+
+
+def reasons(loop: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(remark["transformation"], remark["reason"]) for remark in loop["remarks"]]
+
+
+def test_reasons_of_the_compiler(cli: Cli) -> None:
+    counted, open_ = (loop for loop in loops(cli, "loops.py:picked") if loop["source"]["text"].startswith("for"))
+    assert reasons(counted) == [
+        ("unroll_loops", "it makes 40 passes, and at most 12 are unrolled"),
+        ("eliminate_checks", "the test `at <ᵤ 40` of line 46 stays: `at` may be any number"),
+    ]
+    assert reasons(open_) == [
+        ("unroll_loops", "the number of its passes is known only when the program runs"),
+        ("eliminate_checks", f"the test `k <ᵤ 40` of line 48 stays: `k` is in 0 … {2**63 - 2}"),
+    ]
+    # Where a pass applies, it has no reason; where none runs, there are none.
+    (loop,) = loops(cli, "loops.py:scale")
+    assert [name for name, _ in reasons(loop)] == ["unroll_loops"]
+    for loop in loops(cli, "loops.py:picked", "--no-optimise"):
+        assert reasons(loop) == []
+    _, out, _ = cli("compile", "loops.py:picked", "--report")
+    assert "loops.py:47  unroll_loops      the number of its passes is known only when the program runs" in out
+
+
+def test_reasons_of_a_forward_sweep(cli: Cli) -> None:
+    """A gradient program of sums needs none; with a sum that reads its target it has one."""
+
+    def whole(*options: str) -> tuple[list[tuple[str, str]], int]:
+        code, out, err = cli("compile", *options, "--report", "--json", "--gradient")
+        assert (code, err) == (OK, "")
+        document = json.loads(out)
+        return reasons(document), len(document["loops"])
+
+    assert whole("loops.py:positive") == ([], 1)
+    found, count = whole("loops.py:fed_back")
+    assert count == 2
+    reason = "`z`, which the program changes, is used in `fmul.add`, which is no sum into it (line 54)"
+    assert found == [("eliminate_forward_sweep", reason)]
+    assert (
+        "program      eliminate_forward_sweep  `z`" in cli("compile", "loops.py:fed_back", "--report", "--gradient")[1]
+    )
+    # A program without loops has its remarks, too.
+    code, out, _ = cli("compile", "loops.py:prefix", "--report", "--gradient", "ys[3]")
+    assert (code, "the loss is one word of `ys`" in out) == (OK, True)
 
 
 def test_inverses_in_two_branches_undo_nothing(cli: Cli, folder: Path) -> None:
@@ -210,13 +268,15 @@ endproc
 def test_a_table(cli: Cli) -> None:
     code, out, _ = cli("compile", "loops.py:smooth", "--report")
     assert code == OK
-    head, _, names, outer, inner, _, _, rows, passes = out.splitlines()
+    head, _, names, outer, inner, _, _, rows, passes, _, remarks, *reasons = out.splitlines()
     assert head.endswith("Q32.32, 2 loops")
     assert names.split()[:5] == ["loop", "addresses", "instructions", "uncompute", "skipped"]
     assert outer.startswith("loops.py:16  for i in range(1, 19):")
     assert inner.startswith("  loops.py:17  for j in range(1, 19):")
     assert rows.split(maxsplit=1)[1] == "a second core shares the rows"
     assert passes.split(maxsplit=1)[1] == "8 passes at once, 0 checks in each"
+    assert remarks.split(maxsplit=2) == ["loop", "transformation", "why it did not apply"]
+    assert [reason.split(maxsplit=2)[:2] for reason in reasons] == [[f"loops.py:{k}", "unroll_loops"] for k in (16, 17)]
     code, out, _ = cli("compile", "loops.py:straight", "--report")
     assert (code, out.count("\n")) == (OK, 1)
     assert out.endswith("0 loops\n")
@@ -235,6 +295,10 @@ def test_assembly_text_has_lines_too(cli: Cli) -> None:
         (("cipher.rga", "--report", "1.0"), "RG0510"),
         (("cipher.rga", "--report", "--no-optimise"), "RG0512"),
         (("loops.py:scale", "--report", "--asm"), "not allowed with"),
+        (("loops.py:positive", "--gradient"), "--gradient is for `--report`"),
+        (("cipher.rga", "--report", "--gradient"), "RG0512"),
+        (("loops.py:positive", "--report", "--gradient", "nothing"), "RG0603"),
+        (("loops.py:scale", "--report", "--gradient"), "is Array[fixed, 40]"),
     ],
 )
 def test_wrong_input(cli: Cli, options: tuple[str, ...], words: str) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd import __version__
-from retrograd.cli.arguments import parse_arguments
+from retrograd.cli.arguments import argument_named, parse_arguments
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import read_program
 from retrograd.cli.functions import function_and_inverse, is_function
@@ -20,11 +21,12 @@ from retrograd.isa.program import Program
 
 if TYPE_CHECKING:
     from retrograd.compiler.compiled import Compiled
+    from retrograd.compiler.ir.statements import Remark
     from retrograd.compiler.stored_results import Storage
-    from retrograd.functions.reversible import Reversible
+    from retrograd.functions.reversible import Inverse, Reversible
 
 #: options that only functions have
-_FOR_FUNCTIONS = ("erase", "no_optimise", "memory_budget", "format")
+_FOR_FUNCTIONS = ("erase", "no_optimise", "memory_budget", "format", "gradient")
 
 
 def arguments(p: Parser) -> None:
@@ -55,6 +57,13 @@ def arguments(p: Parser) -> None:
         "--report",
         action="store_true",
         help="print the loops: instructions, checks, uncomputing, lanes, and why an optimisation did not apply",
+    )
+    p.add_argument(
+        "--gradient",
+        metavar="LOSS",
+        nargs="?",
+        const="0",
+        help="with --report, the loops of the gradient program of `retrograd grad --loss LOSS` (default: the first argument)",
     )
     p.json_option("retrograd.loops/1, of --report")
     p.add_argument(
@@ -89,6 +98,8 @@ def execute(options: argparse.Namespace) -> int:
         raise fail("RG0512", "--arch is for `--emit ptx`")
     if options.json and not options.report:
         raise fail("RG0512", "--json is for `--report`")
+    if options.gradient is not None and not options.report:
+        raise fail("RG0512", "--gradient is for `--report`", "`retrograd grad` computes gradients")
     if options.report and options.output is not None:
         raise fail("RG0512", "--report is printed, and writes no file", "leave out -o")
     if options.dump is not None and options.function.endswith(".vlad"):
@@ -114,12 +125,14 @@ def execute(options: argparse.Namespace) -> int:
     if options.dump_ir is not None:
         return _dump_ir(function, args, keywords, options.dump_ir)
     compiled = function.compiled(*args, **keywords)
+    if options.gradient is not None:
+        compiled, inverse = _gradient(~function if inverse else function, options.gradient, compiled), False
     program = _pisa_program(compiled) if options.emit == "pisa" else compiled.program
     program = ~program if inverse else program
     if options.emit is not None:
         return _emit(program, options)
     if options.report:
-        return _report(program, options, None if inverse else compiled.storage)
+        return _report(program, options, None if inverse else compiled.storage, compiled.module.remarks)
     if options.asm:
         from retrograd.assembler.disassemble import disassemble
         from retrograd.functions.listing import assembly
@@ -235,16 +248,25 @@ def _translate_program(options: argparse.Namespace) -> int:
     return _report(program, options) if options.report else _emit(program, options, is_pisa)
 
 
-def _report(program: Program, options: argparse.Namespace, storage: Storage | None = None) -> int:
-    """Print the loops of the program, and the results that it keeps in memory."""
+def _report(
+    program: Program, options: argparse.Namespace, storage: Storage | None = None, remarks: Sequence[Remark] = ()
+) -> int:
+    """Print the loops of the program, the remarks of the compiler, and the results that the program keeps in memory."""
     from retrograd.functions.loop_report import LoopReport
 
-    report = LoopReport(program, storage)
+    report = LoopReport(program, storage, remarks)
     if options.json:
         print_json("retrograd.loops/1", report.as_dict())
     else:
         print(report)
     return OK
+
+
+def _gradient(function: Reversible | Inverse, loss: str, compiled: Compiled) -> Compiled:
+    """The gradient program of an argument by all others."""
+    from retrograd.differentiation.gradient_requests import GradientRequest
+
+    return GradientRequest(function, None, argument_named(loss), 0).plan(compiled).program.compiled
 
 
 def _pisa_program(compiled: Compiled) -> Program:
