@@ -80,7 +80,7 @@ def forms_of(table: Table) -> Forms:
         forms = {o.name: _form(table, o) for o in table}
         forms |= {name: _form(table, o) for name, o in table.shorthands.items()}
         for name, base in MIRRORED.items():
-            for way in ("goto", "from"):
+            for way in ("goto", "from", "assert"):
                 forms[f"{way}.{name}"] = _form(table, table[f"{way}.{base}"], mirrored=True)
         distinct = {o.code: distinct_fields(o) for o in table}
         branches = {name: form.opcode for name, form in forms.items() if "target" in form.operands}

@@ -127,6 +127,7 @@ class TrapCause(Enum):
     CODE = 10
     LOGNUM = 11
     ILLEGAL = 12
+    ASSERTION = 13
 
     @property
     def code(self) -> str:

@@ -32,6 +32,8 @@ register(
      "Run forward again, or replace the erase by uncomputing."),
     ("RG0411", "lognum of zero", "Zero has no logarithm, so no lognum.",
      "Test for zero, or for equal magnitudes, with a branch first."),
+    ("RG0413", "assertion fails", "An `assert` compares two words, and the comparison must hold.",
+     "Correct the words before it, or the condition."),
     ("RG0421", "memory limit exceeded", "The program needs more data memory than this machine allows.",
      "Allow more with --memory-limit, or use less."),
     ("RG0501", "file cannot be read or written", "The operating system refused access to it.",

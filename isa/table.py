@@ -160,6 +160,19 @@ def _branch(index: int, condition: str) -> Bijection:
     )  # fmt: skip
 
 
+#: condition -> opcode of its assertion: numbers that leave the free groups of two and of four as they are
+_ASSERTIONS = {".eq": 0xC1, ".ne": 0xC3, ".lt": 0xC9, ".ge": 0xCB, ".ltu": 0xCD, ".geu": 0xD5}
+
+
+def _assertion(condition: str, code: int) -> Bijection:
+    predicate, words = CONDITIONS[condition]
+    assert predicate is not None
+    return Bijection(
+        f"assert{condition}", code, "assertions", lambda w: (), f"Promise that {words}; trap if not, in either direction.",
+        guards=lambda w: (Guard(predicate, "RG0413", culprit=a),),
+    )  # fmt: skip
+
+
 _LANDING = br.eq(0) | br.eq(-imm)
 _LEAVING = br.eq(0) | br.eq(imm)
 
@@ -273,6 +286,8 @@ ENTRIES: tuple[Entry, ...] = (
     Bijection("erase", 0xD6, "ancillas", lambda w: (Erase("d"),),
               "Clear rd, losing W bits. Its partner `unerase` is what an erase is met as backward: it always traps.",
               inverse_name="unerase"),
+    # assertions
+    *(_assertion(condition, code) for condition, code in _ASSERTIONS.items()),
     # branches
     *(_branch(i, condition) for i, condition in enumerate(CONDITIONS)),
     Bijection("call", 0xF0, "branches", lambda w: (Update("br", "add", imm),),

@@ -50,6 +50,8 @@ def _detail(program: Program, fault: Fault, br: int, memory_words: int) -> str:
             return f"control came by the jump (BR = {br}), but the comefrom's condition says otherwise"
         case "RG0407":
             return f"the ancilla holds {shown}, not zero: freeing it would erase {w.width} bits"
+        case "RG0413":
+            return f"the comparison of {shown} with another word does not hold"
         case "RG0410":
             return f"PC = {value} is outside the code of {len(program.code)} instructions"
     return KINDS[code].title

@@ -6,7 +6,7 @@ An instruction with no counterpart is computed into temporaries, which are clear
 
 The temporaries $29 to $31 are zero between instructions, but for the path of a jump whose condition PISA does not have: there $31 is
 1, and both ends of the pair set or clear it (`condition`). Refused: traps of numbers (fixed-point sums, quotients) and functions that PISA
-would have to compute in loops. An `assertz` is left out: a run in which it holds is the same without it.
+would have to compute in loops. Assertions are left out: a run in which it holds is the same without it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def expansion(i: Instruction, base: int, label: str) -> Lines | None:
             past, test = f"{label}.past", f"{label}.test"
             first = Line("BEQ", (b, U), target=past, role="goto", label=test)
             return [first, *_swap(d, a), Line("BEQ", (b, U), target=test, role="from", label=past)]
-        case "assertz":
+        case _ if name.startswith("assert"):
             return []
         case "unerase" | "irot" | "rot":
             return None

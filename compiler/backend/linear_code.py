@@ -2,7 +2,7 @@
 
     if t: A else: B, p    →   goto.¬t 1;  A;  goto 2;  from 1;  B;  from.p 2
     while t: A, p         →   goto.¬t 1;  from.p 2;  A;  goto.t 2;  from.¬p 1
-    check t               →   from.¬t 1;  goto.(0 ≠ 0) 1          check x = 0   →   assertz x        of integers
+    check t               →   assert.t                              check x = 0   →   assertz x        of integers
 
 A number names the pair that two branches form.
 Correct in both directions because the list of an inverse statement is the inverse of the list. Later stages walk the list once;
@@ -86,12 +86,7 @@ class _Lowering:
             case ir.Check(ir.Test("eq", ir.Var() as var, ir.ZERO)) if var.kind in _WITHOUT_COTANGENT:
                 add(Step(ir.Op(_ASSERT, var), node, span, depth))
             case ir.Check(test):
-                # Forward the `from` traps if its condition holds, since no jump comes; backward it then jumps
-                # to the `goto`, which traps because its own condition never holds.
-                wrong, never = test.negated(), ir.Test("ne", ir.ZERO, ir.ZERO)
-                pair = self.pair(wrong, never)
-                add(Step(Branch("from", wrong, *pair), node, span, depth))
-                add(Step(Branch("goto", never, *pair), node, span, depth))
+                add(Step(ir.Op(TABLE[f"assert.{test.cc}"], None, test.a, test.b), node, span, depth))
             case ir.Within(compute, body):
                 first = len(self.steps)
                 self.block(compute, span, depth)

@@ -88,6 +88,7 @@ def test_operands_in_the_order_of_the_table() -> None:
         ("ror r1, 7", "rori r1, 7"),
         ("goto.gt r1, r2, .+3", "goto.lt r2, r1, .+3"),
         ("goto.le r1, r2, .+3", "goto.ge r2, r1, .+3"),
+        ("assert.gt r1, r2", "assert.lt r2, r1"),
         ("goto.gtu r1, r2, .+3", "goto.ltu r2, r1, .+3"),
         ("goto.leu r1, r2, .+3", "goto.geu r2, r1, .+3"),
         ("from.gt r1, r2, .-3", "from.lt r2, r1, .-3"),

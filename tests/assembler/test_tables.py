@@ -15,7 +15,7 @@ import retrograd as rg
 NAMES = [
     *(o.name for o in rg.TABLE),
     *rg.TABLE.shorthands,
-    *(f"{way}.{c}" for way in ("goto", "from") for c in MIRRORED),
+    *(f"{way}.{c}" for way in ("goto", "from", "assert") for c in MIRRORED),
 ]
 #: operands by kind, right and wrong
 REGISTERS = [

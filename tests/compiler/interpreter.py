@@ -140,7 +140,7 @@ class _Interpreter:
             case Call():
                 self.call(node)
             case Check(test):
-                self.demand(self.holds(test))
+                self.demand(self.holds(test), "RG0413")
             case External(index):
                 self.run.externals.append(index)
 

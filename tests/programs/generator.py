@@ -295,9 +295,13 @@ class _Writer:
         return count
 
     def promise(self) -> int:
-        """An ancilla freed: one of the registers that are zero here."""
+        """An ancilla freed, one of the registers that are zero here; or a comparison that holds of them."""
         shape = self.kinds.promises[int(self.r() * len(self.kinds.promises))]
         zeros = (self.zero, self.address)
+        if shape.name in ("assert.ne", "assert.lt", "assert.ltu"):
+            above = self.integers[int(self.r() * len(self.integers))]
+            self.code.append(shape.bits | self.zero << _SHIFTS["ra"] | above << _SHIFTS["rb"])
+            return 1
         self.code.append(self.draw(shape, zeros, zeros, self.zero, 0))
         return 1
 

@@ -78,6 +78,8 @@ TRAPS: list[tuple[str, list[str], str, int, int | None, str]] = [
      "RG0406", 3, None, "control came by the jump (BR = 2), but"),
     ("ancilla", ["start", "sub r1, 3", "assertz r1", "finish"],
      "RG0407", 2, -3 & MASK, "the ancilla holds -3, not zero: freeing it would erase 64 bits"),
+    ("assertion", ["start", "add r1, -3", "assert.ltu r1, r2", "finish"],
+     "RG0413", 2, -3 & MASK, "the comparison of -3 with another word does not hold"),
     ("logarithm of zero", ["start", "ftol.mul r2, r1", "finish"], "RG0411", 1, 0, "lognum of zero"),
     ("difference of equals", ["start", "add r1, 1q", "add r3, 1q", "lsub.mul r2, r1, r3", "finish"],
      "RG0411", 3, None, "lognum of zero"),

@@ -22,6 +22,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from retrograd.isa.derivatives.adjoint import NoDerivative, lift
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import REGISTER_FIELDS, Mode, Opcode, bar, opcodes_of
 from retrograd.isa.expr import Expr, nodes
@@ -131,7 +132,12 @@ def cases(differentiating: bool, opcodes: Opcodes) -> tuple[Case, ...]:
 
 def may_be_same(opcode: Opcode) -> bool:
     """Whether ra and rb may name one register, whose cotangent then gets both contributions."""
-    return {"ra", "rb"} <= opcode.fields and not any({"ra", "rb"} == set(pair) for pair in opcode.distinct)
+    if not {"ra", "rb"} <= opcode.fields or any({"ra", "rb"} == set(pair) for pair in opcode.distinct):
+        return False
+    try:
+        return bool(lift(opcode, Format()))
+    except NoDerivative:
+        return False
 
 
 # ---------------------------------------------------------------- decoded programs

@@ -51,7 +51,7 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
     plain = found.message.partition(" (at pc")[0]
     code, message, span = found.code, plain, context.source.span(trap.pc)
     match node:
-        case Check(_, code_, _, span_) if found.code in ("RG0406", "RG0407"):
+        case Check(_, code_, _, span_) if found.code in ("RG0407", "RG0413"):
             code, span, message = code_, span_ or span, context.check(node)
         case Local(var) | Delocal(var) if found.code == "RG0407":
             code, message = context.dirty(node, var, trap.value or 0)
@@ -110,11 +110,8 @@ class _TrapContext:
         return f"{self.w.signed(word)}"
 
     def branch(self) -> Instruction:
-        """The branch whose condition failed; of a check that runs backward, the branch at the other end of the pair."""
-        i = self.compiled.program.instructions[self.trap.pc]
-        if i.opcode.name.startswith("goto") and i.ra == i.rb and self.trap.direction < 0:
-            return self.compiled.program.instructions[self.trap.pc + i.imm]
-        return i
+        """The branch or assertion whose condition failed."""
+        return self.compiled.program.instructions[self.trap.pc]
 
     @property
     def register(self) -> int:

@@ -90,6 +90,10 @@ def check_instruction(opcode: Opcode) -> None:
         registers = {r: rng.choice(SEVERAL) for r in (1, 2, 3)}
         if opcode.name.startswith("assertz"):
             registers[1] = 0
+        elif opcode.name.startswith("assert"):
+            # A failed assertion traps; PISA has none.
+            fields["rb"] = 3
+            registers[2], registers[3] = (word % 2**32 for word in HOLDS[opcode.name.removeprefix("assert")])
         if "[ra+imm]" in opcode.operands:
             registers[2], fields["imm"] = 4, rng.choice([-2, 0, 3])
         i = Instruction(opcode, **{f: x for f, x in fields.items() if f not in opcode.unused_fields})

@@ -160,6 +160,8 @@ def test_reasons_of_the_compiler(cli: Cli) -> None:
         ("unroll_loops", "the number of its passes is known only when the program runs"),
         ("eliminate_checks", f"the test `k <ᵤ 40` of line 48 stays: `k` is in 0 … {2**63 - 2}"),
     ]
+    # A test that stays is one instruction of a straight line.
+    assert (open_["vector"]["lanes"], open_["checks"]["domain"]) == (8, 2)
     # Where a pass applies, it has no reason; where none runs, there are none.
     (loop,) = loops(cli, "loops.py:scale")
     assert [name for name, _ in reasons(loop)] == ["unroll_loops"]

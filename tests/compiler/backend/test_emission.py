@@ -386,7 +386,7 @@ X, Y = Var("x"), Var("y")
             (If(When("lt", X, Y), (op("not", Y),), (op("neg", Y),), When("eq", X, Y)),),
             ["goto.ge", "not", "goto", "from", "neg", "from.eq"],
         ),
-        ((Check(When("eq", X, X), "RG0801", ""),), ["from.ne", "goto.ne"]),
+        ((Check(When("eq", X, X), "RG0801", ""),), ["assert.eq"]),
         ((External(0),), ["assertz"]),
     ],
 )  # fmt: skip
@@ -436,7 +436,7 @@ def test_a_check_traps_in_both_directions(value: int, backward: bool, registers:
     with pytest.raises(Trap) as trap:
         machine.run()
     assert emitted.checks[trap.value.pc] is check
-    assert trap.value.diagnostics[0].code == "RG0406"
+    assert trap.value.diagnostics[0].code == "RG0413"
     assert sum(machine.executed[1]) + sum(machine.executed[-1]) < len(emitted.program.code)
     machine.run_back()
     assert machine.state() == before

@@ -200,12 +200,12 @@ def sequences(
 
 
 #: what a machine that may be anywhere can be told; RG0408 is for strict ones
-TRAPS = {"RG0401", "RG0402", "RG0403", "RG0404", "RG0405", "RG0406", "RG0407", "RG0409", "RG0410", "RG0411"}
+TRAPS = {"RG0401", "RG0402", "RG0403", "RG0404", "RG0405", "RG0406", "RG0407", "RG0409", "RG0410", "RG0411", "RG0413"}
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
-    executed, traps = sequences(lockstep, threaded, w, False, w.width, count=1200 if w == W else 300)
+    executed, traps = sequences(lockstep, threaded, w, False, w.width, count=1900 if w == W else 300)
     if w == W:
         # All opcodes that can be executed, and all traps, are met.
         assert set(executed) == {o.name for o in rg.TABLE} - {"unerase"}
