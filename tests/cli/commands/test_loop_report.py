@@ -270,7 +270,8 @@ endproc
 def test_a_table(cli: Cli) -> None:
     code, out, _ = cli("compile", "loops.py:smooth", "--report")
     assert code == OK
-    head, _, names, outer, inner, _, _, rows, passes, _, remarks, *reasons = out.splitlines()
+    tables = [table.splitlines() for table in out.split("\n\n")]
+    (head,), (names, outer, inner), (_, rows, passes), _, (remarks, *reasons) = tables
     assert head.endswith("Q32.32, 2 loops")
     assert names.split()[:5] == ["loop", "addresses", "instructions", "uncompute", "skipped"]
     assert outer.startswith("loops.py:16  for i in range(1, 19):")
