@@ -148,12 +148,24 @@ def _with_known_ends(block: ir.Block) -> ir.Block:
     """The block with the end e of each loop that begins at zero as a constant: Within((Local e; e += 0; e += c), …) → …[e := c]."""
     out: list[ir.Node] = []
     for node in block:
-        match node:
-            case ir.Within((ir.Local(e), ir.Op(d=d, a=ir.ZERO), ir.Op(a=ir.Const() as end)), body) if d is e:
-                out += Renaming({e: end}).block(body)
-            case _:
-                out.append(node)
+        end = _known_end(node)
+        if end is not None and isinstance(node, ir.Within):
+            out += Renaming({end.d: end.a}).block(node.body)  # type: ignore[dict-item]
+        else:
+            out.append(node)
     return rebuilt(block, out)
+
+
+def _known_end(node: ir.Node) -> ir.Op | None:
+    """e += c, where that is all of e."""
+    if not isinstance(node, ir.Within) or len(node.compute) != 3:
+        return None
+    local, zero, end = node.compute
+    if not (isinstance(local, ir.Local) and isinstance(zero, ir.Op) and isinstance(end, ir.Op)):
+        return None
+    sums = zero.opcode is end.opcode is _ADD and zero.d is end.d is local.var
+    changed = any(_may_write(inner, local.var) for inner in walk(node.body))
+    return end if sums and zero.a == ir.ZERO and isinstance(end.a, ir.Const) and not changed else None
 
 
 @dataclass(slots=True)
