@@ -148,7 +148,7 @@ def test_two_programs_of_one_name() -> None:
         ({"techs": ["landaur"]}, "RG1101"),
         ({"figures": {"resistanse": "1ohm"}, "techs": ["adiabatic_rc"]}, "`resistance`"),
         ({"temperatures": [4.2], "techs": ["landauer", "cmos45"]}, "RG1108"),
-        ({"executor": 4}, "executor = 4"),
+        ({"executor": 4.5}, "executor = 4.5"),
         ({"traps": "ignore"}, "traps = 'ignore'"),
     ],
 )

@@ -2,7 +2,7 @@
 
     rows = rg.energy_sweep(f, [(0.0, x) for x in xs], techs=["cmos45", "aqfp"], formats=["Q32.32", "Q16.16"], store="sweep.db")
 
-A run is sent to a worker as code and words, so any `concurrent.futures.Executor` can run it, and workers need this package
+A run is sent to a worker as code and words, so any executor (`distribution/executors.py`) can run it, and workers need this package
 only. With a store, a file of SQLite, each row is kept as soon as it is known, under the hash of everything that determines it:
 code, format, words, model, temperature, clock. A row that is in the store is not computed again, in any sweep.
 """
@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from retrograd.compiler.compiled import Compiled
+from retrograd.distribution.tasks import Distribution, distribute
 from retrograd.functions.execution import ProgramTrap, argument_words, execute, load
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, RetrogradError, nearest
@@ -126,7 +126,7 @@ def energy_sweep(
     frequencies: Sequence[Quantity | None] = (None,),
     figures: Figures | None = None,
     gates: str | Path | Gates | None = None,
-    executor: Executor | None = None,
+    executor: Any = None,
     store: str | Path | None = None,
     progress: bool | None = None,
     max_steps: int | None = None,
@@ -137,7 +137,7 @@ def energy_sweep(
     `f`: a function, several functions of different names, or a mapping name -> function. `arguments`: those of each run, by
     position or, as a mapping, by name. `formats`: "Q16.16" or a Format; None in formats, temperatures and clocks is the
     function's or the model's own. `figures`: the figures that models leave open, each for the models that have it. `executor`: runs the
-    programs; by default they run in sequence. `store`: a file of SQLite that keeps rows between sweeps. `progress`: True shows a bar,
+    programs, see `run_batch`; by default they run in sequence. `store`: a file of SQLite that keeps rows between sweeps. `progress`: True shows a bar,
     None only on a terminal after some time. `max_steps`: the limit of each run.
     A run that traps does not stop the others: the first trap is raised when all have ended. With `traps="return"` its rows have the
     reason, and so have rows of runs that do not fit their format and of points outside a model, unless all are such. The output of
@@ -147,8 +147,7 @@ def energy_sweep(
     """
     if traps not in ("raise", "return"):
         _refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
-    if executor is not None and not hasattr(executor, "submit"):
-        _refuse(f"executor = {executor!r:.40}", "one of concurrent.futures, or of Dask's client.get_executor()")
+    over = Distribution(executor)
     max_steps = limit_of(max_steps)
     runs = list(_runs(_named(f), arguments, formats, _points(techs, temperatures, frequencies, figures, gates)))
     outside = [place.outside for run in runs for place in run.points]
@@ -159,16 +158,17 @@ def energy_sweep(
         todo = [_job(i, run, found[i], max_steps) for i, run in enumerate(runs) if found[i].keys() < run.priced.keys()]
         failed = set()
         with Bar(len(runs), progress, "sweeping", there=len(runs) - len(todo)) as bar:
-            for index, rows in _ran(todo, executor):
-                run = runs[index]
-                if rows is None:
-                    failed.add(index)
-                else:
+            with closing(distribute(_work, todo, over, bar=bar)) as ran:
+                for i, rows in ran:
+                    index = todo[i].run
+                    run = runs[index]
+                    if rows is None:
+                        failed.add(index)
+                        continue
                     missing = [key for key in run.priced if key not in found[index]]
                     new = dict(zip(missing, rows, strict=True))
                     kept.keep(run.program, str(run.format), run.number, new)
                     found[index] |= new
-                bar(1)
     stopped = {i: _trap_of(runs[i], max_steps) for i in sorted(failed)}
     out = [row for i, run in enumerate(runs) for row in _rows_of(run, found[i], stopped.get(i))]
     if stopped and traps == "raise":
@@ -343,20 +343,6 @@ def _job(index: int, run: _Run, found: Mapping[str, Kept], max_steps: int | None
     points = tuple(point for key, point in run.priced.items() if key not in found)
     code, data = tuple(p.code), tuple(p.data)
     return _Job(index, code, data, p.memory, p.format, run.backward, run.words, points, max_steps)
-
-
-def _ran(jobs: Sequence[_Job], executor: Executor | None) -> Iterator[tuple[int, list[Kept] | None]]:
-    if executor is None:
-        for job in jobs:
-            yield job.run, _work(job)
-        return
-    futures = {executor.submit(_work, job): job.run for job in jobs}
-    try:
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    finally:
-        for future in futures:
-            future.cancel()
 
 
 def _work(job: _Job) -> list[Kept] | None:

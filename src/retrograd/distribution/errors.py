@@ -1,0 +1,26 @@
+"""Kinds of errors of work that is distributed."""
+
+from __future__ import annotations
+
+from retrograd.isa.diagnostics import register
+
+register(
+    ("RG1501", "no such executor", "Tasks run on an executor of `concurrent.futures`, on a client of Dask, or on a number of processes.",
+     "executor = 4, ProcessPoolExecutor(4), distributed.Client(…) or \"tcp://HOST:PORT\"."),
+    ("RG1502", "scheduler out of reach", "The scheduler does not answer at this address, has gone away, or has no workers.",
+     "Start `dask scheduler` and `dask worker ADDRESS`, and name the scheduler's address. A store keeps all finished tasks."),
+    ("RG1503", "task lost too often", "The worker of a task ended before the task did, and so did each worker that repeated it.",
+     "Look at the workers' memory limits. A script that starts processes begins them below `if __name__ == \"__main__\":`. A store keeps all finished tasks."),
+    ("RG1504", "workers of another version", "Another version of Retrograd may give other counts, so its results are not mixed with ours.",
+     "Install the same version on all workers."),
+    ("RG1505", "task that cannot be sent", "Another process finds a Python function by its module and name. Lambdas and functions within functions have no such name.",
+     "Define the function at the top of a module that the workers can import."),
+    ("RG1506", "not a store of tasks", "The results of tasks are kept in an SQLite file of their own, each under a hash of all its inputs.",
+     "Name a new file, or a file that this version wrote."),
+    ("RG1507", "worker failed", "A worker raised an exception that is no error of the task: a package is missing there, or memory has run out.",
+     "Install the same packages on all workers, and make tasks smaller: chunk = N."),
+    ("RG1508", "work that is not distributed", "Tasks hold code and numbers. Statements for the host run where the call is made.",
+     "Leave out executor, store and out for this call."),
+    ("RG1509", "chunks of arrays", "Arrays in chunks lie along axis 0, one row for each element of the batch, and results are written in the same form.",
+     "Name a new folder, or a folder of the same call; a name that ends in .zarr makes an archive of Zarr."),
+)  # fmt: skip
