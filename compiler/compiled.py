@@ -5,7 +5,7 @@ lower → optimise → (keep results in memory) → (erase) → emit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -71,6 +71,11 @@ class Compiled:
     @property
     def program(self) -> Program:
         return self.emitted.program
+
+    @property
+    def externals(self) -> Mapping[int, Any]:
+        """The statements for the host, by the addresses of their marks."""
+        return self.emitted.externals
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

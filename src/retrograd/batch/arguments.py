@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from retrograd.batch.chunked import ChunkedArray, ChunkedRows, is_chunked
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.language.forms import FormType, Structure
@@ -50,6 +51,10 @@ class _Column:
     def __len__(self) -> int:
         return len(self.items)
 
+    def part(self, rows: slice | None) -> Any:
+        """The elements, or some of them."""
+        return self.items if rows is None else self.items[rows]
+
     def element(self, i: int) -> Any:
         item = self.items[i]
         return item.tolist() if isinstance(item, np.ndarray) and item.dtype == object else item
@@ -58,7 +63,7 @@ class _Column:
         """An element of the column's type; of an empty column, zeros."""
         if len(self):
             return self.element(0)
-        if not isinstance(self.items, np.ndarray) or self.items.dtype == object:
+        if not isinstance(self.items, np.ndarray | ChunkedArray) or self.items.dtype == object:
             return None
         return np.zeros(self.items.shape[1:], self.items.dtype)[()]
 
@@ -135,6 +140,10 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
     if type(value) is np.ndarray and value.ndim and not axis and not stack:
         return value  # as most are
     what = f"`{name}` of `{called}`"
+    if is_chunked(value) and not stack:
+        if axis or not value.shape:
+            refuse(f"{what} is an array in chunks, whose elements lie along axis 0", "in_axes is 0 for it, or None")
+        return ChunkedArray(value)
     if stack:
         if isinstance(value, np.ndarray) and value.ndim:
             value = list(value)
@@ -216,35 +225,45 @@ class Batch:
             self._arrays(compiled, later=False)  # the error of the first argument that has one
             raise
         ranges = {a.name: (a.address, a.type.size) for a in compiled.arguments if a.name in self.columns}
-        return Loaded(ranges, None, shared, arrays, lambda: self._arrays(compiled, later=False)[1])
 
-    def _arrays(self, compiled: Compiled, later: bool) -> tuple[Words, list[NDArray[Any]]]:
-        """(the first words of memory, the rows of each batched argument: words, or with `later` real numbers)"""
+        def convert(rows: slice | None) -> Sequence[Words]:
+            return self._arrays(compiled, later=False, rows=rows)[1]
+
+        return Loaded(ranges, None, shared, arrays, convert)
+
+    def _arrays(
+        self, compiled: Compiled, later: bool, rows: slice | None = None
+    ) -> tuple[Words, list[Any]]:
+        """(the first words of memory, the rows of each batched argument: words, or with `later` real numbers and arrays in chunks)"""
         shared = np.zeros(compiled.argument_words, dtype=np.uint64)
-        arrays: list[NDArray[Any]] = []
+        arrays: list[Any] = []
         for a in sorted(compiled.arguments, key=lambda a: a.name in self.columns):
             try:
                 if a.name not in self.columns:
                     words = word_array(a.type, self.values[a.name], compiled.format, a.name)
                     shared[a.address : a.address + a.type.size] = words
                 else:
-                    arrays.append(self._rows_of(a, compiled.format, later))
+                    arrays.append(self._rows_of(a, compiled.format, later, rows))
             except InputError as error:
                 raise InputError(located(error.diagnostics[0], self.function, a.name)) from None
         return shared, arrays
 
-    def _rows_of(self, a: Argument, w: Format, later: bool) -> NDArray[Any]:
+    def _rows_of(self, a: Argument, w: Format, later: bool, rows: slice | None) -> Any:
         """The rows of a batched argument."""
-        items, shape = self.columns[a.name].items, (self.length, a.type.size)
+        items = self.columns[a.name].part(rows)
+        if isinstance(items, ChunkedArray):
+            if later:
+                return ChunkedRows(self.length, lambda first, last: self._rows_of(a, w, True, slice(first, last)))
+            items = items[:]
+        shape = len(items), a.type.size
         if isinstance(a.type, StackType | FormType):
             out = np.zeros(shape, dtype=np.uint64)
             for i, item in enumerate(items):
                 out[i] = word_array(a.type, item, w, a.name)
             return out
         reals = later and element_type(a.type) == FIXED and _only_reals(items)
-        array = plain(items) if reals else word_array(many(a.type, self.length), items, w, a.name)
-        rows: NDArray[Any] = array.reshape(shape)
-        return rows
+        array = plain(items) if reals else word_array(many(a.type, len(items)), items, w, a.name)
+        return array.reshape(shape)
 
 
 def _only_reals(items: Any) -> bool:
@@ -257,8 +276,8 @@ class Loaded:
     """The arguments of a batch: the rows of batched arguments, and one copy of the words of the shared ones.
 
     `ranges`: the places of batched arguments in memory, by name, in the order of the rows' columns. `shared`: the first words of
-    memory, zeros where rows go. `arrays`: rows for each of the ranges, words or float64s; by default those of `rows`, a matrix of words.
-    `convert` makes words of all `arrays`.
+    memory, zeros where rows go. `arrays`: rows for each of the ranges, words, float64s or `ChunkedRows`; by default those of `rows`, a
+    matrix of words. `convert` makes words of all `arrays`, or of some rows.
     """
 
     def __init__(
@@ -266,8 +285,8 @@ class Loaded:
         ranges: dict[str, Range],
         rows: Words | None,
         shared: Words,
-        arrays: Sequence[NDArray[Any]] = (),
-        convert: Callable[[], Sequence[Words]] = tuple,
+        arrays: Sequence[Any] = (),
+        convert: Callable[[slice | None], Sequence[Words]] = lambda _: (),
     ) -> None:
         self.ranges, self.shared = ranges, shared
         self._rows, self._convert = rows, convert
@@ -279,11 +298,36 @@ class Loaded:
         return len(self.arrays[0])
 
     @property
+    def is_chunked(self) -> bool:
+        """Whether some rows are read on request."""
+        return any(isinstance(array, ChunkedRows) for array in self.arrays)
+
+    @property
     def rows(self) -> Words:
         """The words of all rows. Raises InputError naming an element that has none."""
         if self._rows is None:
-            self._rows = np.concatenate(self._convert(), axis=1)
+            self._rows = np.concatenate(self._convert(None), axis=1)
         return self._rows
+
+    def part(self, first: int, last: int) -> Loaded:
+        """Some rows, in memory."""
+        if self._rows is not None:
+            return Loaded(self.ranges, self._rows[first:last], self.shared)
+        arrays = [array[first:last] for array in self.arrays]
+
+        def convert(rows: slice | None) -> Sequence[Words]:
+            start, stop, _ = (rows or slice(None)).indices(last - first)
+            return self._convert(slice(first + start, first + stop))
+
+        return Loaded(self.ranges, None, self.shared, arrays, convert)
+
+    def at(self, which: Sequence[int]) -> Loaded:
+        """The rows of these numbers, as words."""
+        if self.is_chunked:
+            rows = np.vstack([self.part(i, i + 1).rows for i in which])
+        else:
+            rows = self.rows[which]
+        return Loaded(self.ranges, rows, self.shared)
 
     def of(self, name: str) -> Words:
         """The columns of a batched argument: a view."""
@@ -298,8 +342,15 @@ class Loaded:
         """The same with further words of memory, by address, equal in all rows."""
         if not words:
             return self
-        more = np.tile(np.array([*words.values()], dtype=np.uint64), (len(self), 1))
+        more = np.broadcast_to(np.array([*words.values()], dtype=np.uint64), (len(self), len(words)))
         ranges = {f"at {address}": (address, 1) for address in words}
+        if self.is_chunked:
+
+            def convert(rows: slice | None) -> Sequence[Words]:
+                return [*self._convert(rows), more if rows is None else more[rows]]
+
+            columns = [more[:, k : k + 1] for k in range(len(words))]
+            return Loaded(self.ranges | ranges, None, self.shared, [*self.arrays, *columns], convert)
         return Loaded(self.ranges | ranges, np.hstack([self.rows, more]), self.shared)
 
     @property

@@ -2,21 +2,26 @@
 
     run_batch(f, xs).values.y[i] == run(f, xs[i]).values.y,  bit for bit
 
-The words of a batch are a matrix, one row for each element, in the order of the arguments; `run_rows` runs it on any engine.
+The words of a batch are a matrix, one row for each element, in the order of the arguments; `run_rows` runs it on any engine,
+and `run_distributed` on the workers of an executor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from retrograd.batch.arguments import Axes, Batch, columns_of, element_type, refuse, stacked_values
-from retrograd.batch.runs import BatchWords, ElementTrap, Numbers, Words, run_rows
+from retrograd.batch.distributed_runs import run_distributed
+from retrograd.batch.runs import BatchWords, ElementTrap, Numbers, Words
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.language.types import FIXED, struct_of
+from retrograd.distribution.tasks import Distribution, distribute
 from retrograd.functions.derived import Derived, NotDifferentiable
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.pickling import need_name
@@ -24,6 +29,7 @@ from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
+from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines.batch.layout import Range
 from retrograd.values.arrays import as_array
 from retrograd.values.binding import bind
@@ -66,6 +72,9 @@ def run_batch(
     traps: Traps = "raise",
     cycles: bool = False,
     progress: bool | None = None,
+    executor: Any = None,
+    store: str | Path | None = None,
+    chunk: int | None = None,
     **keywords: Any,
 ) -> BatchResult:
     """Run a reversible function on each element of a batch: element i of every argument, along the axis `in_axes`.
@@ -78,9 +87,15 @@ def run_batch(
     `checks=False` leaves out every check except that of memory: an element that would trap continues with wrapped words.
     `cycles=True` counts the cycles of each element. `progress`: whether a bar is shown; None shows one on a terminal after a second.
 
+    `executor`: workers that run the elements: a number of processes, an executor of `concurrent.futures`, a client of Dask, or the
+    address of its scheduler ("tcp://HOST:PORT"). A task has `chunk` elements; a task whose worker is lost runs again. `store`: a
+    file of SQLite that keeps the results of tasks, so that a call that was interrupted goes on. None of the three changes a bit.
+    Arguments may be arrays of Dask or Zarr, or mapped files of NumPy: they are read a task at a time.
+
     All elements run, whether or not others trap. Then the first trap is raised, with the BatchResult in its `result`; with
     `traps="return"` all traps are in the result. `rg.energy(rg.vmap(f), …)` prices a batch.
-    Raises CompileError, InputError naming the argument or the engine, DeviceError, ElementTrap naming the element.
+    Raises CompileError, InputError naming the argument or the engine, DeviceError, ElementTrap naming the element; with
+    `executor` or `store`, InputError RG1501 to RG1508.
     """
     if traps not in ("raise", "return"):
         refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
@@ -88,19 +103,27 @@ def run_batch(
         function, backward=backward, engine=engine, format=format, options=options, max_steps=max_steps,
         overflow=overflow, checks=checks, cycles=cycles,
     )  # fmt: skip
-    found = _result(request, args, keywords, in_axes, progress)
+    found = _result(request, args, keywords, in_axes, progress, Distribution.of(executor, store, chunk))
     if traps == "raise":
         _need_ends(found)
     return found
 
 
 def _result(
-    request: Request, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes, progress: bool | None = None
+    request: Request,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    in_axes: Axes,
+    progress: bool | None = None,
+    over: Distribution | None = None,
 ) -> BatchResult:
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
     arguments, numbers = _ranges(compiled)
-    rows = run_rows(compiled, batch.words(compiled), arguments, (), request, numbers=numbers, progress=progress)
+    words = batch.words(compiled)
+    rows = run_distributed(
+        compiled, words, arguments, (), request, numbers=numbers, progress=progress, over=over
+    )
     values = [
         stacked_values(a.type, found, compiled.format)
         for a, found in zip(compiled.arguments, rows.results, strict=True)
@@ -159,6 +182,10 @@ def vmap(
     engine: str = "auto",
     format: Format | str | None = None,
     shared: Shared = "each",
+    executor: Any = None,
+    store: str | Path | None = None,
+    chunk: int | None = None,
+    progress: bool | None = None,
 ) -> Callable[..., Any]:
     """g(*args) = f on each element of its arguments along their axes, the results stacked along axis 0.
 
@@ -169,12 +196,14 @@ def vmap(
     `shared="sum"`: gradients by an argument that all elements share are added up: ∂(Σᵢ Lᵢ)/∂x, of the argument's own shape;
     value_and_grad adds up the losses, too: (Σᵢ Lᵢ, …).
     Each sum is one of integers: exact, the same bits for any number of threads or blocks, without memory for each element.
+    `executor`, `store`, `chunk`, `progress`: see `run_batch`. A store keeps results of reversible functions and their gradients.
     Raises InputError, ElementTrap.
     """
     if shared not in ("each", "sum"):
         refuse(f"shared = {shared!r:.40}", '"each" or "sum"')
+    over = Distribution.of(executor, store, chunk)
     if isinstance(f, Derived):
-        mapped = f.mapped(in_axes, engine, format, shared)
+        mapped = f.mapped(in_axes, engine, format, shared, over, progress)
         if mapped is not None:
             return mapped
     if shared == "sum":
@@ -183,7 +212,7 @@ def vmap(
         request = request_of(f, engine=engine, format=format)
 
         def values(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            found = _result(request, args, keywords, in_axes)
+            found = _result(request, args, keywords, in_axes, progress, over)
             _need_ends(found)
             return found.values
 
@@ -193,28 +222,37 @@ def vmap(
     if isinstance(f, Derived):
         each = f.with_settings(engine, format)
         made = vmap, (f, in_axes), {"engine": engine, "format": format}
-        return Derived("vmap", f.of, lambda args, keywords: _each(each, args, keywords, in_axes), made)
-    return _Each(f, in_axes)
+        return Derived("vmap", f.of, lambda args, keywords: _each(each, args, keywords, in_axes, over, progress), made)
+    return _Each(f, in_axes, over, progress)
 
 
 class _Each:
     """`vmap` of any Python function."""
 
-    def __init__(self, f: Callable[..., Any], in_axes: Axes) -> None:
-        self._f, self._in_axes = f, in_axes
+    def __init__(
+        self, f: Callable[..., Any], in_axes: Axes, over: Distribution | None, progress: bool | None
+    ) -> None:
+        self._f, self._in_axes, self._over, self._progress = f, in_axes, over, progress
         self.__name__ = f"vmap({getattr(f, '__name__', 'a function')})"
 
     @api_boundary
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        return _each(self._f, args, keywords, self._in_axes)
+        return _each(self._f, args, keywords, self._in_axes, self._over, self._progress)
 
     def __reduce__(self) -> tuple[Any, ...]:
         need_name(self._f)
         return vmap, (self._f, self._in_axes)
 
 
-def _each(f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes) -> Any:
-    """Any function, called for one element after the other."""
+def _each(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    in_axes: Axes,
+    over: Distribution | None,
+    progress: bool | None,
+) -> Any:
+    """Any function, called for one element after the other, or for some elements in each task."""
     called = getattr(f, "__name__", "the function")
     if isinstance(f, Derived):
         function = ~f.of if isinstance(f.of, Inverse) else f.of
@@ -228,12 +266,20 @@ def _each(f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
     columns, length = columns_of(called, function, parameters, given, in_axes)
     if not length:
         refuse(f"`{called}` is given no elements, and what it would return for them cannot be told")
-    out = []
-    for i in range(length):
-        element = [columns[name].element(i) if name in columns else value for name, value in given.items()]
-        positional = element[: len(args)]
+
+    def element(i: int) -> _Call:
+        values = [columns[name].element(i) if name in columns else value for name, value in given.items()]
+        return f, tuple(values[: len(args)]), dict(zip(keywords, values[len(args) :], strict=True))
+
+    out: list[Any] = []
+    if over is not None:
+        out = _on_workers(element, length, over, progress)
+        if len(out) == length:
+            return _stacked(out)
+    # An element that fails on a worker fails here again, with its place and its machine.
+    for i in range(len(out), length):
         try:
-            out.append(f(*positional, **dict(zip(keywords, element[len(args) :], strict=True))))
+            out.append(_call(element(i)))
         except ProgramTrap as trap:
             raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
         except NotDifferentiable:
@@ -242,6 +288,50 @@ def _each(f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
             d = error.diagnostics[0]
             raise InputError(replace(d, message=f"element {i}: {d.message}")) from None
     return _stacked(out)
+
+
+#: a function and its arguments, by position and by name
+_Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+#: elements of a task, unless another number is given
+_ELEMENTS = 16
+
+
+def _call(call: _Call) -> Any:
+    f, args, keywords = call
+    return f(*args, **keywords)
+
+
+def _call_all(calls: list[_Call]) -> list[Any]:
+    """On a worker: the results of the elements before the first that raises an exception."""
+    out: list[Any] = []
+    for call in calls:
+        try:
+            out.append(_call(call))
+        except Exception:
+            break
+    return out
+
+
+def _on_workers(
+    element: Callable[[int], _Call], length: int, over: Distribution, progress: bool | None
+) -> list[Any]:
+    """The results of the elements before the first that raises an exception."""
+    size = over.chunk or _ELEMENTS
+    firsts = range(0, length, size)
+    tasks = ([element(i) for i in range(first, min(first + size, length))] for first in firsts)
+    found: list[list[Any]] = [[] for _ in firsts]
+    with (
+        Bar(length, progress, "running") as bar,
+        closing(distribute(_call_all, tasks, over, bar=bar, size=len)) as parts,
+    ):
+        for index, part in parts:
+            found[index] = part
+    out: list[Any] = []
+    for first, part in zip(firsts, found, strict=True):
+        out += part
+        if len(part) < min(size, length - first):
+            break
+    return out
 
 
 def _stacked(found: list[Any]) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.functions.execution import ProgramTrap, execute
 from retrograd.functions.requests import RunSettings
 from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines import tiering
@@ -31,7 +32,7 @@ from retrograd.simulator.engines.batch.layout import BatchLayout, Range, split_c
 from retrograd.simulator.engines.batch.results import ResultArray
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
-from retrograd.simulator.machine import REGISTERS, Machine, Trap
+from retrograd.simulator.machine import REGISTERS, Machine, Stop, Trap
 from retrograd.simulator.stores import limit_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,25 @@ class Numbers(NamedTuple):
 
     scale: int = 0
     words: bool = True
+
+
+@dataclass(frozen=True)
+class Code:
+    """A program as workers run it: without source, so that an element that does not end is reported by its index alone."""
+
+    program: Program
+    #: see `Compiled.derived`
+    derived: dict[tuple[Any, ...], Any] = field(default_factory=dict, compare=False, repr=False)
+    externals: ClassVar[Mapping[int, Any]] = MappingProxyType({})
+
+    @classmethod
+    def of(cls, program: Program) -> Code:
+        """The code of a program, its table of instructions and its data: all that determines a run."""
+        return cls(Program(program.code, program.data, program.memory, program.format, table=program.table))
+
+    @property
+    def format(self) -> Format:
+        return self.program.format
 
 
 class ElementTrap(ProgramTrap):
@@ -106,7 +126,7 @@ class BatchWords:
 
 
 def run_rows(
-    compiled: Compiled,
+    compiled: Compiled | Code,
     loaded: Loaded,
     kept: Sequence[Range],
     summed: Sequence[Range] = (),
@@ -116,6 +136,7 @@ def run_rows(
     progress: bool | None = None,
     counted: Callable[[int, Machine], object] | None = None,
     explain: bool = True,
+    threads: int | None = None,
 ) -> BatchWords:
     """Run the program for every row. Raises InputError RG1001, DeviceError; traps are part of the result.
 
@@ -123,7 +144,7 @@ def run_rows(
     are returned as real numbers, too. `progress`: whether a bar is
     shown; None shows one on a terminal after a second. `counted(i, machine)` is called with each element's machine at
     its end: machines run the elements one after the other then, since only machines keep all counts. `explain`: False leaves
-    elements that fail in an engine in `failed`, without their traps.
+    elements that fail in an engine in `failed`, without their traps; so does `Code`. `threads`: by default one for each core.
     """
     found = engine_named(settings.engine)
     if settings.max_steps is not None:
@@ -132,13 +153,13 @@ def run_rows(
         found = _unchecked(found, compiled)
     count, size = len(loaded), sum(n for _, n in summed)
     steps, erased = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    after, results = _results(kept, numbers, count, compiled.format)
+    after, results = empty_results(kept, numbers, count, compiled.format)
     out = BatchWords(after, results, steps, erased, "reference", [0] * size)
     if settings.cycles:
         out.cycles = np.zeros(count, dtype=np.int64)
     alone = _SequentialRunner(compiled, out, loaded, (tuple(kept), tuple(summed)), settings, counted)
     with Bar(count, progress, "running") as bar:
-        if found == "reference" or compiled.emitted.externals:
+        if found == "reference" or compiled.externals:
             # Only a machine that stops at each mark can execute `rg.external` blocks.
             alone.run(range(count), "reference", bar)
             return out
@@ -151,11 +172,11 @@ def run_rows(
         else:
             first = _by_machines(compiled, steps, alone, bar)
         if first < count:
-            _compiled(compiled, out, loaded, first, found, alone, bar, explain)
+            _compiled(compiled, out, loaded, first, found, alone, bar, explain, threads)
     return out
 
 
-def _results(
+def empty_results(
     kept: Sequence[Range], numbers: Mapping[Range, Numbers], count: int, w: Format
 ) -> tuple[Words, list[ResultArray]]:
     """(a matrix of kept words, the arrays of the results, whose words are its columns): see `run_rows`."""
@@ -170,7 +191,7 @@ def _results(
     return matrix, out
 
 
-def _by_machines(compiled: Compiled, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]) -> int:
+def _by_machines(compiled: Compiled | Code, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]) -> int:
     """Run rows on one machine, until a loop over the others pays (`Policy.decide_rows`). Returns the first row that is left."""
     first, every = 0, len(steps)
     account = tiering.policy.account(compiled.program, kind="backward batch" if alone.settings.backward else "batch")
@@ -185,9 +206,9 @@ def _by_machines(compiled: Compiled, steps: Counts, alone: _SequentialRunner, ba
     return first
 
 
-def _unchecked(engine: str, compiled: Compiled) -> str:
+def _unchecked(engine: str, compiled: Compiled | Code) -> str:
     """The engine that leaves checks out. Machines always make them: they can stop anywhere and go back. Raises InputError."""
-    if compiled.emitted.externals:
+    if compiled.externals:
         raise InputError(
             Diagnostic("RG1001", "a function with `rg.external` is run by machines, which make every check")
         )
@@ -198,7 +219,7 @@ def _unchecked(engine: str, compiled: Compiled) -> str:
 
 
 def _compiled(
-    compiled: Compiled,
+    compiled: Compiled | Code,
     out: BatchWords,
     loaded: Loaded,
     first: int,
@@ -206,6 +227,7 @@ def _compiled(
     alone: _SequentialRunner,
     bar: Callable[[int], object],
     explain: bool,
+    threads: int | None,
 ) -> None:
     """The rows from `first` on by an engine that takes them as one."""
     count, program = len(loaded) - first, compiled.program
@@ -242,7 +264,7 @@ def _compiled(
         results = [result.part(first) for result in out.results] if first else out.results
         arrays = [array[first:] for array in loaded.arrays] if first else loaded.arrays
         name = "translated"
-        ran = runs(count, arrays, results, loaded.shared, limit=limit, progress=bar)
+        ran = runs(count, arrays, results, loaded.shared, limit=limit, threads=threads, progress=bar)
         if ran.refused:
             raise AssertionError(f"all {len(loaded.rows)} rows have words")  # `rows` raises the InputError
         for result, part_of_it in zip(out.results, results, strict=True):
@@ -264,7 +286,7 @@ def _compiled(
         if counts is not None:
             counts[first + ran.failed] = 0
     failed = [first + int(i) for i in ran.failed]
-    if explain:
+    if explain and isinstance(compiled, Compiled):
         # A machine gives the trap of each row that failed, and meets a limit to the step.
         alone.run(failed, "auto", lambda _: None)
     else:
@@ -276,7 +298,7 @@ def _compiled(
 class _SequentialRunner:
     """Runs rows one after the other on one machine: to decode a program takes as long as a hundred steps."""
 
-    compiled: Compiled
+    compiled: Compiled | Code
     out: BatchWords
     loaded: Loaded
     #: the ranges of memory that are kept, and that are summed
@@ -342,7 +364,14 @@ class _SequentialRunner:
             for hits in machine.executed.values():
                 hits[:] = [0] * len(hits)
             try:
-                execute(self.compiled, machine, self.settings.max_steps)
+                if isinstance(self.compiled, Code):
+                    if not _ends(machine, self.settings.max_steps):
+                        self.out.failed.append(i)
+                        done.append((i, [begin[place] for place in kept]))
+                        machine = None
+                        continue
+                else:
+                    execute(self.compiled, machine, self.settings.max_steps)
             except ProgramTrap as trap:
                 self.out.traps[i] = ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i)
                 done.append((i, [begin[place] for place in kept]))
@@ -372,6 +401,14 @@ class _SequentialRunner:
             for result, part in zip(self.out.results, split_columns(words, self.columns.kept), strict=True):
                 result.put(at, part)
             done.clear()
+
+
+def _ends(machine: Machine, max_steps: int | None) -> bool:
+    """Run a machine; whether it halts."""
+    try:
+        return machine.run(max_steps).stop is Stop.HALTED
+    except Trap:
+        return False
 
 
 def _places(ranges: Sequence[Range]) -> list[int]:

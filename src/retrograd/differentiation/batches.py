@@ -22,6 +22,7 @@ from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import all_fixed, from_integers, from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice
 from retrograd.differentiation.scales import at_scale
+from retrograd.distribution.tasks import Distribution
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.simulator.engines.batch.layout import Range
@@ -35,6 +36,8 @@ def batch_gradient(
     keywords: dict[str, Any],
     in_axes: Axes,
     shared: Shared,
+    over: Distribution | None = None,
+    progress: bool | None = None,
 ) -> Any:
     """∂L/∂x for each element, stacked along axis 0; with `requested.value`, (L, ∂L/∂x). See `vmap`.
 
@@ -43,7 +46,7 @@ def batch_gradient(
     Raises CompileError, InputError, NotDifferentiable, ElementTrap with the trap that the element's own gradient gives.
     """
     b = BatchGradient.of(requested, args, keywords, in_axes, shared == "sum")
-    if b.plan.compiled.emitted.externals:
+    if b.plan.compiled.externals:
         run_rows(b.plan.compiled, b.loaded, [], (), requested.run)
     batch, loaded, w = b.batch, b.loaded, b.plan.compiled.format
     settings = RunSettings(engine=requested.run.engine)
@@ -56,7 +59,8 @@ def batch_gradient(
         }
         numbers |= dict.fromkeys(value, Numbers())
         begin = loaded.with_words(b.plan.seed(scale))
-        rows = b.plan.program.run_rows(begin, [*value, *b.cotangents], [*total, *b.summed], settings, numbers)
+        kept, summed = [*value, *b.cotangents], [*total, *b.summed]
+        rows = b.plan.program.run_rows(begin, kept, summed, settings, numbers, progress, over)
         overflows = [trap for _, trap in sorted(rows.traps.items())]
         if scale and overflows and requested.scale == "auto":
             raise overflows[0]

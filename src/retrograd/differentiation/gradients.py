@@ -13,6 +13,7 @@ from retrograd.differentiation.batches import batch_gradient
 from retrograd.differentiation.gradient_requests import GradientRequest
 from retrograd.differentiation.reversible_gradients import ReversibleGradient, reversible_gradient
 from retrograd.differentiation.scales import Scale
+from retrograd.distribution.tasks import Distribution
 from retrograd.functions.derived import Derived, Made
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
@@ -72,7 +73,15 @@ class LossFunction(Derived):
         """The gradient at these arguments: see `GradientRequest.called`."""
         return self.requested.called(args, {**keywords, **self.zeros} if self.zeros else keywords)
 
-    def mapped(self, in_axes: Axes, engine: str, format: Any, shared: Shared) -> Derived | None:
+    def mapped(
+        self,
+        in_axes: Axes,
+        engine: str,
+        format: Any,
+        shared: Shared,
+        over: Distribution | None = None,
+        progress: bool | None = None,
+    ) -> Derived | None:
         """The gradients of a batch as one batch: see `rg.vmap`."""
         if self.zeros:
             return None
@@ -80,7 +89,7 @@ class LossFunction(Derived):
         assert isinstance(each, LossFunction)
 
         def called(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            return batch_gradient(each, each.requested, args, keywords, in_axes, shared)
+            return batch_gradient(each, each.requested, args, keywords, in_axes, shared, over, progress)
 
         return Mapped(self, called, in_axes, engine, format, shared)
 

@@ -173,7 +173,7 @@ class _Rows:
                 refuse(f"`{a.name}` of `{f.__name__}` is {a.type}, which has no rows or columns", hint)
         self.initial = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
         final = self.initial
-        if Kind.LOGNUM in kinds(self.y.type) or self.compiled.emitted.externals:
+        if Kind.LOGNUM in kinds(self.y.type) or self.compiled.externals:
             machine = request.machine(self.compiled, self.values)
             execute(self.compiled, machine)
             final = np.array(machine.memory[: len(final)], dtype=np.uint64)

@@ -20,12 +20,14 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from retrograd.batch.arguments import Loaded
-from retrograd.batch.runs import DEFAULT, BatchWords, Numbers, run_rows
+from retrograd.batch.distributed_runs import run_distributed
+from retrograd.batch.runs import DEFAULT, BatchWords, Numbers
 from retrograd.compiler.compiled import Compiled, emit_optimised, real_regions
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.lower import Argument
+from retrograd.distribution.tasks import Distribution
 from retrograd.functions.execution import Finished, ProgramTrap, execute, finished, load
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.traps import explain
@@ -75,17 +77,19 @@ class DerivedProgram:
         summed: Sequence[Range] = (),
         settings: RunSettings = DEFAULT,
         numbers: Mapping[Range, Numbers] = MappingProxyType({}),
+        progress: bool | None = None,
+        over: Distribution | None = None,
     ) -> BatchWords:
-        """A batch of these runs: see `retrograd.batch.runs.run_rows`."""
+        """A batch of these runs: see `retrograd.batch.distributed_runs.run_distributed`."""
+        how: dict[str, Any] = {"numbers": numbers, "progress": progress, "over": over}
         if self.complete is None:
-            return run_rows(self.compiled, loaded, kept, summed, settings, numbers=numbers)
+            return run_distributed(self.compiled, loaded, kept, summed, settings, **how)
         limited = replace(settings, max_steps=_LIMIT)
-        found = run_rows(self.compiled, loaded, kept, summed, limited, numbers=numbers, explain=False)
+        found = run_distributed(self.compiled, loaded, kept, summed, limited, explain=False, **how)
         failed = sorted({*found.failed, *found.traps})
         if failed:
             whole = self._whole()
-            rows = Loaded(loaded.ranges, loaded.rows[failed], loaded.shared)
-            found.replace_rows(failed, whole.run_rows(rows, kept, summed, settings, numbers))
+            found.replace_rows(failed, whole.run_rows(loaded.at(failed), kept, summed, settings, numbers, progress, over))
             if 2 * (len(failed) - len(found.traps)) > len(loaded):
                 self._prefer(whole)
         return found
@@ -111,7 +115,7 @@ def ended(compiled: Compiled, machine: Machine) -> Machine:
 
 def execute_externals(request: Request, compiled: Compiled, values: list[Any]) -> None:
     """Execute the `rg.external` blocks of a function, if it has any, by a run of the function itself. Raises ProgramTrap."""
-    if compiled.emitted.externals:
+    if compiled.externals:
         execute(compiled, request.machine(compiled, values), request.max_steps)
 
 

@@ -48,7 +48,9 @@ class Derived(Uncopied):
         made: Derived = make(*args, **{**keywords, **changed})
         return made
 
-    def mapped(self, in_axes: Any, engine: str, format: Any, shared: Any) -> Derived | None:
+    def mapped(
+        self, in_axes: Any, engine: str, format: Any, shared: Any, over: Any = None, progress: bool | None = None
+    ) -> Derived | None:
         """The function on each element of a batch, run as one batch; None where it has no such form. See `rg.vmap`."""
         return None
 

@@ -148,7 +148,7 @@ def finished(
     for address, word in given.items():
         machine.load(address, (word,))
     execute(compiled, machine, max_steps)
-    if whole is None and machine.engine == "translated" and not compiled.emitted.externals:
+    if whole is None and machine.engine == "translated" and not compiled.externals:
         from retrograd.simulator.engines.machines.whole_runs import WholeRuns
 
         compiled.derived[key] = WholeRuns(compiled.program, backward=backward, overflow=overflow)
@@ -171,7 +171,7 @@ def execute(
     `observe` is called after every step, as by `Machine.run`; `rg.external` blocks are then not executed.
     """
     try:
-        if compiled.emitted.externals and observe is None:
+        if compiled.externals and observe is None:
             from retrograd.functions.externals import run_with_externals
 
             outcome = run_with_externals(compiled, machine, limit_of(max_steps))

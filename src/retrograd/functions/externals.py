@@ -27,7 +27,7 @@ from retrograd.values.marshal import from_words
 
 def run_with_externals(compiled: Compiled, machine: Machine, max_steps: int | None) -> Outcome:
     """Run to the end, and execute a block each time the machine reaches its mark, in either direction."""
-    marks = compiled.emitted.externals
+    marks = compiled.externals
     taken = 0
     while True:
         if machine.pc in marks and machine.br == 0:

@@ -1,0 +1,56 @@
+"""Arrays in chunks as arguments of a batch: of Dask, of Zarr, or files of NumPy that are mapped into memory.
+
+    ChunkedArray(source)[first:last] == np.asarray(source)[first:last],   and only these rows are read
+
+Such an argument is read where its rows run, a task at a time, so a batch may be larger than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def is_chunked(value: Any) -> bool:
+    """Whether the object is an array of which parts are read on request."""
+    if isinstance(value, np.memmap):
+        return value.ndim > 0
+    return not isinstance(value, np.ndarray) and all(hasattr(value, name) for name in ("chunks", "shape", "dtype"))
+
+
+class ChunkedArray:
+    """The elements of a batched argument, along axis 0."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.shape: tuple[int, ...] = tuple(source.shape)
+        self.ndim = len(self.shape)
+        self.dtype = np.dtype(source.dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, at: int | slice) -> Any:
+        """An element, or rows: an array of NumPy, a copy."""
+        return np.array(self._source[at])[()]
+
+
+class ChunkedRows:
+    """The rows of a batched argument as a batch takes them: words, or real numbers.
+
+    `make(first, last)` gives rows [first, last).
+    """
+
+    def __init__(self, count: int, make: Callable[[int, int], NDArray[Any]]) -> None:
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: slice) -> NDArray[Any]:
+        """Rows in one piece."""
+        first, last, _ = at.indices(self._count)
+        return self._make(first, last)
