@@ -14,6 +14,8 @@ from retrograd.assembler.verify import verify as verify
 from retrograd.batch.batches import BatchResult as BatchResult
 from retrograd.batch.batches import run_batch as run_batch
 from retrograd.batch.batches import vmap as vmap
+from retrograd.batch.chunked_results import ChunkedResult as ChunkedResult
+from retrograd.batch.chunked_results import run_chunked as run_chunked
 from retrograd.batch.runs import ElementTrap as ElementTrap
 from retrograd.compiler.compiled import Compiled as Compiled
 from retrograd.compiler.compiled import Options as Options

@@ -119,7 +119,7 @@ def _result(
 ) -> BatchResult:
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
-    arguments, numbers = _ranges(compiled)
+    arguments, numbers = argument_ranges(compiled)
     words = batch.words(compiled)
     rows = run_distributed(
         compiled, words, arguments, (), request, numbers=numbers, progress=progress, over=over
@@ -132,7 +132,7 @@ def _result(
     return BatchResult(**{**vars(rows), "results": []}, values=request.function.results(*values), compiled=compiled)
 
 
-def _ranges(compiled: Compiled) -> tuple[list[Range], dict[Range, Numbers]]:
+def argument_ranges(compiled: Compiled) -> tuple[list[Range], dict[Range, Numbers]]:
     """(the places of the arguments, those of fixed numbers), computed once."""
     found: tuple[list[Range], dict[Range, Numbers]] | None = compiled.derived.get(("ranges",))
     if found is None:

@@ -144,7 +144,7 @@ def chunks(
     code = Code.of(compiled.program)
     head = _digest(code, plain, kept, summed, numbers)
     ranges, threads = loaded.given, None if over.executor is None else 1
-    rows = over.chunk or _chunk(count, width(ranges) + width(kept))
+    rows = rows_of_task(over, count, width(ranges) + width(kept))
 
     def task(first: int) -> RowTask:
         last = min(first + rows, count)
@@ -231,8 +231,10 @@ def _refuse_numbers(loaded: Loaded, some: Loaded) -> None:
     raise AssertionError("all rows have words")
 
 
-def _chunk(count: int, words: int) -> int:
-    """Rows of a task. It does not depend on the number of workers, so that another number finds the same tasks in a store."""
+def rows_of_task(over: Distribution, count: int, words: int) -> int:
+    """Rows of a task, of `words` in and out. It does not depend on the number of workers, which may differ when a store goes on."""
+    if over.chunk is not None:
+        return over.chunk
     most = max(1, _BYTES // (8 * max(words, 1)))
     return max(1, min(most, max(_ROWS, -(-count // _TASKS))))
 

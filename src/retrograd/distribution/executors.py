@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
 #: seconds without a scheduler or a worker before tasks are given up
-PATIENCE = 20.0
+PATIENCE = 60.0
 #: workers of an executor that does not state their number
 _SEVERAL = 4
 _HINT = "a number of processes, an executor of concurrent.futures, a client of Dask, or the address of its scheduler"
